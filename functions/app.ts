@@ -9,7 +9,7 @@ export default defineApp({
     stripe: { scheme: "stripe", secrets: { from: "env", name: "STRIPE_WEBHOOK_SECRET" } },
   },
   handlers: ({ outbox }) => ({
-    "payment.received": {
+    "invoice.paid": {
       transactional: true, // the receipt is enqueued if and only if the payment is acknowledged
       handle: ({ payload, messageId }, { tx }) =>
         outbox.enqueue({ topic: "receipt.send", payload, correlationId: messageId }, { tx }),

@@ -21,6 +21,7 @@ export async function buildCommonJs(folder: string): Promise<void> {
     platform: "node",
     target: "node20",
     supported: { "dynamic-import": false },
+    define: { "import.meta.filename": "__filename" },
     logLevel: "warning",
   });
   for (const file of filesUnder(folder, ".d.ts").filter(isWanted)) {

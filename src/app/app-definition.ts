@@ -100,7 +100,7 @@ export interface AppDefinition {
  * export default defineApp({
  *   sources: { stripe: { scheme: "stripe", secrets: { from: "env", name: "STRIPE_SECRET" } } },
  *   handlers: ({ outbox }) => ({
- *     "payment.received": (message) => outbox.enqueue({ topic: "receipt.send", payload: message.payload }),
+ *     "invoice.paid": (message) => outbox.enqueue({ topic: "receipt.send", payload: message.payload }),
  *   }),
  * });
  */

@@ -1,4 +1,4 @@
-import { InvalidOperationError } from "../errors.js";
+import { missingPackage } from "./require-package.js";
 
 /** Turns "cannot find module" into an error that says which package to install. */
 export async function loadPackage<T>(
@@ -10,8 +10,6 @@ export async function loadPackage<T>(
     return await load();
   } catch (error) {
     if ((error as { code?: unknown }).code !== "ERR_MODULE_NOT_FOUND") throw error;
-    throw new InvalidOperationError(`${user} needs the package "${name}". Run: npm install ${name}`, {
-      cause: error,
-    });
+    throw missingPackage(name, user, error);
   }
 }

@@ -72,7 +72,7 @@ export const deadCommand: Command = {
     json: `${databaseHelp.json}; list, groups and operations print one object per line`,
   },
   examples: [
-    "oncebox dead list --topic payment.received --newer-than 1d",
+    "oncebox dead list --topic invoice.paid --newer-than 1d",
     "oncebox dead groups",
     "oncebox dead show stripe/evt_1 --payload",
     "oncebox dead replay stripe/evt_1",

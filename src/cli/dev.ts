@@ -4,7 +4,6 @@ import { type LocalRun, type LocalRunOptions, startLocalRun } from "../adapters/
 import type { AppDefinition } from "../app/app-definition.js";
 import { defined } from "../base/defined.js";
 import type { Environment } from "../config/environment.js";
-import { jsonLogger } from "../telemetry/json-logger.js";
 import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
 import { signWebhook } from "../webhooks/signing/sign-webhook.js";
 import {
@@ -19,7 +18,9 @@ import {
   UsageError,
 } from "./command.js";
 import { withDevAdmin } from "./dev-admin.js";
+import { devLogger } from "./dev-logger.js";
 import { type DevSource, devSources, devToken } from "./dev-sources.js";
+import { watchDev } from "./dev-watch.js";
 import { developmentDocuments } from "./development-documents.js";
 import {
   type DevelopmentKeys,
@@ -32,6 +33,7 @@ import { developmentSecrets, isThisMachine, shareDevelopmentKeys } from "./devel
 import { exampleEvent } from "./example-event.js";
 import { withFirstTopic } from "./first-topic.js";
 import { definitionFor, devDatabase } from "./load-app.js";
+import { providerTopic } from "./provider-topic.js";
 import { quoted } from "./quoted.js";
 import { secretStores } from "./secret-stores.js";
 
@@ -39,21 +41,23 @@ export const devCommand: Command = {
   name: "dev",
   summary:
     "run the functions on this machine: webhooks, the service and the admin page by HTTP, the other jobs by timers",
-  usage: "dev [--app FILE] [--port N] [--try] [--backup DIR] [options]",
+  usage: "dev [--app FILE] [--port N] [--try] [--watch] [--backup DIR] [options]",
   options: {
     ...databaseOptions,
     port: { type: "string" },
     host: { type: "string" },
     try: { type: "boolean" },
+    watch: { type: "boolean" },
     backup: { type: "string" },
   },
   help: {
     port: "the port, instead of PORT; 7071 by default, 0 for any free port",
     host: "the address to listen at; 127.0.0.1 by default, which only this machine can reach",
     try: "send an example webhook twice",
+    watch: "start again when a source file of the app's project changes",
     backup: "back up the SQLite databases to this folder every hour, and keep the back-ups for 7 days",
     ...databaseHelp,
-    json: "print only log lines, as JSON",
+    json: "print only log lines, as JSON; on a terminal they are made readable otherwise",
   },
   examples: [
     "oncebox dev --app app.js",
@@ -61,6 +65,7 @@ export const devCommand: Command = {
   ],
   async run(input) {
     const { values, terminal } = input;
+    if (values.watch) return watchDev(input);
     const loaded = await definitionFor(input);
     const host = text(values, "host") ?? "127.0.0.1";
     const admin = withDevAdmin(loaded.definition, loaded.environment, host);
@@ -83,7 +88,7 @@ export const devCommand: Command = {
     const local = await started(isLocal ? withDocuments(definition, keys) : definition, {
       environment,
       host,
-      logger: jsonLogger(environment.logLevel, terminal.out),
+      logger: devLogger(input, environment.logLevel),
       resolveSecret: secretStores(environment.env),
       ...defined({ backup: backupTo === undefined ? undefined : { to: backupTo } }),
     });
@@ -99,7 +104,8 @@ export const devCommand: Command = {
       }
       if (sample !== undefined) await tryOut(terminal, local.url, sample, firstTopic());
       if (!terminal.signal.aborted) await once(terminal.signal, "abort");
-      if (!values.json) terminal.out("Stopping. Running handlers are finished first.");
+      if (!values.json)
+        terminal.out("Stopping. Running handlers are finished first. Ctrl-C again ends it at once.");
     } finally {
       await unshare();
       await local.stop();
@@ -199,7 +205,7 @@ async function tryOut(
   terminal: Terminal,
   url: string,
   { id, source, keys }: Sample,
-  topic = "test",
+  topic = providerTopic(source.knownScheme),
 ): Promise<void> {
   const event = exampleEvent(source.scheme, id, topic);
   const request = signWebhook(source.scheme, {

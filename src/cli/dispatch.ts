@@ -1,11 +1,13 @@
+import { appStats } from "../app/app-stats.js";
 import { timeBudget } from "../base/budget.js";
 import { type Command, databaseHelp, databaseOptions, exitCodes, seconds, UsageError } from "./command.js";
 import { withExistingDatabase } from "./existing-database.js";
 import { withProgress } from "./progress.js";
+import { statusLine } from "./status-line.js";
 
 export const dispatchCommand: Command = {
   name: "dispatch",
-  summary: "handle the due messages, as the scheduled function does",
+  summary: "handle the due messages, as the scheduled function does, and say what is left",
   usage: "dispatch --once --app FILE [--time SECONDS] [options]",
   options: { ...databaseOptions, once: { type: "boolean" }, time: { type: "string" } },
   help: {
@@ -23,7 +25,8 @@ export const dispatchCommand: Command = {
     const budget = timeBudget(seconds(values, "time", 60), terminal.signal);
     return withExistingDatabase(input, async (app) => {
       const report = await withProgress(terminal, "dispatching", () => app.dispatch(budget));
-      if (values.json) terminal.out(JSON.stringify(report));
+      const { inbox, outbox } = await appStats(app);
+      if (values.json) terminal.out(JSON.stringify({ ...report, left: { inbox, outbox } }));
       else {
         for (const name of ["inbox", "outbox"] as const) {
           const result = report[name];
@@ -31,6 +34,7 @@ export const dispatchCommand: Command = {
           terminal.out(`${name.padEnd(7)} ${text}`);
         }
         if (report.tenants !== undefined) terminal.out(`tenants ${describe(report.tenants)}`);
+        terminal.out(`Left:\n${statusLine("inbox", inbox)}\n${statusLine("outbox", outbox)}`);
       }
       return report.more ? exitCodes.more : exitCodes.ok;
     });

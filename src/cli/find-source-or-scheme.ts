@@ -6,6 +6,7 @@ import { withOverrides } from "../webhooks/sources.js";
 import { type CommandInput, UsageError } from "./command.js";
 import type { DevelopmentKeys } from "./development-keys.js";
 import { sharedDevelopmentKeys, unsetVariables } from "./development-secrets.js";
+import { exampleTopic } from "./example-topic.js";
 import { definitionFor } from "./load-app.js";
 
 export interface KnownSource {
@@ -17,6 +18,8 @@ export interface KnownSource {
   readonly toleranceMs: number | undefined;
   /** The other sources, for somebody who looks for a secret. */
   readonly others: readonly { readonly name: string; readonly secrets: AppSource["secrets"] }[];
+  /** The topic of an example event. */
+  topic(): Promise<string>;
   /** The port of the local run. */
   readonly port: number;
   /** The keys that the local run at this port has given to the source, because it has no secret of its own. */
@@ -48,6 +51,7 @@ export async function findSourceOrScheme(
     others: Object.entries(sources)
       .filter(([other]) => other !== name)
       .map(([other, { secrets }]) => ({ name: other, secrets })),
+    topic: () => exampleTopic(source?.scheme ?? name, definition, environment),
     port,
     localKeys: async (runPort) => (hasOwnSecret ? undefined : sharedDevelopmentKeys(runPort)),
   };

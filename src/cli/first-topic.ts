@@ -1,26 +1,29 @@
 import type { AppDefinition } from "../app/app-definition.js";
 
 /**
- * The first topic that the app handles, for example events. A function that makes the handlers is called once, when the app
- * is opened, so its topics are known after that. With tenants it is called later, and then no topic is known here.
+ * The topics that the app handles, for example events. A function that makes the handlers is called once, when the app is
+ * opened, so its topics are known after that. With tenants it is called later, and then no topic is known here.
  */
 export function withFirstTopic(given: AppDefinition): {
   readonly definition: AppDefinition;
+  /** The keys of the handlers: topics and patterns. */
+  readonly topics: () => readonly string[];
   readonly firstTopic: () => string | undefined;
 } {
   const { handlers } = given;
-  if (typeof handlers !== "function") {
-    const [topic] = Object.keys(handlers ?? {});
-    return { definition: given, firstTopic: () => topic };
-  }
-  let topic: string | undefined;
+  let topics = typeof handlers === "function" ? [] : Object.keys(handlers ?? {});
+  const known = {
+    topics: () => topics,
+    firstTopic: () => topics.find((topic) => !topic.endsWith("*")),
+  };
+  if (typeof handlers !== "function") return { definition: given, ...known };
   const definition: AppDefinition = {
     ...given,
     handlers(parts) {
       const made = handlers(parts);
-      topic = Object.keys(made ?? {})[0];
+      topics = Object.keys(made ?? {});
       return made;
     },
   };
-  return { definition, firstTopic: () => topic };
+  return { definition, ...known };
 }

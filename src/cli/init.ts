@@ -1,7 +1,8 @@
 import { readdir } from "node:fs/promises";
 import { basename, relative, resolve } from "node:path";
 import { type Command, exitCodes, oneOf, text, UsageError } from "./command.js";
-import { scaffoldClouds, scaffoldDatabases, writeScaffold } from "./scaffold.js";
+import { writeScaffold } from "./scaffold.js";
+import { scaffoldClouds, scaffoldDatabases } from "./scaffold-options.js";
 
 export const initCommand: Command = {
   name: "init",
@@ -40,7 +41,8 @@ export const initCommand: Command = {
     }
     for (const name of names) terminal.out(name);
     const enter = folder === resolve(".") ? "" : `cd ${relative("", folder)} && `;
-    terminal.out(`\nNext: ${enter}npm install && npm run package:${cloud}`);
+    terminal.out(`\nNext: ${enter}npm install && npm start`);
+    terminal.out("README.md says how to send a webhook and how to deploy.");
     return exitCodes.ok;
   },
 };

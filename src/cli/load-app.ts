@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { type AppDefinition, defineApp } from "../app/app-definition.js";
@@ -7,6 +8,7 @@ import { type Environment, readEnvironment } from "../config/environment.js";
 import type { Database } from "../sql/dialect.js";
 import { jsonLogger } from "../telemetry/json-logger.js";
 import { type CommandInput, text, UsageError } from "./command.js";
+import { runTypeScript } from "./run-typescript.js";
 import { secretStores } from "./secret-stores.js";
 
 /** The database of `oncebox dev` where neither the app nor the environment names one. */
@@ -40,13 +42,14 @@ const esModuleInCommonJs = /outside a module|Unexpected token 'export'/;
 
 async function imported(file: string): Promise<AppDefinition> {
   let module: { readonly default?: unknown };
+  runTypeScript(file);
   try {
     module = await import(pathToFileURL(resolve(file)).href);
   } catch (error) {
     const { code, message } = error as { code?: string; message?: string };
     if (code === "ERR_UNKNOWN_FILE_EXTENSION") {
       throw new UsageError(
-        `--app ${file}: this Node cannot run TypeScript. Use Node 22.18 or later, run it through tsx, or name the compiled file.`,
+        `--app ${file}: this Node cannot run TypeScript without esbuild. Run: npm install --save-dev esbuild`,
       );
     }
     if (error instanceof SyntaxError && esModuleInCommonJs.test(error.message)) {
@@ -62,14 +65,19 @@ async function imported(file: string): Promise<AppDefinition> {
   return module.default as AppDefinition;
 }
 
+/** Without a database of its own, the app has the one that `oncebox dev` has made in this folder. */
+function withDevDatabase(definition: AppDefinition): AppDefinition {
+  if ((definition.database ?? definition.tenants) !== undefined) return definition;
+  if (existsSync(devDatabase.slice("sqlite:".length))) return { ...definition, database: devDatabase };
+  throw new UsageError(
+    `There is no database. Set --database or ONCEBOX_DATABASE_URL to ${databaseUrlForms}. Without it, the database is ${devDatabase}, where \`oncebox dev\` has made one.`,
+  );
+}
+
 /** For commands that run once. Logs go to the error output, so that the standard output has only the result. */
 export async function withApp(input: CommandInput, work: (app: App) => Promise<number>): Promise<number> {
-  const { definition, environment } = await definitionFor(input);
-  if ((environment.databaseUrl ?? definition.database ?? definition.tenants) === undefined) {
-    throw new UsageError(
-      `There is no database. Set --database or ONCEBOX_DATABASE_URL to ${databaseUrlForms}. Without it, only \`oncebox dev\` has a database: ${devDatabase}.`,
-    );
-  }
+  const { definition: given, environment } = await definitionFor(input);
+  const definition = environment.databaseUrl === undefined ? withDevDatabase(given) : given;
   const app = await createApp(definition, {
     environment,
     resolveSecret: secretStores(environment.env),

@@ -2,13 +2,12 @@
 import { relative } from "node:path";
 import { escapeControls } from "../base/escape-controls.js";
 import { processEnv } from "../config/environment.js";
+import { dropExperimentalWarnings } from "./drop-experimental-warnings.js";
 import { runCli } from "./run.js";
+import { stopSignals } from "./stop-signals.js";
 
-const stopping = new AbortController();
-for (const signal of ["SIGINT", "SIGTERM"] as const) {
-  // The first signal lets running work finish. The second ends the process, which is Node's default.
-  process.once(signal, () => stopping.abort());
-}
+dropExperimentalWarnings();
+const stopping = stopSignals();
 for (const stream of [process.stdout, process.stderr]) {
   stream.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE") throw error;

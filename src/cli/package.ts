@@ -2,7 +2,7 @@ import { stat } from "node:fs/promises";
 import { relative, resolve } from "node:path";
 import { defined } from "../base/defined.js";
 import { type Command, exitCodes, oneOf, text, UsageError } from "./command.js";
-import { scaffoldClouds, scaffoldDatabases } from "./scaffold.js";
+import { scaffoldClouds, scaffoldDatabases } from "./scaffold-options.js";
 
 /** The defaults for infra/aws and infra/azure. On Azure the database accepts no passwords. */
 const otherwise = {

@@ -1,22 +1,9 @@
 import { cp, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-
-export const scaffoldClouds = ["aws", "azure"] as const;
-export type ScaffoldCloud = (typeof scaffoldClouds)[number];
-export const scaffoldDatabases = ["postgres", "sqlserver"] as const;
-export type ScaffoldDatabase = (typeof scaffoldDatabases)[number];
-
-export interface ScaffoldOptions {
-  readonly cloud: ScaffoldCloud;
-  readonly database: ScaffoldDatabase;
-  /** Whether the app has the inbox service. */
-  readonly service: boolean;
-  /** Whether the app has the diagnostics API. */
-  readonly admin: boolean;
-  readonly folder: string;
-  readonly name: string;
-}
+import { localSettings, scaffoldIgnored } from "./scaffold-local.js";
+import type { ScaffoldCloud, ScaffoldDatabase, ScaffoldOptions } from "./scaffold-options.js";
+import { scaffoldReadme } from "./scaffold-readme.js";
 
 const packageRoot = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -49,8 +36,18 @@ const optionalParts = [
   },
 ] as const;
 
-/** For building and type-checking. @types/aws-lambda has the types of a function's event. */
-const tools = ["@types/aws-lambda", "@types/node", "esbuild", "fflate", "typescript"] as const;
+/**
+ * For building, type-checking and the local run. @types/aws-lambda has the types of a function's event. SQLite's package is for
+ * Node before 22.13, which has none of its own.
+ */
+const tools = [
+  "@photostructure/sqlite",
+  "@types/aws-lambda",
+  "@types/node",
+  "esbuild",
+  "fflate",
+  "typescript",
+] as const;
 
 /** Writes a new app: the templates, the example's functions and the files that build them. Returns the files' paths. */
 export async function writeScaffold(options: ScaffoldOptions): Promise<readonly string[]> {
@@ -67,7 +64,9 @@ export async function writeScaffold(options: ScaffoldOptions): Promise<readonly 
   }
   await write(folder, "package.json", `${JSON.stringify(await manifestOf(options), null, 2)}\n`);
   await write(folder, "tsconfig.json", `${JSON.stringify(compilerOptions, null, 2)}\n`);
-  await write(folder, ".gitignore", "node_modules/\nbuild/\n.serverless/\n.azure/\n*.db\n");
+  await write(folder, "README.md", scaffoldReadme(options.name, cloud, database));
+  await write(folder, ".gitignore", scaffoldIgnored);
+  if (cloud === "azure") await write(folder, "local.settings.json.example", localSettings(database));
   return (await readdir(folder, { recursive: true, withFileTypes: true }))
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name));
@@ -122,7 +121,9 @@ async function manifestOf(options: ScaffoldOptions): Promise<object> {
     name,
     private: true,
     type: "module",
-    engines: { node: ">=22.18" },
+    // Azure's core tools start in the app's folder and load this file.
+    ...(cloud === "azure" ? { main: "build/azure/app/main.mjs" } : {}),
+    engines: { node: ">=20.19" },
     scripts: {
       start: "oncebox dev --app functions/app.ts --try",
       typecheck: "tsc --noEmit",

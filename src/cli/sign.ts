@@ -1,4 +1,5 @@
 import { isUtf8 } from "node:buffer";
+import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { defined } from "../base/defined.js";
 import { type SignedRequest, signWebhook } from "../webhooks/signing/sign-webhook.js";
@@ -31,7 +32,7 @@ export const signCommand: Command = {
     app: "the app whose sources can be named, besides those of ONCEBOX_WEBHOOKS",
     secret: "the secret; a SOURCE has its own, and a local run one for each PROVIDER",
     "secret-env": "an environment variable with the secret, to keep it out of the shell's history",
-    body: "the body; an event of the provider's form by default",
+    body: "the body; by default an event of the provider's form, with a new id, of a type that the app handles",
     file: "a file with the body",
     url: "the target; http://127.0.0.1:7071/webhooks/NAME by default, with PORT instead of 7071",
     id: "the message id, for schemes that read it from a header",
@@ -41,7 +42,7 @@ export const signCommand: Command = {
     json: "print JSON",
   },
   examples: [
-    `oncebox sign stripe --secret whsec_test --body '{"id":"evt_1","type":"payment.received"}' --send`,
+    `oncebox sign stripe --secret whsec_test --body '{"id":"evt_1","type":"invoice.paid"}' --send`,
     "oncebox sign github --secret-env GITHUB_SECRET --file event.json --id 1 --topic push",
     "oncebox sign acme --app app.js --send",
   ],
@@ -53,8 +54,8 @@ export const signCommand: Command = {
     const target = URL.canParse(url) ? new URL(url) : undefined;
     const isLocal = target !== undefined && isThisMachine(target.hostname);
     const localPort = isLocal ? Number(target.port || 80) : undefined;
-    const id = text(values, "id") ?? `test-${Date.now()}`;
-    const topic = text(values, "topic") ?? "test";
+    const id = text(values, "id") ?? `test-${randomUUID()}`;
+    const topic = text(values, "topic") ?? (await source.topic());
     const example = exampleEvent(scheme, id, topic);
     const body = await givenBody(values);
     const request = signWebhook(scheme, {

@@ -1,8 +1,6 @@
 import { appDatabases } from "../app/app-databases.js";
 import { type AppStats, appStats, type MeasuredStores } from "../app/app-stats.js";
 import { sleep } from "../base/wait.js";
-import type { QueueKind } from "../queue/any-queue.js";
-import type { QueueStats } from "../queue/work-store.js";
 import {
   type Command,
   type CommandInput,
@@ -14,8 +12,8 @@ import {
 } from "./command.js";
 import { controlLine, shownControl } from "./control-output.js";
 import { requireDatabaseFile, withExistingDatabase } from "./existing-database.js";
-import { phaseLine } from "./phase-line.js";
 import { chosenStores, storeHelp, storeOptions } from "./queue-stores.js";
+import { statusLine } from "./status-line.js";
 
 export const statusCommand: Command = {
   name: "status",
@@ -100,8 +98,8 @@ async function printStatus(
     terminal.out(JSON.stringify({ ...at, inbox, outbox, controls: controls.map(shownControl), failed }));
   else {
     if (at.at !== undefined) terminal.out(terminal.columns === undefined ? at.at : `${clear}${at.at}`);
-    terminal.out(line("inbox", inbox));
-    terminal.out(line("outbox", outbox));
+    terminal.out(statusLine("inbox", inbox));
+    terminal.out(statusLine("outbox", outbox));
     for (const control of controls) terminal.out(controlLine(control.queue, control));
   }
   if (failed === undefined) return isExceeded(stats, limits) ? exitCodes.exceeded : exitCodes.ok;
@@ -112,10 +110,4 @@ async function printStatus(
 function isExceeded({ inbox, outbox }: AppStats, { maxAgeMs, maxDead }: Limits): boolean {
   const tooOld = [inbox, outbox].some((stats) => (stats.oldestDueAgeMs ?? 0) > maxAgeMs);
   return tooOld || inbox.counts.Dead + outbox.counts.Failed > maxDead;
-}
-
-function line(queue: QueueKind, stats: QueueStats<string>): string {
-  const { due, oldestDueAgeMs } = stats;
-  const age = oldestDueAgeMs === null ? "" : `, the oldest for ${Math.round(oldestDueAgeMs / 1000)} s`;
-  return `${phaseLine(queue, stats)}  (due now: ${due}${age})`;
 }

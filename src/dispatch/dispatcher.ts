@@ -117,7 +117,7 @@ const known = [
  * Creates what a timer-triggered function runs.
  *
  * @example
- * const dispatcher = createDispatcher<InboxMessage>({ handlers: { "payment.received": (message) => book(message.payload) } });
+ * const dispatcher = createDispatcher<InboxMessage>({ handlers: { "invoice.paid": (message) => book(message.payload) } });
  * await dispatcher.run(inbox, timeBudget(context.getRemainingTimeInMillis()));
  */
 export function createDispatcher<Message extends QueueMessage, Tx = unknown>(

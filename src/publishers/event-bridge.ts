@@ -2,6 +2,7 @@ import type { EventBridgeClient } from "@aws-sdk/client-eventbridge";
 import { defined } from "../base/defined.js";
 import { loadPackage } from "../base/load-package.js";
 import { memoisePromise } from "../base/memoise-promise.js";
+import { requirePackage } from "../base/require-package.js";
 import { permanentFailure } from "../dispatch/settlement.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
 import { bytesOf, requireSize } from "./aws-attributes.js";
@@ -40,6 +41,7 @@ export function eventBridgePublisher(options: EventBridgePublisherOptions): Publ
   );
   const { source, eventBusName = "default" } = options;
   requireName(source, "eventBridgePublisher: source");
+  requirePackage("@aws-sdk/client-eventbridge", "eventBridgePublisher");
   const sdk = memoisePromise(async () => {
     const { EventBridgeClient, PutEventsCommand } = await loadPackage(
       "@aws-sdk/client-eventbridge",

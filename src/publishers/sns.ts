@@ -1,6 +1,7 @@
 import type { SNSClient } from "@aws-sdk/client-sns";
 import { loadPackage } from "../base/load-package.js";
 import { memoisePromise } from "../base/memoise-promise.js";
+import { requirePackage } from "../base/require-package.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
 import { awsBatchPublisher } from "./aws-batch-publisher.js";
 import { publisherOptionNames } from "./guarded.js";
@@ -23,6 +24,7 @@ export function snsPublisher(options: SnsPublisherOptions): Publisher {
   refuseUnknown(options, ["topicArn", "client", ...publisherOptionNames], "snsPublisher");
   const { topicArn } = options;
   requireName(topicArn, "snsPublisher: topicArn");
+  requirePackage("@aws-sdk/client-sns", "snsPublisher");
   const load = () => loadPackage("@aws-sdk/client-sns", () => import("@aws-sdk/client-sns"));
   const sdk = memoisePromise(async () => {
     const { PublishBatchCommand, SNSClient } = await load();

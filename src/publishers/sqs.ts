@@ -1,6 +1,7 @@
 import type { SQSClient } from "@aws-sdk/client-sqs";
 import { loadPackage } from "../base/load-package.js";
 import { memoisePromise } from "../base/memoise-promise.js";
+import { requirePackage } from "../base/require-package.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
 import { awsBatchPublisher } from "./aws-batch-publisher.js";
 import { publisherOptionNames } from "./guarded.js";
@@ -23,6 +24,7 @@ export function sqsPublisher(options: SqsPublisherOptions): Publisher {
   refuseUnknown(options, ["queueUrl", "client", ...publisherOptionNames], "sqsPublisher");
   const { queueUrl } = options;
   requireName(queueUrl, "sqsPublisher: queueUrl");
+  requirePackage("@aws-sdk/client-sqs", "sqsPublisher");
   const load = () => loadPackage("@aws-sdk/client-sqs", () => import("@aws-sdk/client-sqs"));
   const sdk = memoisePromise(async () => {
     const { SendMessageBatchCommand, SQSClient } = await load();

@@ -103,13 +103,18 @@ export function schemaBatches(dialect: Dialect, options: MigrateOptions = {}): r
   return [
     ...dialect.ledger.prepare(schema),
     ...queues.flatMap((queue) => [
-      ...dialect.migrations[queue.kind].flatMap((migration) => recorded(dialect, queue, migration)),
+      ...dialect.migrations[queue.kind].flatMap((migration) => recordedMigration(dialect, queue, migration)),
       ...dialect.routines(queue),
     ]),
   ];
 }
 
-function recorded({ ledger }: Dialect, queue: QueueNames, migration: Migration): readonly string[] {
+/** A migration with the statement that records it. */
+export function recordedMigration(
+  { ledger }: Dialect,
+  queue: QueueNames,
+  migration: Migration,
+): readonly string[] {
   const entry = entryOf(queue, migration);
   const batches = [...migration.up(queue), ledger.record(queue.schema, entry)];
   return ledger.once === undefined ? batches : [ledger.once(queue.schema, entry, batches)];

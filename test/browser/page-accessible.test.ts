@@ -43,9 +43,9 @@ await describeInBrowser("everybody can use the admin page", (browser) => {
     run = await startPageRun({ database: "sqlite::memory:", inbox: { deadInPartition: "block" } });
     await makeDead(run, ["evt_0", "evt_1"]);
     await makeDead(run, ["evt_2"], { partitionKey: "customer-1" });
-    const behind = { source: "stripe", topic: "payment.received", payload: "{}", partitionKey: "customer-1" };
+    const behind = { source: "stripe", topic: "invoice.paid", payload: "{}", partitionKey: "customer-1" };
     await run.app.inbox.enqueue([{ ...behind, messageId: "evt_3" }]);
-    await operatorsOf(run.app.inbox).pause({ topic: "invoice.paid" }, { by: "bob" });
+    await operatorsOf(run.app.inbox).pause({ topic: "customer.created" }, { by: "bob" });
     await operatorsOf(run.app.outbox).limit({ topic: "receipt.send", perSecond: 5 }, { by: "bob" });
     await operatorsOf(run.app.inbox).startOperation("replay", { topic: "none" }, { by: "bob" });
   });

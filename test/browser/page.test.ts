@@ -19,16 +19,16 @@ await describeInBrowser("the admin page on SQLite", (browser) => {
 
   it("MSG-15 messages that match a filter are counted first, then replayed at a rate, with progress", async () => {
     await makeDead(run, idsOf("evt", 12));
-    await makeDead(run, idsOf("other", 3), { topic: "invoice.paid", error: "no such customer" });
+    await makeDead(run, idsOf("other", 3), { topic: "customer.created", error: "no such customer" });
     const { page, problems, close } = await openPage(browser, run.url, { hash: "#/dead/inbox" });
-    await page.getByLabel("Topic").fill("payment.received");
+    await page.getByLabel("Topic").fill("invoice.paid");
     await page.getByRole("button", { name: "Filter" }).click();
     await page.getByText("0 of 12 selected").waitFor();
 
     await page.getByRole("button", { name: "Replay all…" }).click();
     const dialog = page.getByRole("dialog", { name: "Replay all that match" });
     await dialog.getByText("12 messages match").waitFor();
-    expect(await dialog.innerText()).toContain("topic: payment.received");
+    expect(await dialog.innerText()).toContain("topic: invoice.paid");
     await page.keyboard.press("Escape");
     expect(await operatorsOf(run.app.inbox).countDead()).toBe(15); // the dry run has changed nothing
 
@@ -121,21 +121,18 @@ await describeInBrowser("the admin page on SQLite", (browser) => {
     const { page, problems, close } = await openPage(browser, run.url, { hash: "#/pauses" });
     await page.getByText("Nothing is paused or limited.").waitFor();
     const form = page.getByRole("form", { name: "Pause" });
-    await form.getByLabel("Its name").fill("payment.received");
+    await form.getByLabel("Its name").fill("invoice.paid");
     await form.getByRole("button", { name: "Pause" }).click();
-    await page.getByRole("row", { name: /Inbox topic payment.received.*Paused/ }).waitFor();
-    const message = { source: "stripe", topic: "payment.received", payload: "{}" };
+    await page.getByRole("row", { name: /Inbox topic invoice.paid.*Paused/ }).waitFor();
+    const message = { source: "stripe", topic: "invoice.paid", payload: "{}" };
     await run.app.inbox.enqueue([{ ...message, messageId: "evt_held" }]);
-    await run.app.inbox.enqueue([{ ...message, messageId: "evt_free", topic: "invoice.paid" }]);
+    await run.app.inbox.enqueue([{ ...message, messageId: "evt_free", topic: "customer.created" }]);
     await expect.poll(() => [...run.handled.keys()]).toEqual(["evt_free"]);
     await showView(page, "#/");
-    await page
-      .getByRole("region", { name: "Inbox", exact: true })
-      .getByText("topic payment.received")
-      .waitFor();
+    await page.getByRole("region", { name: "Inbox", exact: true }).getByText("topic invoice.paid").waitFor();
 
     await showView(page, "#/pauses");
-    await page.getByRole("button", { name: "Resume topic payment.received of the inbox" }).click();
+    await page.getByRole("button", { name: "Resume topic invoice.paid of the inbox" }).click();
     await page.getByText("Nothing is paused or limited.").waitFor();
     await expect.poll(() => [...run.handled.keys()]).toEqual(["evt_free", "evt_held"]);
     expect(problems).toEqual([]);

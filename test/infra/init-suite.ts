@@ -1,3 +1,5 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -93,6 +95,27 @@ export const describeInit = (name: string, install: Install) =>
       expect(await invoke("cleanup", {})).toMatchObject({ inbox: { done: 0 } });
     });
 
+    it("FUN-10 FUN-11 npm start runs the app, which is TypeScript, on this Node and on SQLite", async () => {
+      await packed.cli(["init", "aws", "started"], parent);
+      const folder = join(parent, "started");
+      await install(folder, packed);
+      const { scripts } = JSON.parse(await readFile(join(folder, "package.json"), "utf8"));
+      const [program, ...args] = scripts.start.split(" ");
+      expect(program).toBe("oncebox");
+      const main = join(folder, "node_modules/oncebox/dist/cli/main.js");
+      const app = spawn(process.execPath, [main, ...args, "--port", "0"], { cwd: folder });
+      let printed = "";
+      for (const stream of [app.stdout, app.stderr])
+        stream.on("data", (chunk: Buffer) => {
+          printed += chunk;
+        });
+      const ended = once(app, "exit");
+      await expect.poll(() => printed, { timeout: 30_000 }).toMatch(/sending the receipt of evt_/);
+      app.kill("SIGINT");
+      expect(await ended).toEqual([0, null]);
+      expect(printed).not.toMatch(/ExperimentalWarning/);
+    });
+
     it("FUN-09 FUN-10 SVC-03 for Azure, with the inbox service: it builds, and the host runs its function app", async () => {
       const folder = await built("azure", "--database", "postgres", "--service");
       const app = await unpacked(join(folder, "build/azure/app.zip"));
@@ -117,5 +140,22 @@ export const describeInit = (name: string, install: Install) =>
       } finally {
         await host.stop();
       }
+      await followLocalSteps(folder);
     });
+
+    /** As docs/azure.md says, in the app's own folder. Without Azurite, which has one port for all that run on a machine. */
+    async function followLocalSteps(folder: string): Promise<void> {
+      const { Values } = JSON.parse(await readFile(join(folder, "local.settings.json.example"), "utf8"));
+      const { AzureWebJobsStorage: _, ONCEBOX_WAKE_QUEUE: _queue, ...env } = Values;
+      const settings = { ...env, ONCEBOX_DATABASE_URL: database.url, INBOX_SERVICE_TOKENS: token };
+      const host = await startFunctionsHost(folder, settings, 60_000);
+      try {
+        const url = `${host.url}/webhooks/stripe`;
+        const sign = ["sign", "stripe", "--secret", env.STRIPE_WEBHOOK_SECRET, "--url", url, "--send"];
+        expect(await packed.cli(sign, folder)).toMatchObject({ stdout: expect.stringMatching(/^200 /) });
+        expect(await host.run("dispatch")).toMatchObject({ inbox: { acked: 1 }, outbox: { acked: 1 } });
+      } finally {
+        await host.stop();
+      }
+    }
   });

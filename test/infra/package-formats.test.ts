@@ -80,6 +80,27 @@ describe("the packed package, in projects of every kind", () => {
     expect(await output("app.mjs")).toBe(expected);
   });
 
+  it.each([
+    ["missing.mjs", (name: string) => `await import("${name}")`],
+    ["missing.cjs", (name: string) => `require("${name}")`],
+  ])("ADD-10 a missing SDK is told when a publisher is made, before any message: %s", async (file, load) => {
+    const makes = {
+      "@aws-sdk/client-sqs": 'sqsPublisher({ queueUrl: "https://sqs.example/1/orders" })',
+      "@aws-sdk/client-sns": 'snsPublisher({ topicArn: "arn:aws:sns:eu-central-1:1:orders" })',
+      "@aws-sdk/client-eventbridge": 'eventBridgePublisher({ source: "com.example" })',
+    };
+    const tries = Object.values(makes).map(
+      (make) => `try { p.${make}; } catch (e) { console.log(e.message); }`,
+    );
+    await writeFile(join(folder, file), `const p = ${load("oncebox/publishers")};\n${tries.join("\n")}\n`);
+    expect((await output(file)).split("\n")).toEqual(
+      Object.entries(makes).map(([name, make]) => {
+        const [user] = make.split("(");
+        return `${user} needs the package "${name}". Run: npm install ${name}`;
+      }),
+    );
+  });
+
   it("is bundled as CommonJS by esbuild", async () => {
     await build({
       stdin: { contents: program((name) => `require("${name}")`), resolveDir: folder },

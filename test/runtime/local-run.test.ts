@@ -35,7 +35,7 @@ const secret = "whsec_b25jZWJveC1sb2NhbC1kZXZlbG9wbWVudA==";
 const post = (url: string, id: string, secrets = secret) => {
   const signed = signWebhook(stripe, {
     url: `${url}/webhooks/stripe`,
-    body: JSON.stringify({ id, type: "payment.received" }),
+    body: JSON.stringify({ id, type: "invoice.paid" }),
     secrets,
   });
   return fetch(signed.url, signed as RequestInit);
@@ -137,14 +137,14 @@ describe("oncebox dev", () => {
       export default {
         tenants: multiTenant({ discover: tenantsFromConfiguration(tenants) }),
         sources: { stripe: { scheme: "stripe", secrets: ["whsec_own_secret_of_tests"], tenant: "{path}" } },
-        handlers: { "payment.received"() {} },
+        handlers: { "invoice.paid"() {} },
       };\n`,
     );
     const { url, stop } = await dev(["--app", app], {}, folder);
     for (const tenant of ["a", "b"]) {
       const signed = signWebhook(stripe, {
         url: `${url}/webhooks/stripe/${tenant}`,
-        body: JSON.stringify({ id: "evt_1", type: "payment.received" }),
+        body: JSON.stringify({ id: "evt_1", type: "invoice.paid" }),
         secrets: "whsec_own_secret_of_tests",
       });
       expect((await fetch(signed.url, signed as RequestInit)).status).toBe(200);
@@ -164,7 +164,7 @@ describe("oncebox dev", () => {
       export default {
         sources: { stripe: { scheme: "stripe", secrets: ["whsec_own_secret_of_tests"] } },
         handlers: {
-          async "payment.received"() {
+          async "invoice.paid"() {
             console.log("handler begins");
             await sleep(1_000);
             console.log("handler ends");
@@ -204,7 +204,7 @@ describe("oncebox dev", () => {
   });
 
   it("ADD-07 a reader that closes the pipe, like head, is not a failure", async () => {
-    const child = cli(["migrate", "--print", "--database", "mssql://nowhere/x"], await newFolder());
+    const child = cli(["migrate", "--print", "--all", "--database", "mssql://nowhere/x"], await newFolder());
     child.stdout.destroy();
     let errors = "";
     child.stderr.on("data", (data) => {
@@ -236,7 +236,7 @@ describe("the local run's server", () => {
         database: "sqlite::memory:",
         sources: { stripe: { scheme: "stripe", secrets: secret } },
         handlers: {
-          "payment.received": async (message) => {
+          "invoice.paid": async (message) => {
             if (message.messageId === "evt_slow") await slow;
             handled.push(message.messageId);
           },

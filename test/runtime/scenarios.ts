@@ -39,7 +39,7 @@ export const scenarioSecret = "whsec_scenarios_secret_of_tests";
 const secret = scenarioSecret;
 
 /** A request that Stripe would send. */
-export function stripeWebhook(id: string, type = "payment.received", content: object = {}): Request {
+export function stripeWebhook(id: string, type = "invoice.paid", content: object = {}): Request {
   const body = JSON.stringify({ id, type, ...content });
   const signed = signWebhook(stripe, { url: "http://localhost/webhooks/stripe", body, secrets: secret });
   return new Request(signed.url, { ...signed, body });
@@ -143,9 +143,9 @@ export function describeFunctions(runtime: CloudRuntime): void {
       const forged = stripeWebhook("evt_2");
       forged.headers.set("stripe-signature", `t=${Math.floor(Date.now() / 1_000)},v1=${"0".repeat(64)}`);
       expect((await send(forged)).status).toBe(401);
-      expect(
-        (await send(stripeWebhook("evt_3", "payment.received", { fill: "x".repeat(70_000) }))).status,
-      ).toBe(413);
+      expect((await send(stripeWebhook("evt_3", "invoice.paid", { fill: "x".repeat(70_000) }))).status).toBe(
+        413,
+      );
       expect((await send(new Request("http://localhost/webhooks/stripe", { method: "PUT" }))).status).toBe(
         405,
       );
@@ -215,7 +215,7 @@ export function describeFunctions(runtime: CloudRuntime): void {
       await Promise.all([one.run("dispatch"), two.run("dispatch")]); // both are connected before there is work
       const all = ids(400, "evt");
       await scenario.inbox.enqueue(
-        all.map((messageId) => ({ source: "stripe", messageId, topic: "payment.received", payload: "{}" })),
+        all.map((messageId) => ({ source: "stripe", messageId, topic: "invoice.paid", payload: "{}" })),
       );
       await Promise.all([one.run("dispatch"), one.run("dispatch"), two.run("dispatch")]);
       expect((await scenario.log("handled")).sort()).toEqual([...all].sort());
@@ -243,7 +243,7 @@ export function describeFunctions(runtime: CloudRuntime): void {
       const doomed = await started(scenario, 3_000);
       const all = ids(30, "evt");
       for (const [index, id] of all.entries()) {
-        const topic = index === 12 ? "stuck" : "payment.received";
+        const topic = index === 12 ? "stuck" : "invoice.paid";
         expect((await doomed.webhook(stripeWebhook(id, topic))).status).toBe(200);
       }
       await expect(doomed.run("dispatch")).rejects.toThrow();

@@ -14,7 +14,7 @@ import { standard } from "../../src/webhooks/presets/standard.js";
 import { openTelemetrySdk, type Sdk, spanText, useContextManager } from "./open-telemetry-sdk.js";
 
 const secret = `whsec_${Buffer.from("a secret of the provider").toString("base64")}`;
-const payload = JSON.stringify({ type: "payment.received", card: "4242-4242" });
+const payload = JSON.stringify({ type: "invoice.paid", card: "4242-4242" });
 const providerContext = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 /** One trace from the webhook to what is sent, on any database. */
@@ -31,7 +31,7 @@ export function telemetrySuite(harness: ContractHarness): void {
       const [webhook, received, publishing, sending] = spansInOrder(sdk);
       expect([webhook, received, publishing, sending].map((span) => span?.name)).toEqual([
         "webhook bank",
-        "process payment.received",
+        "process invoice.paid",
         "process receipt.send",
         "send receipt.send",
       ]);
@@ -80,14 +80,14 @@ export function telemetrySuite(harness: ContractHarness): void {
       const app = await appOn(database(), sdk, "retry", {
         inbox: { retry: { baseMs: 1, maxMs: 1, jitterMs: 0 } },
         handlers: {
-          "payment.received": () => {
+          "invoice.paid": () => {
             if (++calls === 1) throw new TypeError(`cannot book ${payload}`);
           },
         },
       });
       await app.post();
       while (calls < 2) await app.dispatch();
-      const attempts = sdk.spans().filter(({ name }) => name === "process payment.received");
+      const attempts = sdk.spans().filter(({ name }) => name === "process invoice.paid");
       expect(attempts.map(({ attributes }) => attributes["oncebox.attempt"])).toEqual([0, 1]);
       expect(attempts.map(({ attributes }) => attributes["error.type"])).toEqual(["TypeError", undefined]);
       expect(new Set(attempts.map((span) => span.spanContext().traceId)).size).toBe(1);
@@ -210,7 +210,7 @@ async function appOn(
     handlers:
       own.handlers ??
       (({ outbox }) => ({
-        "payment.received": {
+        "invoice.paid": {
           transactional: true,
           handle: async (message, { tx }) => {
             await outbox.enqueue(

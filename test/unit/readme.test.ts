@@ -34,7 +34,7 @@ const app = await createApp(definition, { environment });
 await app.migrate();
 const { url, ...signed } = signWebhook(stripe, {
   url: "http://localhost/webhooks/stripe",
-  body: '{"id":"evt_1","type":"payment.received"}',
+  body: '{"id":"evt_1","type":"invoice.paid"}',
   secrets: secret,
 });
 const response = await app.webhook(new Request(url, signed));

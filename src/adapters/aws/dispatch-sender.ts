@@ -1,4 +1,5 @@
 import { memoisePromise } from "../../base/memoise-promise.js";
+import { requirePackage } from "../../base/require-package.js";
 import type { AwsSettings } from "../../config/aws-settings.js";
 
 type Send = (text: string, options: { readonly abortSignal: AbortSignal }) => Promise<unknown>;
@@ -23,9 +24,14 @@ export function dispatchSender(
   { dispatchFunction, wakeQueueUrl }: Pick<AwsSettings, "dispatchFunction" | "wakeQueueUrl">,
   { maxCallMs, maxAttempts }: DispatchSenderOptions,
 ): DispatchSender | undefined {
-  if (dispatchFunction !== undefined)
+  if (dispatchFunction !== undefined) {
+    requirePackage("@aws-sdk/client-lambda", "Waking the dispatch function");
     return senderBy(() => invokeFunction(dispatchFunction, maxAttempts), maxCallMs);
-  if (wakeQueueUrl !== undefined) return senderBy(() => sendToQueue(wakeQueueUrl, maxAttempts), maxCallMs);
+  }
+  if (wakeQueueUrl !== undefined) {
+    requirePackage("@aws-sdk/client-sqs", "The wake-up queue");
+    return senderBy(() => sendToQueue(wakeQueueUrl, maxAttempts), maxCallMs);
+  }
   return undefined;
 }
 

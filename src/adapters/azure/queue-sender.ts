@@ -1,5 +1,6 @@
 import type { QueueClient, StoragePipelineOptions } from "@azure/storage-queue";
 import { memoisePromise } from "../../base/memoise-promise.js";
+import { requirePackage } from "../../base/require-package.js";
 import type { QueueStorage } from "../../config/azure-settings.js";
 import { azureCredential } from "./credential.js";
 
@@ -18,6 +19,7 @@ export interface QueueSender {
 
 /** Sends texts to a queue, and creates the queue if it does not exist. */
 export function queueSender(storage: QueueStorage, name: string): QueueSender {
+  requirePackage("@azure/storage-queue", `The queue ${name}`);
   const queue = memoisePromise(() => openQueue(storage, name));
   return {
     prepare: () => void queue().catch(() => {}), // `send` tries again and reports it

@@ -16,7 +16,7 @@ export interface StripeEvent {
 /** An HTTP API's event for a webhook of Stripe. */
 export function stripeHttpEvent({
   id,
-  type = "payment.received",
+  type = "invoice.paid",
   secret = webhookSecret,
   padding = 0,
   rawPath = "/prod/webhooks/stripe",

@@ -58,7 +58,7 @@ describe.skipIf(!(await isInstalled()))("functions in serverless-offline", () =>
   });
 
   it("FUN-01 FUN-06 a webhook is received by HTTP, once, and wakes the dispatch function, which handles it", async () => {
-    const body = JSON.stringify({ id: "evt_1", type: "payment.received", name: "Zoë" });
+    const body = JSON.stringify({ id: "evt_1", type: "invoice.paid", name: "Zoë" });
     const send = async (secrets: string) => {
       const signed = signWebhook(stripe, { url: address, body, secrets });
       const answer = await fetch(address, { method: "POST", headers: signed.headers, body });

@@ -106,7 +106,7 @@ describe("tenants of many databases on Azure Functions", () => {
       const url = `http://localhost/webhooks/stripe/${tenant}`;
       const signed = signWebhook(stripe, {
         url,
-        body: JSON.stringify({ id, type: "payment.received" }),
+        body: JSON.stringify({ id, type: "invoice.paid" }),
         secrets: secret,
       });
       return (await host.webhook(new Request(url, { ...signed, body: signed.body as string }))).status;

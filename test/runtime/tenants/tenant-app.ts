@@ -18,7 +18,7 @@ export default defineApp({
     },
   },
   handlers: ({ outbox }) => ({
-    async "payment.received"({ messageId, payload }, { store }) {
+    async "invoice.paid"({ messageId, payload }, { store }) {
       await outbox.enqueue({ topic: "receipt", payload, correlationId: messageId });
       write("handled", store, messageId);
     },

@@ -18,7 +18,7 @@ export async function startPageRun(definition: AppDefinition): Promise<PageRun> 
     if (run.failWith !== undefined) throw new PermanentFailure(run.failWith);
     handled.set(messageId, [...(handled.get(messageId) ?? []), payload]);
   };
-  const topics = ["payment.received", "invoice.paid"];
+  const topics = ["invoice.paid", "customer.created"];
   const local = await startLocalRun(
     {
       handlers: Object.fromEntries(topics.map((topic) => [topic, handle])),

@@ -9,7 +9,7 @@ export async function makeDead(
   run: PageRun,
   ids: readonly string[],
   {
-    topic = "payment.received",
+    topic = "invoice.paid",
     error = "HTTP 503 from the mail service",
     partitionKey = undefined as string | undefined,
   } = {},

@@ -26,7 +26,7 @@ const running = async (
 const stripe = (id: string, secret = "whsec_test_secret_of_tests") => {
   const signed = signWebhook(preset, {
     url: "http://localhost/webhooks/stripe",
-    body: JSON.stringify({ id, type: "payment.received" }),
+    body: JSON.stringify({ id, type: "invoice.paid" }),
     secrets: secret,
   });
   return new Request(signed.url, { ...signed, body: signed.body as string });
@@ -104,7 +104,7 @@ describe("an app", () => {
     const app = await running(
       {
         handlers: ({ outbox }) => ({
-          "payment.received": async ({ messageId }) => {
+          "invoice.paid": async ({ messageId }) => {
             handled.push(messageId);
             await outbox.enqueue({ topic: "receipt.send", payload: "", correlationId: messageId });
           },

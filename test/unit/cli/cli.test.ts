@@ -52,7 +52,7 @@ describe("the command line", () => {
     [["help", "nonsense"], /no command "nonsense"/],
     [["status", "--nonsense"], /Unknown option '--nonsense'/],
     [["status", "more"], /one argument too many/],
-    [["status"], /no database.*--database or ONCEBOX_DATABASE_URL.*`oncebox dev` has .* sqlite:oncebox\.db/],
+    [["status"], /no database.*--database or ONCEBOX_DATABASE_URL.* sqlite:oncebox\.db, where `oncebox dev`/],
     [["status", "--max-dead", "few", "--database", "sqlite::memory:"], /whole number/],
     [["status", "--database", "mysql://u:hunter2-hunter2-hunter2@h/d"], /no known kind/],
     [["status"], /ONCEBOX_DATABASE_URL/],
@@ -144,6 +144,7 @@ describe("the command line", () => {
     const printed = await cli(
       "migrate",
       "--print",
+      "--all",
       "--database",
       "mssql://nobody@nowhere/x",
       "--schema",
@@ -228,6 +229,67 @@ describe("the command line", () => {
       code: 0,
       out: expect.stringMatching(/deleted 0/),
     });
+  });
+
+  it("ADD-07 dispatch says what is left", async () => {
+    const database = newDatabase();
+    const db = openSqlite({ file: database.slice("sqlite:".length) });
+    await migrate(db);
+    const later = new Date(Date.now() + 3_600_000);
+    const message = { source: "s", topic: "t", payload: "" };
+    await createInbox(db).enqueue([
+      { ...message, messageId: "1" },
+      { ...message, messageId: "2", dueAt: later },
+    ]);
+    await db.close();
+    const app = join(folder, "left.mjs");
+    await writeFile(app, "export default { handlers: { t() {} } };\n");
+    const { code, out } = await cli("dispatch", "--once", "--app", app, "--database", database);
+    expect(code).toBe(exitCodes.ok);
+    expect(out).toMatch(/Left:\ninbox +waiting 1 .*done 1 .*\(due now: 0\)\noutbox +waiting 0/);
+    const again = await cli("dispatch", "--once", "--app", app, "--json", "--database", database);
+    expect(JSON.parse(again.out).left).toMatchObject({ inbox: { due: 0, counts: { Done: 1 } } });
+  });
+
+  it("ADD-07 migrate --print prints what is pending, and --all the whole", async () => {
+    const database = newDatabase();
+    const file = database.slice("sqlite:".length);
+    const whole = await cli("migrate", "--print", "--all", "--database", database);
+    expect(await cli("migrate", "--print", "--database", database)).toEqual(whole);
+    expect(existsSync(file)).toBe(false);
+    const db = openSqlite({ file });
+    await migrate(db, { outbox: false });
+    const half = await cli("migrate", "--print", "--database", database);
+    expect(half.out).toMatch(/create table "?Outbox"?\b/i);
+    expect(half.out).not.toMatch(/create table "?Inbox"?\b/i);
+    await migrate(db);
+    await db.close();
+    expect(await cli("migrate", "--print", "--database", database)).toEqual({
+      code: exitCodes.ok,
+      out: "",
+      err: "The schema is up to date. --all prints the whole of it.",
+    });
+    expect(await cli("migrate", "--all", "--database", database)).toMatchObject({ code: exitCodes.usage });
+  });
+
+  it("ADD-07 without a database, commands use the one that dev has made", async () => {
+    const own = await mkdtemp(join(folder, "dev-"));
+    const before = process.cwd();
+    process.chdir(own);
+    try {
+      expect(await cli("status")).toMatchObject({
+        code: exitCodes.usage,
+        err: expect.stringMatching(/There is no database.*sqlite:oncebox\.db/),
+      });
+      const db = openSqlite({ file: "oncebox.db" });
+      await migrate(db);
+      await db.close();
+      expect((await cli("status")).out).toMatch(/^inbox +waiting 0/);
+      const elsewhere = await cliWith({ ONCEBOX_DATABASE_URL: "sqlite:other.db" }, "status");
+      expect(elsewhere.err).toContain("There is no file other.db");
+    } finally {
+      process.chdir(before);
+    }
   });
 
   it("ADD-07 dispatch that runs out of time has the exit code for work that is left", async () => {

@@ -60,7 +60,7 @@ const runs: Readonly<Record<string, () => readonly (readonly string[])[]>> = {
   init: () => [["aws", join(folder, "new-app")]],
   package: () => [["aws", "--out", join(folder, "archives")]],
   dev: () => [["--port", "0", "--app", app, ...database]],
-  migrate: () => [database, ["--print", ...database]],
+  migrate: () => [database, ["--print", ...database], ["--print", "--all", ...database]],
   status: () => [database],
   list: () => [database],
   show: () => [["s/1", ...database]],

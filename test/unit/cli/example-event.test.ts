@@ -49,6 +49,6 @@ describe("the example event of a source", () => {
     });
     const scheme: WebhookScheme = { verify, topic: "order.{json:status}" };
     expect(exampleEvent(scheme, "evt_1", "order.placed").body).toBe('{"status":"placed"}');
-    expect(exampleEvent(scheme, "evt_1", "payment.received").body).toBe('{"id":"evt_1"}');
+    expect(exampleEvent(scheme, "evt_1", "invoice.paid").body).toBe('{"id":"evt_1"}');
   });
 });

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { commands } from "../../../src/cli/run.js";
 import { cli as runScripted } from "../../support/cli.js";
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));
@@ -102,6 +103,36 @@ describe("oncebox init", () => {
     expect(await readFile(join(without, "functions/app.ts"), "utf8")).not.toContain("admin:");
     const { scripts } = JSON.parse(await readFile(join(folder, "package.json"), "utf8"));
     expect(scripts[`package:${cloud}`]).toBe(`oncebox ${script}`);
+  });
+
+  it.each(["aws", "azure"])(
+    "FUN-10 an app for %s has a README with commands that exist, and keeps local files out of git",
+    async (cloud) => {
+      const folder = join(parent, `${cloud}-readme`);
+      expect((await cli("init", cloud, folder)).code).toBe(0);
+      const text = (name: string) => readFile(join(folder, name), "utf8");
+      const [readme, manifest] = [await text("README.md"), JSON.parse(await text("package.json"))];
+      const scripts = [...readme.matchAll(/^npm run (\S+)/gm)].map(([, script]) => script!);
+      expect(scripts).toEqual(expect.arrayContaining([`package:${cloud}`]));
+      expect(scripts.filter((script) => manifest.scripts[script] === undefined)).toEqual([]);
+      const names = [...readme.matchAll(/^npx oncebox (\S+)/gm)].map(([, name]) => name!);
+      expect(names).toEqual(expect.arrayContaining(["sign", "status", "migrate"]));
+      expect(names.filter((name) => !commands.some((command) => command.name === name))).toEqual([]);
+      expect((await text(".gitignore")).split("\n")).toEqual(
+        expect.arrayContaining(["node_modules/", "build/", "local.settings.json", ".env", "*.db"]),
+      );
+      expect(manifest.engines.node).toBe(">=20.19");
+      expect(manifest.devDependencies).toHaveProperty("@photostructure/sqlite"); // for Node before 22.13
+    },
+  );
+
+  it("FUN-10 the local settings of a new Azure app are those of the documented steps", async () => {
+    const folder = join(parent, "azure-local");
+    expect((await cli("init", "azure", folder, "--database", "postgres")).code).toBe(0);
+    const example = JSON.parse(await readFile(join(folder, "local.settings.json.example"), "utf8"));
+    const page = await readFile(join(root, "docs/azure.md"), "utf8");
+    const [, documented = ""] = /```json\n(\{\n {2}"IsEncrypted"[\s\S]*?)```/.exec(page) ?? [];
+    expect(example).toEqual(JSON.parse(documented));
   });
 
   it("FUN-10 an app for Azure on PostgreSQL makes no Azure SQL database, and one on SQL Server does", async () => {

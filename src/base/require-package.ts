@@ -1,0 +1,19 @@
+import { createRequire } from "node:module";
+import { InvalidOperationError } from "../errors.js";
+
+/**
+ * Refuses to start without an optional package, so that no message has to fail first. It is not loaded: that takes time, and not
+ * every run needs it. A bundle has the package in it, or its runtime has it; there the first use tells.
+ */
+export function requirePackage(name: string, user: string): void {
+  try {
+    const filename = import.meta.filename ?? "";
+    if (/[\\/]require-package\.[jt]s$/.test(filename)) createRequire(filename).resolve(name);
+  } catch (error) {
+    // Other errors say that the package is there and cannot be found by `require`, or that this is a bundle.
+    if ((error as { code?: unknown }).code === "MODULE_NOT_FOUND") throw missingPackage(name, user, error);
+  }
+}
+
+export const missingPackage = (name: string, user: string, cause: unknown): InvalidOperationError =>
+  new InvalidOperationError(`${user} needs the package "${name}". Run: npm install ${name}`, { cause });

@@ -1,0 +1,54 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createApp, readEnvironment } from "../../../src/app/index.js";
+import { timeBudget } from "../../../src/index.js";
+import { cli } from "../../support/cli.js";
+
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "oncebox-sign-"));
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+const newDatabase = () => `sqlite:${join(folder, `${crypto.randomUUID()}.db`)}`;
+
+describe("oncebox sign without a body", () => {
+  it("ADD-07 FUN-02 sign sends an event of its own that the app handles, with a new id each time", async () => {
+    const dispatched = async (name: string, handlers: string, provider = "stripe") => {
+      const app = join(folder, name);
+      const sources = `{ ${provider}: { scheme: "${provider}", secrets: "whsec_x_secret_of_tests" } }`;
+      await writeFile(app, `export default { sources: ${sources}, handlers: ${handlers} };\n`);
+      const database = newDatabase();
+      await cli("migrate", "--database", database);
+      const { default: definition } = await import(pathToFileURL(app).href);
+      const environment = await readEnvironment({ ONCEBOX_DATABASE_URL: database });
+      const running = await createApp(definition, { environment });
+      for (const _ of ["the first", "the second"]) {
+        const { out } = await cli("sign", provider, "--app", app, "--json");
+        const { url, ...request } = JSON.parse(out);
+        expect((await running.webhook(new Request(url, request))).status).toBe(200);
+      }
+      const { inbox } = await running.dispatch(timeBudget(60_000));
+      await running.close();
+      return inbox;
+    };
+    const both = expect.objectContaining({ acked: 2 });
+    expect(await dispatched("real.mjs", '{ "a.b"() {}, "invoice.paid"() {} }')).toEqual(both);
+    expect(await dispatched("made.mjs", '({ outbox }) => ({ "order.placed"() { outbox.stats; } })')).toEqual(
+      both,
+    );
+    expect(await dispatched("star.mjs", '{ "invoice.*"() {} }')).toEqual(both);
+    expect(await dispatched("head.mjs", "{ push() {} }", "github")).toEqual(both);
+  });
+
+  it("ADD-07 FUN-02 sign without an app sends an event type of the provider", async () => {
+    const { out } = await cli("sign", "stripe", "--secret", "whsec_x", "--json");
+    expect(JSON.parse(JSON.parse(out).body)).toEqual({
+      id: expect.stringMatching(/^test-/),
+      type: "invoice.paid",
+    });
+  });
+});

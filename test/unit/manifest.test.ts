@@ -1,0 +1,42 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { readDocument, root } from "../support/markdown.js";
+
+const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
+  readonly files: readonly string[];
+  readonly repository: { readonly url: string };
+  readonly homepage: string;
+  readonly bugs: string;
+  readonly keywords: readonly string[];
+};
+/** npm adds the last three by itself. */
+const published = [...manifest.files, "README.md", "LICENSE", "package.json"];
+const isPublished = (path: string) => published.some((name) => path === name || path.startsWith(`${name}/`));
+
+const documents = [
+  "README.md",
+  "CHANGELOG.md",
+  ...readdirSync(join(root, "docs"), { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".md"))
+    .map((name) => `docs/${name.replaceAll("\\", "/")}`),
+];
+
+describe("the published package", () => {
+  it("says where it comes from and where to report a problem", () => {
+    const { repository, homepage, bugs, keywords } = manifest;
+    expect(repository.url).toMatch(/^git\+https:\/\/github\.com\/.+\.git$/);
+    const address = repository.url.replace(/^git\+|\.git$/g, "");
+    expect(homepage).toBe(`${address}#readme`);
+    expect(bugs).toBe(`${address}/issues`);
+    expect(keywords).toEqual(expect.arrayContaining(["inbox", "outbox", "webhooks", "serverless"]));
+  });
+
+  it.each(documents)("%s links to nothing that the package does not have", (document) => {
+    expect(isPublished(document)).toBe(true);
+    const text = readDocument(document).replace(/```[\s\S]*?```|`[^`]*`/g, "");
+    const links = [...text.matchAll(/\]\(([^)\s#]+)[^)]*\)/g)].map(([, link]) => link!);
+    const own = links.filter((link) => !/^[a-z]+:/.test(link));
+    expect(own.filter((link) => !isPublished(join(dirname(document), link)))).toEqual([]);
+  });
+});
