@@ -10,6 +10,38 @@ import { type PackedPackage, packedPackage, run } from "./packed.js";
 
 const require = createRequire(import.meta.url);
 
+/** Throws the errors of one copy at the other. */
+const bothFormats = `
+import { createRequire } from "node:module";
+import * as esm from "oncebox";
+import { openSqlite } from "oncebox/sqlite";
+const cjs = createRequire(import.meta.url)("oncebox");
+const names = ["PermanentFailure", "RetryAfter", "LeaseLostError", "InvalidArgumentError", "ArgumentRangeError", "SchemaMissingError"];
+const known = names.every((name) => new cjs[name](1) instanceof esm[name] && new esm[name](1) instanceof cjs[name]);
+class Gone extends esm.PermanentFailure {}
+const now = new Date();
+const db = openSqlite({ file: ":memory:" });
+await esm.migrate(db);
+const outbox = esm.createOutbox(db, { logger: false, clock: () => now });
+await outbox.enqueue({ topic: "gone", payload: "" });
+const later = await outbox.enqueue({ topic: "later", payload: "" });
+const handlers = { gone: () => cjs.permanentFailure("gone"), later: () => Promise.reject(cjs.retryAfter(60_000)) };
+const { failed, abandoned } = await esm.createDispatcher({ handlers, logger: false }).run(outbox, esm.timeBudget(5000));
+const { nextAttemptAt } = await outbox.get({ id: later });
+console.log(JSON.stringify({
+  copies: new Set([cjs.PermanentFailure, esm.PermanentFailure]).size,
+  known,
+  knownAsBase: new cjs.SchemaMissingError("") instanceof esm.InvalidOperationError,
+  ownSubclass: [new Gone("") instanceof cjs.PermanentFailure, cjs.permanentFailure("") instanceof Gone],
+  others: [
+    cjs.permanentFailure("") instanceof esm.RetryAfter,
+    new cjs.InvalidOperationError("") instanceof esm.SchemaMissingError,
+    undefined instanceof esm.PermanentFailure,
+  ],
+  dispatched: { failed, abandoned, dueInMs: nextAttemptAt - now },
+}));
+await db.close();`;
+
 describe("the packed package, in projects of every kind", () => {
   let packed: PackedPackage;
   let folder: string;
@@ -54,6 +86,18 @@ describe("the packed package, in projects of every kind", () => {
   it("is loaded by import", async () => {
     await writeFile(join(folder, "app.mjs"), printing(byImport));
     expect(await output("app.mjs")).toBe(ended);
+  });
+
+  it("loaded by import and by require in one process, each knows the errors of the other", async () => {
+    await writeFile(join(folder, "both.mjs"), bothFormats);
+    expect(JSON.parse(await output("both.mjs"))).toEqual({
+      copies: 2,
+      known: true,
+      knownAsBase: true,
+      ownSubclass: [true, false],
+      others: [false, false, false],
+      dispatched: { failed: 1, abandoned: 1, dueInMs: 60_000 },
+    });
   });
 
   it("is bundled as CommonJS by esbuild", async () => {
