@@ -1,8 +1,15 @@
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { createInterface } from "node:readline";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { signWebhook } from "../../src/webhooks/index.js";
+import { stripe } from "../../src/webhooks/presets/stripe.js";
+import { root } from "./aws-stack.js";
 import { byImport, byRequire, ended, endToEnd, printing, typedEndToEnd } from "./message-program.js";
+import { ownDatabase } from "./own-database.js";
 import { npm, type PackedPackage, packedPackage, run } from "./packed.js";
 
 /** Node 20 has no SQLite of its own. */
@@ -91,6 +98,18 @@ describe("projects that install the packed package", () => {
     expect(await node("out/app.js")).toBe(ended);
   });
 
+  it("examples/nest, with the settings of `nest new` and with those of Nest 10", async () => {
+    const folder = join(parent, "nest");
+    await cp(join(root, "examples/nest"), folder, { recursive: true });
+    const { bin } = await project("nest", {}, []);
+    for (const [module, target] of Object.entries(nestModules)) {
+      const compilerOptions = { ...nestDefaults, ...target };
+      await writeFile(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions, include: ["src"] }));
+      expect([module, (await bin("tsc", "-p", ".")).stdout]).toEqual([module, ""]);
+      expect(await nestRun(folder)).toEqual({ statuses: [200, 200, 201, 500], published });
+    }
+  });
+
   it("beside mssql 11, esbuild 0.24 and vitest 3, of which npm refuses none", async () => {
     const files = { "package.json": manifest({ type: "module" }), "app.js": printing(byImport) };
     const older = ["mssql@11", "esbuild@0.24", "vitest@3"];
@@ -103,6 +122,54 @@ describe("projects that install the packed package", () => {
     }
   });
 });
+
+const published = ["order.paid evt_1", "order.placed 1"];
+
+/** What `nest new` writes, and what it wrote before version 11. */
+const nestModules = {
+  nodenext: { module: "nodenext", moduleResolution: "nodenext", isolatedModules: true, target: "ES2023" },
+  commonjs: { module: "commonjs", target: "ES2021" },
+};
+const nestDefaults = {
+  declaration: true,
+  removeComments: true,
+  emitDecoratorMetadata: true,
+  experimentalDecorators: true,
+  allowSyntheticDefaultImports: true,
+  sourceMap: true,
+  outDir: "./dist",
+  skipLibCheck: true,
+  strictNullChecks: true,
+};
+
+/** A webhook twice, and an order twice: the second order fails, and must send nothing. */
+async function nestRun(folder: string) {
+  const database = await ownDatabase();
+  const secret = "whsec_of_the_nest_example";
+  const env = { ...process.env, DATABASE_URL: database.url, STRIPE_WEBHOOK_SECRET: secret, PORT: "0" };
+  const app = spawn(process.execPath, ["dist/main.js"], { cwd: folder, env });
+  const lines: string[] = [];
+  createInterface(app.stdout).on("line", (line) => lines.push(line));
+  const said = (start: string) =>
+    lines.filter((line) => line.startsWith(start)).map((line) => line.slice(start.length));
+  try {
+    await expect.poll(() => said("listening "), { timeout: 60_000 }).toHaveLength(1);
+    const [address] = said("listening ");
+    const body = JSON.stringify({ id: "evt_1", type: "charge.succeeded" });
+    const webhook = signWebhook(stripe, { url: `${address}/webhooks/stripe`, body, secrets: secret });
+    const headers = { "content-type": "application/json" };
+    const order = { url: `${address}/orders`, method: "POST", headers, body: '{"id":"1"}' };
+    const statuses: number[] = [];
+    for (const request of [webhook, webhook, order, order])
+      statuses.push((await fetch(request.url, request)).status);
+    await expect.poll(() => said("published "), { timeout: 30_000 }).toHaveLength(2);
+    return { statuses, published: said("published ").sort() };
+  } finally {
+    app.kill("SIGTERM");
+    await once(app, "exit");
+    await database.drop();
+  }
+}
 
 const isWindows = process.platform === "win32";
 /** No `skipLibCheck`: a user's compiler reads the package's types too. */
