@@ -5,8 +5,11 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { migrate } from "../../src/index.js";
 import { signWebhook } from "../../src/webhooks/index.js";
 import { stripe } from "../../src/webhooks/presets/stripe.js";
+import { startFunctionsHost } from "../runtime/azure/functions-host.js";
+import { scenarioSecret, stripeWebhook } from "../runtime/scenarios.js";
 import { root } from "./aws-stack.js";
 import { byImport, byRequire, ended, endToEnd, printing, typedEndToEnd } from "./message-program.js";
 import { ownDatabase } from "./own-database.js";
@@ -110,6 +113,26 @@ describe("projects that install the packed package", () => {
     }
   });
 
+  it("an Azure function app in CommonJS, whose node_modules are deployed with it", async () => {
+    const files = {
+      "package.json": manifest({ main: "main.js" }),
+      "host.json": JSON.stringify({ version: "2.0", extensions: { http: { routePrefix: "" } } }),
+      "main.js": azureApp,
+    };
+    const { folder } = await project("azure", files, ["@azure/functions@4", "pg@8"]);
+    const database = await ownDatabase();
+    await migrate(database.db);
+    const env = { ONCEBOX_DATABASE_URL: database.url, STRIPE_WEBHOOK_SECRET: scenarioSecret };
+    const host = await startFunctionsHost(folder, env, 60_000);
+    try {
+      expect((await host.webhook(stripeWebhook("evt_1"))).status).toBe(200);
+      expect(await host.run("dispatch")).toMatchObject({ inbox: { acked: 1 }, outbox: { acked: 1 } });
+    } finally {
+      await host.stop();
+      await database.drop();
+    }
+  });
+
   it("beside mssql 11, esbuild 0.24 and vitest 3, of which npm refuses none", async () => {
     const files = { "package.json": manifest({ type: "module" }), "app.js": printing(byImport) };
     const older = ["mssql@11", "esbuild@0.24", "vitest@3"];
@@ -122,6 +145,21 @@ describe("projects that install the packed package", () => {
     }
   });
 });
+
+const azureApp = `
+const { registerFunctions } = require("oncebox/azure");
+const { defineApp } = require("oncebox/app");
+registerFunctions(defineApp({
+  sources: { stripe: { scheme: "stripe", secrets: { from: "env", name: "STRIPE_WEBHOOK_SECRET" } } },
+  handlers: ({ outbox }) => ({
+    "payment.received": {
+      transactional: true,
+      handle: ({ payload }, { tx }) => outbox.enqueue({ topic: "receipt.send", payload }, { tx }),
+    },
+  }),
+  publishers: { "receipt.send": () => {} },
+}));
+`;
 
 const published = ["order.paid evt_1", "order.placed 1"];
 
