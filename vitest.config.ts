@@ -5,7 +5,16 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   // The examples import the package by its name; tests run them on its sources.
   resolve: {
-    alias: { "oncebox/service": fileURLToPath(new URL("src/service/index.ts", import.meta.url)) },
+    alias: [
+      ["oncebox", "index"],
+      ["oncebox/postgres", "sql/postgres/index"],
+      ["oncebox/service", "service/index"],
+      ["oncebox/webhooks", "webhooks/index"],
+      ["oncebox/webhooks/stripe", "webhooks/presets/stripe"],
+    ].map(([name, file]) => ({
+      find: new RegExp(`^${name}$`),
+      replacement: fileURLToPath(new URL(`src/${file}.ts`, import.meta.url)),
+    })),
   },
   test: {
     globalSetup: "test/support/global-setup.ts",

@@ -1,10 +1,16 @@
-import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { build } from "esbuild";
 import { filesUnder } from "./files-under.js";
 
 /** Not for `require`: the command line, and what it packages functions with. They find their own files by `import.meta`. */
 const onlyModules = ["cli", "packaging", "cjs"];
+
+/**
+ * An `import()` of a package, as esbuild writes it for `require`. A user's bundler fails at a package that is not installed,
+ * unless the `require` is in a `try`.
+ */
+const lateRequire = /(Promise\.resolve\(\)\.then\(\(\) => )(__toESM\(require\("[^."][^"]*"\)(?:, 1)?\))\)/g;
 
 /**
  * Makes a copy of the modules in `cjs/` that `require` can load. Each file stays a file: what is loaded only when it is needed
@@ -24,6 +30,14 @@ export async function buildCommonJs(folder: string): Promise<void> {
     define: { "import.meta.filename": "__filename" },
     logLevel: "warning",
   });
+  for (const file of filesUnder(target, ".js"))
+    writeFileSync(
+      file,
+      readFileSync(file, "utf8").replace(
+        lateRequire,
+        "$1{ try { return $2; } catch (error) { throw error; } })",
+      ),
+    );
   for (const file of filesUnder(folder, ".d.ts").filter(isWanted)) {
     const copy = join(target, relative(folder, file));
     mkdirSync(dirname(copy), { recursive: true });

@@ -24,7 +24,15 @@ export type { TopicPattern } from "./dispatch/topic-patterns.js";
 export type { Otherwise } from "./dispatch/topic-plans.js";
 export type { WakeUpSource, Worker, WorkerOptions } from "./dispatch/worker.js";
 export { createWorker } from "./dispatch/worker.js";
-export * from "./errors.js";
+export type { OnceboxErrorInfo } from "./errors.js";
+export {
+  ArgumentRangeError,
+  DriverMissingError,
+  InvalidArgumentError,
+  InvalidOperationError,
+  PayloadNotJsonError,
+  SchemaMissingError,
+} from "./errors.js";
 export type {
   Inbox,
   InboxCallOptions,

@@ -1,17 +1,27 @@
 import { withoutPayload } from "../base/redact.js";
-import { ArgumentRangeError, PayloadNotJsonError } from "../errors.js";
+import { ArgumentRangeError, knownByCode, PayloadNotJsonError } from "../errors.js";
 import { backoffMs, longestMs, type RetryPolicy } from "../queue/retry-policy.js";
 import type { Otherwise } from "./topic-plans.js";
 
 /** Thrown or returned by a handler: no retry can help, so the message is dead at once. */
 export class PermanentFailure extends Error {
-  readonly code = "ONCEBOX_PERMANENT_FAILURE";
+  static readonly code = "ONCEBOX_PERMANENT_FAILURE";
+  static {
+    knownByCode(PermanentFailure);
+  }
+
+  readonly code = PermanentFailure.code;
   override readonly name = "PermanentFailure";
 }
 
 /** Thrown or returned by a handler: retry, but not before this delay. */
 export class RetryAfter extends Error {
-  readonly code = "ONCEBOX_RETRY_AFTER";
+  static readonly code = "ONCEBOX_RETRY_AFTER";
+  static {
+    knownByCode(RetryAfter);
+  }
+
+  readonly code = RetryAfter.code;
   override readonly name = "RetryAfter";
 
   constructor(

@@ -20,7 +20,8 @@ import { headerNames } from "./stored-message.js";
 
 /** A command that was sent with `request` got no response. It may have been handled all the same. */
 export class RequestFailedError extends InvalidOperationError {
-  override readonly code = "ONCEBOX_REQUEST_FAILED";
+  static override readonly code = "ONCEBOX_REQUEST_FAILED";
+  override readonly code = RequestFailedError.code;
   override readonly name = "RequestFailedError";
 }
 

@@ -1,8 +1,13 @@
-import type { OnceboxErrorInfo } from "../errors.js";
+import { knownByCode, type OnceboxErrorInfo } from "../errors.js";
 
 /** Another consumer holds the key. Let the broker deliver the message again: it is then processed, or free. */
 export class InboxKeyBusyError extends Error implements OnceboxErrorInfo {
-  readonly code = "ONCEBOX_INBOX_KEY_BUSY";
+  static readonly code = "ONCEBOX_INBOX_KEY_BUSY";
+  static {
+    knownByCode(InboxKeyBusyError);
+  }
+
+  readonly code = InboxKeyBusyError.code;
   override readonly name = "InboxKeyBusyError";
   readonly key: string;
   /** When the holder's lease ends, unless it is renewed; by the clock of the store. */

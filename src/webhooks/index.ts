@@ -1,3 +1,4 @@
+export type { NodeMiddleware } from "../base/node-middleware.js";
 export { payloadEncodingHeader, tenantHeader, webhookBody } from "./extract-message.js";
 export type { PresetName } from "./preset-names.js";
 export { loadPreset, presetNames } from "./preset-names.js";
@@ -12,3 +13,5 @@ export type { Template, Templates } from "./schemes/template.js";
 export type { SignedRequest, SignOptions } from "./signing/sign-webhook.js";
 export { signWebhook } from "./signing/sign-webhook.js";
 export type { WebhookSource } from "./sources.js";
+export type { WebhookMiddlewareOptions } from "./webhook-middleware.js";
+export { webhookMiddleware } from "./webhook-middleware.js";

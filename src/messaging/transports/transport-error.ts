@@ -1,11 +1,16 @@
-import type { OnceboxErrorInfo } from "../../errors.js";
+import { knownByCode, type OnceboxErrorInfo } from "../../errors.js";
 
 /**
  * The message could not be sent, or the receiver did not return an acknowledgement. It has no `cause`: errors of Node and
  * of gRPC can hold bytes of a request or of a response, and a logger that prints causes would print a payload.
  */
 export class TransportError extends Error implements OnceboxErrorInfo {
-  readonly code = "ONCEBOX_TRANSPORT";
+  static readonly code = "ONCEBOX_TRANSPORT";
+  static {
+    knownByCode(TransportError);
+  }
+
+  readonly code = TransportError.code;
   override readonly name = "TransportError";
 }
 

@@ -1,8 +1,13 @@
-import type { OnceboxErrorInfo } from "../../errors.js";
+import { knownByCode, type OnceboxErrorInfo } from "../../errors.js";
 
 /** The inbox service refused a call, could not be reached, or answered what the contract does not know. */
 export class InboxServiceError extends Error implements OnceboxErrorInfo {
-  readonly code = "ONCEBOX_INBOX_SERVICE";
+  static readonly code = "ONCEBOX_INBOX_SERVICE";
+  static {
+    knownByCode(InboxServiceError);
+  }
+
+  readonly code = InboxServiceError.code;
   override readonly name = "InboxServiceError";
   /** Of the last answer; null when there was none. */
   readonly status: number | null;

@@ -1,4 +1,4 @@
-import { loadPackage } from "../../base/load-package.js";
+import { loadPackage, rethrow } from "../../base/load-package.js";
 import { InvalidArgumentError } from "../../errors.js";
 import type { KeyDocument, Pipeline } from "./updates.js";
 
@@ -66,10 +66,5 @@ export async function openMongoClient(url: string, timeoutMs: number): Promise<O
   return new Client(url, { serverSelectionTimeoutMS: timeoutMs });
 }
 
-/** The `catch` is for bundlers: they then leave a package that is not installed to the run time. */
 const loadMongo = (): Promise<Pick<typeof import("mongodb"), "MongoClient">> =>
   loadPackage("mongodb", () => import("mongodb").catch(rethrow), "The MongoDB inbox store");
-
-const rethrow = (error: unknown): never => {
-  throw error;
-};

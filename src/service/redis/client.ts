@@ -1,4 +1,4 @@
-import { loadPackage } from "../../base/load-package.js";
+import { loadPackage, rethrow } from "../../base/load-package.js";
 import type { Logger } from "../../base/logger.js";
 import { safeReason } from "../../base/safe-reason.js";
 import { InvalidArgumentError } from "../../errors.js";
@@ -34,10 +34,5 @@ export async function openRedisClient(url: string, logger: Logger): Promise<Open
   };
 }
 
-/** The `catch` is for bundlers: they then leave a package that is not installed to the run time. */
 const loadIoredis = (): Promise<Pick<typeof import("ioredis"), "Redis">> =>
   loadPackage("ioredis", () => import("ioredis").catch(rethrow), "The Redis inbox store");
-
-const rethrow = (error: unknown): never => {
-  throw error;
-};

@@ -1,6 +1,6 @@
 import { createHash, createPublicKey, type JsonWebKey } from "node:crypto";
 import type { JWTPayload, JWTVerifyOptions } from "jose";
-import { loadPackage } from "../../base/load-package.js";
+import { loadPackage, rethrow } from "../../base/load-package.js";
 import type { CheckedScheme } from "./check-scheme.js";
 import type { Delivery } from "./delivery.js";
 import type { FetchText } from "./fetch-text.js";
@@ -28,7 +28,8 @@ export function createJwtVerifier(
   secrets: SecretKeys<{ readonly secret: string }>,
   settings: Settings,
 ): Verifier {
-  const jose = () => loadPackage("jose", () => import("jose"), "A scheme with JSON web tokens");
+  const jose = () =>
+    loadPackage("jose", () => import("jose").catch(rethrow), "A scheme with JSON web tokens");
   const published = remoteDocuments({
     ...settings,
     maxAgeMs,

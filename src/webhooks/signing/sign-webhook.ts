@@ -43,6 +43,12 @@ export interface SignedRequest {
  * const signed = signWebhook(stripe, { url, body: '{"id":"evt_1","type":"ping"}', secrets: "whsec_test" });
  * await fetch(signed.url, signed);
  */
+// A text stays a text. Some compilers' `fetch` does not take every Uint8Array.
+export function signWebhook(
+  scheme: WebhookScheme,
+  options: SignOptions & { readonly body: string },
+): SignedRequest & { readonly body: string };
+export function signWebhook(scheme: WebhookScheme, options: SignOptions): SignedRequest;
 export function signWebhook(scheme: WebhookScheme, options: SignOptions): SignedRequest {
   const problems: string[] = [];
   const checked = checkScheme(scheme, problems);

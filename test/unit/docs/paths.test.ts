@@ -15,6 +15,8 @@ const documents = [
   "bench/README.md",
   "examples/two-services/README.md",
   "examples/consumers/README.md",
+  "examples/frameworks/README.md",
+  "examples/nest/README.md",
   "examples/inbox-client-python/README.md",
   ...inFolder("docs"),
   ...inFolder("docs/decisions"),

@@ -14,9 +14,10 @@ const documents = [
   "docs/diagnostics.md",
   "docs/consume-once.md",
   "docs/telemetry.md",
+  "docs/frameworks.md",
 ];
 
-it("the programs in the guides to handlers, ordering, operations, messaging, patterns, the inbox service, the diagnostics API, consumers and telemetry type-check, with what the package exports", async () => {
+it("the programs in the guides to handlers, ordering, operations, messaging, patterns, the inbox service, the diagnostics API, consumers, telemetry and frameworks type-check, with what the package exports", async () => {
   const folder = await mkdtemp(join(root, "node_modules/.oncebox-docs-")); // to find the packages
   try {
     const programs = documents.flatMap((name) => codeBlocks(name, "ts"));

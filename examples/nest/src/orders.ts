@@ -1,0 +1,41 @@
+import { Body, Controller, Inject, Injectable, Post } from "@nestjs/common";
+import { InjectDataSource } from "@nestjs/typeorm";
+import type { Outbox } from "oncebox";
+import { fromTypeOrm } from "oncebox/orm";
+import { Column, type DataSource, Entity, PrimaryColumn } from "typeorm";
+import { OUTBOX } from "./oncebox.module.js";
+
+@Entity("orders")
+export class Order {
+  @PrimaryColumn("text")
+  id: string;
+
+  @Column("text")
+  status: string;
+}
+
+@Injectable()
+export class OrdersService {
+  constructor(
+    @InjectDataSource() private readonly dataSource: DataSource,
+    @Inject(OUTBOX) private readonly outbox: Outbox,
+  ) {}
+
+  /** Stores an order and enqueues a message about it: both, or neither. */
+  async place(id: string): Promise<void> {
+    await this.dataSource.transaction(async (manager) => {
+      await manager.insert(Order, { id, status: "placed" });
+      await this.outbox.enqueue({ topic: "order.placed", payload: id }, { tx: fromTypeOrm(manager) });
+    });
+  }
+}
+
+@Controller("orders")
+export class OrdersController {
+  constructor(private readonly orders: OrdersService) {}
+
+  @Post()
+  place(@Body() body: { id: string }): Promise<void> {
+    return this.orders.place(body.id);
+  }
+}

@@ -1,0 +1,214 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { createInterface } from "node:readline";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { migrate } from "../../src/index.js";
+import { signWebhook } from "../../src/webhooks/index.js";
+import { stripe } from "../../src/webhooks/presets/stripe.js";
+import { startFunctionsHost } from "../runtime/azure/functions-host.js";
+import { scenarioSecret, stripeWebhook } from "../runtime/scenarios.js";
+import { root } from "./aws-stack.js";
+import { byImport, byRequire, ended, endToEnd, printing, typedEndToEnd } from "./message-program.js";
+import { ownDatabase } from "./own-database.js";
+import { npm, type PackedPackage, packedPackage, run } from "./packed.js";
+
+/** Node 20 has no SQLite of its own. */
+const sqlite = "@photostructure/sqlite@1";
+const exporting = `${byImport}\n${typedEndToEnd.replace("async function", "export async function")}\n`;
+const manifest = (more: object = {}) => JSON.stringify({ name: "user-project", private: true, ...more });
+
+describe("projects that install the packed package", () => {
+  let packed: PackedPackage;
+  let parent: string;
+
+  beforeAll(async () => {
+    packed = await packedPackage();
+    parent = await mkdtemp(join(tmpdir(), "oncebox-projects-"));
+  }, 180_000);
+  afterAll(async () => {
+    await rm(parent, { recursive: true, force: true });
+    await packed?.remove();
+  });
+
+  /** A folder with these files, and the package installed as a user installs it. */
+  async function project(name: string, files: Readonly<Record<string, string>>, packages: readonly string[]) {
+    const folder = join(parent, name);
+    for (const [file, text] of Object.entries(files)) {
+      await mkdir(dirname(join(folder, file)), { recursive: true });
+      await writeFile(join(folder, file), text);
+    }
+    await npm(["install", packed.tarball, ...packages], folder);
+    return {
+      folder,
+      node: async (file: string) => (await run(process.execPath, [file], { cwd: folder })).stdout.trim(),
+      bin: (command: string, ...args: string[]) =>
+        run(join(folder, "node_modules/.bin", command), args, { cwd: folder, shell: isWindows }).catch(
+          ({ stdout, stderr }) => ({ stdout: `failed: ${stdout}${stderr}`, stderr }),
+        ),
+    };
+  }
+
+  it("ECMAScript modules", async () => {
+    const files = { "package.json": manifest({ type: "module" }), "app.js": printing(byImport) };
+    const { node } = await project("esm", files, [sqlite]);
+    expect(await node("app.js")).toBe(ended);
+  });
+
+  it("CommonJS", async () => {
+    const files = { "package.json": manifest(), "app.js": printing(byRequire) };
+    const { node } = await project("commonjs", files, [sqlite]);
+    expect(await node("app.js")).toBe(ended);
+  });
+
+  it("Jest 29, with JavaScript that requires it and TypeScript that imports it", async () => {
+    const expectation = `test("a message", async () => expect(await endToEnd()).toBe(${JSON.stringify(ended)}));`;
+    const files = {
+      "package.json": manifest(),
+      "jest.config.js": `module.exports = { transform: { "\\\\.ts$": "ts-jest" } };`,
+      "tsconfig.json": JSON.stringify({ compilerOptions: { ...strict, module: "commonjs" } }),
+      "plain.test.js": `${byRequire}\n${endToEnd}\n${expectation}`,
+      "typed.test.ts": `${byImport}\n${typedEndToEnd}\n${expectation}`,
+    };
+    const packages = ["jest@29", "ts-jest@29", "typescript@5", "@types/jest@29", "@types/node@20", sqlite];
+    const { bin } = await project("jest", files, packages);
+    const { stdout, stderr } = await bin("jest");
+    expect(stdout).toBe("");
+    expect(stderr).toContain("2 passed");
+    expect(stderr).not.toContain("did not exit");
+  });
+
+  it.each(["commonjs", "module"])("TypeScript with module node16, type %s", async (type) => {
+    const files = {
+      "package.json": manifest({ type }),
+      "tsconfig.json": JSON.stringify({ compilerOptions: { ...strict, module: "node16" } }),
+      "message.ts": exporting,
+      "app.ts": `import { endToEnd } from "./message.js";\nendToEnd().then(console.log);\n`,
+    };
+    const { bin, node } = await project(`node16-${type}`, files, ["typescript@5", "@types/node@20", sqlite]);
+    expect((await bin("tsc", "-p", ".")).stdout).toBe("");
+    expect(await node("app.js")).toBe(ended);
+  });
+
+  it("a bundle by esbuild, as CommonJS", async () => {
+    const files = { "package.json": manifest(), "app.js": printing(byImport) };
+    const { bin, folder, node } = await project("esbuild", files, ["esbuild@0.24", sqlite]);
+    const external = "--external:@photostructure/sqlite";
+    await bin("esbuild", "app.js", "--bundle", "--platform=node", "--format=cjs", external, "--outdir=out");
+    expect(await readFile(join(folder, "out/app.js"), "utf8")).not.toContain('require("oncebox');
+    expect(await node("out/app.js")).toBe(ended);
+  });
+
+  it("examples/nest, with the settings of `nest new` and with those of Nest 10", async () => {
+    const folder = join(parent, "nest");
+    await cp(join(root, "examples/nest"), folder, { recursive: true });
+    const { bin } = await project("nest", {}, []);
+    for (const [module, target] of Object.entries(nestModules)) {
+      const compilerOptions = { ...nestDefaults, ...target };
+      await writeFile(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions, include: ["src"] }));
+      expect([module, (await bin("tsc", "-p", ".")).stdout]).toEqual([module, ""]);
+      expect(await nestRun(folder)).toEqual({ statuses: [200, 200, 201, 500], published });
+    }
+  });
+
+  it("an Azure function app in CommonJS, whose node_modules are deployed with it", async () => {
+    const files = {
+      "package.json": manifest({ main: "main.js" }),
+      "host.json": JSON.stringify({ version: "2.0", extensions: { http: { routePrefix: "" } } }),
+      "main.js": azureApp,
+    };
+    const { folder } = await project("azure", files, ["@azure/functions@4", "pg@8"]);
+    const database = await ownDatabase();
+    await migrate(database.db);
+    const env = { ONCEBOX_DATABASE_URL: database.url, STRIPE_WEBHOOK_SECRET: scenarioSecret };
+    const host = await startFunctionsHost(folder, env, 60_000);
+    try {
+      expect((await host.webhook(stripeWebhook("evt_1"))).status).toBe(200);
+      expect(await host.run("dispatch")).toMatchObject({ inbox: { acked: 1 }, outbox: { acked: 1 } });
+    } finally {
+      await host.stop();
+      await database.drop();
+    }
+  });
+
+  it("beside mssql 11, esbuild 0.24 and vitest 3, of which npm refuses none", async () => {
+    const files = { "package.json": manifest({ type: "module" }), "app.js": printing(byImport) };
+    const older = ["mssql@11", "esbuild@0.24", "vitest@3"];
+    const { folder, node } = await project("older", files, [...older, sqlite]);
+    expect(await node("app.js")).toBe(ended);
+    for (const one of older) {
+      const [name, version] = one.split("@") as [string, string];
+      const installed = await readFile(join(folder, "node_modules", name, "package.json"), "utf8");
+      expect(JSON.parse(installed).version).toMatch(new RegExp(`^${version.replace(".", "\\.")}\\.`));
+    }
+  });
+});
+
+const azureApp = `
+const { registerFunctions } = require("oncebox/azure");
+const { defineApp } = require("oncebox/app");
+registerFunctions(defineApp({
+  sources: { stripe: { scheme: "stripe", secrets: { from: "env", name: "STRIPE_WEBHOOK_SECRET" } } },
+  handlers: ({ outbox }) => ({
+    "payment.received": {
+      transactional: true,
+      handle: ({ payload }, { tx }) => outbox.enqueue({ topic: "receipt.send", payload }, { tx }),
+    },
+  }),
+  publishers: { "receipt.send": () => {} },
+}));
+`;
+
+const published = ["order.paid evt_1", "order.placed 1"];
+
+/** What `nest new` writes, and what it wrote before version 11. */
+const nestModules = {
+  nodenext: { module: "nodenext", moduleResolution: "nodenext", isolatedModules: true, target: "ES2023" },
+  commonjs: { module: "commonjs", target: "ES2021" },
+};
+const nestDefaults = {
+  declaration: true,
+  removeComments: true,
+  emitDecoratorMetadata: true,
+  experimentalDecorators: true,
+  allowSyntheticDefaultImports: true,
+  sourceMap: true,
+  outDir: "./dist",
+  skipLibCheck: true,
+  strictNullChecks: true,
+};
+
+/** A webhook twice, and an order twice: the second order fails, and must send nothing. */
+async function nestRun(folder: string) {
+  const database = await ownDatabase();
+  const secret = "whsec_of_the_nest_example";
+  const env = { ...process.env, DATABASE_URL: database.url, STRIPE_WEBHOOK_SECRET: secret, PORT: "0" };
+  const app = spawn(process.execPath, ["dist/main.js"], { cwd: folder, env });
+  const lines: string[] = [];
+  createInterface(app.stdout).on("line", (line) => lines.push(line));
+  const said = (start: string) =>
+    lines.filter((line) => line.startsWith(start)).map((line) => line.slice(start.length));
+  try {
+    await expect.poll(() => said("listening "), { timeout: 60_000 }).toHaveLength(1);
+    const [address] = said("listening ");
+    const body = JSON.stringify({ id: "evt_1", type: "charge.succeeded" });
+    const webhook = signWebhook(stripe, { url: `${address}/webhooks/stripe`, body, secrets: secret });
+    const headers = { "content-type": "application/json" };
+    const order = { url: `${address}/orders`, method: "POST", headers, body: '{"id":"1"}' };
+    const statuses: number[] = [];
+    for (const request of [webhook, webhook, order, order])
+      statuses.push((await fetch(request.url, request)).status);
+    await expect.poll(() => said("published "), { timeout: 30_000 }).toHaveLength(2);
+    return { statuses, published: said("published ").sort() };
+  } finally {
+    app.kill("SIGTERM");
+    await once(app, "exit");
+    await database.drop();
+  }
+}
+
+const isWindows = process.platform === "win32";
+/** No `skipLibCheck`: a user's compiler reads the package's types too. */
+const strict = { strict: true, target: "es2022", esModuleInterop: true };
