@@ -88,7 +88,6 @@ describe("signing and opening an envelope", () => {
       short,
       "",
       ` ${secret}`,
-      secret.replace("=", ""),
       `${secret}\n`,
       7,
       () => secret,
