@@ -1,6 +1,6 @@
 -- The database roles of oncebox, and one user in one of them. A role has EXECUTE on the procedures that it needs and nothing
 -- else: the procedures read and write the tables on its behalf.
---   oncebox_receivers  stores webhooks, marks what cannot be handled of a batch as dead, and cannot read a message
+--   oncebox_receivers  stores webhooks, marks parts of them that are no events as dead, and cannot read a message
 --   oncebox_functions  does all that functions do; the role of a deployment with one user
 --   oncebox_service    the inbox as a service: leases and marks keys
 --   oncebox_operators  replays, discards and archives dead messages, pauses topics and limits them

@@ -186,7 +186,7 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
       ...tables.flatMap((table) => [`select * from ${table}`, `delete from ${table}`]),
       `exec [${schema}].[Inbox_Discard] @items = N'[1]'`,
       `exec [${schema}].[Inbox_Archive] @items = N'[1]', @who = N'x'`,
-      `exec [${schema}].[Outbox_Operations] @limit = 1`,
+      `exec [${schema}].[Outbox_Operations] @id = null, @limit = 1`,
       `create table [${schema}].[more] (n int)`,
       `exec('create procedure [${schema}].[more] as return 0')`,
       `exec('alter procedure [${schema}].[Inbox_Claim] as return 0')`,
@@ -286,7 +286,7 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
   };
   const denied = /permission/i;
 
-  it("FUN-10 a receiver stores webhooks, and can read, claim and send nothing", async () => {
+  it("FUN-08 FUN-10 a receiver stores webhooks, also with parts that are no events, and can read, claim and send nothing", async () => {
     await as(users[1][0], async (receiving) => {
       if (await isBabelfish()) await grantTables(users[1][0]);
       const options = { schema: admin.schema! };
@@ -294,6 +294,11 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
       const message = { source: "webhook", messageId: "only-received", topic: "t", payload: "{}" };
       expect(await inbox.receive(message)).toBe("enqueued");
       expect(await inbox.receive(message)).toBe("duplicate");
+      const noEvent = { ...message, messageId: "no-event", dead: "no event" };
+      expect(await inbox.enqueue([{ ...message, messageId: "event" }, noEvent])).toEqual([
+        "enqueued",
+        "dead",
+      ]);
       await expect(inbox.list({ state: "Seen" })).rejects.toThrow(denied);
       await expect(inbox.claim({ owner: newOwnerToken() })).rejects.toThrow(denied);
       await expect(inbox.purgeDone({ retentionMs: 1 })).rejects.toThrow(denied);

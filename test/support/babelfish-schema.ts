@@ -15,7 +15,7 @@ export function toBabelfish(batch: string): readonly string[] {
     return [`if object_id(${unicodeLiteral(name!)}, N'V') is null\n  exec(${unicodeLiteral(create)})`];
   return [
     `if object_id(${unicodeLiteral(name!)}, N'P') is null\n  exec(${unicodeLiteral(`create procedure ${name} as return 0`)})`,
-    withAdvisoryLocks(batch.replace("create or alter", "alter")),
+    withEarlyTransaction(withAdvisoryLocks(batch.replace("create or alter", "alter"))),
   ];
 }
 
@@ -27,6 +27,13 @@ const withAdvisoryLocks = (text: string): string =>
       never === undefined
         ? `select @locked = len(cast(pg_advisory_xact_lock(hashtext(${name})) as nvarchar(10)));`
         : `select @locked = cast(pg_try_advisory_xact_lock(hashtext(${name})) as int) - 1;`,
+  );
+
+/** Babelfish cannot read a long text in a table variable that was filled before the transaction began. */
+const withEarlyTransaction = (text: string): string =>
+  text.replace(
+    /(if @items is null\s+insert into @messages .*?)(declare @outermost bit = [^;]+;\s+if @outermost = 1 begin transaction;\n)/s,
+    "$2\n$1",
   );
 
 /**
