@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { APIGatewayProxyStructuredResultV2 } from "aws-lambda";
-import { afterEach, beforeEach, describe, expect, inject, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from "vitest";
 import {
   functionsUser,
   grantFunctionsUser,
@@ -19,6 +19,7 @@ import { answerOf, stripeHttpEvent, webhookSecret } from "../runtime/aws/http-ev
 import { type LambdaFunction, lambdaFunction } from "../runtime/aws/lambda-function.js";
 import { type StoredSecret, startSecretsManager } from "../runtime/tenants/secrets-manager-server.js";
 import { patient, sqlServerHarness } from "../support/sqlserver-harness.js";
+import { type StartedServer, startPostgres } from "../support/start-postgres.js";
 import { root } from "./aws-stack.js";
 import { type OwnDatabase, ownDatabase } from "./own-database.js";
 
@@ -28,13 +29,20 @@ describe("functions of the AWS stack in an empty account", () => {
   const secrets = new Map<string, StoredSecret>();
   const running: LambdaFunction[] = [];
   let store: Awaited<ReturnType<typeof startSecretsManager>>;
+  /** Of this file alone: roles belong to the whole server, and other tests make those of the same names. */
+  let server: StartedServer;
   let database: OwnDatabase;
   let bundles: BundleFolder;
+
+  beforeAll(async () => {
+    server = await startPostgres();
+  });
+  afterAll(() => server.stop());
 
   beforeEach(async () => {
     secrets.clear();
     store = await startSecretsManager(secrets);
-    database = await ownDatabase();
+    database = await ownDatabase(server.url);
   });
   afterEach(async () => {
     await Promise.all(running.splice(0).map((one) => one.close()));

@@ -15,11 +15,11 @@ export interface OwnDatabase {
 export const query = (db: Database, sql: string) => db.driver.query(statement("test", sql), {});
 
 /** A PostgreSQL database of its own, for what uses the names that a deployment uses. */
-export async function ownDatabase(): Promise<OwnDatabase> {
+export async function ownDatabase(serverUrl = inject("postgresUrl")): Promise<OwnDatabase> {
   const name = `infra_${randomUUID().slice(0, 8)}`;
-  const server = openPostgres({ url: inject("postgresUrl"), maxConnections: 1 });
+  const server = openPostgres({ url: serverUrl, maxConnections: 1 });
   await query(server, `create database ${name}`);
-  const url = new URL(inject("postgresUrl"));
+  const url = new URL(serverUrl);
   url.pathname = `/${name}`;
   const db = openPostgres({ url: url.href, maxConnections: 2 });
   return {
