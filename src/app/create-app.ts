@@ -10,8 +10,8 @@ import { type ConsumeJob, consumeJob } from "./consume-job.js";
 import { type DispatchJob, dispatchJob } from "./dispatch-job.js";
 import { cleanupJob, type MaintenanceJob, reapJob } from "./maintenance-jobs.js";
 import { migrateOptionsOf } from "./migrate-options.js";
+import { noWebhooks } from "./no-webhooks.js";
 import { openApp } from "./open-app.js";
-import { webhookJob } from "./webhook-job.js";
 
 /** A whole app in one process, for the local run and the command line. A cloud's function uses one of the jobs. */
 export interface App extends AppParts {
@@ -39,8 +39,12 @@ export async function createApp(definition: AppDefinition, platform: Platform): 
   const app = await openApp(definition, platform);
   const { db, inbox, outbox, logger, tenants } = app;
   const migrateOptions = migrateOptionsOf(definition);
-  const receive = await webhookJob(app);
-  // Both are loaded only for an app that has them: each would be a fifth of what other apps load at a cold start.
+  // These are loaded only for an app that has them: each would be a fifth of what other apps load at a cold start.
+  const sources = { ...definition.sources, ...platform.environment.sources };
+  const receive =
+    Object.keys(sources).length === 0
+      ? noWebhooks(logger)
+      : await (await import("./webhook-job.js")).webhookJob(app);
   const served = definition.service && (await (await import("./serve-inbox.js")).serveInbox(app));
   const admin = definition.admin && (await import("./admin-job.js")).adminJob(app);
   return {

@@ -1,10 +1,9 @@
 import { defined } from "../base/defined.js";
-import type { Logger } from "../base/logger.js";
 import type { Receiver } from "../inbox/receiver.js";
-import { refusedResponse } from "../webhooks/responses.js";
 import { createWebhookReceiver, type WebhookReceiver } from "../webhooks/route.js";
 import type { AppContext } from "./app-context.js";
 import { webhookSources } from "./app-sources.js";
+import { noWebhooks } from "./no-webhooks.js";
 import { coalesced } from "./wake-up.js";
 
 export interface WebhookApp extends AppContext {
@@ -41,11 +40,3 @@ export async function webhookJob({
   await receiver.prepare(); // wrong sources are an error of the start, not of the first webhook
   return receiver;
 }
-
-const noWebhooks =
-  (logger: Logger): WebhookReceiver =>
-  async () => {
-    const reason = "there are no sources: define some, or set ONCEBOX_WEBHOOKS";
-    logger.warn("webhook", { source: "unknown", outcome: "not found", status: 404, reason });
-    return refusedResponse("not found");
-  };

@@ -24,7 +24,7 @@ await describeInBrowser("what a newcomer sees", (browser) => {
     const steps = await story.locator("ol > li").allInnerTexts();
     expect(steps).toEqual([
       expect.stringMatching(
-        /^Inbox\s+payment\.received\s+stripe\/evt_\w+\s+✓ Done[\s\S]+received.+[\s\S]+handled/,
+        /^Inbox\s+invoice\.paid\s+stripe\/evt_\w+\s+✓ Done[\s\S]+received.+[\s\S]+handled/,
       ),
       expect.stringMatching(/^Outbox\s+receipt\.send\s+[\w-]+\s+✓ Done[\s\S]+enqueued.+[\s\S]+published/),
     ]);

@@ -2,29 +2,31 @@ import { execFile } from "node:child_process";
 import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type PackedPackage, packedPackage } from "../infra/packed.js";
 
 const run = promisify(execFile);
-const root = fileURLToPath(new URL("../..", import.meta.url));
 const npm = (args: string[], cwd: string) => run("npm", args, { cwd, shell: process.platform === "win32" });
 
 /** The package as a user gets it: packed, installed into an empty project, with no driver beside it. */
 describe("the packed package", () => {
   let project: string;
+  let packed: PackedPackage;
 
   beforeAll(async () => {
     project = await mkdtemp(join(tmpdir(), "oncebox-consumer-"));
-    await npm(["pack", "--pack-destination", project], root);
-    const [tarball] = (await readdir(project)).filter((name) => name.endsWith(".tgz"));
+    packed = await packedPackage();
     await writeFile(
       join(project, "package.json"),
       JSON.stringify({ name: "consumer", private: true, type: "module" }),
     );
-    await npm(["install", "--offline", "--no-audit", "--no-fund", `./${tarball}`], project);
+    await npm(["install", "--offline", "--no-audit", "--no-fund", packed.tarball], project);
   });
-  afterAll(() => rm(project, { recursive: true, force: true }));
+  afterAll(async () => {
+    await rm(project, { recursive: true, force: true });
+    await packed?.remove();
+  });
 
   const evaluate = async (code: string): Promise<unknown> => {
     const { stdout } = await run(process.execPath, ["--no-warnings", "--input-type=module", "-e", code], {

@@ -33,6 +33,7 @@ describe("shell completion", () => {
       "replay",
       "discard",
       "archive",
+      "edit",
       "operations",
     ]);
     expect(await offered("dead", "re")).toEqual(["replay"]);

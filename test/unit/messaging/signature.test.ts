@@ -83,15 +83,7 @@ describe("signing and opening an envelope", () => {
 
   it("MSG-08 secrets that are no base64, or too short, are refused by place and never quoted", () => {
     const short = randomBytes(15).toString("base64");
-    const bad = [
-      "pass word!",
-      short,
-      "",
-      ` ${secret}`,
-      `${secret}\n`,
-      7,
-      () => secret,
-    ];
+    const bad = ["pass word!", short, "", ` ${secret}`, `${secret}\n`, 7, () => secret];
     const problems = sharedSecretProblems([...bad, secret], "destinations.inventory.secrets");
     expect(problems).toHaveLength(bad.length);
     expect(problems[0]).toBe(
