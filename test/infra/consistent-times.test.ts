@@ -50,7 +50,7 @@ describe("times that depend on each other", () => {
     interface AwsFunction {
       readonly timeout: number;
       readonly maximumEventAge?: number;
-      readonly events: readonly { readonly schedule?: string; readonly sqs?: object }[];
+      readonly events: readonly { readonly schedule?: { readonly rate: string }; readonly sqs?: object }[];
     }
     let functions: Record<"webhook" | "consume" | "dispatch" | "reap" | "cleanup", AwsFunction>;
     interface Queue {
@@ -67,7 +67,10 @@ describe("times that depend on each other", () => {
         params,
         custom: { reap: reaping },
       } = await read("serverless.yml"));
-      const { Resources } = await read("infra/aws/queues.yml");
+      const { Resources: incoming } = await read("infra/aws/queues.yml");
+      const wakeUp = await read("infra/aws/wake-up-queue.yml");
+      const Resources = { ...incoming, ...wakeUp.resources.Resources };
+      functions.dispatch = { ...functions.dispatch, events: wakeUp.events };
       const pair = (name: string) => ({
         queue: Resources[`${name}Queue`].Properties,
         deadLetters: Resources[`${name}DeadLetters`].Properties,
@@ -103,7 +106,7 @@ describe("times that depend on each other", () => {
     it("FUN-10 a run is over when its schedule comes again; what its killed predecessor held is reaped soon after", () => {
       const period = (name: keyof typeof functions) => {
         const { schedule } = functions[name].events.find((event) => event.schedule !== undefined)!;
-        return periodOf(name === "reap" ? reaping[params.default!.reapMinutes!]!.schedule : schedule!);
+        return periodOf(name === "reap" ? reaping[params.default!.reapMinutes!]!.schedule : schedule!.rate);
       };
       for (const name of ["dispatch", "reap", "cleanup"] as const) {
         expect(functions[name].timeout * 1_000).toBeLessThanOrEqual(period(name));

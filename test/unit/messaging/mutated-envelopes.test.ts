@@ -70,6 +70,9 @@ async function inventory() {
   };
 }
 
+/** `npm run test:attack` takes more. */
+const count = process.env.ONCEBOX_TEST_ATTACKS === undefined ? 20_000 : 100_000;
+
 const kinds: Readonly<Record<number, "refused" | "malformed">> = { 400: "malformed", 401: "refused" };
 
 /** Other bytes of an envelope that was signed, such as white space between its members, are no mutation. */
@@ -79,7 +82,7 @@ function isSigned(body: Buffer): boolean {
 }
 
 describe("mutated envelopes", () => {
-  it("MSG-06 MSG-08 of 100,000 none is accepted, and nothing is stored", async () => {
+  it("MSG-06 MSG-08 of all mutations none is accepted, and nothing is stored", async () => {
     const { status, rows } = await inventory();
     const before = await rows();
     const counts = { opened: 0, refused: 0, malformed: 0 };
@@ -93,11 +96,11 @@ describe("mutated envelopes", () => {
         counts[kind]++;
         return kind !== "opened";
       }),
-      { numRuns: 100_000, seed: 15, endOnFailure: true },
+      { numRuns: count, seed: 15, endOnFailure: true },
     );
-    expect(counts.refused + counts.malformed).toBe(100_000);
+    expect(counts.refused + counts.malformed).toBe(count);
     // each outcome is frequent: the mutations reach behind the parser
-    expect(Math.min(counts.refused, counts.malformed)).toBeGreaterThan(5_000);
+    expect(Math.min(counts.refused, counts.malformed)).toBeGreaterThan(count / 20);
     expect(await rows()).toEqual(before);
     expect(await status(bases[0]!.body)).toBe(200); // as it was signed
     expect(await rows()).not.toEqual(before);
