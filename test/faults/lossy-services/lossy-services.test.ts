@@ -11,7 +11,7 @@ import type { OfBoth } from "./stage.js";
 import type { Place } from "./tables.js";
 
 /** 10,000 on each transport with `npm run test:messaging`. */
-const messages = Number(process.env.ONCEBOX_TEST_MESSAGES ?? 200);
+const messages = Number(process.env.ONCEBOX_TEST_MESSAGES ?? 100);
 const isLong = messages > 1_000;
 const count = messages / messagesOfOrder;
 const shape = isLong

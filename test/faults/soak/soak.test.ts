@@ -11,7 +11,7 @@ import { isSettlement, slowSettlements } from "./slow-settlements.js";
 import { type SoakResult, soak } from "./soak.js";
 
 /** Two minutes on each database with `npm run test:soak`. */
-const seconds = Number(process.env.ONCEBOX_TEST_SOAK_SECONDS ?? 6);
+const seconds = Number(process.env.ONCEBOX_TEST_SOAK_SECONDS ?? 4);
 const isLong = seconds > 60;
 const shape = { ms: seconds * 1_000, leaseMs: isLong ? 1_500 : 1_000, maxAttempts: isLong ? 12 : 6 };
 const timeoutMs = seconds * 1_000 + 300_000;
