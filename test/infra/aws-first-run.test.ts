@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import type { APIGatewayProxyStructuredResultV2 } from "aws-lambda";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from "vitest";
 import {
-  functionsUser,
+  functionsUsers,
   grantFunctionsUser,
   newPassword,
   scramVerifier,
@@ -18,6 +18,7 @@ import { type BundleFolder, bundleTestApp } from "../runtime/aws/bundle-folder.j
 import { answerOf, stripeHttpEvent, webhookSecret } from "../runtime/aws/http-events.js";
 import { type LambdaFunction, lambdaFunction } from "../runtime/aws/lambda-function.js";
 import { type StoredSecret, startSecretsManager } from "../runtime/tenants/secrets-manager-server.js";
+import { dropLogin } from "../support/drop-login.js";
 import { patient, sqlServerHarness } from "../support/sqlserver-harness.js";
 import { type StartedServer, startPostgres } from "../support/start-postgres.js";
 import { root } from "./aws-stack.js";
@@ -83,7 +84,7 @@ describe("functions of the AWS stack in an empty account", () => {
       expect(first.applied.length).toBeGreaterThan(1);
       expect(first.madeUser).toBe(true);
       const url = new URL(secrets.get("orders/dev/database-url")!.text!);
-      expect([url.username, url.pathname]).toEqual([functionsUser, `/${database.name}`]);
+      expect([url.username, url.pathname]).toEqual([functionsUsers.postgres, `/${database.name}`]);
       const webhook = start("webhook", env);
       const answer = await webhook.invoke<APIGatewayProxyStructuredResultV2>(
         stripeHttpEvent({ id: "evt_1" }),
@@ -95,11 +96,11 @@ describe("functions of the AWS stack in an empty account", () => {
       expect(migrating.logs()).not.toContain(url.password);
       expect(migrating.logs()).not.toContain(password);
       const [role] = await database.run(
-        `select rolsuper, rolcreaterole from pg_roles where rolname = '${functionsUser}'`,
+        `select rolsuper, rolcreaterole from pg_roles where rolname = '${functionsUsers.postgres}'`,
       );
       expect(role).toEqual({ rolsuper: false, rolcreaterole: false });
     } finally {
-      for (const role of [functionsUser, "oncebox_operators", owner]) {
+      for (const role of [functionsUsers.postgres, "oncebox_operators", owner]) {
         await database.run(`drop owned by ${role} cascade`).catch(() => {});
         await database.run(`drop role if exists ${role}`);
       }
@@ -146,34 +147,35 @@ describe("functions of the AWS stack in an empty account", () => {
 
 describe.skipIf(sqlServerUrl === "")("the functions' user on SQL Server, as migrate makes it", () => {
   it("FUN-10 signs in with its password, before and after another run", async () => {
+    const functionsUser = functionsUsers.sqlserver;
     const admin = await sqlServerHarness(sqlServerUrl).open();
     try {
       await migrate(admin.db, { schema: admin.schema! });
-      const script = (await readFile(join(root, "infra/sql/users-sqlserver.sql"), "utf8"))
-        .replaceAll("[infra]", `[${admin.schema}]`)
-        .replaceAll("oncebox_operators", `${admin.schema}_operators`);
+      // Roles belong to the database, which other tests use too.
+      const script = (await readFile(join(root, "infra/sql/users-sqlserver.sql"), "utf8")).replaceAll(
+        /oncebox_(?=receivers|service|operators)/g,
+        `${admin.schema}_`,
+      );
+      const tables = { schema: admin.schema! };
       for (const password of [newPassword(), undefined, newPassword()]) {
-        await grantFunctionsUser(admin.db, { kind: "sqlserver", script, password });
+        await grantFunctionsUser(admin.db, { kind: "sqlserver", tables, script, password });
         if (password === undefined) continue;
-        const url = urlOfUser(sqlServerUrl, functionsUser, password);
-        const own = openSqlServer({ url, maxConnections: 1, config: patient });
-        const who = { name: "who", text: "select suser_name() as who", unprepared: true };
-        const signedIn = await own.driver.query(who, {}).finally(() => own.close());
-        expect(signedIn.map((row) => row.who)).toEqual([functionsUser]);
+        const own = openSqlServer({
+          url: urlOfUser(sqlServerUrl, functionsUser, password),
+          maxConnections: 1,
+          config: patient,
+        });
+        const text = "select suser_name() as who, is_rolemember('oncebox_functions') as member";
+        const signedIn = await own.driver
+          .query({ name: "who", text, unprepared: true }, {})
+          .finally(() => own.close());
+        expect(signedIn).toEqual([{ who: functionsUser, member: 1 }]);
       }
     } finally {
-      const operators = `${admin.schema}_operators`;
       await admin.close();
-      const run = async (text: string) => {
-        const server = openSqlServer({ url: sqlServerUrl, maxConnections: 1, config: patient });
-        await server.driver
-          .query({ name: "script", text, unprepared: true }, {})
-          .finally(() => server.close());
-      };
-      await run(`drop user if exists [${functionsUser}]`);
-      await run(`drop role if exists [${operators}]`);
-      // A TDS server may count its session until this process ends. The next run gives the login another password.
-      await run(`drop login [${functionsUser}]`).catch(() => {});
+      const roles = ["receivers", "service", "operators"].map((name) => `${admin.schema}_${name}`);
+      const drops = [...roles, "oncebox_functions"].map((role) => `drop role if exists [${role}]`);
+      await dropLogin(sqlServerUrl, functionsUser, drops);
     }
   }, 300_000);
 });

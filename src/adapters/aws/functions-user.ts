@@ -1,15 +1,22 @@
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
+import { grantUsers } from "../../app/grant-users.js";
 import { InvalidOperationError } from "../../errors.js";
 import type { Database } from "../../sql/dialect.js";
 import { literal } from "../../sql/literal.js";
-
-export const functionsUser = "oncebox_functions";
+import type { MigrateOptions } from "../../sql/migrate.js";
 
 type Kind = "postgres" | "sqlserver";
 
+const role = "oncebox_functions";
+
+/** The user that the functions sign in with. On PostgreSQL it is the role itself; on SQL Server the two need two names. */
+export const functionsUsers: Readonly<Record<Kind, string>> = { postgres: role, sqlserver: "oncebox_app" };
+
 interface FunctionsUser {
   readonly kind: Kind;
+  /** Where the app's tables are. */
+  readonly tables: MigrateOptions;
   /** infra/sql/users-*.sql */
   readonly script: string;
   /** Undefined when the user keeps the one it has. */
@@ -22,13 +29,16 @@ export const newPassword = (): string => `Aa1-${randomBytes(24).toString("base64
 /** Makes the user that the functions sign in with, gives it the password if there is one, and grants it what is new. */
 export async function grantFunctionsUser(
   db: Database,
-  { kind, script, password }: FunctionsUser,
+  { kind, tables, script, password }: FunctionsUser,
 ): Promise<void> {
   const run = (text: string) => db.driver.query({ name: "users", text, unprepared: true }, {});
   if (kind === "sqlserver" && password !== undefined) await run(loginWith(password));
-  await run(filled(script));
+  const name = functionsUsers[kind];
+  const users = kind === "sqlserver" ? [{ name, role, clientId: "none", objectId: "none" } as const] : [];
+  const text = async () => script;
+  await grantUsers(db, tables, users, { postgres: text, sqlserver: text });
   if (kind === "postgres" && password !== undefined)
-    await run(`alter role ${functionsUser} password ${literal(scramVerifier(password))}`);
+    await run(`alter role ${name} password ${literal(scramVerifier(password))}`);
 }
 
 /** `oncebox package aws` puts it beside the function. */
@@ -43,9 +53,9 @@ export async function usersScript(kind: Kind): Promise<string> {
 }
 
 /** SQL Server keeps passwords of these statements out of its traces. */
-const loginWith = (password: string): string =>
-  `if suser_id(N'${functionsUser}') is null create login [${functionsUser}] with password = N${literal(password)};
-else alter login [${functionsUser}] with password = N${literal(password)};`;
+const loginWith = (password: string, name = functionsUsers.sqlserver): string =>
+  `if suser_id(N'${name}') is null create login [${name}] with password = N${literal(password)};
+else alter login [${name}] with password = N${literal(password)};`;
 
 /** What PostgreSQL would store. The password itself is not in a statement, which a server may log. */
 export function scramVerifier(password: string, salt: Buffer = randomBytes(16), iterations = 4_096): string {
@@ -54,10 +64,3 @@ export function scramVerifier(password: string, salt: Buffer = randomBytes(16), 
   const stored = createHash("sha256").update(keyed("Client Key")).digest("base64");
   return `SCRAM-SHA-256$${iterations}:${salt.toString("base64")}$${stored}:${keyed("Server Key").toString("base64")}`;
 }
-
-/** The variables that sqlcmd would fill in. The script for PostgreSQL has none. */
-const filled = (script: string): string =>
-  script
-    .replaceAll("$(FunctionsUser)", functionsUser)
-    .replaceAll("$(ClientId)", "none")
-    .replaceAll("$(Role)", "oncebox_functions");

@@ -6,7 +6,7 @@ import { type OwnerSettings, readOwnerSettings, urlOfUser } from "../../config/o
 import type { SecretReference } from "../../config/secret-reference.js";
 import { InvalidArgumentError } from "../../errors.js";
 import { type MigrateResult, migrate } from "../../sql/migrate.js";
-import { functionsUser, grantFunctionsUser, newPassword, usersScript } from "./functions-user.js";
+import { functionsUsers, grantFunctionsUser, newPassword, usersScript } from "./functions-user.js";
 import { awsSecrets, isWithoutValue, putSecret } from "./secrets-manager.js";
 import { type JobFunction, timedFunction } from "./timed-function.js";
 
@@ -32,13 +32,14 @@ export function migrateFunction(definition: AppDefinition): JobFunction<MigrateR
     const owner = readOwnerSettings(env);
     const db = await openDatabase(await ownerUrl(owner, env), { maxConnections: 1 });
     try {
-      const result = await migrate(db, migrateOptionsOf(definition));
+      const tables = migrateOptionsOf(definition);
+      const result = await migrate(db, tables);
       const password = (await isWithoutValue(functions.id)) ? newPassword() : undefined;
       const kind = owner.database;
-      await grantFunctionsUser(db, { kind, script: await usersScript(kind), password });
+      await grantFunctionsUser(db, { kind, tables, script: await usersScript(kind), password });
       // Last: whoever finds a URL can sign in with it. A run that dies before makes another password.
       if (password !== undefined)
-        await putSecret(functions.id, urlOfUser(owner.url, functionsUser, password));
+        await putSecret(functions.id, urlOfUser(owner.url, functionsUsers[kind], password));
       return { ...result, madeUser: password !== undefined };
     } finally {
       await db.close();
