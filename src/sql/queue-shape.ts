@@ -9,7 +9,7 @@ import {
   outboxStates,
   type QueueMessage,
 } from "../queue/message.js";
-import { messagePrototype } from "../queue/message-data.js";
+import { MessageBase } from "../queue/message-data.js";
 import type { Dialect } from "./dialect.js";
 import { status } from "./dialect.js";
 import type { SqlRow } from "./driver.js";
@@ -63,29 +63,27 @@ function hashOf(value: unknown): Buffer | null {
 function common(row: SqlRow, rare: SqlRow, dialect: Dialect, owner: string | undefined): QueueMessage {
   const headers = text(rare.headers);
   const isDead = row.status !== undefined && Number(row.status) === status.dead;
-  const message = {
-    __proto__: messagePrototype,
-    seq: rowNumber(row.seq),
-    topic: row.topic as string,
-    payload: fromStoredText(row.payload as string),
-    headers: headers === null ? null : (JSON.parse(fromStoredText(headers)) as Record<string, string>),
-    correlationId: text(rare.correlation_id),
-    partitionKey: text(rare.partition_key),
-    attempt: Number(rare.attempt ?? 0),
-    dueAt: time(dialect, rare.due_at),
-    expiresAt: time(dialect, rare.expires_at),
-    nextAttemptAt: dialect.fromTime(row.next_attempt_at),
-    lockedUntil: time(dialect, row.locked_until),
-    owner: owner ?? (row.owner as string | null | undefined)?.toLowerCase() ?? null,
-    lastError: text(rare.last_error),
-    lastAttemptAt: time(dialect, row.processed_at ?? rare.last_attempt_at),
-    diedAt: isDead ? time(dialect, row.died_at) : null,
-    errorGroup: isDead ? (text(row.error_group) ?? "") : null,
-    processedAt: time(dialect, row.processed_at),
-    processedBy: text(row.processed_by),
-    crashes: Number(rare.crashes ?? 0),
-  };
-  return message as unknown as QueueMessage;
+  const message = new MessageBase() as Writable<QueueMessage>;
+  message.seq = rowNumber(row.seq);
+  message.topic = row.topic as string;
+  message.payload = fromStoredText(row.payload as string);
+  message.headers = headers === null ? null : (JSON.parse(fromStoredText(headers)) as Record<string, string>);
+  message.correlationId = text(rare.correlation_id);
+  message.partitionKey = text(rare.partition_key);
+  message.attempt = Number(rare.attempt ?? 0);
+  message.dueAt = time(dialect, rare.due_at);
+  message.expiresAt = time(dialect, rare.expires_at);
+  message.nextAttemptAt = dialect.fromTime(row.next_attempt_at);
+  message.lockedUntil = time(dialect, row.locked_until);
+  message.owner = owner ?? (row.owner as string | null | undefined)?.toLowerCase() ?? null;
+  message.lastError = text(rare.last_error);
+  message.lastAttemptAt = time(dialect, row.processed_at ?? rare.last_attempt_at);
+  message.diedAt = isDead ? time(dialect, row.died_at) : null;
+  message.errorGroup = isDead ? (text(row.error_group) ?? "") : null;
+  message.processedAt = time(dialect, row.processed_at);
+  message.processedBy = text(row.processed_by);
+  message.crashes = Number(rare.crashes ?? 0);
+  return message;
 }
 
 type Writable<Message> = { -readonly [Name in keyof Message]: Message[Name] };
