@@ -22,7 +22,7 @@ export async function grantUsers(
   const texts =
     kind === "sqlserver"
       ? users.map((user) => forSqlServer(script, user))
-      : [script, ...users.map(forPostgres)];
+      : [script, ...users.flatMap(forPostgres)];
   for (const text of texts) await db.driver.query({ ...statement("users", text), unprepared: true }, {});
 }
 
@@ -44,13 +44,18 @@ function withNames(script: string, { dialect }: Database, tables: MigrateOptions
 const forSqlServer = (script: string, { name, clientId, role }: DatabaseUser): string =>
   script.replaceAll("$(FunctionsUser)", name).replaceAll("$(ClientId)", clientId).replaceAll("$(Role)", role);
 
-/** The label is what Azure signs an identity in by. Its name and ids were checked: nothing in them ends a quotation. */
-const forPostgres = ({ name, objectId, role }: DatabaseUser): string => `do $$
+/**
+ * The label is what Azure signs an identity in by; any database of the server takes it. (The function that does both exists in
+ * the database postgres alone.) The name and the ids were checked: nothing in them ends a quotation.
+ */
+const forPostgres = ({ name, objectId, role }: DatabaseUser): readonly string[] => [
+  `do $$
 begin
   if not exists (select from pg_roles where rolname = '${name}') then
-    create role "${name}" login;
+    create role "${name}" login nosuperuser nocreatedb nocreaterole;
   end if;
-  security label for "pgaadauth" on role "${name}" is 'aadauth,oid=${objectId},type=service';
 end
-$$;
-grant "${role}" to "${name}";`;
+$$`,
+  `security label for "pgaadauth" on role "${name}" is 'aadauth,oid=${objectId},type=service'`,
+  `grant "${role}" to "${name}"`,
+];

@@ -11,6 +11,7 @@ import {
   scramVerifier,
 } from "../../src/adapters/aws/functions-user.js";
 import type { MigrateReport } from "../../src/adapters/aws/index.js";
+import { databaseRoles } from "../../src/config/database-users.js";
 import { urlOfUser } from "../../src/config/owner-settings.js";
 import { createInbox, migrate } from "../../src/index.js";
 import { openSqlServer } from "../../src/sql/sqlserver/index.js";
@@ -100,7 +101,7 @@ describe("functions of the AWS stack in an empty account", () => {
       );
       expect(role).toEqual({ rolsuper: false, rolcreaterole: false });
     } finally {
-      for (const role of [functionsUsers.postgres, "oncebox_operators", owner]) {
+      for (const role of [...databaseRoles, owner]) {
         await database.run(`drop owned by ${role} cascade`).catch(() => {});
         await database.run(`drop role if exists ${role}`);
       }
