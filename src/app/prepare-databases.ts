@@ -47,7 +47,7 @@ async function prepareCatalogue(
   try {
     await migrate(db);
     await grantUsers(db, {}, users, scripts);
-    await createTable(db);
+    await createCatalogueTable(db);
   } finally {
     await db.close();
   }
@@ -56,7 +56,8 @@ async function prepareCatalogue(
 /** The roles that users-*.sql creates, all of which find tenants. */
 const readers = { sqlserver: databaseRoles, postgres: databaseRoles, sqlite: [] } as const;
 
-async function createTable(db: Database): Promise<void> {
+/** The table of tenants, which all roles may read. The roles exist already. */
+export async function createCatalogueTable(db: Database): Promise<void> {
   const run = (text: string) => db.driver.query({ ...statement("catalogue", text), unprepared: true }, {});
   const exists = await run('select 1 as found from "tenants"').then(
     () => true,

@@ -117,6 +117,35 @@ describe("the deployment to AWS", () => {
     );
   });
 
+  it("FUN-08 FUN-10 with a catalogue of tenants the migration may fill its secret, and no other function may", async () => {
+    const { databaseUrl: _, ...rest } = choices;
+    const params = { ...rest, databaseUrl: "postgres://db.example/orders", database: "postgres" };
+    const { file, json } = await project.template("dev", { ...params, tenants: "catalogue" });
+    expect(json.Resources.MigrateCataloguePolicy!.Properties).toMatchObject({
+      Roles: [{ Ref: "MigrateRole" }],
+      PolicyDocument: {
+        Statement: [
+          {
+            Action: ["DescribeSecret", "GetSecretValue", "PutSecretValue"].map(
+              (one) => `secretsmanager:${one}`,
+            ),
+            Resource: { Ref: "CatalogueSecret" },
+          },
+        ],
+      },
+    });
+    const writers = Object.entries(json.Resources).filter(([, one]) =>
+      JSON.stringify(one).includes("secretsmanager:PutSecretValue"),
+    );
+    expect(writers.map(([name]) => name).sort()).toEqual(["MigrateCataloguePolicy", "MigrateRole"]);
+    const { Variables } = json.Resources.MigrateLambdaFunction!.Properties.Environment;
+    expect(Variables.ONCEBOX_CATALOGUE_SECRET).toBe(json.Resources.CatalogueSecret!.Properties.Name);
+    const engine = new RegoEngine();
+    const { diagnostics } = engine.validateStandard(new TemplateFile(file));
+    engine.free();
+    expect(diagnostics.filter(({ severity }) => severity === "ERROR" || severity === "FATAL")).toEqual([]);
+  });
+
   it("FUN-10 it is named after the app, so that two of them in one account have nothing in common", () => {
     for (const name of functionNames) {
       expect(properties(`${name}LambdaFunction`).FunctionName).toBe(`${appName}-dev-${name.toLowerCase()}`);

@@ -13,35 +13,10 @@ import { isSecretReference } from "../../src/config/secret-reference.js";
 import { inboxServiceDefaults } from "../../src/service/http/service-options.js";
 import { connectionSettings } from "../../src/sql/postgres/entra.js";
 import { root } from "./aws-stack.js";
+import { required, variants } from "./azure-variants.js";
 import { bicepPlan, type Plan, type Value } from "./bicep-plan.js";
 
-const required = { applicationName: "orders", environmentName: "prod", location: "westeurope" };
 const read = (name: string) => readFile(join(root, name), "utf8");
-
-/** The deployments that people make, by their parameters. */
-const variants: Readonly<Record<string, Readonly<Record<string, Value>>>> = {
-  "as it is": {},
-  "public addresses": { privateNetworking: false },
-  "with service": { service: true },
-  "with admin": { admin: true },
-  "a catalogue of tenants": { tenants: "catalogue" },
-  "tenants in a vault": { tenants: "key-vault" },
-  "a database of one's own": { database: "none", service: true, admin: true },
-  PostgreSQL: { database: "postgres", service: true, admin: true, tenants: "catalogue" },
-  "PostgreSQL with public addresses": { database: "postgres", privateNetworking: false },
-  "Service Bus": { serviceBus: true },
-  "Front Door": { clientRequestsPerMinute: 3000 },
-  everything: {
-    service: true,
-    admin: true,
-    tenants: "key-vault",
-    serviceBus: true,
-    clientRequestsPerMinute: 3000,
-    purgeProtection: true,
-    updateStrategy: "RollingUpdate",
-    alwaysReadyCount: 1,
-  },
-};
 
 const plans = new Map<string, Plan>();
 let files: readonly BicepFile[];
