@@ -196,6 +196,12 @@ describe("the guides and the templates", () => {
     }
     expect(guide).toContain("--authentication-method ActiveDirectoryDefault");
     expect(guide).not.toMatch(/sqlcmd -G/);
+    // A private server takes no firewall rule, so nobody is told to add one.
+    expect(section("The database by hand")).toMatch(
+      /there is then no firewall\s+rule to add\. Without it:\n\n```sh\naz sql server firewall-rule create/,
+    );
+    const [way] = guide.split("\n## The database by hand\n");
+    expect(way).not.toContain("firewall-rule");
     expect(section("Another version")).toMatch(
       /\*\*`Recreate`\*\*, the default. The platform ends running functions at once/,
     );
