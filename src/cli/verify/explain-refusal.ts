@@ -96,7 +96,8 @@ function* bodiesOf(attempt: Attempt): Generator<Change> {
 }
 
 const signsUrl = ({ verify }: WebhookScheme): boolean =>
-  verify.kind === "signature" && [verify.signed].flat().some((template) => template?.includes("{url}"));
+  verify.kind === "signature" &&
+  [verify.signed].flat().some((template) => /\{(url|decodedUrl)\}/.test(template ?? ""));
 
 function* urlsOf(attempt: Attempt): Generator<Change> {
   const { request } = attempt;

@@ -37,8 +37,10 @@ describe("the example event of a source", () => {
     expect(exampleEvent(schemes.twilio, "evt_1", "call.busy").body).toBe("CallStatus=busy");
   });
 
-  it("ADD-07 FUN-11 has the topic alone where the scheme reads no id", () => {
-    expect(exampleEvent(schemes.meta, "evt_1", "page").body).toBe('{"object":"page","entry":[{}]}');
+  it("ADD-07 FUN-11 has the id as a field of its own where the scheme reads none, so that no two examples are alike", () => {
+    expect(exampleEvent(schemes.meta, "evt_1", "page").body).toBe(
+      '{"object":"page","entry":[{"example_id":"evt_1"}]}',
+    );
   });
 
   it("ADD-07 FUN-11 has only an id where the scheme cannot read the topic from it", () => {
@@ -48,7 +50,7 @@ describe("the example event of a source", () => {
       headers: {},
     });
     const scheme: WebhookScheme = { verify, topic: "order.{json:status}" };
-    expect(exampleEvent(scheme, "evt_1", "order.placed").body).toBe('{"status":"placed"}');
+    expect(exampleEvent(scheme, "evt_1", "order.placed").body).toBe('{"id":"evt_1","status":"placed"}');
     expect(exampleEvent(scheme, "evt_1", "invoice.paid").body).toBe('{"id":"evt_1"}');
   });
 });
