@@ -6,7 +6,7 @@ export const hubspot = {
     kind: "signature",
     header: "x-hubspot-signature-v3",
     encoding: "base64",
-    signed: "{method}{url}{body}{timestamp}",
+    signed: "{method}{decodedUrl}{body}{timestamp}",
     timestamp: { header: "x-hubspot-request-timestamp", unit: "ms" },
   },
   split: "{json:}",

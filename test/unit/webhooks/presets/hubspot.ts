@@ -1,6 +1,9 @@
+import { expect, it } from "vitest";
 import { hubspot } from "../../../../src/webhooks/presets/hubspot.js";
 import { describePreset } from "../../../support/presets/describe-preset.js";
 import { hmac } from "../../../support/presets/hmac.js";
+import { openPresetRoutes } from "../../../support/presets/preset-route.js";
+import type { PresetSample } from "../../../support/presets/preset-sample.js";
 
 const created = {
   eventId: 1,
@@ -23,7 +26,7 @@ const storedOf = (event: typeof created) => ({
   tenant: String(event.portalId),
 });
 
-describePreset("hubspot", hubspot, {
+const sample: PresetSample = {
   secret: "yyyyyyyy-yyyy-yyyy-yyyy-yyyyyyyyyyyy",
   otherSecret: "zzzzzzzz-zzzz-zzzz-zzzz-zzzzzzzzzzzz",
   sign: ({ body, query }, { at, url, secret }) => {
@@ -47,4 +50,30 @@ describePreset("hubspot", hubspot, {
     ],
     stored: [storedOf(created), storedOf(changed), storedOf(merged)],
   },
+};
+
+describePreset("hubspot", hubspot, sample);
+
+const decodedOf = (query: string) => query.replace("%3A", ":").replace("%2f", "/").replace("%28", "(");
+
+it.each([
+  ["as HubSpot's documentation says: some escapes decoded", decodedOf],
+  ["as HubSpot's library does: as it is", (query: string) => query],
+])("FUN-02 HubSpot: an address with escapes is signed %s", async (_what, written) => {
+  const query = "from=a%3Ab%2fc%28d&q=%20%26%3D";
+  const routes = await openPresetRoutes("hubspot-escapes", hubspot, sample);
+  try {
+    const route = routes.open();
+    const at = "1893456000000";
+    const body = JSON.stringify([created]);
+    const text = `POST${route.url}?${written(query)}${body}${at}`;
+    const headers = {
+      "x-hubspot-signature-v3": hmac(sample.secret, text, "base64"),
+      "x-hubspot-request-timestamp": at,
+    };
+    expect((await route.send({ body, query, headers })).status, String(route.reason())).toBe(200);
+    expect((await route.send({ body, query: `${query}&x`, headers })).status).toBe(401);
+  } finally {
+    await routes.close();
+  }
 });
