@@ -42,6 +42,6 @@ export const about = {
     title: "Event Grid message delivery and retry; CloudEvents v1.0 schema (Azure)",
     date: "2026-11",
     with: "documentation",
-    delivery: "Event Grid message delivery and retry",
+    delivery: { page: "Event Grid message delivery and retry", date: "2026-11" },
   },
 } as const satisfies PresetAbout;

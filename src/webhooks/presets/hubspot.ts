@@ -36,5 +36,6 @@ export const about = {
     title: "Validating requests; Webhooks API (HubSpot developers); hubspot-api-nodejs, signature.ts",
     date: "2026-11",
     with: "documentation",
+    delivery: { page: "Webhooks API: Retries (HubSpot developers), as others quote it", date: "2026-11-17" },
   },
 } as const satisfies PresetAbout;

@@ -32,6 +32,6 @@ export const about = {
     title: "Set up change notifications that include resource data (Microsoft Graph)",
     date: "2026-11-17",
     with: "documentation",
-    delivery: "Receive change notifications through webhooks (Microsoft Graph)",
+    delivery: { page: "Receive change notifications through webhooks (Microsoft Graph)", date: "2026-11-17" },
   },
 } as const satisfies PresetAbout;

@@ -35,5 +35,6 @@ export const about = {
     title: "Webhooks (Notion developers); notion-sdk-js, webhooks.ts",
     date: "2026-11",
     with: "documentation",
+    delivery: { date: "2026-11-17" },
   },
 } as const satisfies PresetAbout;

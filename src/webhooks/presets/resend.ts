@@ -8,5 +8,10 @@ export const resend = { ...svix, contentTypes: ["application/json"] } as const s
 export const about = {
   ...svixAbout,
   name: "Resend",
-  checked: { title: "Verify webhooks requests; Retries and replays", date: "2026-11", with: "sdk" },
+  checked: {
+    title: "Verify webhooks requests; Retries and replays",
+    date: "2026-11",
+    with: "sdk",
+    delivery: { date: "2026-11-17" },
+  },
 } as const satisfies PresetAbout;

@@ -21,5 +21,6 @@ export const about = {
     title: "Secure your webhooks; Webhooks (Typeform developers)",
     date: "2026-11",
     with: "documentation",
+    delivery: { date: "2026-11-17" },
   },
 } as const satisfies PresetAbout;

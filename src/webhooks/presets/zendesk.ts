@@ -29,5 +29,6 @@ export const about = {
     title: "Verifying webhook requests; Webhooks API: retries (Zendesk developers)",
     date: "2026-11",
     with: "documentation",
+    delivery: { date: "2026-11-17" },
   },
 } as const satisfies PresetAbout;
