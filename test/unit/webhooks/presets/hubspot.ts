@@ -1,5 +1,10 @@
 import { expect, it } from "vitest";
+import { signWebhook } from "../../../../src/webhooks/index.js";
 import { hubspot } from "../../../../src/webhooks/presets/hubspot.js";
+import { checkScheme } from "../../../../src/webhooks/schemes/check-scheme.js";
+import { createVerifier } from "../../../../src/webhooks/schemes/create-verifier.js";
+import { createDelivery } from "../../../../src/webhooks/schemes/delivery.js";
+import { fetchText } from "../../../../src/webhooks/schemes/fetch-text.js";
 import { describePreset } from "../../../support/presets/describe-preset.js";
 import { hmac } from "../../../support/presets/hmac.js";
 import { openPresetRoutes } from "../../../support/presets/preset-route.js";
@@ -77,3 +82,37 @@ it.each([
     await routes.close();
   }
 });
+
+// of the tests of HubSpot's own libraries for Python and Ruby
+it.each([
+  ["hubspot-api-python", 1693657560000, "K36dawei4A+QBNolUOqo7s91KQDWQ5MXZ/QufNYuk/Y="],
+  ["hubspot-api-ruby", 1700000300000, "RnbPH7+UMKVkbV32P8bz450N4M56aPmcru1+D3kSDtw="],
+])(
+  "FUN-02 HubSpot: the published example of %s is verified, and signed alike",
+  async (_by, at, signature) => {
+    const timestamp = new Date(at);
+    const { url, headers, body } = signWebhook(hubspot, {
+      url: "https://www.example.com/webhook_uri",
+      body: "{'example_field':'example_value'}",
+      secrets: sample.secret,
+      timestamp,
+    });
+    expect(headers["x-hubspot-signature-v3"]).toBe(signature);
+    const times = { clock: () => timestamp, pastMs: 300_000, futureMs: 300_000 };
+    const secrets = { maxAgeMs: 300_000, onStale: () => {}, fetchMs: 5_000, allowShort: false };
+    const verify = createVerifier(checkScheme(hubspot, []), sample.secret, {
+      ...times,
+      ...secrets,
+      fetchText,
+    });
+    const delivery = (changed: string) =>
+      createDelivery({
+        method: "POST",
+        url,
+        headers: new Headers(headers),
+        body: Buffer.from(body + changed),
+      });
+    expect(await verify(delivery(""))).toBeUndefined();
+    expect(await verify(delivery(" "))).toBe("signature wrong");
+  },
+);
