@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { exampleEvent } from "../../../src/cli/example-event.js";
+import { providerTopic } from "../../../src/cli/provider-topic.js";
+import { loadPreset, presetNames } from "../../../src/webhooks/preset-names.js";
 import { checkScheme } from "../../../src/webhooks/schemes/check-scheme.js";
 import { createDelivery } from "../../../src/webhooks/schemes/delivery.js";
 import type { WebhookScheme } from "../../../src/webhooks/schemes/scheme.js";
@@ -53,4 +55,28 @@ describe("the example event of a source", () => {
     expect(exampleEvent(scheme, "evt_1", "order.placed").body).toBe('{"id":"evt_1","status":"placed"}');
     expect(exampleEvent(scheme, "evt_1", "invoice.paid").body).toBe('{"id":"evt_1"}');
   });
+});
+
+describe("the example event of a provider", () => {
+  const withoutKind = ["dropbox", "mollieclassic"];
+  // their kinds are made of several values
+  const inParts = ["asana", "linear", "plaid", "xero"];
+
+  it.each(presetNames.filter((name) => ![...withoutKind, ...inParts].includes(name)))(
+    "ADD-07 FUN-11 of %s is of a kind that its preset reads back",
+    async (name) => {
+      const scheme = await loadPreset(name);
+      const { body, headers } = exampleEvent(scheme, "evt_1", providerTopic(name));
+      const url = "http://localhost/webhooks/x";
+      const delivery = createDelivery({
+        method: "POST",
+        url,
+        headers: new Headers(headers),
+        body: Buffer.from(body),
+      });
+      const checked = checkScheme(scheme, []);
+      const [event] = splitDelivery(delivery, checked.split);
+      expect(fillFirst(checked.topic, event!)).toBe(providerTopic(name));
+    },
+  );
 });
