@@ -55,6 +55,24 @@ describe("oncebox sign without a body", () => {
     expect(await bodyOf()).not.toBe(await bodyOf());
   });
 
+  it("ADD-07 FUN-02 a name of the sender is signed with a key that is made, and the user is told who accepts it", async () => {
+    const { code, out, err } = await cli(
+      "sign",
+      "googlepubsub",
+      "--secret",
+      "https://api.example.com/",
+      "--json",
+    );
+    expect([code, err]).toEqual([
+      exitCodes.ok,
+      expect.stringContaining("only a local run accepts this request"),
+    ]);
+    const [, claims = ""] = JSON.parse(out).headers.authorization.split(".");
+    expect(JSON.parse(Buffer.from(claims, "base64url").toString())).toMatchObject({
+      aud: "https://api.example.com/",
+    });
+  });
+
   it("ADD-07 FUN-02 --id beside a body is refused where the provider has the id in the body", async () => {
     const given = ["--secret", "whsec_a_secret_of_tests", "--body", '{"id":"evt_1"}', "--id", "evt_2"];
     const { code, err } = await cli("sign", "stripe", ...given);
