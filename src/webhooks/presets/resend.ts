@@ -12,6 +12,10 @@ export const about = {
     title: "Verify webhooks requests; Retries and replays",
     date: "2026-11",
     with: "sdk",
-    delivery: { date: "2026-11-17" },
+    delivery: {
+      page: "Retries and replays (Resend docs)",
+      date: "2026-11-17",
+      notSeen: "the 15 s, and that an endpoint is disabled",
+    },
   },
 } as const satisfies PresetAbout;
