@@ -50,7 +50,7 @@ export interface TestDatabase {
   /** Give it to migrate, createInbox and createOutbox; undefined where the database has no schemas. */
   readonly schema: string | undefined;
   readonly supports: DatabaseSupport;
-  /** Tests take over the emptied queues of earlier tests: making one takes seconds. */
+  /** Tests take over the emptied queues of earlier tests: making one takes longer than most tests. */
   readonly reusesTables?: boolean;
   /** The same database through another driver instance, as another process would open it. */
   reopen(): Database;
