@@ -84,9 +84,12 @@ const signatureTable = (providers: readonly Provider[]): string =>
       about.signs,
       about.idIsUnique,
       about.secret,
-      `${checkedWith[about.checked.with]}, ${about.checked.date} (${about.checked.title})`,
+      `${checkedWith[about.checked.with]}, ${about.checked.date} (${about.checked.title})${byHand(about)}`,
     ]),
   );
+
+const byHand = ({ checked: { byHand: by } }: PresetAbout): string =>
+  by === undefined ? "" : `; once by hand with ${by}`;
 
 const code = (text: string): string => `\`${text}\``;
 

@@ -30,6 +30,7 @@ export const about = {
     title: "Webhooks (Linear developers); @linear/sdk, webhooks/client.ts",
     date: "2026-11",
     with: "documentation",
+    byHand: "@linear/sdk, webhooks/client.ts",
     delivery: {
       page: "Webhooks (Linear developers)",
       date: "2026-11-17",

@@ -35,6 +35,7 @@ export const about = {
     title: "Webhooks (Notion developers); notion-sdk-js, webhooks.ts",
     date: "2026-11",
     with: "documentation",
+    byHand: "notion-sdk-js, webhooks.ts",
     delivery: { date: "2026-11-17" },
   },
 } as const satisfies PresetAbout;
