@@ -1,8 +1,8 @@
 import { isPresetName, type PresetName } from "../webhooks/preset-names.js";
 
 /**
- * An event type of each provider, found in its documentation or in its own library. Those whose topic is not the kind of an
- * event have an example of what it is.
+ * An event type of each provider, to show and to sign as an example. Most were found in its documentation or in its own library.
+ * Those whose topic is not the kind of an event have an example of what it is.
  */
 const topics: Readonly<Record<PresetName, string>> = {
   adyen: "AUTHORISATION",

@@ -34,7 +34,7 @@ export interface PresetAbout {
     readonly date: string;
     /** What the test's genuine delivery was made with: the provider's own SDK, its published vector, or its documentation alone. */
     readonly with: "sdk" | "vector" | "documentation";
-    /** The provider's own code that accepted what we sign, and refused it changed, when somebody tried it once. No test does. */
+    /** The provider's own code that accepted what we sign when somebody tried it once. No test does. */
     readonly byHand?: string;
     readonly delivery: DeliveryCheck;
   };
