@@ -260,8 +260,7 @@ declare @verdict varchar(10) = 'claimed';
 
 if exists (select 1 from [infra].[InboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)) exec [infra].[Inbox_ApplyPartitionChanges];
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
+begin transaction;
 
 -- a message with two crashes is claimed alone
 insert into @picked (seq, status, locked_until, owner)
@@ -344,7 +343,7 @@ else
   inner join [infra].[Inbox] m with (forceseek) on m.seq = c.seq
   order by c.seq option (loop join, force order);
 
-if @outermost = 1 commit transaction;
+commit transaction;
 go
 
 create or alter procedure [infra].[Inbox_Ack]
@@ -355,8 +354,7 @@ set @now = coalesce(@now, sysutcdatetime());
 
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
+begin transaction;
 
 update [infra].[InboxState]
 set status = 3, owner = null, locked_until = null, processed_at = @now, processed_by = @processed_by
@@ -372,7 +370,7 @@ if exists (select 1 from @changed c where c.keyed = 1)
   where c.keyed = 1 and m.partition_key is not null
   order by c.seq option (loop join, force order);
 
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select c.seq as seq from @changed c;
 go
@@ -389,8 +387,7 @@ declare @capped_from float =
 declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
 declare @changed table (seq bigint not null primary key, status tinyint not null, keyed bit null, attempt int not null);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
+begin transaction;
 
 update [infra].[InboxState]
 set status = case when i.attempts is null and [InboxState].attempt + 1 >= @max_attempts then 4 else 1 end,
@@ -425,7 +422,7 @@ if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1 and c.stat
   where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null
   order by c.seq option (loop join, force order);
 
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select c.seq as seq, cast(case when c.status = 4 then 1 else 0 end as bit) as dead from @changed c;
 go
@@ -439,8 +436,7 @@ set @now = coalesce(@now, sysutcdatetime());
 
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
+begin transaction;
 
 update [infra].[InboxState]
 set status = 4, attempt = [InboxState].attempt + 1, owner = null, locked_until = null, last_error = @error,
@@ -468,7 +464,7 @@ if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1)
   where @blocks = 0 and c.keyed = 1 and m.partition_key is not null
   order by c.seq option (loop join, force order);
 
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select c.seq as seq from @changed c;
 go
@@ -526,8 +522,7 @@ declare @reaped table (
   seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null, keyed bit null
 );
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
+begin transaction;
 
 insert into @picked (seq, status, locked_until, owner)
 select top (@limit) r.seq, r.status, r.locked_until, r.owner
@@ -589,7 +584,7 @@ if @blocks = 0 and exists (select 1 from [infra].[InboxPartitionQueue] q with (r
   inner join [infra].[InboxPartitionQueue] q with (index([InboxPartitionQueue_Seq]), forceseek, readpast, rowlock, readcommittedlock) on q.seq = s.seq
   where s.status = 4 and s.keyed = 1 option (loop join, force order);
 
-if @outermost = 1 commit transaction;
+commit transaction;
 
 if exists (select 1 from [infra].[InboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)) exec [infra].[Inbox_ApplyPartitionChanges];
 
@@ -624,8 +619,7 @@ select @last_seq = max(w.seq) from @scanned w;
 if not exists (select 1 from [infra].[Inbox] m with (forceseek, readpast, rowlock, readcommittedlock) where m.seq = @last_seq and m.first_seen_at < @before)
   set @more = 0;
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
+begin transaction;
 
 insert into @old (seq)
 select m.seq
@@ -647,7 +641,7 @@ delete from [infra].[InboxAttempts]
 from @gone g, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
 where [InboxAttempts].seq = g.seq option (loop join, force order);
 
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;
 go
@@ -824,8 +818,7 @@ set @now = coalesce(@now, sysutcdatetime());
 
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
+begin transaction;
 
 update [infra].[InboxState]
 set status = case when [InboxState].keyed = 1 then 5 else 1 end,
@@ -843,110 +836,9 @@ if exists (select 1 from @changed c where c.keyed = 1)
   where c.keyed = 1 and m.partition_key is not null
   order by c.seq option (loop join, force order);
 
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select c.seq as seq from @changed c;
-go
-
-create or alter procedure [infra].[Inbox_DeadGroups]
-  @now datetime2(3) = null, @at datetime2(3), @topic nvarchar(255), @source nvarchar(255), @error nvarchar(max),
-  @error_group varchar(16), @older_than_ms float, @newer_than_ms float, @limit int
-as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-declare @groups table (
-  error_group varchar(16) collate Latin1_General_100_BIN2 not null primary key,
-  [count] bigint not null,
-  first_at datetime2(3) not null,
-  last_at datetime2(3) not null,
-  seq bigint not null
-);
-
-insert into @groups (error_group, [count], first_at, last_at, seq)
-select top (@limit) coalesce(s.error_group, ''), count_big(*), min(s.died_at), max(s.died_at), max(s.seq)
-from [infra].[InboxState] s with (index([Inbox_Dead]))
-where s.status = 4
-  and s.died_at <= coalesce(@at, @now)
-  and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-  and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
-  and (@older_than_ms is null or s.died_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-  and (@newer_than_ms is null or s.died_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-  and ((@topic is null and @source is null) or exists (
-    select 1 from [infra].[Inbox] m with (forceseek)
-    where m.seq = s.seq
-      and (@topic is null or m.topic = @topic)
-      and (@source is null or m.source = @source)
-  ))
-group by coalesce(s.error_group, '')
-order by count_big(*) desc, coalesce(s.error_group, '')
-option (recompile);
-
-select g.error_group as error_group, g.[count] as [count], g.first_at as first_at, g.last_at as last_at,
-  s.last_error as last_error, m.source as source, m.message_id as message_id
-from @groups g
-inner join [infra].[InboxState] s with (forceseek) on s.seq = g.seq
-inner join [infra].[Inbox] m with (forceseek) on m.seq = g.seq
-order by g.[count] desc, g.error_group
-option (loop join, force order);
-go
-
-create or alter procedure [infra].[Inbox_CountDead]
-  @now datetime2(3) = null, @at datetime2(3), @topic nvarchar(255), @source nvarchar(255), @error nvarchar(max),
-  @error_group varchar(16), @older_than_ms float, @newer_than_ms float
-as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-select count_big(*) as [count]
-from [infra].[InboxState] s with (index([Inbox_Dead]))
-where s.status = 4
-  and s.died_at <= coalesce(@at, @now)
-  and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-  and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
-  and (@older_than_ms is null or s.died_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-  and (@newer_than_ms is null or s.died_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-  and ((@topic is null and @source is null) or exists (
-    select 1 from [infra].[Inbox] m with (forceseek)
-    where m.seq = s.seq
-      and (@topic is null or m.topic = @topic)
-      and (@source is null or m.source = @source)
-  ))
-option (recompile);
-go
-
-create or alter procedure [infra].[Inbox_NextDead]
-  @now datetime2(3) = null, @at datetime2(3), @topic nvarchar(255), @source nvarchar(255), @error nvarchar(max),
-  @error_group varchar(16), @older_than_ms float, @newer_than_ms float, @after_seq bigint, @limit int
-as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-select top (@limit) s.seq as seq
-from [infra].[InboxState] s with (index([Inbox_Dead]))
-where s.seq > @after_seq and s.status = 4
-  and s.died_at <= coalesce(@at, @now)
-  and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-  and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
-  and (@older_than_ms is null or s.died_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-  and (@newer_than_ms is null or s.died_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-  and ((@topic is null and @source is null) or exists (
-    select 1 from [infra].[Inbox] m with (forceseek)
-    where m.seq = s.seq
-      and (@topic is null or m.topic = @topic)
-      and (@source is null or m.source = @source)
-  ))
-order by s.seq
-option (recompile);
 go
 
 create or alter procedure [infra].[Inbox_Discard]
@@ -956,8 +848,7 @@ set nocount, xact_abort on;
 
 declare @gone table (seq bigint not null primary key, keyed bit null);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
+begin transaction;
 
 insert into @gone (seq, keyed)
 select m.seq, s.keyed
@@ -988,7 +879,7 @@ delete from [infra].[InboxAttempts]
 from @gone g, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
 where [InboxAttempts].seq = g.seq option (loop join, force order);
 
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select g.seq as seq from @gone g;
 go
@@ -1001,8 +892,7 @@ set @now = coalesce(@now, sysutcdatetime());
 
 declare @gone table (seq bigint not null primary key, keyed bit null);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
+begin transaction;
 
 insert into @gone (seq, keyed)
 select m.seq, s.keyed
@@ -1051,7 +941,7 @@ delete from [infra].[InboxAttempts]
 from @gone g, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
 where [InboxAttempts].seq = g.seq option (loop join, force order);
 
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select g.seq as seq from @gone g;
 go
@@ -1064,20 +954,6 @@ set @now = coalesce(@now, sysutcdatetime());
 
 insert into [infra].[oncebox_operations] (id, started_at, who, action, queue, filter)
 values (@id, @now, @who, @action, N'inbox:Inbox', @filter);
-
-select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
-from [infra].[oncebox_operations] o
-where o.id = @id and o.queue = N'inbox:Inbox';
-go
-
-create or alter procedure [infra].[Inbox_LockOperation]
-  @id uniqueidentifier
-as
-set nocount, xact_abort on;
-
-select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
-from [infra].[oncebox_operations] o with (forceseek, updlock, rowlock, readcommittedlock)
-where o.id = @id and o.queue = N'inbox:Inbox';
 go
 
 create or alter procedure [infra].[Inbox_MoveOperation]
@@ -1089,21 +965,6 @@ set @now = coalesce(@now, sysutcdatetime());
 update [infra].[oncebox_operations] with (updlock, rowlock, readcommittedlock)
 set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end
 where id = @id;
-
-select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
-from [infra].[oncebox_operations] o
-where o.id = @id and o.queue = N'inbox:Inbox';
-go
-
-create or alter procedure [infra].[Inbox_Operations]
-  @id uniqueidentifier, @limit int
-as
-set nocount, xact_abort on;
-
-select top (@limit) o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
-from [infra].[oncebox_operations] o
-where o.queue = N'inbox:Inbox' and (@id is null or o.id = @id)
-order by case when o.ended_at is null then 0 else 1 end, o.started_at desc, o.id desc;
 go
 
 create or alter procedure [infra].[Inbox_PurgeOperations]
@@ -1112,255 +973,10 @@ as
 set nocount, xact_abort on;
 set @now = coalesce(@now, sysutcdatetime());
 
-declare @before datetime2(3) = dateadd(millisecond, cast(cast(round(-@retention_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@retention_ms, 0) as bigint) / 86400000 as int), @now));
-declare @old table (id uniqueidentifier not null primary key);
-declare @gone table (id uniqueidentifier not null primary key);
+delete top (@limit) from [infra].[oncebox_operations] with (readpast, rowlock, readcommittedlock)
+where queue = N'inbox:Inbox' and ended_at < dateadd(millisecond, cast(cast(round(-@retention_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@retention_ms, 0) as bigint) / 86400000 as int), @now));
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
-insert into @old (id)
-select top (@limit) o.id
-from [infra].[oncebox_operations] o with (updlock, readpast, rowlock, readcommittedlock)
-where o.queue = N'inbox:Inbox' and o.ended_at < @before;
-
-delete from [infra].[oncebox_operations]
-output deleted.id into @gone (id)
-from @old old, [infra].[oncebox_operations] with (forceseek, updlock, rowlock, readcommittedlock)
-where [oncebox_operations].id = old.id
-option (loop join, force order);
-
-if @outermost = 1 commit transaction;
-
-select count(*) as deleted from @gone;
-go
-
-create or alter procedure [infra].[Inbox_Backlog]
-  @now datetime2(3) = null, @limit int
-as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-declare @count bigint = 0;
-declare @left table (seq bigint not null primary key);
-declare @joined table (
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  number bigint not null,
-  seq bigint not null,
-  primary key (partition_key, number)
-);
-
-insert into @left (seq)
-select distinct c.seq from [infra].[InboxPartitionChanges] c where c.change = 1;
-
-insert into @joined (partition_key, number, seq)
-select c.partition_key, c.number, c.seq
-from (
-  select max(a.number) as number from [infra].[InboxPartitionChanges] a where a.change <> 2 group by a.seq
-) l
-inner join [infra].[InboxPartitionChanges] c on c.number = l.number
-where c.change = 0 and (
-  exists (select 1 from @left g where g.seq = c.seq) or not exists (
-    select 1 from [infra].[InboxPartitionQueue] q with (index([InboxPartitionQueue_Seq]), forceseek) where q.seq = c.seq
-  )
-);
-
-select @count = @count + count_big(*) from (select top (@limit) s.seq from [infra].[InboxState] s with (index([Inbox_Ready])) where s.status = 1) r;
-select @count = @count + count_big(*) from (select top (@limit) s.seq from [infra].[InboxState] s with (index([Inbox_Held])) where s.status = 2) r;
-select @count = @count + count_big(*) from (select top (@limit) s.seq from [infra].[InboxState] s with (index([Inbox_Parked])) where s.status = 7) r;
-select @count = @count + count_big(*) from (select top (@limit) s.seq from (
-    select a.partition_key, a.position, a.seq
-    from [infra].[InboxPartitionQueue] a
-    where not exists (select 1 from @left g where g.seq = a.seq)
-    union all
-    select j.partition_key, j.number + cast(4611686018427387904 as bigint), j.seq from @joined j
-  ) q inner join [infra].[InboxState] s with (forceseek) on s.seq = q.seq where s.status = 5) r;
-
-select @count as [count], @now as now;
-go
-
-create or alter procedure [infra].[Inbox_EnqueuedBefore]
-  @before_seq bigint, @limit int, @since datetime2(3), @bucket_ms float
-as
-set nocount, xact_abort on;
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-select b.bucket as bucket, count_big(*) as [count], min(b.seq) as first_seq
-from (
-  select r.seq, case
-      when r.happened_at >= @since then cast(floor(datediff_big(millisecond, @since, r.happened_at) / @bucket_ms) as int)
-      else -1
-    end as bucket
-  from (
-    select top (@limit) m.seq, m.first_seen_at as happened_at from [infra].[Inbox] m where m.seq < @before_seq order by m.seq desc
-  ) r
-) b
-group by b.bucket;
-go
-
-create or alter procedure [infra].[Inbox_DoneBefore]
-  @before_seq bigint, @limit int, @since datetime2(3), @bucket_ms float
-as
-set nocount, xact_abort on;
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-select b.bucket as bucket, count_big(*) as [count], min(b.seq) as first_seq
-from (
-  select r.seq, case
-      when r.happened_at >= @since then cast(floor(datediff_big(millisecond, @since, r.happened_at) / @bucket_ms) as int)
-      else -1
-    end as bucket
-  from (
-    select top (@limit) s.seq, case when s.status = 3 then s.processed_at end as happened_at
-    from [infra].[InboxState] s where s.seq < @before_seq order by s.seq desc
-  ) r
-) b
-group by b.bucket;
-go
-
-create or alter procedure [infra].[Inbox_DiedBefore]
-  @before_seq bigint, @limit int, @since datetime2(3), @bucket_ms float
-as
-set nocount, xact_abort on;
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-select b.bucket as bucket, count_big(*) as [count], min(b.seq) as first_seq
-from (
-  select r.seq, case
-      when r.happened_at >= @since then cast(floor(datediff_big(millisecond, @since, r.happened_at) / @bucket_ms) as int)
-      else -1
-    end as bucket
-  from (
-    select top (@limit) s.seq, s.died_at as happened_at
-    from [infra].[InboxState] s with (index([Inbox_Dead])) where s.status = 4 and s.seq < @before_seq order by s.seq desc
-  ) r
-) b
-group by b.bucket;
-go
-
-create or alter procedure [infra].[Inbox_BlockedPartitions]
-  @now datetime2(3) = null, @limit int
-as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-declare @left table (seq bigint not null primary key);
-declare @joined table (
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  number bigint not null,
-  seq bigint not null,
-  primary key (partition_key, number)
-);
-
-insert into @left (seq)
-select distinct c.seq from [infra].[InboxPartitionChanges] c where c.change = 1;
-
-insert into @joined (partition_key, number, seq)
-select c.partition_key, c.number, c.seq
-from (
-  select max(a.number) as number from [infra].[InboxPartitionChanges] a where a.change <> 2 group by a.seq
-) l
-inner join [infra].[InboxPartitionChanges] c on c.number = l.number
-where c.change = 0 and (
-  exists (select 1 from @left g where g.seq = c.seq) or not exists (
-    select 1 from [infra].[InboxPartitionQueue] q with (index([InboxPartitionQueue_Seq]), forceseek) where q.seq = c.seq
-  )
-);
-
-select top (@limit) h.partition_key as partition_key, h.waiting as waiting, (
-    select w.first_seen_at
-    from (
-      select top (1) b.seq
-      from (
-    select a.partition_key, a.position, a.seq
-    from [infra].[InboxPartitionQueue] a
-    where not exists (select 1 from @left g where g.seq = a.seq)
-    union all
-    select j.partition_key, j.number + cast(4611686018427387904 as bigint), j.seq from @joined j
-  ) b
-      where b.partition_key = h.partition_key and b.position > h.position
-      order by b.position
-    ) f
-    inner join [infra].[Inbox] w with (forceseek) on w.seq = f.seq
-  ) as waiting_since, m.source as source, m.message_id as message_id, m.topic as topic, s.status as status,
-  cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, s.attempt as attempt, s.last_error as last_error,
-  s.visible_at as next_attempt_at, s.died_at as died_at
-from (
-  select q.partition_key, min(q.position) as position, count_big(*) - 1 as waiting
-  from (
-    select a.partition_key, a.position, a.seq
-    from [infra].[InboxPartitionQueue] a
-    where not exists (select 1 from @left g where g.seq = a.seq)
-    union all
-    select j.partition_key, j.number + cast(4611686018427387904 as bigint), j.seq from @joined j
-  ) q
-  group by q.partition_key
-) h
-cross apply (
-  select b.seq from (
-    select a.partition_key, a.position, a.seq
-    from [infra].[InboxPartitionQueue] a
-    where not exists (select 1 from @left g where g.seq = a.seq)
-    union all
-    select j.partition_key, j.number + cast(4611686018427387904 as bigint), j.seq from @joined j
-  ) b where b.partition_key = h.partition_key and b.position = h.position
-) q
-inner join [infra].[InboxState] s with (forceseek) on s.seq = q.seq
-inner join [infra].[Inbox] m with (forceseek) on m.seq = q.seq
-where s.status = 4 or (h.waiting > 0 and (s.status = 7 or s.locked_until is not null or s.attempt > 0 or s.visible_at > @now))
-order by case when s.status = 4 then 0 else 1 end, h.waiting desc, h.partition_key
-option (loop join, force order);
-go
-
-create or alter procedure [infra].[Inbox_ByCorrelation]
-  @correlation_id nvarchar(255), @id uniqueidentifier, @limit int
-as
-set nocount, xact_abort on;
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-declare @found table (seq bigint not null primary key);
-
-insert into @found (seq)
-select top (@limit) m.seq
-from [infra].[Inbox] m with (index([Inbox_Correlation]), forceseek)
-where m.correlation_id = @correlation_id and m.correlation_id is not null
-order by m.seq;
-
-declare @source nvarchar(255) = (select min(m.source) from [infra].[Inbox] m with (index([Inbox_Key])));
-declare @sources int = 0;
-while @source is not null and @sources < 1000
-begin
-  insert into @found (seq)
-  select m.seq
-  from [infra].[Inbox] m with (index([Inbox_Key]), forceseek)
-  where m.source = @source and m.message_id = @correlation_id and not exists (select 1 from @found f where f.seq = m.seq);
-  set @source = (select min(m.source) from [infra].[Inbox] m with (index([Inbox_Key]), forceseek) where m.source > @source);
-  set @sources = @sources + 1;
-end
-
-select top (@limit) m.source as source, m.message_id as message_id, m.topic as topic, m.correlation_id as correlation_id, m.partition_key as partition_key,
-  s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, s.attempt as attempt, s.last_error as last_error,
-  m.first_seen_at as enqueued_at, (select min(a.ended_at) from [infra].[InboxAttempts] a with (forceseek) where a.seq = f.seq) as first_failed_at,
-  s.processed_at as processed_at, s.died_at as died_at
-from @found f
-inner join [infra].[Inbox] m with (forceseek) on m.seq = f.seq
-inner join [infra].[InboxState] s with (forceseek) on s.seq = f.seq
-order by f.seq
-option (loop join, force order);
+select @@rowcount as deleted;
 go
 
 create or alter procedure [infra].[Inbox_ApplyControls]
@@ -1384,8 +1000,7 @@ declare @controls table (
 declare @owned table (seq bigint not null primary key, passes varchar(max) null);
 declare @parked table (seq bigint not null primary key, control bigint not null, due_at datetime2(3) not null);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
+begin transaction;
 
 insert into @owned (seq, passes)
 select s.seq, s.passes
@@ -1489,7 +1104,7 @@ inner join [infra].[InboxState] s with (forceseek) on s.seq = o.seq
 where s.owner = @owner and s.status = 2
 option (loop join, force order);
 
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select @kept as kept, @freed as freed, @returned as returned, @ending as ending, @wait_ms as wait_ms;
 go
@@ -1500,8 +1115,7 @@ as
 set nocount, xact_abort on;
 set @now = coalesce(@now, sysutcdatetime());
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
+begin transaction;
 
 update [infra].[InboxControls]
 set paused = coalesce(@paused, paused), per_second = coalesce(@per_second, per_second), who = @who, changed_at = @now
@@ -1512,17 +1126,7 @@ if @@rowcount = 0
   insert into [infra].[InboxControls] (scope, name, paused, per_second, refilled_at, who, changed_at)
   values (@scope, @name, coalesce(@paused, 0), @per_second, @now, @who, @now);
 
-if @outermost = 1 commit transaction;
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who, c.changed_at as changed_at, (
-  select count_big(*) from [infra].[InboxState] s with (index([Inbox_Parked]), forceseek) where s.status = 7 and s.parked_by = c.id
-) as parked
-from [infra].[InboxControls] c
-where c.scope = @scope and c.name = @name
-order by c.id;
+commit transaction;
 go
 
 create or alter procedure [infra].[Inbox_EndControl]
@@ -1531,28 +1135,17 @@ as
 set nocount, xact_abort on;
 set @now = coalesce(@now, sysutcdatetime());
 
-declare @ended int;
-
 update [infra].[InboxControls]
 set paused = case when @paused = 1 then 0 else paused end, per_second = case when @paused = 1 then per_second end,
   who = @who, changed_at = @now
 from [infra].[InboxControls] with (index([InboxControls_Key]), forceseek, updlock, rowlock, readcommittedlock)
 where scope = @scope and name = @name and ((@paused = 1 and paused = 1) or (@paused = 0 and per_second is not null));
 
-set @ended = @@rowcount;
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who, c.changed_at as changed_at, (
-  select count_big(*) from [infra].[InboxState] s with (index([Inbox_Parked]), forceseek) where s.status = 7 and s.parked_by = c.id
-) as parked
-from [infra].[InboxControls] c
-where c.scope = @scope and c.name = @name and @ended = 1
-order by c.id;
+return @@rowcount;
 go
 
 create or alter procedure [infra].[Inbox_Controls]
+  @scope nvarchar(10) = null, @name nvarchar(255) = null
 as
 set nocount, xact_abort on;
 
@@ -1560,9 +1153,11 @@ if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id
   set transaction isolation level read uncommitted;
 
 select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who, c.changed_at as changed_at, (
-  select count_big(*) from [infra].[InboxState] s with (index([Inbox_Parked]), forceseek) where s.status = 7 and s.parked_by = c.id
-) as parked
+    select count_big(*) from [infra].[InboxState] s with (index([Inbox_Parked]), forceseek)
+    where s.status = 7 and s.parked_by = c.id
+  ) as parked
 from [infra].[InboxControls] c
+where @scope is null or (c.scope = @scope and c.name = @name)
 order by c.id;
 go
 
@@ -1570,8 +1165,7 @@ create or alter procedure [infra].[Inbox_ApplyPartitionChanges]
 as
 set nocount, xact_abort on;
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
+begin transaction;
 
 declare @locked int, @upto bigint;
 declare @changes table (
@@ -1639,7 +1233,7 @@ begin
   where not exists (select 1 from @free f where f.seq = h.seq);
 end
 
-if @outermost = 1 commit transaction;
+commit transaction;
 go
 
 create or alter procedure [infra].[Inbox_TryBegin]
@@ -1723,9 +1317,9 @@ if @outermost = 1 commit transaction;
 select @status as status, cast(case when @status = 6 and @holder = @owner then 1 else 0 end as bit) as mine, @locked_until as locked_until;
 go
 
-create or alter procedure [infra].[Inbox_RenewKey]
-  @given_now datetime2(3) = null, @source nvarchar(255), @message_id nvarchar(255), @owner uniqueidentifier,
-  @lease_ms float
+create or alter procedure [infra].[Inbox_ChangeKey]
+  @given_now datetime2(3) = null, @change varchar(10), @source nvarchar(255), @message_id nvarchar(255),
+  @owner uniqueidentifier, @lease_ms float = null
 as
 set nocount, xact_abort on;
 
@@ -1736,77 +1330,24 @@ select @seq = m.seq
 from [infra].[Inbox] m with (index([Inbox_Key]), forceseek, rowlock, readcommittedlock)
 where m.source = @source and m.message_id = @message_id;
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
+begin transaction;
 
 select @seq = s.seq from [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock) where s.seq = @seq;
 
 set @now = coalesce(@given_now, sysutcdatetime());
 
 update [infra].[InboxState] with (updlock, rowlock, readcommittedlock)
-set locked_until = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now))
+set owner = case when @change = 'renew' then owner end,
+  locked_until = case when @change = 'renew' then dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now)) end,
+  visible_at = case when @change = 'release' then @now else visible_at end,
+  status = case when @change = 'finish' then 3 else status end,
+  processed_at = case when @change = 'finish' then coalesce(processed_at, @now) else processed_at end,
+  processed_by = case when @change = 'finish' then lower(convert(nvarchar(36), @owner)) else processed_by end
 output inserted.seq, inserted.locked_until into @changed (seq, locked_until)
-where seq = @seq and ([InboxState].status = 6 and [InboxState].owner = @owner and [InboxState].locked_until > @now);
+where seq = @seq and (([InboxState].status = 6 and [InboxState].owner = @owner and [InboxState].locked_until > @now)
+  or (@change = 'finish' and [InboxState].status = 3 and [InboxState].processed_by = lower(convert(nvarchar(36), @owner))));
 
-if @outermost = 1 commit transaction;
-
-select c.locked_until as locked_until from @changed c;
-go
-
-create or alter procedure [infra].[Inbox_FinishKey]
-  @given_now datetime2(3) = null, @source nvarchar(255), @message_id nvarchar(255), @owner uniqueidentifier
-as
-set nocount, xact_abort on;
-
-declare @now datetime2(3), @seq bigint;
-declare @changed table (seq bigint not null primary key, locked_until datetime2(3) null);
-
-select @seq = m.seq
-from [infra].[Inbox] m with (index([Inbox_Key]), forceseek, rowlock, readcommittedlock)
-where m.source = @source and m.message_id = @message_id;
-
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
-select @seq = s.seq from [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock) where s.seq = @seq;
-
-set @now = coalesce(@given_now, sysutcdatetime());
-
-update [infra].[InboxState] with (updlock, rowlock, readcommittedlock)
-set status = 3, owner = null, locked_until = null, processed_at = coalesce(processed_at, @now), processed_by = lower(convert(nvarchar(36), @owner))
-output inserted.seq, inserted.locked_until into @changed (seq, locked_until)
-where seq = @seq and (([InboxState].status = 6 and [InboxState].owner = @owner and [InboxState].locked_until > @now) or ([InboxState].status = 3 and [InboxState].processed_by = lower(convert(nvarchar(36), @owner))));
-
-if @outermost = 1 commit transaction;
-
-select c.locked_until as locked_until from @changed c;
-go
-
-create or alter procedure [infra].[Inbox_ReleaseKey]
-  @given_now datetime2(3) = null, @source nvarchar(255), @message_id nvarchar(255), @owner uniqueidentifier
-as
-set nocount, xact_abort on;
-
-declare @now datetime2(3), @seq bigint;
-declare @changed table (seq bigint not null primary key, locked_until datetime2(3) null);
-
-select @seq = m.seq
-from [infra].[Inbox] m with (index([Inbox_Key]), forceseek, rowlock, readcommittedlock)
-where m.source = @source and m.message_id = @message_id;
-
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
-select @seq = s.seq from [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock) where s.seq = @seq;
-
-set @now = coalesce(@given_now, sysutcdatetime());
-
-update [infra].[InboxState] with (updlock, rowlock, readcommittedlock)
-set owner = null, locked_until = null, visible_at = @now
-output inserted.seq, inserted.locked_until into @changed (seq, locked_until)
-where seq = @seq and ([InboxState].status = 6 and [InboxState].owner = @owner and [InboxState].locked_until > @now);
-
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select c.locked_until as locked_until from @changed c;
 go
@@ -1844,8 +1385,7 @@ where r.status = 6 and r.visible_at < @before
   and m.source = @source and m.last_seen_at < @before
 order by r.visible_at, r.seq option (loop join, force order);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
+begin transaction;
 
 insert into @locked (seq)
 select m.seq
@@ -1863,7 +1403,7 @@ delete from [infra].[Inbox]
 from @gone g, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
 where [Inbox].seq = g.seq option (loop join, force order);
 
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select count(*) as deleted from @gone g;
 go
@@ -1903,8 +1443,7 @@ declare @received table (
 );
 declare @enqueued table (seq bigint not null primary key, keyed bit null);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
+begin transaction;
 
 if exists (select 1 from @messages i where i.partition_key is not null)
 begin
@@ -1948,7 +1487,7 @@ begin
     inner join @messages i on i.position = f.position option (loop join, force order);
 
   begin try
-    if @outermost = 0 set xact_abort off;
+    if @@trancount > 1 set xact_abort off;
 
     insert into [infra].[Inbox] (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, partition_key, first_seen_at, last_seen_at, deliveries, content_changed)
     output inserted.seq, inserted.source, inserted.message_id, inserted.partition_key, inserted.due_at, inserted.expires_at, inserted.deliveries, inserted.content_changed into @received (seq, source, message_id, partition_key, due_at, expires_at, deliveries, content_changed)
@@ -1959,7 +1498,7 @@ begin
   end try
   begin catch
     set @rounds = @rounds + 1;
-    if @outermost = 1 or @rounds = 10 or error_number() not in (2601, 2627)
+    if @@trancount = 1 or @rounds = 10 or error_number() not in (2601, 2627)
     begin; throw; end;
     set @again = 1;
   end catch;
@@ -2039,7 +1578,7 @@ begin
     order by c.seq option (loop join, force order);
 end
 
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select a.source as source, a.message_id as message_id, a.content_changed as content_changed,
   cast(case when a.deliveries = 1 or w.seq is not null then 1 else 0 end as bit) as enqueued, k.old_status as old_status
@@ -2057,8 +1596,7 @@ set @now = coalesce(@now, sysutcdatetime());
 declare @seq bigint, @old_status tinyint, @content_changed bit = 0;
 declare @added table (seq bigint not null primary key);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
+begin transaction;
 
 declare @rounds int = 0, @again bit = 1;
 
@@ -2072,7 +1610,7 @@ begin
   where m.source = @source and m.message_id = @message_id option (loop join, force order);
 
   begin try
-    if @outermost = 0 set xact_abort off;
+    if @@trancount > 1 set xact_abort off;
 
     if @seq is null
       insert into [infra].[Inbox] (source, message_id, topic, payload, hash,
@@ -2082,7 +1620,7 @@ begin
   end try
   begin catch
     set @rounds = @rounds + 1;
-    if @outermost = 1 or @rounds = 10 or error_number() not in (2601, 2627)
+    if @@trancount = 1 or @rounds = 10 or error_number() not in (2601, 2627)
     begin; throw; end;
     set @again = 1;
   end catch;
@@ -2099,7 +1637,7 @@ else
   insert into [infra].[InboxState] (seq, status, visible_at)
   select a.seq, 0, @now from @added a;
 
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select cast(case when @old_status = 3 then 1 else 0 end as bit) as processed, @content_changed as content_changed;
 go
@@ -2118,8 +1656,7 @@ declare @died_at datetime2(3) = case when @status = 4 then @now end;
 declare @added table (seq bigint not null primary key);
 declare @changed table (seq bigint not null primary key);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
+begin transaction;
 
 declare @rounds int = 0, @again bit = 1;
 
@@ -2133,7 +1670,7 @@ begin
   where m.source = @source and m.message_id = @message_id option (loop join, force order);
 
   begin try
-    if @outermost = 0 set xact_abort off;
+    if @@trancount > 1 set xact_abort off;
 
     if @seq is null
       insert into [infra].[Inbox] (source, message_id, topic, payload, hash,
@@ -2143,7 +1680,7 @@ begin
   end try
   begin catch
     set @rounds = @rounds + 1;
-    if @outermost = 1 or @rounds = 10 or error_number() not in (2601, 2627)
+    if @@trancount = 1 or @rounds = 10 or error_number() not in (2601, 2627)
     begin; throw; end;
     set @again = 1;
   end catch;
@@ -2176,7 +1713,7 @@ if exists (select 1 from @changed c where @keyed = 1 and (@status = 3 or (@statu
   where @keyed = 1 and (@status = 3 or (@status = 4 and @blocks = 0)) and m.partition_key is not null
   order by c.seq option (loop join, force order);
 
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select c.seq as seq from @changed c;
 go
@@ -2389,8 +1926,7 @@ declare @verdict varchar(10) = 'claimed';
 
 if exists (select 1 from [infra].[OutboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)) exec [infra].[Outbox_ApplyPartitionChanges];
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
+begin transaction;
 
 -- a message with two crashes is claimed alone
 insert into @picked (seq, status, locked_until, owner)
@@ -2473,7 +2009,7 @@ else
   inner join [infra].[Outbox] m with (forceseek) on m.seq = c.seq
   order by c.seq option (loop join, force order);
 
-if @outermost = 1 commit transaction;
+commit transaction;
 go
 
 create or alter procedure [infra].[Outbox_Ack]
@@ -2484,8 +2020,7 @@ set @now = coalesce(@now, sysutcdatetime());
 
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
+begin transaction;
 
 update [infra].[OutboxState]
 set status = 3, owner = null, locked_until = null, processed_at = @now, processed_by = @processed_by
@@ -2501,7 +2036,7 @@ if exists (select 1 from @changed c where c.keyed = 1)
   where c.keyed = 1 and m.partition_key is not null
   order by c.seq option (loop join, force order);
 
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select c.seq as seq from @changed c;
 go
@@ -2518,8 +2053,7 @@ declare @capped_from float =
 declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
 declare @changed table (seq bigint not null primary key, status tinyint not null, keyed bit null, attempt int not null);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
+begin transaction;
 
 update [infra].[OutboxState]
 set status = case when i.attempts is null and [OutboxState].attempt + 1 >= @max_attempts then 4 else 1 end,
@@ -2554,7 +2088,7 @@ if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1 and c.stat
   where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null
   order by c.seq option (loop join, force order);
 
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select c.seq as seq, cast(case when c.status = 4 then 1 else 0 end as bit) as dead from @changed c;
 go
@@ -2568,8 +2102,7 @@ set @now = coalesce(@now, sysutcdatetime());
 
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
+begin transaction;
 
 update [infra].[OutboxState]
 set status = 4, attempt = [OutboxState].attempt + 1, owner = null, locked_until = null, last_error = @error,
@@ -2597,7 +2130,7 @@ if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1)
   where @blocks = 0 and c.keyed = 1 and m.partition_key is not null
   order by c.seq option (loop join, force order);
 
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select c.seq as seq from @changed c;
 go
@@ -2655,8 +2188,7 @@ declare @reaped table (
   seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null, keyed bit null
 );
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
+begin transaction;
 
 insert into @picked (seq, status, locked_until, owner)
 select top (@limit) r.seq, r.status, r.locked_until, r.owner
@@ -2718,7 +2250,7 @@ if @blocks = 0 and exists (select 1 from [infra].[OutboxPartitionQueue] q with (
   inner join [infra].[OutboxPartitionQueue] q with (index([OutboxPartitionQueue_Seq]), forceseek, readpast, rowlock, readcommittedlock) on q.seq = s.seq
   where s.status = 4 and s.keyed = 1 option (loop join, force order);
 
-if @outermost = 1 commit transaction;
+commit transaction;
 
 if exists (select 1 from [infra].[OutboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)) exec [infra].[Outbox_ApplyPartitionChanges];
 
@@ -2753,8 +2285,7 @@ select @last_seq = max(w.seq) from @scanned w;
 if not exists (select 1 from [infra].[Outbox] m with (forceseek, readpast, rowlock, readcommittedlock) where m.seq = @last_seq and m.created_at < @before)
   set @more = 0;
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
+begin transaction;
 
 insert into @old (seq)
 select m.seq
@@ -2776,7 +2307,7 @@ delete from [infra].[OutboxAttempts]
 from @gone g, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
 where [OutboxAttempts].seq = g.seq option (loop join, force order);
 
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;
 go
@@ -2953,8 +2484,7 @@ set @now = coalesce(@now, sysutcdatetime());
 
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
+begin transaction;
 
 update [infra].[OutboxState]
 set status = case when [OutboxState].keyed = 1 then 5 else 1 end,
@@ -2972,110 +2502,9 @@ if exists (select 1 from @changed c where c.keyed = 1)
   where c.keyed = 1 and m.partition_key is not null
   order by c.seq option (loop join, force order);
 
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select c.seq as seq from @changed c;
-go
-
-create or alter procedure [infra].[Outbox_DeadGroups]
-  @now datetime2(3) = null, @at datetime2(3), @topic nvarchar(255), @source nvarchar(255), @error nvarchar(max),
-  @error_group varchar(16), @older_than_ms float, @newer_than_ms float, @limit int
-as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-declare @groups table (
-  error_group varchar(16) collate Latin1_General_100_BIN2 not null primary key,
-  [count] bigint not null,
-  first_at datetime2(3) not null,
-  last_at datetime2(3) not null,
-  seq bigint not null
-);
-
-insert into @groups (error_group, [count], first_at, last_at, seq)
-select top (@limit) coalesce(s.error_group, ''), count_big(*), min(s.died_at), max(s.died_at), max(s.seq)
-from [infra].[OutboxState] s with (index([Outbox_Dead]))
-where s.status = 4
-  and s.died_at <= coalesce(@at, @now)
-  and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-  and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
-  and (@older_than_ms is null or s.died_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-  and (@newer_than_ms is null or s.died_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-  and ((@topic is null and @source is null) or exists (
-    select 1 from [infra].[Outbox] m with (forceseek)
-    where m.seq = s.seq
-      and (@topic is null or m.topic = @topic)
-      and (@source is null or 1 = 0)
-  ))
-group by coalesce(s.error_group, '')
-order by count_big(*) desc, coalesce(s.error_group, '')
-option (recompile);
-
-select g.error_group as error_group, g.[count] as [count], g.first_at as first_at, g.last_at as last_at,
-  s.last_error as last_error, m.id as id
-from @groups g
-inner join [infra].[OutboxState] s with (forceseek) on s.seq = g.seq
-inner join [infra].[Outbox] m with (forceseek) on m.seq = g.seq
-order by g.[count] desc, g.error_group
-option (loop join, force order);
-go
-
-create or alter procedure [infra].[Outbox_CountDead]
-  @now datetime2(3) = null, @at datetime2(3), @topic nvarchar(255), @source nvarchar(255), @error nvarchar(max),
-  @error_group varchar(16), @older_than_ms float, @newer_than_ms float
-as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-select count_big(*) as [count]
-from [infra].[OutboxState] s with (index([Outbox_Dead]))
-where s.status = 4
-  and s.died_at <= coalesce(@at, @now)
-  and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-  and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
-  and (@older_than_ms is null or s.died_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-  and (@newer_than_ms is null or s.died_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-  and ((@topic is null and @source is null) or exists (
-    select 1 from [infra].[Outbox] m with (forceseek)
-    where m.seq = s.seq
-      and (@topic is null or m.topic = @topic)
-      and (@source is null or 1 = 0)
-  ))
-option (recompile);
-go
-
-create or alter procedure [infra].[Outbox_NextDead]
-  @now datetime2(3) = null, @at datetime2(3), @topic nvarchar(255), @source nvarchar(255), @error nvarchar(max),
-  @error_group varchar(16), @older_than_ms float, @newer_than_ms float, @after_seq bigint, @limit int
-as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-select top (@limit) s.seq as seq
-from [infra].[OutboxState] s with (index([Outbox_Dead]))
-where s.seq > @after_seq and s.status = 4
-  and s.died_at <= coalesce(@at, @now)
-  and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-  and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
-  and (@older_than_ms is null or s.died_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-  and (@newer_than_ms is null or s.died_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-  and ((@topic is null and @source is null) or exists (
-    select 1 from [infra].[Outbox] m with (forceseek)
-    where m.seq = s.seq
-      and (@topic is null or m.topic = @topic)
-      and (@source is null or 1 = 0)
-  ))
-order by s.seq
-option (recompile);
 go
 
 create or alter procedure [infra].[Outbox_Discard]
@@ -3085,8 +2514,7 @@ set nocount, xact_abort on;
 
 declare @gone table (seq bigint not null primary key, keyed bit null);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
+begin transaction;
 
 insert into @gone (seq, keyed)
 select m.seq, s.keyed
@@ -3117,7 +2545,7 @@ delete from [infra].[OutboxAttempts]
 from @gone g, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
 where [OutboxAttempts].seq = g.seq option (loop join, force order);
 
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select g.seq as seq from @gone g;
 go
@@ -3130,8 +2558,7 @@ set @now = coalesce(@now, sysutcdatetime());
 
 declare @gone table (seq bigint not null primary key, keyed bit null);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
+begin transaction;
 
 insert into @gone (seq, keyed)
 select m.seq, s.keyed
@@ -3177,7 +2604,7 @@ delete from [infra].[OutboxAttempts]
 from @gone g, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
 where [OutboxAttempts].seq = g.seq option (loop join, force order);
 
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select g.seq as seq from @gone g;
 go
@@ -3190,20 +2617,6 @@ set @now = coalesce(@now, sysutcdatetime());
 
 insert into [infra].[oncebox_operations] (id, started_at, who, action, queue, filter)
 values (@id, @now, @who, @action, N'outbox:Outbox', @filter);
-
-select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
-from [infra].[oncebox_operations] o
-where o.id = @id and o.queue = N'outbox:Outbox';
-go
-
-create or alter procedure [infra].[Outbox_LockOperation]
-  @id uniqueidentifier
-as
-set nocount, xact_abort on;
-
-select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
-from [infra].[oncebox_operations] o with (forceseek, updlock, rowlock, readcommittedlock)
-where o.id = @id and o.queue = N'outbox:Outbox';
 go
 
 create or alter procedure [infra].[Outbox_MoveOperation]
@@ -3215,21 +2628,6 @@ set @now = coalesce(@now, sysutcdatetime());
 update [infra].[oncebox_operations] with (updlock, rowlock, readcommittedlock)
 set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end
 where id = @id;
-
-select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
-from [infra].[oncebox_operations] o
-where o.id = @id and o.queue = N'outbox:Outbox';
-go
-
-create or alter procedure [infra].[Outbox_Operations]
-  @id uniqueidentifier, @limit int
-as
-set nocount, xact_abort on;
-
-select top (@limit) o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
-from [infra].[oncebox_operations] o
-where o.queue = N'outbox:Outbox' and (@id is null or o.id = @id)
-order by case when o.ended_at is null then 0 else 1 end, o.started_at desc, o.id desc;
 go
 
 create or alter procedure [infra].[Outbox_PurgeOperations]
@@ -3238,246 +2636,10 @@ as
 set nocount, xact_abort on;
 set @now = coalesce(@now, sysutcdatetime());
 
-declare @before datetime2(3) = dateadd(millisecond, cast(cast(round(-@retention_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@retention_ms, 0) as bigint) / 86400000 as int), @now));
-declare @old table (id uniqueidentifier not null primary key);
-declare @gone table (id uniqueidentifier not null primary key);
+delete top (@limit) from [infra].[oncebox_operations] with (readpast, rowlock, readcommittedlock)
+where queue = N'outbox:Outbox' and ended_at < dateadd(millisecond, cast(cast(round(-@retention_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@retention_ms, 0) as bigint) / 86400000 as int), @now));
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
-insert into @old (id)
-select top (@limit) o.id
-from [infra].[oncebox_operations] o with (updlock, readpast, rowlock, readcommittedlock)
-where o.queue = N'outbox:Outbox' and o.ended_at < @before;
-
-delete from [infra].[oncebox_operations]
-output deleted.id into @gone (id)
-from @old old, [infra].[oncebox_operations] with (forceseek, updlock, rowlock, readcommittedlock)
-where [oncebox_operations].id = old.id
-option (loop join, force order);
-
-if @outermost = 1 commit transaction;
-
-select count(*) as deleted from @gone;
-go
-
-create or alter procedure [infra].[Outbox_Backlog]
-  @now datetime2(3) = null, @limit int
-as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-declare @count bigint = 0;
-declare @left table (seq bigint not null primary key);
-declare @joined table (
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  number bigint not null,
-  seq bigint not null,
-  primary key (partition_key, number)
-);
-
-insert into @left (seq)
-select distinct c.seq from [infra].[OutboxPartitionChanges] c where c.change = 1;
-
-insert into @joined (partition_key, number, seq)
-select c.partition_key, c.number, c.seq
-from (
-  select max(a.number) as number from [infra].[OutboxPartitionChanges] a where a.change <> 2 group by a.seq
-) l
-inner join [infra].[OutboxPartitionChanges] c on c.number = l.number
-where c.change = 0 and (
-  exists (select 1 from @left g where g.seq = c.seq) or not exists (
-    select 1 from [infra].[OutboxPartitionQueue] q with (index([OutboxPartitionQueue_Seq]), forceseek) where q.seq = c.seq
-  )
-);
-
-select @count = @count + count_big(*) from (select top (@limit) s.seq from [infra].[OutboxState] s with (index([Outbox_Ready])) where s.status = 1) r;
-select @count = @count + count_big(*) from (select top (@limit) s.seq from [infra].[OutboxState] s with (index([Outbox_Held])) where s.status = 2) r;
-select @count = @count + count_big(*) from (select top (@limit) s.seq from [infra].[OutboxState] s with (index([Outbox_Parked])) where s.status = 7) r;
-select @count = @count + count_big(*) from (select top (@limit) s.seq from (
-    select a.partition_key, a.position, a.seq
-    from [infra].[OutboxPartitionQueue] a
-    where not exists (select 1 from @left g where g.seq = a.seq)
-    union all
-    select j.partition_key, j.number + cast(4611686018427387904 as bigint), j.seq from @joined j
-  ) q inner join [infra].[OutboxState] s with (forceseek) on s.seq = q.seq where s.status = 5) r;
-
-select @count as [count], @now as now;
-go
-
-create or alter procedure [infra].[Outbox_EnqueuedBefore]
-  @before_seq bigint, @limit int, @since datetime2(3), @bucket_ms float
-as
-set nocount, xact_abort on;
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-select b.bucket as bucket, count_big(*) as [count], min(b.seq) as first_seq
-from (
-  select r.seq, case
-      when r.happened_at >= @since then cast(floor(datediff_big(millisecond, @since, r.happened_at) / @bucket_ms) as int)
-      else -1
-    end as bucket
-  from (
-    select top (@limit) m.seq, m.created_at as happened_at from [infra].[Outbox] m where m.seq < @before_seq order by m.seq desc
-  ) r
-) b
-group by b.bucket;
-go
-
-create or alter procedure [infra].[Outbox_DoneBefore]
-  @before_seq bigint, @limit int, @since datetime2(3), @bucket_ms float
-as
-set nocount, xact_abort on;
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-select b.bucket as bucket, count_big(*) as [count], min(b.seq) as first_seq
-from (
-  select r.seq, case
-      when r.happened_at >= @since then cast(floor(datediff_big(millisecond, @since, r.happened_at) / @bucket_ms) as int)
-      else -1
-    end as bucket
-  from (
-    select top (@limit) s.seq, case when s.status = 3 then s.processed_at end as happened_at
-    from [infra].[OutboxState] s where s.seq < @before_seq order by s.seq desc
-  ) r
-) b
-group by b.bucket;
-go
-
-create or alter procedure [infra].[Outbox_DiedBefore]
-  @before_seq bigint, @limit int, @since datetime2(3), @bucket_ms float
-as
-set nocount, xact_abort on;
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-select b.bucket as bucket, count_big(*) as [count], min(b.seq) as first_seq
-from (
-  select r.seq, case
-      when r.happened_at >= @since then cast(floor(datediff_big(millisecond, @since, r.happened_at) / @bucket_ms) as int)
-      else -1
-    end as bucket
-  from (
-    select top (@limit) s.seq, s.died_at as happened_at
-    from [infra].[OutboxState] s with (index([Outbox_Dead])) where s.status = 4 and s.seq < @before_seq order by s.seq desc
-  ) r
-) b
-group by b.bucket;
-go
-
-create or alter procedure [infra].[Outbox_BlockedPartitions]
-  @now datetime2(3) = null, @limit int
-as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-declare @left table (seq bigint not null primary key);
-declare @joined table (
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  number bigint not null,
-  seq bigint not null,
-  primary key (partition_key, number)
-);
-
-insert into @left (seq)
-select distinct c.seq from [infra].[OutboxPartitionChanges] c where c.change = 1;
-
-insert into @joined (partition_key, number, seq)
-select c.partition_key, c.number, c.seq
-from (
-  select max(a.number) as number from [infra].[OutboxPartitionChanges] a where a.change <> 2 group by a.seq
-) l
-inner join [infra].[OutboxPartitionChanges] c on c.number = l.number
-where c.change = 0 and (
-  exists (select 1 from @left g where g.seq = c.seq) or not exists (
-    select 1 from [infra].[OutboxPartitionQueue] q with (index([OutboxPartitionQueue_Seq]), forceseek) where q.seq = c.seq
-  )
-);
-
-select top (@limit) h.partition_key as partition_key, h.waiting as waiting, (
-    select w.created_at
-    from (
-      select top (1) b.seq
-      from (
-    select a.partition_key, a.position, a.seq
-    from [infra].[OutboxPartitionQueue] a
-    where not exists (select 1 from @left g where g.seq = a.seq)
-    union all
-    select j.partition_key, j.number + cast(4611686018427387904 as bigint), j.seq from @joined j
-  ) b
-      where b.partition_key = h.partition_key and b.position > h.position
-      order by b.position
-    ) f
-    inner join [infra].[Outbox] w with (forceseek) on w.seq = f.seq
-  ) as waiting_since, m.id as id, m.topic as topic, s.status as status,
-  cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, s.attempt as attempt, s.last_error as last_error,
-  s.visible_at as next_attempt_at, s.died_at as died_at
-from (
-  select q.partition_key, min(q.position) as position, count_big(*) - 1 as waiting
-  from (
-    select a.partition_key, a.position, a.seq
-    from [infra].[OutboxPartitionQueue] a
-    where not exists (select 1 from @left g where g.seq = a.seq)
-    union all
-    select j.partition_key, j.number + cast(4611686018427387904 as bigint), j.seq from @joined j
-  ) q
-  group by q.partition_key
-) h
-cross apply (
-  select b.seq from (
-    select a.partition_key, a.position, a.seq
-    from [infra].[OutboxPartitionQueue] a
-    where not exists (select 1 from @left g where g.seq = a.seq)
-    union all
-    select j.partition_key, j.number + cast(4611686018427387904 as bigint), j.seq from @joined j
-  ) b where b.partition_key = h.partition_key and b.position = h.position
-) q
-inner join [infra].[OutboxState] s with (forceseek) on s.seq = q.seq
-inner join [infra].[Outbox] m with (forceseek) on m.seq = q.seq
-where s.status = 4 or (h.waiting > 0 and (s.status = 7 or s.locked_until is not null or s.attempt > 0 or s.visible_at > @now))
-order by case when s.status = 4 then 0 else 1 end, h.waiting desc, h.partition_key
-option (loop join, force order);
-go
-
-create or alter procedure [infra].[Outbox_ByCorrelation]
-  @correlation_id nvarchar(255), @id uniqueidentifier, @limit int
-as
-set nocount, xact_abort on;
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-declare @found table (seq bigint not null primary key);
-
-insert into @found (seq)
-select top (@limit) m.seq
-from [infra].[Outbox] m with (index([Outbox_Correlation]), forceseek)
-where m.correlation_id = @correlation_id and m.correlation_id is not null
-order by m.seq;
-
-insert into @found (seq)
-select m.seq from [infra].[Outbox] m with (index([Outbox_Key]), forceseek) where m.id = @id and not exists (select 1 from @found f where f.seq = m.seq);
-
-select top (@limit) m.id as id, m.message_id as message_id, m.topic as topic, m.correlation_id as correlation_id, m.partition_key as partition_key,
-  s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, s.attempt as attempt, s.last_error as last_error,
-  m.created_at as enqueued_at, (select min(a.ended_at) from [infra].[OutboxAttempts] a with (forceseek) where a.seq = f.seq) as first_failed_at,
-  s.processed_at as processed_at, s.died_at as died_at
-from @found f
-inner join [infra].[Outbox] m with (forceseek) on m.seq = f.seq
-inner join [infra].[OutboxState] s with (forceseek) on s.seq = f.seq
-order by f.seq
-option (loop join, force order);
+select @@rowcount as deleted;
 go
 
 create or alter procedure [infra].[Outbox_ApplyControls]
@@ -3501,8 +2663,7 @@ declare @controls table (
 declare @owned table (seq bigint not null primary key, passes varchar(max) null);
 declare @parked table (seq bigint not null primary key, control bigint not null, due_at datetime2(3) not null);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
+begin transaction;
 
 insert into @owned (seq, passes)
 select s.seq, s.passes
@@ -3606,7 +2767,7 @@ inner join [infra].[OutboxState] s with (forceseek) on s.seq = o.seq
 where s.owner = @owner and s.status = 2
 option (loop join, force order);
 
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select @kept as kept, @freed as freed, @returned as returned, @ending as ending, @wait_ms as wait_ms;
 go
@@ -3617,8 +2778,7 @@ as
 set nocount, xact_abort on;
 set @now = coalesce(@now, sysutcdatetime());
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
+begin transaction;
 
 update [infra].[OutboxControls]
 set paused = coalesce(@paused, paused), per_second = coalesce(@per_second, per_second), who = @who, changed_at = @now
@@ -3629,17 +2789,7 @@ if @@rowcount = 0
   insert into [infra].[OutboxControls] (scope, name, paused, per_second, refilled_at, who, changed_at)
   values (@scope, @name, coalesce(@paused, 0), @per_second, @now, @who, @now);
 
-if @outermost = 1 commit transaction;
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who, c.changed_at as changed_at, (
-  select count_big(*) from [infra].[OutboxState] s with (index([Outbox_Parked]), forceseek) where s.status = 7 and s.parked_by = c.id
-) as parked
-from [infra].[OutboxControls] c
-where c.scope = @scope and c.name = @name
-order by c.id;
+commit transaction;
 go
 
 create or alter procedure [infra].[Outbox_EndControl]
@@ -3648,28 +2798,17 @@ as
 set nocount, xact_abort on;
 set @now = coalesce(@now, sysutcdatetime());
 
-declare @ended int;
-
 update [infra].[OutboxControls]
 set paused = case when @paused = 1 then 0 else paused end, per_second = case when @paused = 1 then per_second end,
   who = @who, changed_at = @now
 from [infra].[OutboxControls] with (index([OutboxControls_Key]), forceseek, updlock, rowlock, readcommittedlock)
 where scope = @scope and name = @name and ((@paused = 1 and paused = 1) or (@paused = 0 and per_second is not null));
 
-set @ended = @@rowcount;
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who, c.changed_at as changed_at, (
-  select count_big(*) from [infra].[OutboxState] s with (index([Outbox_Parked]), forceseek) where s.status = 7 and s.parked_by = c.id
-) as parked
-from [infra].[OutboxControls] c
-where c.scope = @scope and c.name = @name and @ended = 1
-order by c.id;
+return @@rowcount;
 go
 
 create or alter procedure [infra].[Outbox_Controls]
+  @scope nvarchar(10) = null, @name nvarchar(255) = null
 as
 set nocount, xact_abort on;
 
@@ -3677,9 +2816,11 @@ if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id
   set transaction isolation level read uncommitted;
 
 select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who, c.changed_at as changed_at, (
-  select count_big(*) from [infra].[OutboxState] s with (index([Outbox_Parked]), forceseek) where s.status = 7 and s.parked_by = c.id
-) as parked
+    select count_big(*) from [infra].[OutboxState] s with (index([Outbox_Parked]), forceseek)
+    where s.status = 7 and s.parked_by = c.id
+  ) as parked
 from [infra].[OutboxControls] c
+where @scope is null or (c.scope = @scope and c.name = @name)
 order by c.id;
 go
 
@@ -3687,8 +2828,7 @@ create or alter procedure [infra].[Outbox_ApplyPartitionChanges]
 as
 set nocount, xact_abort on;
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
+begin transaction;
 
 declare @locked int, @upto bigint;
 declare @changes table (
@@ -3756,7 +2896,7 @@ begin
   where not exists (select 1 from @free f where f.seq = h.seq);
 end
 
-if @outermost = 1 commit transaction;
+commit transaction;
 go
 
 create or alter procedure [infra].[Outbox_Enqueue]
@@ -3786,8 +2926,7 @@ declare @added table (
   seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 null, due_at datetime2(3) null, expires_at datetime2(3) null
 );
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
+begin transaction;
 
 if exists (select 1 from @messages i where i.partition_key is not null)
 begin
@@ -3825,7 +2964,7 @@ if exists (select 1 from @added c where c.partition_key is not null)
   where c.partition_key is not null and m.partition_key is not null
   order by c.seq option (loop join, force order);
 
-if @outermost = 1 commit transaction;
+commit transaction;
 go
 
 create or alter procedure [infra].[Outbox_ExpireDead]
@@ -3875,8 +3014,7 @@ set @now = coalesce(@now, sysutcdatetime());
 
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
+begin transaction;
 
 update [infra].[OutboxState]
 set status = case when [OutboxState].keyed = 1 then 5 else 1 end,
@@ -3894,7 +3032,7 @@ if exists (select 1 from @changed c where c.keyed = 1)
   where c.keyed = 1 and m.partition_key is not null
   order by c.seq option (loop join, force order);
 
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select c.seq as seq from @changed c;
 go

@@ -32,7 +32,7 @@ const withAdvisoryLocks = (text: string): string =>
 /** Babelfish cannot read a long text in a table variable that was filled before the transaction began. */
 const withEarlyTransaction = (text: string): string =>
   text.replace(
-    /(if @items is null\s+insert into @messages .*?)(declare @outermost bit = [^;]+;\s+if @outermost = 1 begin transaction;\n)/s,
+    /(if @items is null\s+insert into @messages .*?)(begin transaction;\n)/s,
     "$2\n$1",
   );
 

@@ -177,55 +177,43 @@ ${seekEach};`)}
 select @kept as kept, @freed as freed, @returned as returned, @ending as ending, @wait_ms as wait_ms;`;
 };
 
-const readControls = (n: QueueNames, which = "") => `select ${columns("c", [
-  "id",
-  "scope",
-  "name",
-  "paused",
-  "per_second",
-  "who",
-  "changed_at",
-])}, (
-  select count_big(*) from ${n.state} s with (index(${n.bare("_Parked")}), forceseek) where s.status = ${status.parked} and s.parked_by = c.id
-) as parked
-from ${controlsTable(n)} c${which}
+const readControls = (n: QueueNames) => `${readFreely}
+select ${columns("c", ["id", "scope", "name", "paused", "per_second", "who", "changed_at"])}, (
+    select count_big(*) from ${n.state} s with (index(${n.bare("_Parked")}), forceseek)
+    where s.status = ${status.parked} and s.parked_by = c.id
+  ) as parked
+from ${controlsTable(n)} c
+where @scope is null or (c.scope = @scope and c.name = @name)
 order by c.id;`;
 
 /** A key is locked before its row by everybody: a plan that scanned the few rows would lock the rows first. */
 const controlKey = (n: QueueNames) => `index(${n.bare("Controls_Key")})`;
 
 const isNamed = "scope = @scope and name = @name";
-const named = "\nwhere c.scope = @scope and c.name = @name";
 
 /** The key is locked before it is known to be missing, so that two calls do not both insert it. */
-const put = (n: QueueNames) => `${atomically(`update ${controlsTable(n)}
+const put = (n: QueueNames) =>
+  atomically(`update ${controlsTable(n)}
 set paused = coalesce(@paused, paused), per_second = coalesce(@per_second, per_second), who = @who, changed_at = @now
 from ${controlsTable(n)} with (${controlKey(n)}, forceseek, updlock, rowlock, serializable)
 where ${isNamed};
 
 if @@rowcount = 0
   insert into ${controlsTable(n)} (scope, name, paused, per_second, refilled_at, who, changed_at)
-  values (@scope, @name, coalesce(@paused, 0), @per_second, @now, @who, @now);`)}
+  values (@scope, @name, coalesce(@paused, 0), @per_second, @now, @who, @now);`);
 
-${readFreely}
-${readControls(n, named)}`;
-
-const end = (n: QueueNames) => `declare @ended int;
-
-update ${controlsTable(n)}
+/** Returns 1 when there was one. */
+const end = (n: QueueNames) => `update ${controlsTable(n)}
 set paused = case when @paused = 1 then 0 else paused end, per_second = case when @paused = 1 then per_second end,
   who = @who, changed_at = @now
 from ${controlsTable(n)} with (${controlKey(n)}, ${lockRow})
 where ${isNamed} and ((@paused = 1 and paused = 1) or (@paused = 0 and per_second is not null));
 
-set @ended = @@rowcount;
-
-${readFreely}
-${readControls(n, `${named} and @ended = 1`)}`;
+return @@rowcount;`;
 
 export const controlProcedures = (n: QueueNames): readonly Procedure[] => [
   procedure(n, "ApplyControls", signatures.ApplyControls, apply(n)),
   procedure(n, "PutControl", signatures.PutControl, put(n)),
   procedure(n, "EndControl", signatures.EndControl, end(n)),
-  procedure(n, "Controls", signatures.Controls, `${readFreely}\n${readControls(n)}`),
+  procedure(n, "Controls", signatures.Controls, readControls(n), signatures.Controls),
 ];

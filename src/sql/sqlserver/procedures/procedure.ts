@@ -1,6 +1,6 @@
 import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
-import { addMs, asInt } from "../expressions.js";
+import { addMs } from "../expressions.js";
 import { inLines } from "../in-lines.js";
 import { type ParameterName, parameterType } from "../signatures.js";
 
@@ -38,13 +38,12 @@ ${body}`,
 
 export const indented = (body: string) => body.replace(/^(?=.)/gm, "  ");
 
-/** One transaction for several writes. Where the caller has begun one, it is used, and the caller ends it. */
-export const atomically = (body: string) => `declare @outermost bit = ${asInt("@@trancount = 0")};
-if @outermost = 1 begin transaction;
+/** One transaction for several writes. Within a caller's own it begins and ends nothing: only the outermost COMMIT commits. */
+export const atomically = (body: string) => `begin transaction;
 
 ${body}
 
-if @outermost = 1 commit transaction;`;
+commit transaction;`;
 
 /**
  * READCOMMITTEDLOCK reads what is committed now, with READ_COMMITTED_SNAPSHOT and in a caller's SNAPSHOT transaction too: an

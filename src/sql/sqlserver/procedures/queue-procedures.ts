@@ -8,7 +8,6 @@ import { claim } from "./claim.js";
 import { controlProcedures } from "./controls.js";
 import { deadProcedures } from "./dead.js";
 import { purge, reap } from "./maintain.js";
-import { operatorReads } from "./operator-reads.js";
 import { atomically, owned, type Procedure, prepareLease, procedure, stateTable } from "./procedure.js";
 import { attempts, due, get, list, oldestDue, resolve, stats } from "./queries.js";
 import { abandon, settle } from "./settle.js";
@@ -83,7 +82,6 @@ ${settle(
       ),
     ),
     ...deadProcedures(n),
-    ...operatorReads(n),
     ...controlProcedures(n),
     make("ApplyPartitionChanges", atomically(applyChanges(n))),
   ];

@@ -1,13 +1,13 @@
-import { mostSources } from "../../defaults.js";
-import { status } from "../../dialect.js";
-import { bornAt, keyColumns, type QueueNames } from "../../names.js";
-import { attemptsTable } from "../attempts.js";
-import { asBit } from "../expressions.js";
-import { declareMoves, movedQueue } from "../partitions.js";
-import { signatures } from "../signatures.js";
-import { isKeyOf, keyIndex } from "./find-by-key.js";
-import { type Procedure, procedure, readFreely, seekEach } from "./procedure.js";
-import { columns } from "./rows.js";
+import { mostSources } from "../defaults.js";
+import { status } from "../dialect.js";
+import { bornAt, keyColumns, type QueueNames } from "../names.js";
+import { attemptsTable } from "./attempts.js";
+import { asBit } from "./expressions.js";
+import { declareMoves, movedQueue } from "./partitions.js";
+import { isKeyOf, keyIndex } from "./procedures/find-by-key.js";
+import { seekEach } from "./procedures/procedure.js";
+import { columns } from "./procedures/rows.js";
+import type { Read } from "./read-statement.js";
 
 /** Each part by an index of its own: a condition on all of them would read the rows of all Done messages. */
 function backlog(n: QueueNames): string {
@@ -126,15 +126,22 @@ inner join ${n.state} s with (forceseek) on s.seq = f.seq
 order by f.seq
 ${seekEach};`;
 
-export const operatorReads = (n: QueueNames): readonly Procedure[] => {
-  const read = (name: keyof typeof signatures, body: string) =>
-    procedure(n, name, signatures[name], `${readFreely}\n${body}`);
-  return [
-    read("Backlog", backlog(n)),
-    read("EnqueuedBefore", enqueuedBefore(n)),
-    read("DoneBefore", doneBefore(n)),
-    read("DiedBefore", diedBefore(n)),
-    read("BlockedPartitions", blockedPartitions(n)),
-    read("ByCorrelation", byCorrelation(n)),
-  ];
-};
+const window = ["before_seq", "limit", "since", "bucket_ms"] as const;
+
+export const operatorReads = (n: QueueNames) =>
+  ({
+    backlog: { name: "backlog", parameters: ["now", "limit"], body: backlog(n) },
+    enqueuedBefore: { name: "enqueued before", parameters: window, body: enqueuedBefore(n) },
+    doneBefore: { name: "done before", parameters: window, body: doneBefore(n) },
+    diedBefore: { name: "died before", parameters: window, body: diedBefore(n) },
+    blockedPartitions: {
+      name: "blocked partitions",
+      parameters: ["now", "limit"],
+      body: blockedPartitions(n),
+    },
+    byCorrelation: {
+      name: "by correlation",
+      parameters: ["correlation_id", "id", "limit"],
+      body: byCorrelation(n),
+    },
+  }) satisfies Record<string, Read>;
