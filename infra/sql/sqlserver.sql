@@ -223,12 +223,13 @@ select cast(a.[key] as int) as position, i.source collate Latin1_General_100_BIN
   i.message_id collate Latin1_General_100_BIN2 as message_id, i.topic collate Latin1_General_100_BIN2 as topic,
   i.payload as payload, i.correlation_id as correlation_id, i.headers as headers, i.due_at as due_at,
   i.expires_at as expires_at, i.partition_key collate Latin1_General_100_BIN2 as partition_key,
-  convert(varbinary(max), i.hash, 2) as hash
+  convert(varbinary(max), i.hash, 2) as hash, i.error as error,
+  i.error_group collate Latin1_General_100_BIN2 as error_group
 from openjson(@items) a
 cross apply openjson(a.value) with (
   source nvarchar(255), message_id nvarchar(255), topic nvarchar(255), payload nvarchar(max),
   correlation_id nvarchar(255), headers nvarchar(max), due_at datetime2(3), expires_at datetime2(3),
-  partition_key nvarchar(255), hash nvarchar(max)
+  partition_key nvarchar(255), hash nvarchar(max), error nvarchar(max), error_group varchar(16)
 ) i
 go
 
@@ -1409,10 +1410,11 @@ select count(*) as deleted from @gone g;
 go
 
 create or alter procedure [infra].[Inbox_Receive]
-  @now datetime2(3) = null, @revive bit, @items nvarchar(max) = null, @source nvarchar(255) = null,
+  @now datetime2(3) = null, @revive bit, @blocks bit = null, @items nvarchar(max) = null, @source nvarchar(255) = null,
   @message_id nvarchar(255) = null, @topic nvarchar(255) = null, @payload nvarchar(max) = null,
   @correlation_id nvarchar(255) = null, @headers nvarchar(max) = null, @due_at datetime2(3) = null,
-  @expires_at datetime2(3) = null, @hash varbinary(max) = null, @partition_key nvarchar(255) = null
+  @expires_at datetime2(3) = null, @hash varbinary(max) = null, @partition_key nvarchar(255) = null,
+  @error nvarchar(max) = null, @error_group varchar(16) = null
 as
 set nocount, xact_abort on;
 set @now = coalesce(@now, sysutcdatetime());
@@ -1422,15 +1424,16 @@ declare @messages table (
   message_id nvarchar(255) collate Latin1_General_100_BIN2 null,
   topic nvarchar(255) collate Latin1_General_100_BIN2 null, payload nvarchar(max) null,
   correlation_id nvarchar(255) null, headers nvarchar(max) null, due_at datetime2(3) null, expires_at datetime2(3) null,
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 null, hash varbinary(max) null
+  partition_key nvarchar(255) collate Latin1_General_100_BIN2 null, hash varbinary(max) null, error nvarchar(max) null,
+  error_group varchar(16) collate Latin1_General_100_BIN2 null
 );
 
 if @items is null
-  insert into @messages (position, source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, hash)
-  values (0, @source, @message_id, @topic, @payload, @correlation_id, @headers, @due_at, @expires_at, @partition_key, @hash);
+  insert into @messages (position, source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, hash, error, error_group)
+  values (0, @source, @message_id, @topic, @payload, @correlation_id, @headers, @due_at, @expires_at, @partition_key, @hash, @error, @error_group);
 else
-  insert into @messages (position, source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, hash)
-  select i.position, i.source, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, i.hash
+  insert into @messages (position, source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, hash, error, error_group)
+  select i.position, i.source, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, i.hash, i.error, i.error_group
   from [infra].[Inbox_MessagesFromJson](@items) i;
 declare @found table (seq bigint not null primary key, position int not null);
 declare @known table (
@@ -1442,6 +1445,7 @@ declare @received table (
   partition_key nvarchar(255) collate Latin1_General_100_BIN2 null, due_at datetime2(3) null, expires_at datetime2(3) null, deliveries int not null, content_changed bit not null
 );
 declare @enqueued table (seq bigint not null primary key, keyed bit null);
+declare @buried table (seq bigint not null primary key, keyed bit null);
 
 begin transaction;
 
@@ -1474,7 +1478,8 @@ begin
   select m.seq, i.position
   from (select top (1000000) j.position, j.source, j.message_id from @messages j order by j.source, j.message_id) i
   inner join [infra].[Inbox] m with (index([Inbox_Key]), forceseek, updlock, rowlock, readcommittedlock) on m.source = i.source and m.message_id = i.message_id
-  where m.deliveries > 0 -- always; it is in no index, so the row itself is locked option (loop join, force order);
+  -- always so; it is in no index, so the row itself is locked
+  where m.deliveries > 0 option (loop join, force order);
 
   if @@rowcount > 0
     insert into @known (seq, position, old_status, partition_key, due_at, expires_at, first_seen_at)
@@ -1578,11 +1583,33 @@ begin
     order by c.seq option (loop join, force order);
 end
 
+if exists (select 1 from @messages i where i.error is not null)
+begin
+  update [infra].[InboxState]
+  set status = 4, owner = null, locked_until = null, visible_at = cast('9999-12-31T00:00:00.000' as datetime2(3)), processed_at = null,
+    last_error = nullif(i.error, N''), error_group = i.error_group, died_at = @now
+  output inserted.seq, inserted.keyed into @buried (seq, keyed)
+  from @messages i, @received a, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
+  where i.error is not null and a.source = i.source and a.message_id = i.message_id and [InboxState].seq = a.seq
+    and (a.deliveries = 1 or a.content_changed = 1 or exists (select 1 from @enqueued w where w.seq = a.seq))
+    and [InboxState].status <> 3 option (loop join, force order);
+
+  if exists (select 1 from @buried c where @blocks = 0 and c.keyed = 1)
+    insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
+    select c.seq, m.partition_key, 1
+    from @buried c
+    inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+    where @blocks = 0 and c.keyed = 1 and m.partition_key is not null
+    order by c.seq option (loop join, force order);
+end
+
 commit transaction;
 
 select a.source as source, a.message_id as message_id, a.content_changed as content_changed,
-  cast(case when a.deliveries = 1 or w.seq is not null then 1 else 0 end as bit) as enqueued, k.old_status as old_status
+  cast(case when a.deliveries = 1 or w.seq is not null then 1 else 0 end as bit) as enqueued, k.old_status as old_status,
+  cast(case when b.seq is not null then 1 else 0 end as bit) as buried
 from @received a
+left join @buried b on b.seq = a.seq
 left join @enqueued w on w.seq = a.seq
 left join @known k on k.seq = a.seq;
 go

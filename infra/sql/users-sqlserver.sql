@@ -1,6 +1,6 @@
 -- The database roles of oncebox, and one user in one of them. A role has EXECUTE on the procedures that it needs: they read
 -- and write the tables on its behalf. Only operators may read tables, and nobody may write to one.
---   oncebox_receivers  stores webhooks, marks parts of them that are no events as dead, and cannot read a message
+--   oncebox_receivers  stores webhooks, and parts of them that are no events as dead; reads and marks no message
 --   oncebox_functions  does all that functions do; the role of a deployment with one user
 --   oncebox_service    the inbox as a service: leases and marks keys
 --   oncebox_operators  replays, discards and archives dead messages, pauses topics and limits them
@@ -24,7 +24,6 @@ if not exists (select 1 from sys.database_principals where name = N'oncebox_oper
   exec(N'create role [oncebox_operators]');
 
 grant execute on [infra].[Inbox_Receive] to [oncebox_receivers];
-grant execute on [infra].[Inbox_Mark] to [oncebox_receivers];
 
 grant execute on [infra].[Inbox_Claim] to [oncebox_functions];
 grant execute on [infra].[Inbox_ApplyControls] to [oncebox_functions];

@@ -178,6 +178,11 @@ export interface QueueStatements {
 }
 
 export interface ReceiveStatements {
+  /**
+   * An item with `error` and `error_group` that is new, or has new content, is dead at once → buried as well. Without it `mark` follows.
+   * SQL Server has it, because there a receiver has no right to mark messages.
+   */
+  readonly buries?: true;
   /** One message, scalar parameters → outcome; or the columns it is made of: content_changed, enqueued, old_status */
   readonly receive: SqlStatement;
   /** Many, as JSON → the same and the key columns */

@@ -87,7 +87,10 @@ describe("the functions' user on SQL Server, as it is written", () => {
     expect(called.filter((name) => operatorProcedures().includes(name))).toEqual([]);
     const { receiving, keys } = sqlServerDialect;
     const statementsOf = (all: object) => proceduresOf(Object.values(all) as SqlStatement[]);
-    const received = statementsOf(receiving(inboxNames, { reviveDead: false, blockOnDead: false }));
+    const { mark, ...receive } = receiving(inboxNames, { reviveDead: false, blockOnDead: false });
+    const received = statementsOf(receive);
+    expect(proceduresOf([mark])).toEqual(["[infra].[Inbox_Mark]"]);
+    expect(received).not.toContain("[infra].[Inbox_Mark]");
     expect(grantedTo("oncebox_receivers")).toEqual([...new Set(received)]);
     const ofKeys = statementsOf(keys(inboxNames)).filter((name) => !name.includes("Purge")); // the worker cleans up
     expect(grantedTo("oncebox_service")).toEqual([...new Set(ofKeys), "[infra].[Inbox_Mark]"]);
@@ -301,7 +304,7 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
   };
   const denied = /permission/i;
 
-  it("FUN-08 FUN-10 a receiver stores webhooks, also with parts that are no events, and can read, claim and send nothing", async () => {
+  it("FUN-08 FUN-10 a receiver stores webhooks, also with parts that are no events, and can mark, read, claim and send nothing", async () => {
     await as(users[1][0], async (receiving) => {
       if (await isBabelfish()) await grantTables(users[1][0]);
       const options = { schema: admin.schema! };
@@ -314,6 +317,8 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
         "enqueued",
         "dead",
       ]);
+      for (const mark of [inbox.markProcessing, inbox.markProcessed, inbox.markDead])
+        await expect(mark(message)).rejects.toThrow(denied);
       await expect(inbox.list({ state: "Seen" })).rejects.toThrow(denied);
       await expect(inbox.claim({ owner: newOwnerToken() })).rejects.toThrow(denied);
       await expect(inbox.purgeDone({ retentionMs: 1 })).rejects.toThrow(denied);

@@ -79,7 +79,10 @@ describe("the schema of SQL Server, as a DBA reads it", () => {
   });
 
   it("IBX-010 the look-up by the natural key is pinned to its index, everywhere", () => {
-    const lookUps = text.match(/\[infra\]\.\[(?:In|Out)box\] m[^\n]*(?:\n[^\n]*)?m\.(?:source|id) = [@ik]/g)!;
+    const texts = [text, ...queues.flatMap(readsOf).map((read) => read.text)].join("\n");
+    const lookUps = texts.match(
+      /\[infra\]\.\[(?:In|Out)box\] m[^\n]*(?:\n[^\n]*)?m\.(?:source|id) = [@ik]/g,
+    )!;
     expect(lookUps.length).toBeGreaterThan(8);
     for (const one of lookUps) expect(one).toMatch(/with \(index\(\[(In|Out)box_Key\]\), forceseek/);
   });
@@ -157,6 +160,10 @@ describe("the schema of SQL Server, as a DBA reads it", () => {
           /^\s*if (?:exists \(select 1 from @\w+ c where .*keyed = 1|@blocks = 0 and exists)/,
         );
     }
+  });
+
+  it("IBX-010 no comment ends with what the server should read", () => {
+    expect(text.match(/--[^\n]*(option \(|;$)/gm)).toBeNull();
   });
 
   it("ADD-01 a deadlock on a partition key is a fault that is worth a retry", () => {

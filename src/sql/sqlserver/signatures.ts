@@ -96,7 +96,11 @@ export const signatures = {
   OldestDue: ["now"],
   Due: ["now"],
   Replay: ["now", "items", "ttl_ms"],
-  Receive: ["now", "revive", "items", "source", "message_id", ...content, "hash", "partition_key"],
+  Receive: [
+    ...(["now", "revive", "blocks", "items", "source", "message_id"] as const),
+    ...content,
+    ...(["hash", "partition_key", "error", "error_group"] as const),
+  ],
   AlreadyProcessed: ["now", "source", "message_id", "hash"],
   Mark: marked,
   Enqueue: ["now", "items", "id", "message_id", ...content, "partition_key"],
@@ -122,7 +126,7 @@ export const signatures = {
 /** Receive and Enqueue take one message without a partition key as parameters, or any messages as JSON. */
 export const received = {
   one: ["now", "revive", "source", "message_id", ...content, "hash"],
-  many: ["now", "revive", "items"],
+  many: ["now", "revive", "blocks", "items"],
 } as const satisfies Record<string, readonly ParameterName[]>;
 export const enqueued = {
   one: ["now", "id", "message_id", ...content],
