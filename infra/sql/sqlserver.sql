@@ -197,6 +197,12 @@ from [infra].[Inbox] m
 inner join [infra].[InboxState] s on s.seq = m.seq
 go
 
+create or alter function [infra].[Inbox_After] (@time datetime2(3), @ms float)
+returns table as return
+select dateadd(millisecond, cast(cast(round(@ms, 0) as bigint) % 86400000 as int),
+  dateadd(day, cast(cast(round(@ms, 0) as bigint) / 86400000 as int), @time)) as later
+go
+
 create or alter function [infra].[Inbox_AbandonedFromJson] (@items nvarchar(max))
 returns table as return
 select cast(a.[key] as int) as position, i.seq as seq, i.delay_ms as delay_ms, i.error as error,
@@ -237,8 +243,7 @@ create or alter procedure [infra].[Inbox_Claim]
   @now datetime2(3) = null, @owner uniqueidentifier, @lease_ms float, @limit int, @max_attempts int, @base_ms float,
   @factor float, @max_ms float, @jitter_ms float, @blocks bit
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 if exists (select 1 from [infra].[InboxControls] c with (index([InboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1)
 begin
@@ -246,12 +251,13 @@ begin
   return;
 end
 
-declare @lease_end datetime2(3) = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now));
+declare @lease_end datetime2(3) = (select a.later from [infra].[Inbox_After](@now, @lease_ms) a);
 declare @capped_from float =
   case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
 declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
 declare @picked table (
-  seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null, primary key (seq, status)
+  seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null,
+  primary key (seq, status)
 );
 declare @claimed table (
   seq bigint not null primary key, attempt int not null, expires_at datetime2(3) null, visible_at datetime2(3) not null,
@@ -262,7 +268,6 @@ declare @verdict varchar(10) = 'claimed';
 if exists (select 1 from [infra].[InboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)) exec [infra].[Inbox_ApplyPartitionChanges];
 
 begin transaction;
-
 -- a message with two crashes is claimed alone
 insert into @picked (seq, status, locked_until, owner)
 select top (1) r.seq, r.status, r.locked_until, r.owner
@@ -296,11 +301,12 @@ set status = case when ([InboxState].expires_at <= @now or ([InboxState].locked_
   crashes = [InboxState].crashes + case when [InboxState].locked_until is not null then 1 else 0 end,
   owner = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then null else @owner end,
   locked_until = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then null else @lease_end end,
-  visible_at = dateadd(millisecond, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end)),
+  visible_at = (select a.later from [infra].[Inbox_After](@lease_end, (case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)) a),
   last_error = case when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.' when [InboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.' else [InboxState].last_error end,
   error_group = case when [InboxState].expires_at <= @now then '0364ffd2687495ed' when [InboxState].locked_until is not null then '95af8e5501557ab4' else [InboxState].error_group end,
   died_at = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then @now else [InboxState].died_at end
-output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status, inserted.keyed into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status, keyed)
+output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner,
+  inserted.crashes, inserted.status, inserted.keyed into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status, keyed)
 from @picked p, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
 where [InboxState].seq = p.seq and [InboxState].status = p.status and [InboxState].visible_at <= @now option (loop join, force order);
 
@@ -308,22 +314,22 @@ if exists (select 1 from @picked p where p.locked_until is not null)
 begin
   insert into [infra].[InboxAttempts] (seq, attempt, ended_at, worker, error)
   select c.seq, c.attempt, p.locked_until, p.owner, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-  from @picked p
-  inner join @claimed c on c.seq = p.seq
+  from @picked p inner join @claimed c on c.seq = p.seq
   where p.locked_until is not null;
 
   delete from [infra].[InboxAttempts]
   from @claimed c, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
   where [InboxAttempts].seq = c.seq and [InboxAttempts].number < (
-    select min(k.number)
-    from (select top (50) x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq order by x.number desc) k
+    select min(k.number) from (
+      select top (50) x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock)
+      where x.seq = c.seq order by x.number desc
+    ) k
   ) option (loop join, force order);
 end
 
 if exists (select 1 from @claimed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
   insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1
-  from @claimed c
+  select c.seq, m.partition_key, 1 from @claimed c
   inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null
   order by c.seq option (loop join, force order);
@@ -335,28 +341,28 @@ if exists (select 1 from [infra].[InboxControls] k) set @verdict = 'controlled';
 if @verdict = 'controlled' and not exists (select 1 from @claimed)
   select cast(null as bigint) as seq, @verdict as verdict;
 else
-  select c.seq as seq, c.attempt as attempt, c.expires_at as expires_at, c.visible_at as next_attempt_at, c.locked_until as locked_until, c.owner as owner, c.crashes as crashes, c.status as status,
-  s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-  m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries,
+  select c.seq as seq, c.attempt as attempt, c.expires_at as expires_at, c.visible_at as next_attempt_at,
+  c.locked_until as locked_until, c.owner as owner, c.crashes as crashes, c.status as status, s.last_error as last_error,
+  s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by, m.topic as topic,
+  m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id,
+  m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at,
+  m.last_seen_at as last_seen_at, m.deliveries as deliveries,
     case when c.status = 2 then @verdict when c.expires_at <= @now then 'expired' else 'exhausted' end as verdict
   from @claimed c
   inner join [infra].[InboxState] s with (forceseek) on s.seq = c.seq
   inner join [infra].[Inbox] m with (forceseek) on m.seq = c.seq
   order by c.seq option (loop join, force order);
-
 commit transaction;
 go
 
 create or alter procedure [infra].[Inbox_Ack]
   @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @processed_by nvarchar(100)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
 begin transaction;
-
 update [infra].[InboxState]
 set status = 3, owner = null, locked_until = null, processed_at = @now, processed_by = @processed_by
 output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
@@ -365,12 +371,10 @@ where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].
 
 if exists (select 1 from @changed c where c.keyed = 1)
   insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1
-  from @changed c
+  select c.seq, m.partition_key, 1 from @changed c
   inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.keyed = 1 and m.partition_key is not null
   order by c.seq option (loop join, force order);
-
 commit transaction;
 
 select c.seq as seq from @changed c;
@@ -380,8 +384,7 @@ create or alter procedure [infra].[Inbox_Abandon]
   @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @max_attempts int, @base_ms float,
   @factor float, @max_ms float, @jitter_ms float, @blocks bit
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 declare @capped_from float =
   case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
@@ -389,11 +392,10 @@ declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
 declare @changed table (seq bigint not null primary key, status tinyint not null, keyed bit null, attempt int not null);
 
 begin transaction;
-
 update [infra].[InboxState]
 set status = case when i.attempts is null and [InboxState].attempt + 1 >= @max_attempts then 4 else 1 end,
   attempt = [InboxState].attempt + coalesce(i.attempts, 1), crashes = 0, owner = null, locked_until = null,
-  visible_at = dateadd(millisecond, cast(cast(round(coalesce(i.delay_ms, (case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(coalesce(i.delay_ms, (case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) / 86400000 as int), @now)),
+  visible_at = (select a.later from [infra].[Inbox_After](@now, coalesce(i.delay_ms, (case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000))) a),
   last_error = coalesce(i.error, [InboxState].last_error),
   error_group = case when i.error is null then [InboxState].error_group else i.error_group end,
   last_attempt_at = case when i.attempts = 0 then [InboxState].last_attempt_at else @now end,
@@ -411,18 +413,18 @@ where i.attempts is null;
 delete from [infra].[InboxAttempts]
 from @changed c, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
 where [InboxAttempts].seq = c.seq and [InboxAttempts].number < (
-  select min(k.number)
-  from (select top (50) x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq order by x.number desc) k
+  select min(k.number) from (
+    select top (50) x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock)
+    where x.seq = c.seq order by x.number desc
+  ) k
 ) option (loop join, force order);
 
 if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
   insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1
-  from @changed c
+  select c.seq, m.partition_key, 1 from @changed c
   inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null
   order by c.seq option (loop join, force order);
-
 commit transaction;
 
 select c.seq as seq, cast(case when c.status = 4 then 1 else 0 end as bit) as dead from @changed c;
@@ -432,13 +434,11 @@ create or alter procedure [infra].[Inbox_Fail]
   @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @error nvarchar(max),
   @error_group varchar(16), @blocks bit
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
 begin transaction;
-
 update [infra].[InboxState]
 set status = 4, attempt = [InboxState].attempt + 1, owner = null, locked_until = null, last_error = @error,
   error_group = @error_group, last_attempt_at = @now, died_at = @now
@@ -453,18 +453,18 @@ from @changed c;
 delete from [infra].[InboxAttempts]
 from @changed c, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
 where [InboxAttempts].seq = c.seq and [InboxAttempts].number < (
-  select min(k.number)
-  from (select top (50) x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq order by x.number desc) k
+  select min(k.number) from (
+    select top (50) x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock)
+    where x.seq = c.seq order by x.number desc
+  ) k
 ) option (loop join, force order);
 
 if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1)
   insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1
-  from @changed c
+  select c.seq, m.partition_key, 1 from @changed c
   inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where @blocks = 0 and c.keyed = 1 and m.partition_key is not null
   order by c.seq option (loop join, force order);
-
 commit transaction;
 
 select c.seq as seq from @changed c;
@@ -473,8 +473,7 @@ go
 create or alter procedure [infra].[Inbox_Release]
   @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
@@ -491,10 +490,9 @@ create or alter procedure [infra].[Inbox_Renew]
   @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @lease_ms float, @base_ms float,
   @factor float, @max_ms float, @jitter_ms float
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
-declare @lease_end datetime2(3) = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now));
+declare @lease_end datetime2(3) = (select a.later from [infra].[Inbox_After](@now, @lease_ms) a);
 declare @capped_from float =
   case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
 declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
@@ -502,7 +500,7 @@ declare @changed table (seq bigint not null primary key, keyed bit null, attempt
 
 update [infra].[InboxState]
 set locked_until = @lease_end,
-  visible_at = dateadd(millisecond, cast(cast(round((case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end))
+  visible_at = (select a.later from [infra].[Inbox_After](@lease_end, (case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)) a)
 output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
 from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
 where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2 option (loop join, force order);
@@ -513,18 +511,17 @@ go
 create or alter procedure [infra].[Inbox_Reap]
   @now datetime2(3) = null, @limit int, @max_attempts int, @blocks bit
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 declare @picked table (
-  seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null, primary key (seq, status)
+  seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null,
+  primary key (seq, status)
 );
 declare @reaped table (
   seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null, keyed bit null
 );
 
 begin transaction;
-
 insert into @picked (seq, status, locked_until, owner)
 select top (@limit) r.seq, r.status, r.locked_until, r.owner
 from [infra].[InboxState] r with (index([Inbox_Held]), updlock, readpast, rowlock, readcommittedlock)
@@ -558,22 +555,22 @@ if exists (select 1 from @picked p where p.locked_until is not null)
 begin
   insert into [infra].[InboxAttempts] (seq, attempt, ended_at, worker, error)
   select c.seq, c.attempt, p.locked_until, p.owner, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-  from @picked p
-  inner join @reaped c on c.seq = p.seq
+  from @picked p inner join @reaped c on c.seq = p.seq
   where p.locked_until is not null;
 
   delete from [infra].[InboxAttempts]
   from @reaped c, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
   where [InboxAttempts].seq = c.seq and [InboxAttempts].number < (
-    select min(k.number)
-    from (select top (50) x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq order by x.number desc) k
+    select min(k.number) from (
+      select top (50) x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock)
+      where x.seq = c.seq order by x.number desc
+    ) k
   ) option (loop join, force order);
 end
 
 if exists (select 1 from @reaped c where @blocks = 0 and c.keyed = 1 and c.status = 4)
   insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1
-  from @reaped c
+  select c.seq, m.partition_key, 1 from @reaped c
   inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null
   order by c.seq option (loop join, force order);
@@ -584,7 +581,6 @@ if @blocks = 0 and exists (select 1 from [infra].[InboxPartitionQueue] q with (r
   from [infra].[InboxState] s with (index([Inbox_Dead]), readpast, rowlock, readcommittedlock)
   inner join [infra].[InboxPartitionQueue] q with (index([InboxPartitionQueue_Seq]), forceseek, readpast, rowlock, readcommittedlock) on q.seq = s.seq
   where s.status = 4 and s.keyed = 1 option (loop join, force order);
-
 commit transaction;
 
 if exists (select 1 from [infra].[InboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)) exec [infra].[Inbox_ApplyPartitionChanges];
@@ -598,10 +594,9 @@ go
 create or alter procedure [infra].[Inbox_Purge]
   @now datetime2(3) = null, @limit int, @retention_ms float, @after_seq bigint, @source nvarchar(255)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
-declare @before datetime2(3) = dateadd(millisecond, cast(cast(round(-@retention_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@retention_ms, 0) as bigint) / 86400000 as int), @now));
+declare @before datetime2(3) = (select a.later from [infra].[Inbox_After](@now, -@retention_ms) a);
 declare @last_seq bigint, @more bit = 0;
 declare @scanned table (seq bigint not null primary key, status tinyint not null, processed_at datetime2(3) null);
 declare @old table (seq bigint not null primary key);
@@ -621,7 +616,6 @@ if not exists (select 1 from [infra].[Inbox] m with (forceseek, readpast, rowloc
   set @more = 0;
 
 begin transaction;
-
 insert into @old (seq)
 select m.seq
 from @scanned w
@@ -641,7 +635,6 @@ where [InboxState].seq = g.seq option (loop join, force order);
 delete from [infra].[InboxAttempts]
 from @gone g, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
 where [InboxAttempts].seq = g.seq option (loop join, force order);
-
 commit transaction;
 
 select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;
@@ -654,8 +647,7 @@ set nocount, xact_abort on;
 
 select m.seq as seq, m.source as source, m.message_id as message_id
 from [infra].[Inbox_KeysFromJson](@items) k
-inner join [infra].[Inbox] m with (index([Inbox_Key]), forceseek) on m.source = k.source and m.message_id = k.message_id
-option (loop join, force order);
+inner join [infra].[Inbox] m with (index([Inbox_Key]), forceseek) on m.source = k.source and m.message_id = k.message_id option (loop join, force order);
 go
 
 create or alter procedure [infra].[Inbox_Get]
@@ -666,13 +658,16 @@ set nocount, xact_abort on;
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
-  s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-  m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries, s.died_at as died_at, s.error_group as error_group
+select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
+  s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status, s.last_error as last_error,
+  s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
+  s.died_at as died_at, s.error_group as error_group, m.topic as topic, m.payload as payload,
+  m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at,
+  m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at,
+  m.last_seen_at as last_seen_at, m.deliveries as deliveries
 from [infra].[Inbox] m with (index([Inbox_Key]), forceseek)
 inner join [infra].[InboxState] s with (forceseek) on s.seq = m.seq
-where m.source = @source and m.message_id = @message_id
-option (loop join, force order);
+where m.source = @source and m.message_id = @message_id option (loop join, force order);
 go
 
 create or alter procedure [infra].[Inbox_Attempts]
@@ -687,8 +682,7 @@ select a.attempt as attempt, a.ended_at as ended_at, a.worker as worker, a.error
 from [infra].[Inbox] m with (index([Inbox_Key]), forceseek)
 inner join [infra].[InboxAttempts] a with (forceseek) on a.seq = m.seq
 where m.source = @source and m.message_id = @message_id
-order by a.number
-option (loop join, force order);
+order by a.number option (loop join, force order);
 go
 
 create or alter procedure [infra].[Inbox_List]
@@ -696,15 +690,20 @@ create or alter procedure [infra].[Inbox_List]
   @leased bit, @topic nvarchar(255), @source nvarchar(255), @error nvarchar(max), @error_group varchar(16),
   @older_than_ms float, @newer_than_ms float, @after_seq bigint, @limit int
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-select top (@limit) s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
-  s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-  m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries, s.died_at as died_at, s.error_group as error_group
+declare @until datetime2(3) = (select a.later from [infra].[Inbox_After](@now, -@older_than_ms) a), @since datetime2(3) = (select a.later from [infra].[Inbox_After](@now, -@newer_than_ms) a);
+
+select top (@limit) s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
+  s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status, s.last_error as last_error,
+  s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
+  s.died_at as died_at, s.error_group as error_group, m.topic as topic, m.payload as payload,
+  m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at,
+  m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at,
+  m.last_seen_at as last_seen_at, m.deliveries as deliveries
 from [infra].[InboxState] s
 inner join [infra].[Inbox] m on m.seq = s.seq
 where s.seq > @after_seq
@@ -714,8 +713,7 @@ where s.seq > @after_seq
   and (@source is null or m.source = @source)
   and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
   and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-  and (@older_than_ms is null or case when s.status = 4 then s.died_at else m.first_seen_at end <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), @now)))
-  and (@newer_than_ms is null or case when s.status = 4 then s.died_at else m.first_seen_at end >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), @now)))
+  and (@until is null or case when s.status = 4 then s.died_at else m.first_seen_at end <= @until) and (@since is null or case when s.status = 4 then s.died_at else m.first_seen_at end >= @since)
 order by s.seq
 option (recompile);
 go
@@ -723,46 +721,37 @@ go
 create or alter procedure [infra].[Inbox_Stats]
   @now datetime2(3) = null
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 declare @paused bit = case when exists (select 1 from [infra].[InboxControls] c with (index([InboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1) then 1 else 0 end;
+declare @pauses bit = case when exists (select 1 from [infra].[InboxControls] c where c.paused = 1 and c.scope <> N'queue') then 1 else 0 end;
 
--- Without pauses of topics and sources no message is looked at.
-if exists (select 1 from [infra].[InboxControls] c where c.paused = 1 and c.scope <> N'queue')
-begin
-  select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, cast(case when s.attempt > 0 then 1 else 0 end as bit) as retried,
-    h.held as held, count_big(*) as [count],
-    sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
-    datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms,
-    sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused
-  from [infra].[InboxState] s
-  cross apply (select cast(case when s.locked_until is null and s.status in (1, 2, 5, 7) and exists (
-      select 1 from [infra].[Inbox] m inner join [infra].[InboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
-      where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
-    ) then 1 else 0 end as bit) as held) h
-  group by s.status, case when s.locked_until is not null then 1 else 0 end, case when s.attempt > 0 then 1 else 0 end, h.held;
-  return;
-end;
-
+-- an apply, because a group may not be made by a subquery; without pauses of topics and sources it looks at no message
 select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, cast(case when s.attempt > 0 then 1 else 0 end as bit) as retried,
-  h.held as held, count_big(*) as [count],
-  sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
+  h.held as held, count_big(*) as [count], sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
   datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms,
   sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused
 from [infra].[InboxState] s
-cross apply (select cast(0 as bit) as held) h
+cross apply (
+  select cast(case
+    when @pauses = 0 or s.locked_until is not null or s.status not in (1, 2, 5, 7) then 0
+    when exists (
+      select 1 from [infra].[Inbox] m inner join [infra].[InboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
+      where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
+    ) then 1
+    else 0
+  end as bit) as held
+) h
 group by s.status, case when s.locked_until is not null then 1 else 0 end, case when s.attempt > 0 then 1 else 0 end, h.held;
 go
 
 create or alter procedure [infra].[Inbox_OldestDue]
   @now datetime2(3) = null
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
@@ -783,17 +772,14 @@ go
 create or alter procedure [infra].[Inbox_Due]
   @now datetime2(3) = null
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 if exists (select 1 from [infra].[InboxControls] c with (index([InboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1) return 0;
 if exists (
-  select 1 from [infra].[InboxState] r with (index([Inbox_Ready]), readpast, rowlock, readcommittedlock)
-  where r.status = 1 and r.visible_at <= @now
+  select 1 from [infra].[InboxState] r with (index([Inbox_Ready]), readpast, rowlock, readcommittedlock) where r.status = 1 and r.visible_at <= @now
 ) return 1;
 if exists (
-  select 1 from [infra].[InboxState] r with (index([Inbox_Held]), readpast, rowlock, readcommittedlock)
-  where r.status = 2 and r.visible_at <= @now
+  select 1 from [infra].[InboxState] r with (index([Inbox_Held]), readpast, rowlock, readcommittedlock) where r.status = 2 and r.visible_at <= @now
 ) return 1;
 if exists (
   select 1 from [infra].[InboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)
@@ -814,29 +800,25 @@ go
 create or alter procedure [infra].[Inbox_Replay]
   @now datetime2(3) = null, @items nvarchar(max), @ttl_ms float
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
 begin transaction;
-
 update [infra].[InboxState]
 set status = case when [InboxState].keyed = 1 then 5 else 1 end,
   attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
-  expires_at = dateadd(millisecond, cast(cast(round(@ttl_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@ttl_ms, 0) as bigint) / 86400000 as int), @now)), processed_at = null, died_at = null
+  expires_at = (select a.later from [infra].[Inbox_After](@now, @ttl_ms) a), processed_at = null, processed_by = null, died_at = null
 output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
 from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
 where [InboxState].seq = i.seq and [InboxState].status = 4 option (loop join, force order);
 
 if exists (select 1 from @changed c where c.keyed = 1)
   insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 0
-  from @changed c
+  select c.seq, m.partition_key, 0 from @changed c
   inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.keyed = 1 and m.partition_key is not null
   order by c.seq option (loop join, force order);
-
 commit transaction;
 
 select c.seq as seq from @changed c;
@@ -850,27 +832,23 @@ set nocount, xact_abort on;
 declare @gone table (seq bigint not null primary key, keyed bit null);
 
 begin transaction;
-
 insert into @gone (seq, keyed)
 select m.seq, s.keyed
 from openjson(@items) with (seq bigint '$') i
 inner join [infra].[Inbox] m with (forceseek, updlock, rowlock, readcommittedlock) on m.seq = i.seq
 inner join [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
-where s.status = 4
-option (loop join, force order);
+where s.status = 4 option (loop join, force order);
 
 if exists (select 1 from @gone c where c.keyed = 1)
   insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1
-  from @gone c
+  select c.seq, m.partition_key, 1 from @gone c
   inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.keyed = 1 and m.partition_key is not null
   order by c.seq option (loop join, force order);
 
 delete from [infra].[Inbox]
 from @gone g, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
-where [Inbox].seq = g.seq
-option (loop join, force order);
+where [Inbox].seq = g.seq option (loop join, force order);
 
 delete from [infra].[InboxState]
 from @gone g, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
@@ -879,7 +857,6 @@ where [InboxState].seq = g.seq option (loop join, force order);
 delete from [infra].[InboxAttempts]
 from @gone g, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
 where [InboxAttempts].seq = g.seq option (loop join, force order);
-
 commit transaction;
 
 select g.seq as seq from @gone g;
@@ -888,20 +865,17 @@ go
 create or alter procedure [infra].[Inbox_Archive]
   @now datetime2(3) = null, @items nvarchar(max), @who nvarchar(255)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 declare @gone table (seq bigint not null primary key, keyed bit null);
 
 begin transaction;
-
 insert into @gone (seq, keyed)
 select m.seq, s.keyed
 from openjson(@items) with (seq bigint '$') i
 inner join [infra].[Inbox] m with (forceseek, updlock, rowlock, readcommittedlock) on m.seq = i.seq
 inner join [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
-where s.status = 4
-option (loop join, force order);
+where s.status = 4 option (loop join, force order);
 
 insert into [infra].[InboxArchive] (seq, source, message_id, topic, partition_key, payload, correlation_id, headers,
   enqueued_at, attempt, last_error, error_group, attempts, died_at, archived_at, archived_by)
@@ -920,8 +894,7 @@ option (loop join, force order);
 
 if exists (select 1 from @gone c where c.keyed = 1)
   insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1
-  from @gone c
+  select c.seq, m.partition_key, 1 from @gone c
   inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.keyed = 1 and m.partition_key is not null
   order by c.seq option (loop join, force order);
@@ -929,19 +902,16 @@ if exists (select 1 from @gone c where c.keyed = 1)
 update [infra].[Inbox]
 set payload = N'', headers = null
 from @gone g, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
-where [Inbox].seq = g.seq
-option (loop join, force order);
+where [Inbox].seq = g.seq option (loop join, force order);
 
 update [infra].[InboxState]
 set status = 3, processed_at = @now, died_at = null
 from @gone g, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxState].seq = g.seq
-option (loop join, force order);
+where [InboxState].seq = g.seq option (loop join, force order);
 
 delete from [infra].[InboxAttempts]
 from @gone g, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
 where [InboxAttempts].seq = g.seq option (loop join, force order);
-
 commit transaction;
 
 select g.seq as seq from @gone g;
@@ -950,8 +920,7 @@ go
 create or alter procedure [infra].[Inbox_AddOperation]
   @now datetime2(3) = null, @id uniqueidentifier, @who nvarchar(255), @action nvarchar(20), @filter nvarchar(max)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 insert into [infra].[oncebox_operations] (id, started_at, who, action, queue, filter)
 values (@id, @now, @who, @action, N'inbox:Inbox', @filter);
@@ -960,8 +929,7 @@ go
 create or alter procedure [infra].[Inbox_MoveOperation]
   @now datetime2(3) = null, @id uniqueidentifier, @matched bigint, @done bigint, @last_seq bigint, @ended bit
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 update [infra].[oncebox_operations] with (updlock, rowlock, readcommittedlock)
 set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end
@@ -971,11 +939,10 @@ go
 create or alter procedure [infra].[Inbox_PurgeOperations]
   @now datetime2(3) = null, @retention_ms float, @limit int
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 delete top (@limit) from [infra].[oncebox_operations] with (readpast, rowlock, readcommittedlock)
-where queue = N'inbox:Inbox' and ended_at < dateadd(millisecond, cast(cast(round(-@retention_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@retention_ms, 0) as bigint) / 86400000 as int), @now));
+where queue = N'inbox:Inbox' and ended_at < (select a.later from [infra].[Inbox_After](@now, -@retention_ms) a);
 
 select @@rowcount as deleted;
 go
@@ -990,25 +957,18 @@ declare @id bigint = 0, @next bigint, @per_second float, @tokens float, @refille
 declare @burst float, @elapsed_ms float, @most int, @count int, @until_token float;
 declare @kept nvarchar(max), @freed int = 0, @returned int = 0, @ending int = 0, @wait_ms float;
 declare @controls table (
-  id bigint not null primary key,
-  scope nvarchar(10) collate Latin1_General_100_BIN2 not null,
-  name nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  paused bit not null,
-  per_second float null,
-  tokens float not null,
-  refilled_at datetime2(3) not null
+  id bigint not null primary key, scope nvarchar(10) collate Latin1_General_100_BIN2 not null, name nvarchar(255) collate Latin1_General_100_BIN2 not null,
+  paused bit not null, per_second float null, tokens float not null, refilled_at datetime2(3) not null
 );
 declare @owned table (seq bigint not null primary key, passes varchar(max) null);
 declare @parked table (seq bigint not null primary key, control bigint not null, due_at datetime2(3) not null);
 
 begin transaction;
-
 insert into @owned (seq, passes)
 select s.seq, s.passes
 from openjson(@items) with (seq bigint '$') i
 inner join [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = i.seq
-where s.owner = @owner and s.status = 2
-option (loop join, force order);
+where s.owner = @owner and s.status = 2 option (loop join, force order);
 
 -- by the key, as an operator's change locks them: its key first, then its row
 insert into @controls (id, scope, name, paused, per_second, tokens, refilled_at)
@@ -1024,21 +984,21 @@ from (
   select m.seq, coalesce(m.due_at, m.first_seen_at) as due_at, (
       select top (1) c.id
       from @controls c
-      where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source)) and (c.paused = 1 or (c.per_second is not null and charindex(',' + cast(c.id as varchar(20)) + ',', coalesce(o.passes, '')) = 0))
+      where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source)) and (c.paused = 1 or (
+        c.per_second is not null and charindex(',' + cast(c.id as varchar(20)) + ',', coalesce(o.passes, '')) = 0
+      ))
       order by c.paused desc, c.id
     ) as control
   from @owned o
   inner join [infra].[Inbox] m with (forceseek) on m.seq = o.seq
 ) p
-where p.control is not null
-option (loop join, force order);
+where p.control is not null option (loop join, force order);
 
 update [infra].[InboxState]
 set status = 7, parked_by = p.control, owner = null, locked_until = null,
   visible_at = case when [InboxState].attempt = 0 then p.due_at else @now end
 from @parked p, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxState].seq = p.seq and [InboxState].owner = @owner and [InboxState].status = 2
-option (loop join, force order);
+where [InboxState].seq = p.seq and [InboxState].owner = @owner and [InboxState].status = 2 option (loop join, force order);
 
 while 1 = 1
 begin
@@ -1051,28 +1011,23 @@ begin
   set @id = @next;
   set @burst = case when @per_second > 1 then @per_second else 1 end;
   set @elapsed_ms = case when @refilled_at < @now then datediff_big(millisecond, @refilled_at, @now) else 0 end;
-  set @tokens = case
-    when @tokens + @per_second * @elapsed_ms / 1000 < @burst then @tokens + @per_second * @elapsed_ms / 1000
-    else @burst
-  end;
-  set @most = case
-    when @per_second is null then 500
-    when @tokens < @limit then cast(floor(@tokens) as int)
-    else @limit
-  end;
+  set @tokens = @tokens + @per_second * @elapsed_ms / 1000;
+  if @tokens > @burst set @tokens = @burst; -- at most the tokens of one second
+  set @most = case when @per_second is null then 500 when @tokens < @limit then cast(floor(@tokens) as int) else @limit end;
 
   update [infra].[InboxState]
   set status = case when [InboxState].crashes > 0 then 2 else 1 end,
     -- a pause that has ended is no pass
-    passes = case when @per_second is null then [InboxState].passes else coalesce([InboxState].passes, ',') + cast(@id as varchar(20)) + ',' end
+    passes = case
+      when @per_second is null then [InboxState].passes else coalesce([InboxState].passes, ',') + cast(@id as varchar(20)) + ','
+    end
   from (
     select top (@most) r.seq
     from [infra].[InboxState] r with (index([Inbox_Parked]), updlock, readpast, rowlock, readcommittedlock)
     where r.status = 7 and r.parked_by = @id and r.attempt >= 0
     order by r.visible_at, r.seq
   ) p, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [InboxState].seq = p.seq and [InboxState].status = 7
-  option (loop join, force order);
+  where [InboxState].seq = p.seq and [InboxState].status = 7 option (loop join, force order);
 
   set @count = @@rowcount;
   set @freed = @freed + @count;
@@ -1081,7 +1036,10 @@ begin
   begin
     set @returned = @returned + @count;
     -- skips nothing: a message that is left without its control would stay parked
-    if exists (select 1 from [infra].[InboxState] r with (index([Inbox_Parked]), forceseek) where r.status = 7 and r.parked_by = @id) set @ending = @ending + 1;
+    if exists (
+      select 1 from [infra].[InboxState] r with (index([Inbox_Parked]), forceseek)
+      where r.status = 7 and r.parked_by = @id
+    ) set @ending = @ending + 1;
     else delete from [infra].[InboxControls] with (updlock, rowlock, readcommittedlock) where id = @id;
   end
   else
@@ -1089,22 +1047,21 @@ begin
     set @tokens = @tokens - @count;
     update [infra].[InboxControls] with (updlock, rowlock, readcommittedlock) set tokens = @tokens, refilled_at = @now where id = @id;
     set @until_token = case when @tokens < 1 then (1 - @tokens) / @per_second * 1000 else 0 end;
-    if (@wait_ms is null or @wait_ms > @until_token) and exists (select 1 from [infra].[InboxState] r with (index([Inbox_Parked]), forceseek, readpast, rowlock, readcommittedlock) where r.status = 7 and r.parked_by = @id) set @wait_ms = @until_token;
+    if (@wait_ms is null or @wait_ms > @until_token) and exists (
+      select 1 from [infra].[InboxState] r with (index([Inbox_Parked]), forceseek, readpast, rowlock, readcommittedlock)
+      where r.status = 7 and r.parked_by = @id
+    ) set @wait_ms = @until_token;
   end
 end
 
 update [infra].[InboxState]
 set passes = null
 from @owned o, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxState].seq = o.seq and [InboxState].owner = @owner and [InboxState].status = 2 and [InboxState].passes is not null
-option (loop join, force order);
+where [InboxState].seq = o.seq and [InboxState].owner = @owner and [InboxState].status = 2 and [InboxState].passes is not null option (loop join, force order);
 
-select @kept = N'[' + string_agg(cast(s.seq as nvarchar(max)), N',') + N']'
-from @owned o
+select @kept = N'[' + string_agg(cast(s.seq as nvarchar(max)), N',') + N']' from @owned o
 inner join [infra].[InboxState] s with (forceseek) on s.seq = o.seq
-where s.owner = @owner and s.status = 2
-option (loop join, force order);
-
+where s.owner = @owner and s.status = 2 option (loop join, force order);
 commit transaction;
 
 select @kept as kept, @freed as freed, @returned as returned, @ending as ending, @wait_ms as wait_ms;
@@ -1113,11 +1070,9 @@ go
 create or alter procedure [infra].[Inbox_PutControl]
   @now datetime2(3) = null, @scope nvarchar(10), @name nvarchar(255), @paused bit, @per_second float, @who nvarchar(255)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 begin transaction;
-
 update [infra].[InboxControls]
 set paused = coalesce(@paused, paused), per_second = coalesce(@per_second, per_second), who = @who, changed_at = @now
 from [infra].[InboxControls] with (index([InboxControls_Key]), forceseek, updlock, rowlock, serializable)
@@ -1126,15 +1081,13 @@ where scope = @scope and name = @name;
 if @@rowcount = 0
   insert into [infra].[InboxControls] (scope, name, paused, per_second, refilled_at, who, changed_at)
   values (@scope, @name, coalesce(@paused, 0), @per_second, @now, @who, @now);
-
 commit transaction;
 go
 
 create or alter procedure [infra].[Inbox_EndControl]
   @now datetime2(3) = null, @scope nvarchar(10), @name nvarchar(255), @paused bit, @who nvarchar(255)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 update [infra].[InboxControls]
 set paused = case when @paused = 1 then 0 else paused end, per_second = case when @paused = 1 then per_second end,
@@ -1153,7 +1106,8 @@ set nocount, xact_abort on;
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who, c.changed_at as changed_at, (
+select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who,
+  c.changed_at as changed_at, (
     select count_big(*) from [infra].[InboxState] s with (index([Inbox_Parked]), forceseek)
     where s.status = 7 and s.parked_by = c.id
   ) as parked
@@ -1167,7 +1121,6 @@ as
 set nocount, xact_abort on;
 
 begin transaction;
-
 declare @locked int, @upto bigint;
 declare @changes table (
   number bigint not null primary key, seq bigint not null, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
@@ -1233,7 +1186,6 @@ begin
   from @heads h
   where not exists (select 1 from @free f where f.seq = h.seq);
 end
-
 commit transaction;
 go
 
@@ -1287,7 +1239,7 @@ if @first_seen_at is null
 begin
   set @status = 6;
   set @holder = @owner;
-  set @locked_until = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now));
+  set @locked_until = (select a.later from [infra].[Inbox_After](@now, @lease_ms) a);
 
   insert into [infra].[InboxState] (seq, status, visible_at, locked_until, owner, attempt)
   values (@seq, 6, @now, @locked_until, @owner, 1);
@@ -1301,7 +1253,7 @@ begin
   set @now = coalesce(@given_now, sysutcdatetime());
 
   update [infra].[InboxState] with (updlock, rowlock, readcommittedlock)
-  set status = 6, visible_at = @now, locked_until = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now)), owner = @owner, attempt = attempt + 1
+  set status = 6, visible_at = @now, locked_until = (select a.later from [infra].[Inbox_After](@now, @lease_ms) a), owner = @owner, attempt = attempt + 1
   where seq = @seq and (status = 0 or ([InboxState].status = 6 and ([InboxState].locked_until is null or [InboxState].locked_until <= @now)));
 
   if @@rowcount = 1 set @takes = 1;
@@ -1332,14 +1284,13 @@ from [infra].[Inbox] m with (index([Inbox_Key]), forceseek, rowlock, readcommitt
 where m.source = @source and m.message_id = @message_id;
 
 begin transaction;
-
 select @seq = s.seq from [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock) where s.seq = @seq;
 
 set @now = coalesce(@given_now, sysutcdatetime());
 
 update [infra].[InboxState] with (updlock, rowlock, readcommittedlock)
 set owner = case when @change = 'renew' then owner end,
-  locked_until = case when @change = 'renew' then dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now)) end,
+  locked_until = case when @change = 'renew' then (select a.later from [infra].[Inbox_After](@now, @lease_ms) a) end,
   visible_at = case when @change = 'release' then @now else visible_at end,
   status = case when @change = 'finish' then 3 else status end,
   processed_at = case when @change = 'finish' then coalesce(processed_at, @now) else processed_at end,
@@ -1347,7 +1298,6 @@ set owner = case when @change = 'renew' then owner end,
 output inserted.seq, inserted.locked_until into @changed (seq, locked_until)
 where seq = @seq and (([InboxState].status = 6 and [InboxState].owner = @owner and [InboxState].locked_until > @now)
   or (@change = 'finish' and [InboxState].status = 3 and [InboxState].processed_by = lower(convert(nvarchar(36), @owner))));
-
 commit transaction;
 
 select c.locked_until as locked_until from @changed c;
@@ -1356,8 +1306,7 @@ go
 create or alter procedure [infra].[Inbox_InspectKey]
   @now datetime2(3) = null, @source nvarchar(255), @message_id nvarchar(255)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 select s.status as status, cast(case when s.locked_until > @now then 1 else 0 end as bit) as live, s.attempt as attempt,
   m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, s.locked_until as locked_until, m.headers as headers
@@ -1369,10 +1318,9 @@ go
 create or alter procedure [infra].[Inbox_PurgeKeys]
   @now datetime2(3) = null, @source nvarchar(255), @retention_ms float, @limit int
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
-declare @before datetime2(3) = dateadd(millisecond, cast(cast(round(-@retention_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@retention_ms, 0) as bigint) / 86400000 as int), @now));
+declare @before datetime2(3) = (select a.later from [infra].[Inbox_After](@now, -@retention_ms) a);
 declare @old table (seq bigint not null primary key, message_id nvarchar(255) collate Latin1_General_100_BIN2 not null);
 declare @locked table (seq bigint not null primary key);
 declare @gone table (seq bigint not null primary key);
@@ -1387,7 +1335,6 @@ where r.status = 6 and r.visible_at < @before
 order by r.visible_at, r.seq option (loop join, force order);
 
 begin transaction;
-
 insert into @locked (seq)
 select m.seq
 from @old o
@@ -1403,7 +1350,6 @@ where [InboxState].seq = l.seq and [InboxState].status = 6 and [InboxState].visi
 delete from [infra].[Inbox]
 from @gone g, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
 where [Inbox].seq = g.seq option (loop join, force order);
-
 commit transaction;
 
 select count(*) as deleted from @gone g;
@@ -1416,8 +1362,7 @@ create or alter procedure [infra].[Inbox_Receive]
   @expires_at datetime2(3) = null, @hash varbinary(max) = null, @partition_key nvarchar(255) = null,
   @error nvarchar(max) = null, @error_group varchar(16) = null
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 declare @messages table (
   position int not null primary key, source nvarchar(255) collate Latin1_General_100_BIN2 null,
@@ -1448,7 +1393,6 @@ declare @enqueued table (seq bigint not null primary key, keyed bit null);
 declare @buried table (seq bigint not null primary key, keyed bit null);
 
 begin transaction;
-
 if exists (select 1 from @messages i where i.partition_key is not null)
 begin
   declare @lock nvarchar(255) = N'', @locked int = 0;
@@ -1495,7 +1439,8 @@ begin
     if @@trancount > 1 set xact_abort off;
 
     insert into [infra].[Inbox] (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, partition_key, first_seen_at, last_seen_at, deliveries, content_changed)
-    output inserted.seq, inserted.source, inserted.message_id, inserted.partition_key, inserted.due_at, inserted.expires_at, inserted.deliveries, inserted.content_changed into @received (seq, source, message_id, partition_key, due_at, expires_at, deliveries, content_changed)
+    output inserted.seq, inserted.source, inserted.message_id, inserted.partition_key, inserted.due_at, inserted.expires_at,
+      inserted.deliveries, inserted.content_changed into @received (seq, source, message_id, partition_key, due_at, expires_at, deliveries, content_changed)
     select i.source, i.message_id, i.topic, i.payload, i.hash, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, @now, @now, 1, 0
     from @messages i
     where not exists (select 1 from @known k where k.position = i.position)
@@ -1518,8 +1463,7 @@ from @received a;
 
 if exists (select 1 from @received c where c.partition_key is not null)
   insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 0
-  from @received c
+  select c.seq, m.partition_key, 0 from @received c
   inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.partition_key is not null and m.partition_key is not null
   order by c.seq option (loop join, force order);
@@ -1528,7 +1472,8 @@ if exists (select 1 from @known)
 begin
   update [infra].[Inbox]
   set last_seen_at = @now, deliveries = [Inbox].deliveries + 1, content_changed = case when ([Inbox].hash <> i.hash or datalength([Inbox].hash) <> datalength(i.hash)) then 1 else 0 end
-  output inserted.seq, inserted.source, inserted.message_id, inserted.partition_key, inserted.due_at, inserted.expires_at, inserted.deliveries, inserted.content_changed into @received (seq, source, message_id, partition_key, due_at, expires_at, deliveries, content_changed)
+  output inserted.seq, inserted.source, inserted.message_id, inserted.partition_key, inserted.due_at, inserted.expires_at,
+  inserted.deliveries, inserted.content_changed into @received (seq, source, message_id, partition_key, due_at, expires_at, deliveries, content_changed)
   from @known k, @messages i, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
   where i.position = k.position and [Inbox].seq = k.seq option (loop join, force order);
 
@@ -1540,22 +1485,22 @@ begin
   set topic = i.topic, payload = i.payload, hash = coalesce(i.hash, [Inbox].hash), correlation_id = i.correlation_id, headers = i.headers, due_at = i.due_at, expires_at = i.expires_at
   from @known k, @messages i, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
   where i.position = k.position and [Inbox].seq = k.seq and k.old_status not in (3, 6)
-    and (([Inbox].topic collate Latin1_General_100_BIN2 <> i.topic collate Latin1_General_100_BIN2 or ([Inbox].topic collate Latin1_General_100_BIN2 is null and i.topic collate Latin1_General_100_BIN2 is not null) or ([Inbox].topic collate Latin1_General_100_BIN2 is not null and i.topic collate Latin1_General_100_BIN2 is null) or datalength([Inbox].topic) <> datalength(i.topic))
-      or ([Inbox].payload collate Latin1_General_100_BIN2 <> i.payload collate Latin1_General_100_BIN2 or ([Inbox].payload collate Latin1_General_100_BIN2 is null and i.payload collate Latin1_General_100_BIN2 is not null) or ([Inbox].payload collate Latin1_General_100_BIN2 is not null and i.payload collate Latin1_General_100_BIN2 is null) or datalength([Inbox].payload) <> datalength(i.payload))
+    and (([Inbox].topic collate Latin1_General_100_BIN2 <> i.topic collate Latin1_General_100_BIN2 or coalesce(datalength([Inbox].topic), -1) <> coalesce(datalength(i.topic), -1))
+      or ([Inbox].payload collate Latin1_General_100_BIN2 <> i.payload collate Latin1_General_100_BIN2 or coalesce(datalength([Inbox].payload), -1) <> coalesce(datalength(i.payload), -1))
       or (i.hash is not null and ([Inbox].hash is null or ([Inbox].hash <> i.hash or datalength([Inbox].hash) <> datalength(i.hash))))
-      or ([Inbox].correlation_id collate Latin1_General_100_BIN2 <> i.correlation_id collate Latin1_General_100_BIN2 or ([Inbox].correlation_id collate Latin1_General_100_BIN2 is null and i.correlation_id collate Latin1_General_100_BIN2 is not null) or ([Inbox].correlation_id collate Latin1_General_100_BIN2 is not null and i.correlation_id collate Latin1_General_100_BIN2 is null) or datalength([Inbox].correlation_id) <> datalength(i.correlation_id))
-      or ([Inbox].headers collate Latin1_General_100_BIN2 <> i.headers collate Latin1_General_100_BIN2 or ([Inbox].headers collate Latin1_General_100_BIN2 is null and i.headers collate Latin1_General_100_BIN2 is not null) or ([Inbox].headers collate Latin1_General_100_BIN2 is not null and i.headers collate Latin1_General_100_BIN2 is null) or datalength([Inbox].headers) <> datalength(i.headers))
-      or ([Inbox].due_at <> i.due_at or ([Inbox].due_at is null and i.due_at is not null) or ([Inbox].due_at is not null and i.due_at is null))
-      or ([Inbox].expires_at <> i.expires_at or ([Inbox].expires_at is null and i.expires_at is not null) or ([Inbox].expires_at is not null and i.expires_at is null))) option (loop join, force order);
+      or ([Inbox].correlation_id collate Latin1_General_100_BIN2 <> i.correlation_id collate Latin1_General_100_BIN2 or coalesce(datalength([Inbox].correlation_id), -1) <> coalesce(datalength(i.correlation_id), -1))
+      or ([Inbox].headers collate Latin1_General_100_BIN2 <> i.headers collate Latin1_General_100_BIN2 or coalesce(datalength([Inbox].headers), -1) <> coalesce(datalength(i.headers), -1))
+      or not exists (select [Inbox].due_at intersect select i.due_at)
+      or not exists (select [Inbox].expires_at intersect select i.expires_at)) option (loop join, force order);
 
   update [infra].[InboxState]
   set visible_at = case when [InboxState].attempt = 0 then coalesce(i.due_at, k.first_seen_at) when i.due_at > [InboxState].visible_at then i.due_at else [InboxState].visible_at end,
     -- an expiry that a replay removed is not set again by the same delivery
-    expires_at = case when (k.expires_at <> i.expires_at or (k.expires_at is null and i.expires_at is not null) or (k.expires_at is not null and i.expires_at is null)) then i.expires_at else [InboxState].expires_at end
+    expires_at = case when not exists (select k.expires_at intersect select i.expires_at) then i.expires_at else [InboxState].expires_at end
   from @known k, @messages i, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
   where i.position = k.position and [InboxState].seq = k.seq and ([InboxState].status in (1, 5, 7)
       or ([InboxState].status = 2 and [InboxState].locked_until is null and [InboxState].visible_at < cast('9999-12-31T00:00:00.000' as datetime2(3))))
-    and ((k.due_at <> i.due_at or (k.due_at is null and i.due_at is not null) or (k.due_at is not null and i.due_at is null)) or (k.expires_at <> i.expires_at or (k.expires_at is null and i.expires_at is not null) or (k.expires_at is not null and i.expires_at is null))) option (loop join, force order);
+    and (not exists (select k.due_at intersect select i.due_at) or not exists (select k.expires_at intersect select i.expires_at)) option (loop join, force order);
 
   update [infra].[InboxState]
   set status = case when k.partition_key is null then 1 else 5 end,
@@ -1576,8 +1521,7 @@ begin
 
   if exists (select 1 from @enqueued c where c.keyed = 1)
     insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-    select c.seq, m.partition_key, 0
-    from @enqueued c
+    select c.seq, m.partition_key, 0 from @enqueued c
     inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
     where c.keyed = 1 and m.partition_key is not null
     order by c.seq option (loop join, force order);
@@ -1596,13 +1540,11 @@ begin
 
   if exists (select 1 from @buried c where @blocks = 0 and c.keyed = 1)
     insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-    select c.seq, m.partition_key, 1
-    from @buried c
+    select c.seq, m.partition_key, 1 from @buried c
     inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
     where @blocks = 0 and c.keyed = 1 and m.partition_key is not null
     order by c.seq option (loop join, force order);
 end
-
 commit transaction;
 
 select a.source as source, a.message_id as message_id, a.content_changed as content_changed,
@@ -1617,14 +1559,12 @@ go
 create or alter procedure [infra].[Inbox_AlreadyProcessed]
   @now datetime2(3) = null, @source nvarchar(255), @message_id nvarchar(255), @hash varbinary(max)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 declare @seq bigint, @old_status tinyint, @content_changed bit = 0;
 declare @added table (seq bigint not null primary key);
 
 begin transaction;
-
 declare @rounds int = 0, @again bit = 1;
 
 while @again = 1
@@ -1663,7 +1603,6 @@ if @seq is not null
 else
   insert into [infra].[InboxState] (seq, status, visible_at)
   select a.seq, 0, @now from @added a;
-
 commit transaction;
 
 select cast(case when @old_status = 3 then 1 else 0 end as bit) as processed, @content_changed as content_changed;
@@ -1673,8 +1612,7 @@ create or alter procedure [infra].[Inbox_Mark]
   @now datetime2(3) = null, @source nvarchar(255), @message_id nvarchar(255), @status tinyint, @error nvarchar(max),
   @error_group varchar(16), @blocks bit
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 declare @seq bigint, @old_status tinyint, @keyed bit;
 declare @never datetime2(3) = cast('9999-12-31T00:00:00.000' as datetime2(3));
@@ -1684,7 +1622,6 @@ declare @added table (seq bigint not null primary key);
 declare @changed table (seq bigint not null primary key);
 
 begin transaction;
-
 declare @rounds int = 0, @again bit = 1;
 
 while @again = 1
@@ -1734,12 +1671,10 @@ else
 
 if exists (select 1 from @changed c where @keyed = 1 and (@status = 3 or (@status = 4 and @blocks = 0)))
   insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1
-  from @changed c
+  select c.seq, m.partition_key, 1 from @changed c
   inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where @keyed = 1 and (@status = 3 or (@status = 4 and @blocks = 0)) and m.partition_key is not null
   order by c.seq option (loop join, force order);
-
 commit transaction;
 
 select c.seq as seq from @changed c;
@@ -1901,6 +1836,12 @@ from [infra].[Outbox] m
 inner join [infra].[OutboxState] s on s.seq = m.seq
 go
 
+create or alter function [infra].[Outbox_After] (@time datetime2(3), @ms float)
+returns table as return
+select dateadd(millisecond, cast(cast(round(@ms, 0) as bigint) % 86400000 as int),
+  dateadd(day, cast(cast(round(@ms, 0) as bigint) / 86400000 as int), @time)) as later
+go
+
 create or alter function [infra].[Outbox_AbandonedFromJson] (@items nvarchar(max))
 returns table as return
 select cast(a.[key] as int) as position, i.seq as seq, i.delay_ms as delay_ms, i.error as error,
@@ -1929,8 +1870,7 @@ create or alter procedure [infra].[Outbox_Claim]
   @now datetime2(3) = null, @owner uniqueidentifier, @lease_ms float, @limit int, @max_attempts int, @base_ms float,
   @factor float, @max_ms float, @jitter_ms float, @blocks bit
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 if exists (select 1 from [infra].[OutboxControls] c with (index([OutboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1)
 begin
@@ -1938,12 +1878,13 @@ begin
   return;
 end
 
-declare @lease_end datetime2(3) = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now));
+declare @lease_end datetime2(3) = (select a.later from [infra].[Outbox_After](@now, @lease_ms) a);
 declare @capped_from float =
   case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
 declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
 declare @picked table (
-  seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null, primary key (seq, status)
+  seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null,
+  primary key (seq, status)
 );
 declare @claimed table (
   seq bigint not null primary key, attempt int not null, expires_at datetime2(3) null, visible_at datetime2(3) not null,
@@ -1954,7 +1895,6 @@ declare @verdict varchar(10) = 'claimed';
 if exists (select 1 from [infra].[OutboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)) exec [infra].[Outbox_ApplyPartitionChanges];
 
 begin transaction;
-
 -- a message with two crashes is claimed alone
 insert into @picked (seq, status, locked_until, owner)
 select top (1) r.seq, r.status, r.locked_until, r.owner
@@ -1988,11 +1928,12 @@ set status = case when ([OutboxState].expires_at <= @now or ([OutboxState].locke
   crashes = [OutboxState].crashes + case when [OutboxState].locked_until is not null then 1 else 0 end,
   owner = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then null else @owner end,
   locked_until = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then null else @lease_end end,
-  visible_at = dateadd(millisecond, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end)),
+  visible_at = (select a.later from [infra].[Outbox_After](@lease_end, (case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)) a),
   last_error = case when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.' when [OutboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.' else [OutboxState].last_error end,
   error_group = case when [OutboxState].expires_at <= @now then '0364ffd2687495ed' when [OutboxState].locked_until is not null then '95af8e5501557ab4' else [OutboxState].error_group end,
   died_at = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then @now else [OutboxState].died_at end
-output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status, inserted.keyed into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status, keyed)
+output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner,
+  inserted.crashes, inserted.status, inserted.keyed into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status, keyed)
 from @picked p, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
 where [OutboxState].seq = p.seq and [OutboxState].status = p.status and [OutboxState].visible_at <= @now option (loop join, force order);
 
@@ -2000,22 +1941,22 @@ if exists (select 1 from @picked p where p.locked_until is not null)
 begin
   insert into [infra].[OutboxAttempts] (seq, attempt, ended_at, worker, error)
   select c.seq, c.attempt, p.locked_until, p.owner, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-  from @picked p
-  inner join @claimed c on c.seq = p.seq
+  from @picked p inner join @claimed c on c.seq = p.seq
   where p.locked_until is not null;
 
   delete from [infra].[OutboxAttempts]
   from @claimed c, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
   where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number < (
-    select min(k.number)
-    from (select top (50) x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq order by x.number desc) k
+    select min(k.number) from (
+      select top (50) x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock)
+      where x.seq = c.seq order by x.number desc
+    ) k
   ) option (loop join, force order);
 end
 
 if exists (select 1 from @claimed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
   insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1
-  from @claimed c
+  select c.seq, m.partition_key, 1 from @claimed c
   inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null
   order by c.seq option (loop join, force order);
@@ -2027,28 +1968,27 @@ if exists (select 1 from [infra].[OutboxControls] k) set @verdict = 'controlled'
 if @verdict = 'controlled' and not exists (select 1 from @claimed)
   select cast(null as bigint) as seq, @verdict as verdict;
 else
-  select c.seq as seq, c.attempt as attempt, c.expires_at as expires_at, c.visible_at as next_attempt_at, c.locked_until as locked_until, c.owner as owner, c.crashes as crashes, c.status as status,
-  s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-  m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at,
+  select c.seq as seq, c.attempt as attempt, c.expires_at as expires_at, c.visible_at as next_attempt_at,
+  c.locked_until as locked_until, c.owner as owner, c.crashes as crashes, c.status as status, s.last_error as last_error,
+  s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by, m.topic as topic,
+  m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id,
+  m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at,
     case when c.status = 2 then @verdict when c.expires_at <= @now then 'expired' else 'exhausted' end as verdict
   from @claimed c
   inner join [infra].[OutboxState] s with (forceseek) on s.seq = c.seq
   inner join [infra].[Outbox] m with (forceseek) on m.seq = c.seq
   order by c.seq option (loop join, force order);
-
 commit transaction;
 go
 
 create or alter procedure [infra].[Outbox_Ack]
   @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @processed_by nvarchar(100)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
 begin transaction;
-
 update [infra].[OutboxState]
 set status = 3, owner = null, locked_until = null, processed_at = @now, processed_by = @processed_by
 output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
@@ -2057,12 +1997,10 @@ where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxStat
 
 if exists (select 1 from @changed c where c.keyed = 1)
   insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1
-  from @changed c
+  select c.seq, m.partition_key, 1 from @changed c
   inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.keyed = 1 and m.partition_key is not null
   order by c.seq option (loop join, force order);
-
 commit transaction;
 
 select c.seq as seq from @changed c;
@@ -2072,8 +2010,7 @@ create or alter procedure [infra].[Outbox_Abandon]
   @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @max_attempts int, @base_ms float,
   @factor float, @max_ms float, @jitter_ms float, @blocks bit
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 declare @capped_from float =
   case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
@@ -2081,11 +2018,10 @@ declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
 declare @changed table (seq bigint not null primary key, status tinyint not null, keyed bit null, attempt int not null);
 
 begin transaction;
-
 update [infra].[OutboxState]
 set status = case when i.attempts is null and [OutboxState].attempt + 1 >= @max_attempts then 4 else 1 end,
   attempt = [OutboxState].attempt + coalesce(i.attempts, 1), crashes = 0, owner = null, locked_until = null,
-  visible_at = dateadd(millisecond, cast(cast(round(coalesce(i.delay_ms, (case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(coalesce(i.delay_ms, (case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) / 86400000 as int), @now)),
+  visible_at = (select a.later from [infra].[Outbox_After](@now, coalesce(i.delay_ms, (case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000))) a),
   last_error = coalesce(i.error, [OutboxState].last_error),
   error_group = case when i.error is null then [OutboxState].error_group else i.error_group end,
   last_attempt_at = case when i.attempts = 0 then [OutboxState].last_attempt_at else @now end,
@@ -2103,18 +2039,18 @@ where i.attempts is null;
 delete from [infra].[OutboxAttempts]
 from @changed c, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
 where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number < (
-  select min(k.number)
-  from (select top (50) x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq order by x.number desc) k
+  select min(k.number) from (
+    select top (50) x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock)
+    where x.seq = c.seq order by x.number desc
+  ) k
 ) option (loop join, force order);
 
 if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
   insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1
-  from @changed c
+  select c.seq, m.partition_key, 1 from @changed c
   inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null
   order by c.seq option (loop join, force order);
-
 commit transaction;
 
 select c.seq as seq, cast(case when c.status = 4 then 1 else 0 end as bit) as dead from @changed c;
@@ -2124,13 +2060,11 @@ create or alter procedure [infra].[Outbox_Fail]
   @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @error nvarchar(max),
   @error_group varchar(16), @blocks bit
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
 begin transaction;
-
 update [infra].[OutboxState]
 set status = 4, attempt = [OutboxState].attempt + 1, owner = null, locked_until = null, last_error = @error,
   error_group = @error_group, last_attempt_at = @now, died_at = @now
@@ -2145,18 +2079,18 @@ from @changed c;
 delete from [infra].[OutboxAttempts]
 from @changed c, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
 where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number < (
-  select min(k.number)
-  from (select top (50) x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq order by x.number desc) k
+  select min(k.number) from (
+    select top (50) x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock)
+    where x.seq = c.seq order by x.number desc
+  ) k
 ) option (loop join, force order);
 
 if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1)
   insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1
-  from @changed c
+  select c.seq, m.partition_key, 1 from @changed c
   inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where @blocks = 0 and c.keyed = 1 and m.partition_key is not null
   order by c.seq option (loop join, force order);
-
 commit transaction;
 
 select c.seq as seq from @changed c;
@@ -2165,8 +2099,7 @@ go
 create or alter procedure [infra].[Outbox_Release]
   @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
@@ -2183,10 +2116,9 @@ create or alter procedure [infra].[Outbox_Renew]
   @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @lease_ms float, @base_ms float,
   @factor float, @max_ms float, @jitter_ms float
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
-declare @lease_end datetime2(3) = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now));
+declare @lease_end datetime2(3) = (select a.later from [infra].[Outbox_After](@now, @lease_ms) a);
 declare @capped_from float =
   case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
 declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
@@ -2194,7 +2126,7 @@ declare @changed table (seq bigint not null primary key, keyed bit null, attempt
 
 update [infra].[OutboxState]
 set locked_until = @lease_end,
-  visible_at = dateadd(millisecond, cast(cast(round((case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end))
+  visible_at = (select a.later from [infra].[Outbox_After](@lease_end, (case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)) a)
 output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
 from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
 where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2 option (loop join, force order);
@@ -2205,18 +2137,17 @@ go
 create or alter procedure [infra].[Outbox_Reap]
   @now datetime2(3) = null, @limit int, @max_attempts int, @blocks bit
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 declare @picked table (
-  seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null, primary key (seq, status)
+  seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null,
+  primary key (seq, status)
 );
 declare @reaped table (
   seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null, keyed bit null
 );
 
 begin transaction;
-
 insert into @picked (seq, status, locked_until, owner)
 select top (@limit) r.seq, r.status, r.locked_until, r.owner
 from [infra].[OutboxState] r with (index([Outbox_Held]), updlock, readpast, rowlock, readcommittedlock)
@@ -2250,22 +2181,22 @@ if exists (select 1 from @picked p where p.locked_until is not null)
 begin
   insert into [infra].[OutboxAttempts] (seq, attempt, ended_at, worker, error)
   select c.seq, c.attempt, p.locked_until, p.owner, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-  from @picked p
-  inner join @reaped c on c.seq = p.seq
+  from @picked p inner join @reaped c on c.seq = p.seq
   where p.locked_until is not null;
 
   delete from [infra].[OutboxAttempts]
   from @reaped c, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
   where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number < (
-    select min(k.number)
-    from (select top (50) x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq order by x.number desc) k
+    select min(k.number) from (
+      select top (50) x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock)
+      where x.seq = c.seq order by x.number desc
+    ) k
   ) option (loop join, force order);
 end
 
 if exists (select 1 from @reaped c where @blocks = 0 and c.keyed = 1 and c.status = 4)
   insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1
-  from @reaped c
+  select c.seq, m.partition_key, 1 from @reaped c
   inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null
   order by c.seq option (loop join, force order);
@@ -2276,7 +2207,6 @@ if @blocks = 0 and exists (select 1 from [infra].[OutboxPartitionQueue] q with (
   from [infra].[OutboxState] s with (index([Outbox_Dead]), readpast, rowlock, readcommittedlock)
   inner join [infra].[OutboxPartitionQueue] q with (index([OutboxPartitionQueue_Seq]), forceseek, readpast, rowlock, readcommittedlock) on q.seq = s.seq
   where s.status = 4 and s.keyed = 1 option (loop join, force order);
-
 commit transaction;
 
 if exists (select 1 from [infra].[OutboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)) exec [infra].[Outbox_ApplyPartitionChanges];
@@ -2290,10 +2220,9 @@ go
 create or alter procedure [infra].[Outbox_Purge]
   @now datetime2(3) = null, @limit int, @retention_ms float, @after_seq bigint, @source nvarchar(255)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
-declare @before datetime2(3) = dateadd(millisecond, cast(cast(round(-@retention_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@retention_ms, 0) as bigint) / 86400000 as int), @now));
+declare @before datetime2(3) = (select a.later from [infra].[Outbox_After](@now, -@retention_ms) a);
 declare @last_seq bigint, @more bit = 0;
 declare @scanned table (seq bigint not null primary key, status tinyint not null, processed_at datetime2(3) null);
 declare @old table (seq bigint not null primary key);
@@ -2313,7 +2242,6 @@ if not exists (select 1 from [infra].[Outbox] m with (forceseek, readpast, rowlo
   set @more = 0;
 
 begin transaction;
-
 insert into @old (seq)
 select m.seq
 from @scanned w
@@ -2333,7 +2261,6 @@ where [OutboxState].seq = g.seq option (loop join, force order);
 delete from [infra].[OutboxAttempts]
 from @gone g, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
 where [OutboxAttempts].seq = g.seq option (loop join, force order);
-
 commit transaction;
 
 select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;
@@ -2346,8 +2273,7 @@ set nocount, xact_abort on;
 
 select m.seq as seq, m.id as id
 from openjson(@items) with (id uniqueidentifier) i
-inner join [infra].[Outbox] m with (index([Outbox_Key]), forceseek) on m.id = i.id
-option (loop join, force order);
+inner join [infra].[Outbox] m with (index([Outbox_Key]), forceseek) on m.id = i.id option (loop join, force order);
 go
 
 create or alter procedure [infra].[Outbox_Get]
@@ -2358,13 +2284,15 @@ set nocount, xact_abort on;
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
-  s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-  m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at, s.died_at as died_at, s.error_group as error_group
+select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
+  s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status, s.last_error as last_error,
+  s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
+  s.died_at as died_at, s.error_group as error_group, m.topic as topic, m.payload as payload,
+  m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at,
+  m.id as id, m.message_id as message_id, m.created_at as created_at
 from [infra].[Outbox] m with (index([Outbox_Key]), forceseek)
 inner join [infra].[OutboxState] s with (forceseek) on s.seq = m.seq
-where m.id = @id
-option (loop join, force order);
+where m.id = @id option (loop join, force order);
 go
 
 create or alter procedure [infra].[Outbox_Attempts]
@@ -2379,8 +2307,7 @@ select a.attempt as attempt, a.ended_at as ended_at, a.worker as worker, a.error
 from [infra].[Outbox] m with (index([Outbox_Key]), forceseek)
 inner join [infra].[OutboxAttempts] a with (forceseek) on a.seq = m.seq
 where m.id = @id
-order by a.number
-option (loop join, force order);
+order by a.number option (loop join, force order);
 go
 
 create or alter procedure [infra].[Outbox_List]
@@ -2388,15 +2315,19 @@ create or alter procedure [infra].[Outbox_List]
   @leased bit, @topic nvarchar(255), @source nvarchar(255), @error nvarchar(max), @error_group varchar(16),
   @older_than_ms float, @newer_than_ms float, @after_seq bigint, @limit int
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-select top (@limit) s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
-  s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-  m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at, s.died_at as died_at, s.error_group as error_group
+declare @until datetime2(3) = (select a.later from [infra].[Outbox_After](@now, -@older_than_ms) a), @since datetime2(3) = (select a.later from [infra].[Outbox_After](@now, -@newer_than_ms) a);
+
+select top (@limit) s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
+  s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status, s.last_error as last_error,
+  s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
+  s.died_at as died_at, s.error_group as error_group, m.topic as topic, m.payload as payload,
+  m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at,
+  m.id as id, m.message_id as message_id, m.created_at as created_at
 from [infra].[OutboxState] s
 inner join [infra].[Outbox] m on m.seq = s.seq
 where s.seq > @after_seq
@@ -2406,8 +2337,7 @@ where s.seq > @after_seq
   and (@source is null or 1 = 0)
   and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
   and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-  and (@older_than_ms is null or case when s.status = 4 then s.died_at else m.created_at end <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), @now)))
-  and (@newer_than_ms is null or case when s.status = 4 then s.died_at else m.created_at end >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), @now)))
+  and (@until is null or case when s.status = 4 then s.died_at else m.created_at end <= @until) and (@since is null or case when s.status = 4 then s.died_at else m.created_at end >= @since)
 order by s.seq
 option (recompile);
 go
@@ -2415,46 +2345,37 @@ go
 create or alter procedure [infra].[Outbox_Stats]
   @now datetime2(3) = null
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 declare @paused bit = case when exists (select 1 from [infra].[OutboxControls] c with (index([OutboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1) then 1 else 0 end;
+declare @pauses bit = case when exists (select 1 from [infra].[OutboxControls] c where c.paused = 1 and c.scope <> N'queue') then 1 else 0 end;
 
--- Without pauses of topics and sources no message is looked at.
-if exists (select 1 from [infra].[OutboxControls] c where c.paused = 1 and c.scope <> N'queue')
-begin
-  select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, cast(case when s.attempt > 0 then 1 else 0 end as bit) as retried,
-    h.held as held, count_big(*) as [count],
-    sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
-    datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms,
-    sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused
-  from [infra].[OutboxState] s
-  cross apply (select cast(case when s.locked_until is null and s.status in (1, 2, 5, 7) and exists (
-      select 1 from [infra].[Outbox] m inner join [infra].[OutboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic))
-      where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
-    ) then 1 else 0 end as bit) as held) h
-  group by s.status, case when s.locked_until is not null then 1 else 0 end, case when s.attempt > 0 then 1 else 0 end, h.held;
-  return;
-end;
-
+-- an apply, because a group may not be made by a subquery; without pauses of topics and sources it looks at no message
 select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, cast(case when s.attempt > 0 then 1 else 0 end as bit) as retried,
-  h.held as held, count_big(*) as [count],
-  sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
+  h.held as held, count_big(*) as [count], sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
   datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms,
   sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused
 from [infra].[OutboxState] s
-cross apply (select cast(0 as bit) as held) h
+cross apply (
+  select cast(case
+    when @pauses = 0 or s.locked_until is not null or s.status not in (1, 2, 5, 7) then 0
+    when exists (
+      select 1 from [infra].[Outbox] m inner join [infra].[OutboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic))
+      where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
+    ) then 1
+    else 0
+  end as bit) as held
+) h
 group by s.status, case when s.locked_until is not null then 1 else 0 end, case when s.attempt > 0 then 1 else 0 end, h.held;
 go
 
 create or alter procedure [infra].[Outbox_OldestDue]
   @now datetime2(3) = null
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
@@ -2475,17 +2396,14 @@ go
 create or alter procedure [infra].[Outbox_Due]
   @now datetime2(3) = null
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 if exists (select 1 from [infra].[OutboxControls] c with (index([OutboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1) return 0;
 if exists (
-  select 1 from [infra].[OutboxState] r with (index([Outbox_Ready]), readpast, rowlock, readcommittedlock)
-  where r.status = 1 and r.visible_at <= @now
+  select 1 from [infra].[OutboxState] r with (index([Outbox_Ready]), readpast, rowlock, readcommittedlock) where r.status = 1 and r.visible_at <= @now
 ) return 1;
 if exists (
-  select 1 from [infra].[OutboxState] r with (index([Outbox_Held]), readpast, rowlock, readcommittedlock)
-  where r.status = 2 and r.visible_at <= @now
+  select 1 from [infra].[OutboxState] r with (index([Outbox_Held]), readpast, rowlock, readcommittedlock) where r.status = 2 and r.visible_at <= @now
 ) return 1;
 if exists (
   select 1 from [infra].[OutboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)
@@ -2504,31 +2422,27 @@ return 0;
 go
 
 create or alter procedure [infra].[Outbox_Replay]
-  @now datetime2(3) = null, @items nvarchar(max), @ttl_ms float
+  @now datetime2(3) = null, @items nvarchar(max), @ttl_ms float, @status tinyint
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
 begin transaction;
-
 update [infra].[OutboxState]
 set status = case when [OutboxState].keyed = 1 then 5 else 1 end,
   attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
-  expires_at = dateadd(millisecond, cast(cast(round(@ttl_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@ttl_ms, 0) as bigint) / 86400000 as int), @now)), processed_at = null, died_at = null
+  expires_at = (select a.later from [infra].[Outbox_After](@now, @ttl_ms) a), processed_at = null, processed_by = null, died_at = null
 output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
 from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxState].seq = i.seq and [OutboxState].status = 4 option (loop join, force order);
+where [OutboxState].seq = i.seq and [OutboxState].status = @status option (loop join, force order);
 
 if exists (select 1 from @changed c where c.keyed = 1)
   insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 0
-  from @changed c
+  select c.seq, m.partition_key, 0 from @changed c
   inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.keyed = 1 and m.partition_key is not null
   order by c.seq option (loop join, force order);
-
 commit transaction;
 
 select c.seq as seq from @changed c;
@@ -2542,27 +2456,23 @@ set nocount, xact_abort on;
 declare @gone table (seq bigint not null primary key, keyed bit null);
 
 begin transaction;
-
 insert into @gone (seq, keyed)
 select m.seq, s.keyed
 from openjson(@items) with (seq bigint '$') i
 inner join [infra].[Outbox] m with (forceseek, updlock, rowlock, readcommittedlock) on m.seq = i.seq
 inner join [infra].[OutboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
-where s.status = 4
-option (loop join, force order);
+where s.status = 4 option (loop join, force order);
 
 if exists (select 1 from @gone c where c.keyed = 1)
   insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1
-  from @gone c
+  select c.seq, m.partition_key, 1 from @gone c
   inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.keyed = 1 and m.partition_key is not null
   order by c.seq option (loop join, force order);
 
 delete from [infra].[Outbox]
 from @gone g, [infra].[Outbox] with (forceseek, updlock, rowlock, readcommittedlock)
-where [Outbox].seq = g.seq
-option (loop join, force order);
+where [Outbox].seq = g.seq option (loop join, force order);
 
 delete from [infra].[OutboxState]
 from @gone g, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
@@ -2571,7 +2481,6 @@ where [OutboxState].seq = g.seq option (loop join, force order);
 delete from [infra].[OutboxAttempts]
 from @gone g, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
 where [OutboxAttempts].seq = g.seq option (loop join, force order);
-
 commit transaction;
 
 select g.seq as seq from @gone g;
@@ -2580,20 +2489,17 @@ go
 create or alter procedure [infra].[Outbox_Archive]
   @now datetime2(3) = null, @items nvarchar(max), @who nvarchar(255)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 declare @gone table (seq bigint not null primary key, keyed bit null);
 
 begin transaction;
-
 insert into @gone (seq, keyed)
 select m.seq, s.keyed
 from openjson(@items) with (seq bigint '$') i
 inner join [infra].[Outbox] m with (forceseek, updlock, rowlock, readcommittedlock) on m.seq = i.seq
 inner join [infra].[OutboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
-where s.status = 4
-option (loop join, force order);
+where s.status = 4 option (loop join, force order);
 
 insert into [infra].[OutboxArchive] (seq, id, message_id, topic, partition_key, payload, correlation_id, headers,
   enqueued_at, attempt, last_error, error_group, attempts, died_at, archived_at, archived_by)
@@ -2612,16 +2518,14 @@ option (loop join, force order);
 
 if exists (select 1 from @gone c where c.keyed = 1)
   insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1
-  from @gone c
+  select c.seq, m.partition_key, 1 from @gone c
   inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.keyed = 1 and m.partition_key is not null
   order by c.seq option (loop join, force order);
 
 delete from [infra].[Outbox]
 from @gone g, [infra].[Outbox] with (forceseek, updlock, rowlock, readcommittedlock)
-where [Outbox].seq = g.seq
-option (loop join, force order);
+where [Outbox].seq = g.seq option (loop join, force order);
 
 delete from [infra].[OutboxState]
 from @gone g, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
@@ -2630,7 +2534,6 @@ where [OutboxState].seq = g.seq option (loop join, force order);
 delete from [infra].[OutboxAttempts]
 from @gone g, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
 where [OutboxAttempts].seq = g.seq option (loop join, force order);
-
 commit transaction;
 
 select g.seq as seq from @gone g;
@@ -2639,8 +2542,7 @@ go
 create or alter procedure [infra].[Outbox_AddOperation]
   @now datetime2(3) = null, @id uniqueidentifier, @who nvarchar(255), @action nvarchar(20), @filter nvarchar(max)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 insert into [infra].[oncebox_operations] (id, started_at, who, action, queue, filter)
 values (@id, @now, @who, @action, N'outbox:Outbox', @filter);
@@ -2649,8 +2551,7 @@ go
 create or alter procedure [infra].[Outbox_MoveOperation]
   @now datetime2(3) = null, @id uniqueidentifier, @matched bigint, @done bigint, @last_seq bigint, @ended bit
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 update [infra].[oncebox_operations] with (updlock, rowlock, readcommittedlock)
 set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end
@@ -2660,11 +2561,10 @@ go
 create or alter procedure [infra].[Outbox_PurgeOperations]
   @now datetime2(3) = null, @retention_ms float, @limit int
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 delete top (@limit) from [infra].[oncebox_operations] with (readpast, rowlock, readcommittedlock)
-where queue = N'outbox:Outbox' and ended_at < dateadd(millisecond, cast(cast(round(-@retention_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@retention_ms, 0) as bigint) / 86400000 as int), @now));
+where queue = N'outbox:Outbox' and ended_at < (select a.later from [infra].[Outbox_After](@now, -@retention_ms) a);
 
 select @@rowcount as deleted;
 go
@@ -2679,25 +2579,18 @@ declare @id bigint = 0, @next bigint, @per_second float, @tokens float, @refille
 declare @burst float, @elapsed_ms float, @most int, @count int, @until_token float;
 declare @kept nvarchar(max), @freed int = 0, @returned int = 0, @ending int = 0, @wait_ms float;
 declare @controls table (
-  id bigint not null primary key,
-  scope nvarchar(10) collate Latin1_General_100_BIN2 not null,
-  name nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  paused bit not null,
-  per_second float null,
-  tokens float not null,
-  refilled_at datetime2(3) not null
+  id bigint not null primary key, scope nvarchar(10) collate Latin1_General_100_BIN2 not null, name nvarchar(255) collate Latin1_General_100_BIN2 not null,
+  paused bit not null, per_second float null, tokens float not null, refilled_at datetime2(3) not null
 );
 declare @owned table (seq bigint not null primary key, passes varchar(max) null);
 declare @parked table (seq bigint not null primary key, control bigint not null, due_at datetime2(3) not null);
 
 begin transaction;
-
 insert into @owned (seq, passes)
 select s.seq, s.passes
 from openjson(@items) with (seq bigint '$') i
 inner join [infra].[OutboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = i.seq
-where s.owner = @owner and s.status = 2
-option (loop join, force order);
+where s.owner = @owner and s.status = 2 option (loop join, force order);
 
 -- by the key, as an operator's change locks them: its key first, then its row
 insert into @controls (id, scope, name, paused, per_second, tokens, refilled_at)
@@ -2713,21 +2606,21 @@ from (
   select m.seq, coalesce(m.due_at, m.created_at) as due_at, (
       select top (1) c.id
       from @controls c
-      where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic)) and (c.paused = 1 or (c.per_second is not null and charindex(',' + cast(c.id as varchar(20)) + ',', coalesce(o.passes, '')) = 0))
+      where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic)) and (c.paused = 1 or (
+        c.per_second is not null and charindex(',' + cast(c.id as varchar(20)) + ',', coalesce(o.passes, '')) = 0
+      ))
       order by c.paused desc, c.id
     ) as control
   from @owned o
   inner join [infra].[Outbox] m with (forceseek) on m.seq = o.seq
 ) p
-where p.control is not null
-option (loop join, force order);
+where p.control is not null option (loop join, force order);
 
 update [infra].[OutboxState]
 set status = 7, parked_by = p.control, owner = null, locked_until = null,
   visible_at = case when [OutboxState].attempt = 0 then p.due_at else @now end
 from @parked p, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxState].seq = p.seq and [OutboxState].owner = @owner and [OutboxState].status = 2
-option (loop join, force order);
+where [OutboxState].seq = p.seq and [OutboxState].owner = @owner and [OutboxState].status = 2 option (loop join, force order);
 
 while 1 = 1
 begin
@@ -2740,28 +2633,23 @@ begin
   set @id = @next;
   set @burst = case when @per_second > 1 then @per_second else 1 end;
   set @elapsed_ms = case when @refilled_at < @now then datediff_big(millisecond, @refilled_at, @now) else 0 end;
-  set @tokens = case
-    when @tokens + @per_second * @elapsed_ms / 1000 < @burst then @tokens + @per_second * @elapsed_ms / 1000
-    else @burst
-  end;
-  set @most = case
-    when @per_second is null then 500
-    when @tokens < @limit then cast(floor(@tokens) as int)
-    else @limit
-  end;
+  set @tokens = @tokens + @per_second * @elapsed_ms / 1000;
+  if @tokens > @burst set @tokens = @burst; -- at most the tokens of one second
+  set @most = case when @per_second is null then 500 when @tokens < @limit then cast(floor(@tokens) as int) else @limit end;
 
   update [infra].[OutboxState]
   set status = case when [OutboxState].crashes > 0 then 2 else 1 end,
     -- a pause that has ended is no pass
-    passes = case when @per_second is null then [OutboxState].passes else coalesce([OutboxState].passes, ',') + cast(@id as varchar(20)) + ',' end
+    passes = case
+      when @per_second is null then [OutboxState].passes else coalesce([OutboxState].passes, ',') + cast(@id as varchar(20)) + ','
+    end
   from (
     select top (@most) r.seq
     from [infra].[OutboxState] r with (index([Outbox_Parked]), updlock, readpast, rowlock, readcommittedlock)
     where r.status = 7 and r.parked_by = @id and r.attempt >= 0
     order by r.visible_at, r.seq
   ) p, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [OutboxState].seq = p.seq and [OutboxState].status = 7
-  option (loop join, force order);
+  where [OutboxState].seq = p.seq and [OutboxState].status = 7 option (loop join, force order);
 
   set @count = @@rowcount;
   set @freed = @freed + @count;
@@ -2770,7 +2658,10 @@ begin
   begin
     set @returned = @returned + @count;
     -- skips nothing: a message that is left without its control would stay parked
-    if exists (select 1 from [infra].[OutboxState] r with (index([Outbox_Parked]), forceseek) where r.status = 7 and r.parked_by = @id) set @ending = @ending + 1;
+    if exists (
+      select 1 from [infra].[OutboxState] r with (index([Outbox_Parked]), forceseek)
+      where r.status = 7 and r.parked_by = @id
+    ) set @ending = @ending + 1;
     else delete from [infra].[OutboxControls] with (updlock, rowlock, readcommittedlock) where id = @id;
   end
   else
@@ -2778,22 +2669,21 @@ begin
     set @tokens = @tokens - @count;
     update [infra].[OutboxControls] with (updlock, rowlock, readcommittedlock) set tokens = @tokens, refilled_at = @now where id = @id;
     set @until_token = case when @tokens < 1 then (1 - @tokens) / @per_second * 1000 else 0 end;
-    if (@wait_ms is null or @wait_ms > @until_token) and exists (select 1 from [infra].[OutboxState] r with (index([Outbox_Parked]), forceseek, readpast, rowlock, readcommittedlock) where r.status = 7 and r.parked_by = @id) set @wait_ms = @until_token;
+    if (@wait_ms is null or @wait_ms > @until_token) and exists (
+      select 1 from [infra].[OutboxState] r with (index([Outbox_Parked]), forceseek, readpast, rowlock, readcommittedlock)
+      where r.status = 7 and r.parked_by = @id
+    ) set @wait_ms = @until_token;
   end
 end
 
 update [infra].[OutboxState]
 set passes = null
 from @owned o, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxState].seq = o.seq and [OutboxState].owner = @owner and [OutboxState].status = 2 and [OutboxState].passes is not null
-option (loop join, force order);
+where [OutboxState].seq = o.seq and [OutboxState].owner = @owner and [OutboxState].status = 2 and [OutboxState].passes is not null option (loop join, force order);
 
-select @kept = N'[' + string_agg(cast(s.seq as nvarchar(max)), N',') + N']'
-from @owned o
+select @kept = N'[' + string_agg(cast(s.seq as nvarchar(max)), N',') + N']' from @owned o
 inner join [infra].[OutboxState] s with (forceseek) on s.seq = o.seq
-where s.owner = @owner and s.status = 2
-option (loop join, force order);
-
+where s.owner = @owner and s.status = 2 option (loop join, force order);
 commit transaction;
 
 select @kept as kept, @freed as freed, @returned as returned, @ending as ending, @wait_ms as wait_ms;
@@ -2802,11 +2692,9 @@ go
 create or alter procedure [infra].[Outbox_PutControl]
   @now datetime2(3) = null, @scope nvarchar(10), @name nvarchar(255), @paused bit, @per_second float, @who nvarchar(255)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 begin transaction;
-
 update [infra].[OutboxControls]
 set paused = coalesce(@paused, paused), per_second = coalesce(@per_second, per_second), who = @who, changed_at = @now
 from [infra].[OutboxControls] with (index([OutboxControls_Key]), forceseek, updlock, rowlock, serializable)
@@ -2815,15 +2703,13 @@ where scope = @scope and name = @name;
 if @@rowcount = 0
   insert into [infra].[OutboxControls] (scope, name, paused, per_second, refilled_at, who, changed_at)
   values (@scope, @name, coalesce(@paused, 0), @per_second, @now, @who, @now);
-
 commit transaction;
 go
 
 create or alter procedure [infra].[Outbox_EndControl]
   @now datetime2(3) = null, @scope nvarchar(10), @name nvarchar(255), @paused bit, @who nvarchar(255)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 update [infra].[OutboxControls]
 set paused = case when @paused = 1 then 0 else paused end, per_second = case when @paused = 1 then per_second end,
@@ -2842,7 +2728,8 @@ set nocount, xact_abort on;
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who, c.changed_at as changed_at, (
+select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who,
+  c.changed_at as changed_at, (
     select count_big(*) from [infra].[OutboxState] s with (index([Outbox_Parked]), forceseek)
     where s.status = 7 and s.parked_by = c.id
   ) as parked
@@ -2856,7 +2743,6 @@ as
 set nocount, xact_abort on;
 
 begin transaction;
-
 declare @locked int, @upto bigint;
 declare @changes table (
   number bigint not null primary key, seq bigint not null, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
@@ -2922,7 +2808,6 @@ begin
   from @heads h
   where not exists (select 1 from @free f where f.seq = h.seq);
 end
-
 commit transaction;
 go
 
@@ -2932,8 +2817,7 @@ create or alter procedure [infra].[Outbox_Enqueue]
   @correlation_id nvarchar(255) = null, @headers nvarchar(max) = null, @due_at datetime2(3) = null,
   @expires_at datetime2(3) = null, @partition_key nvarchar(255) = null
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 declare @messages table (
   position int not null primary key, id uniqueidentifier null, message_id uniqueidentifier null,
@@ -2954,7 +2838,6 @@ declare @added table (
 );
 
 begin transaction;
-
 if exists (select 1 from @messages i where i.partition_key is not null)
 begin
   declare @lock nvarchar(255) = N'', @locked int = 0;
@@ -2985,22 +2868,19 @@ from @added a;
 
 if exists (select 1 from @added c where c.partition_key is not null)
   insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 0
-  from @added c
+  select c.seq, m.partition_key, 0 from @added c
   inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.partition_key is not null and m.partition_key is not null
   order by c.seq option (loop join, force order);
-
 commit transaction;
 go
 
 create or alter procedure [infra].[Outbox_ExpireDead]
   @now datetime2(3) = null, @owner uniqueidentifier, @lease_ms float, @limit int
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
-declare @lease_end datetime2(3) = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now));
+declare @lease_end datetime2(3) = (select a.later from [infra].[Outbox_After](@now, @lease_ms) a);
 declare @expired table (seq bigint not null primary key);
 
 update [infra].[OutboxState]
@@ -3033,42 +2913,10 @@ where s.seq > @after_seq and s.status = 3
 order by s.seq option (loop join, force order);
 go
 
-create or alter procedure [infra].[Outbox_Resend]
-  @now datetime2(3) = null, @items nvarchar(max), @ttl_ms float
-as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
-
-begin transaction;
-
-update [infra].[OutboxState]
-set status = case when [OutboxState].keyed = 1 then 5 else 1 end,
-  attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
-  expires_at = dateadd(millisecond, cast(cast(round(@ttl_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@ttl_ms, 0) as bigint) / 86400000 as int), @now)), processed_at = null, processed_by = null
-output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
-from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxState].seq = i.seq and [OutboxState].status = 3 option (loop join, force order);
-
-if exists (select 1 from @changed c where c.keyed = 1)
-  insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 0
-  from @changed c
-  inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where c.keyed = 1 and m.partition_key is not null
-  order by c.seq option (loop join, force order);
-
-commit transaction;
-
-select c.seq as seq from @changed c;
-go
-
 create or alter procedure [infra].[Outbox_MakeDue]
   @now datetime2(3) = null, @error nvarchar(max), @limit int
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 
 declare @due table (seq bigint not null primary key);
 

@@ -74,7 +74,6 @@ grant execute on [infra].[Outbox_Replay] to [oncebox_functions];
 grant execute on [infra].[Outbox_Enqueue] to [oncebox_functions];
 grant execute on [infra].[Outbox_ExpireDead] to [oncebox_functions];
 grant execute on [infra].[Outbox_ListDone] to [oncebox_functions];
-grant execute on [infra].[Outbox_Resend] to [oncebox_functions];
 grant execute on [infra].[Outbox_MakeDue] to [oncebox_functions];
 
 grant execute on [infra].[Inbox_TryBegin] to [oncebox_service];
@@ -124,11 +123,13 @@ grant select on [infra].[InboxState] to [oncebox_operators];
 grant select on [infra].[InboxAttempts] to [oncebox_operators];
 grant select on [infra].[InboxPartitionQueue] to [oncebox_operators];
 grant select on [infra].[InboxPartitionChanges] to [oncebox_operators];
+grant select on [infra].[Inbox_After] to [oncebox_operators];
 grant select on [infra].[Outbox] to [oncebox_operators];
 grant select on [infra].[OutboxState] to [oncebox_operators];
 grant select on [infra].[OutboxAttempts] to [oncebox_operators];
 grant select on [infra].[OutboxPartitionQueue] to [oncebox_operators];
 grant select on [infra].[OutboxPartitionChanges] to [oncebox_operators];
+grant select on [infra].[Outbox_After] to [oncebox_operators];
 grant select on [infra].[oncebox_operations] to [oncebox_operators];
 
 if not exists (select 1 from sys.database_principals where name = N'$(FunctionsUser)')

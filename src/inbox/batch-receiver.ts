@@ -23,8 +23,6 @@ export interface BatchReceiving {
   readonly dialect: ReceivingDialect;
   readonly tracing: Tracing | undefined;
   readonly runner: Pick<StatementRunner, "atomically">;
-  /** `receiveMany` stores what comes as dead. Otherwise `mark` does it afterwards. */
-  readonly buries: boolean;
   /** No two messages may have the same key. */
   readonly receiveMany: (
     incoming: readonly SqlParams[],
@@ -44,7 +42,9 @@ const longestReason = 4_000;
 
 /** Receives messages that arrived together: in one statement, or in one transaction where it takes several. */
 export function batchReceiver(parts: BatchReceiving): Receiver["enqueue"] {
-  const { dialect, tracing, runner, buries, receiveMany, mark, logReceived, announceDead } = parts;
+  const { dialect, tracing, runner, receiveMany, mark, logReceived, announceDead } = parts;
+
+  const buries = dialect.buries === true;
 
   const sendBatches = async (entries: readonly Entry[], call: InboxCallOptions): Promise<Received[]> => {
     const all: Received[] = new Array(entries.length);

@@ -150,10 +150,7 @@ export function receiving(
     return (await runner.executeIn(call.tx, statements.mark, params, call)).length > 0;
   };
 
-  const buries = statements.buries === true;
-  const enqueue = batchReceiver({
-    ...{ dialect, tracing, runner, buries, receiveMany, mark, logReceived, announceDead },
-  });
+  const enqueue = batchReceiver({ dialect, tracing, runner, receiveMany, mark, logReceived, announceDead });
 
   return { receive, enqueue, mark };
 }

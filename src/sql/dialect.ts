@@ -178,11 +178,6 @@ export interface QueueStatements {
 }
 
 export interface ReceiveStatements {
-  /**
-   * An item with `error` and `error_group` that is new, or has new content, is dead at once → buried as well. Without it `mark` follows.
-   * SQL Server has it, because there a receiver has no right to mark messages.
-   */
-  readonly buries?: true;
   /** One message, scalar parameters → outcome; or the columns it is made of: content_changed, enqueued, old_status */
   readonly receive: SqlStatement;
   /** Many, as JSON → the same and the key columns */
@@ -267,6 +262,11 @@ export interface ReceivingDialect {
   readonly defaults: { readonly schema: string; readonly inbox: string; readonly outbox: string };
   readonly names: (kind: QueueNames["kind"], schema: string, table: string) => QueueNames;
   readonly receiving: (names: QueueNames, options: ReceiveStatementOptions) => ReceiveStatements;
+  /**
+   * `receiveMany` takes items with `error` and `error_group`, and makes them dead when they are new or have new content → buried
+   * as well. Without it `mark` follows. SQL Server has it, because there a receiver has no right to mark messages.
+   */
+  readonly buries?: true;
   /** The most messages in one statement. More are sent in several statements of one transaction. */
   readonly mostItems?: number;
   readonly toTime: (date: Date) => SqlValue;

@@ -47,7 +47,7 @@ describe("the schema of SQL Server, as a DBA reads it", () => {
         batch.lastIndexOf("lock_escalation"),
       );
     for (const batch of batches.filter((one) => /procedure/.test(one)))
-      expect(batch).toContain("\nas\nset nocount, xact_abort on;\n");
+      expect(batch).toMatch(/\nas\nset nocount, xact_abort on;/);
   });
 
   it("IBX-122 OBX-100 no table is ever locked as a whole", () => {
@@ -67,7 +67,7 @@ describe("the schema of SQL Server, as a DBA reads it", () => {
       // attempt is in no index, so the state is read, and skipped when it is locked, below the TOP
       for (const pick of picks) expect(pick).toMatch(/where .*r\.attempt >= 0/);
       expect(text).not.toMatch(/create index .*\battempt\b/);
-      expect(claim.match(/power\(@factor/g)).toHaveLength(2); // one expression: milliseconds and whole days of it
+      expect(claim.match(/power\(@factor/g)).toHaveLength(1);
       expect(claim.lastIndexOf("select c.seq as seq")).toBeLessThan(claim.lastIndexOf("commit transaction"));
     }
   });

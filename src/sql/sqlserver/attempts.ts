@@ -28,13 +28,16 @@ ${query};
 delete from ${attemptsTable(n)}
 from ${changed} c, ${attemptsTable(n)} with (${lockRow})
 where ${n.bare("Attempts")}.seq = c.seq and ${n.bare("Attempts")}.number < (
-  select min(k.number)
-  from (select top (${keptAttempts}) x.number from ${attemptsTable(n)} x with (forceseek, readcommittedlock) where x.seq = c.seq order by x.number desc) k
+  select min(k.number) from (
+    select top (${keptAttempts}) x.number from ${attemptsTable(n)} x with (forceseek, readcommittedlock)
+    where x.seq = c.seq order by x.number desc
+  ) k
 ) ${seekEach};`;
 
 /** The rows that a claim or the reaper chose and locked, with the leases that it ends. */
 export const pickedTable = `declare @picked table (
-  seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null, primary key (seq, status)
+  seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null,
+  primary key (seq, status)
 );`;
 
 /** Records the attempts whose leases a claim or the reaper has ended: rows of @picked that are among the changed ones. */
@@ -47,8 +50,7 @@ ${indented(
   recordAttempts(
     n,
     `select c.seq, c.attempt, p.locked_until, p.owner, ${unicodeLiteral(reasons.leaseExpired)}
-from @picked p
-inner join ${changed} c on c.seq = p.seq
+from @picked p inner join ${changed} c on c.seq = p.seq
 where p.locked_until is not null`,
     changed,
   ),

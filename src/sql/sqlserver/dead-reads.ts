@@ -13,8 +13,8 @@ const dead = (n: QueueNames) => `s.status = ${status.dead}
   and s.died_at <= ${at}
   and (@error_group is null or coalesce(s.error_group, '') = @error_group)
   and (@error is null or charindex(@error ${binary}, s.last_error ${binary}) > 0)
-  and (@older_than_ms is null or s.died_at <= ${addMs(at, "-@older_than_ms")})
-  and (@newer_than_ms is null or s.died_at >= ${addMs(at, "-@newer_than_ms")})
+  and (@older_than_ms is null or s.died_at <= ${addMs(n, at, "-@older_than_ms")})
+  and (@newer_than_ms is null or s.died_at >= ${addMs(n, at, "-@newer_than_ms")})
   and ((@topic is null and @source is null) or exists (
     select 1 from ${n.message} m with (forceseek)
     where m.seq = s.seq
@@ -43,8 +43,7 @@ select g.error_group as error_group, g.[count] as [count], g.first_at as first_a
 from @groups g
 inner join ${n.state} s with (forceseek) on s.seq = g.seq
 inner join ${n.message} m with (forceseek) on m.seq = g.seq
-order by g.[count] desc, g.error_group
-${seekEach};`;
+order by g.[count] desc, g.error_group ${seekEach};`;
 
 const countDead = (n: QueueNames) => `select count_big(*) as [count]
 ${fromDead(n)}

@@ -82,8 +82,7 @@ cross apply (
 inner join ${n.state} s with (forceseek) on s.seq = q.seq
 inner join ${n.message} m with (forceseek) on m.seq = q.seq
 where s.status = ${status.dead} or (h.waiting > 0 and (s.status = ${status.parked} or s.locked_until is not null or s.attempt > 0 or s.visible_at > @now))
-order by case when s.status = ${status.dead} then 0 else 1 end, h.waiting desc, h.partition_key
-${seekEach};`;
+order by case when s.status = ${status.dead} then 0 else 1 end, h.waiting desc, h.partition_key ${seekEach};`;
 
 /**
  * An inbox is asked for the message id source by source, each by one seek in the index of its keys: an index of message ids alone
@@ -123,8 +122,7 @@ select top (@limit) ${columns("m", [...new Set([...keyColumns(n), "message_id"])
 from @found f
 inner join ${n.message} m with (forceseek) on m.seq = f.seq
 inner join ${n.state} s with (forceseek) on s.seq = f.seq
-order by f.seq
-${seekEach};`;
+order by f.seq ${seekEach};`;
 
 const window = ["before_seq", "limit", "since", "bucket_ms"] as const;
 

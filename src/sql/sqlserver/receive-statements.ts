@@ -8,7 +8,6 @@ export function receiveStatements(n: QueueNames, options: ReceiveStatementOption
   const blocks = options.blockOnDead ? "1" : "0";
   const many = (name: string) => callProcedure(n, name, "Receive", received.many, { revive, blocks });
   return {
-    buries: true,
     receive: callProcedure(n, "receive", "Receive", received.one, { revive }),
     receiveMany: many("receive many"),
     receiveKeyed: many("receive keyed"),

@@ -96,6 +96,8 @@ export const signatures = {
   OldestDue: ["now"],
   Due: ["now"],
   Replay: ["now", "items", "ttl_ms"],
+  // of an outbox: dead messages or done ones, as @status says
+  ReplayOrResend: ["now", "items", "ttl_ms", "status"],
   Receive: [
     ...(["now", "revive", "blocks", "items", "source", "message_id"] as const),
     ...content,
@@ -110,7 +112,6 @@ export const signatures = {
   InspectKey: ["now", "source", "message_id"],
   PurgeKeys: ["now", "source", "retention_ms", "limit"],
   ListDone: ["after_seq", "limit"],
-  Resend: ["now", "items", "ttl_ms"],
   MakeDue: ["now", "error", "limit"],
   Discard: ["items"],
   Archive: ["now", "items", "who"],

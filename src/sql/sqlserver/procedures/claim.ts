@@ -49,7 +49,7 @@ begin
   return;
 end
 
-${prepareLease}
+${prepareLease(n)}
 ${prepareBackoff}
 ${pickedTable}
 ${claimedTable}
@@ -78,7 +78,7 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
   crashes = ${s}.crashes + ${asInt(lost)},
   owner = case when ${dies} then null else @owner end,
   locked_until = case when ${dies} then null else @lease_end end,
-  visible_at = ${addMs("@lease_end", backoffSql(attempts, `${s}.seq`))},
+  visible_at = ${addMs(n, "@lease_end", backoffSql(attempts, `${s}.seq`))},
   last_error = case when ${s}.expires_at <= @now then ${unicodeLiteral(reasons.expired)} when ${lost} then ${unicodeLiteral(reasons.leaseExpired)} else ${s}.last_error end,
   error_group = case when ${s}.expires_at <= @now then ${literal(reasonGroups.expired)} when ${lost} then ${literal(reasonGroups.leaseExpired)} else ${s}.error_group end,
   died_at = case when ${dies} then @now else ${s}.died_at end

@@ -29,8 +29,7 @@ select m.seq, s.keyed
 from ${seqs}
 inner join ${n.message} m with (${lockRow}) on m.seq = i.seq
 inner join ${n.state} s with (${lockRow}) on s.seq = m.seq
-where s.status = ${status.dead}
-${seekEach};
+where s.status = ${status.dead} ${seekEach};
 
 ${body}`)}
 
@@ -40,8 +39,7 @@ const deleteGone = (n: QueueNames) => `${leavePartition(n, "@gone", "c.keyed = 1
 
 delete from ${n.message}
 from @gone g, ${n.message} with (${lockRow})
-where ${n.bare("")}.seq = g.seq
-${seekEach};
+where ${n.bare("")}.seq = g.seq ${seekEach};
 
 ${deleteStates(n, "@gone")}`;
 
@@ -51,14 +49,12 @@ const keepAsDone = (n: QueueNames) => `${leavePartition(n, "@gone", "c.keyed = 1
 update ${n.message}
 set payload = N'', headers = null
 from @gone g, ${n.message} with (${lockRow})
-where ${n.bare("")}.seq = g.seq
-${seekEach};
+where ${n.bare("")}.seq = g.seq ${seekEach};
 
 update ${n.state}
 set status = ${status.done}, processed_at = @now, died_at = null
 from @gone g, ${n.state} with (${lockRow})
-where ${stateTable(n)}.seq = g.seq
-${seekEach};
+where ${stateTable(n)}.seq = g.seq ${seekEach};
 
 ${deleteAttempts(n, "@gone")}`;
 
@@ -80,7 +76,7 @@ where id = @id;`;
 const purgeOperations = (
   n: QueueNames,
 ) => `delete top (@limit) from ${operationsTable(n.schema)} with (${readPast})
-where queue = ${unicodeLiteral(queueId(n))} and ended_at < ${addMs("@now", "-@retention_ms")};
+where queue = ${unicodeLiteral(queueId(n))} and ended_at < ${addMs(n, "@now", "-@retention_ms")};
 
 select @@rowcount as deleted;`;
 

@@ -83,7 +83,7 @@ if @first_seen_at is null
 begin
   set @status = ${status.leased};
   set @holder = @owner;
-  set @locked_until = ${addMs("@now", "@lease_ms")};
+  set @locked_until = ${addMs(n, "@now", "@lease_ms")};
 
   insert into ${n.state} (seq, status, visible_at, locked_until, owner, attempt)
   values (@seq, ${status.leased}, @now, @locked_until, @owner, 1);
@@ -105,7 +105,7 @@ select @status = s.status from ${n.state} s with (${lockRow}) where s.seq = @seq
 ${readClock}
 
 update ${n.state} with (${lockTarget})
-set status = ${status.leased}, visible_at = @now, locked_until = ${addMs("@now", "@lease_ms")}, owner = @owner, attempt = attempt + 1
+set status = ${status.leased}, visible_at = @now, locked_until = ${addMs(n, "@now", "@lease_ms")}, owner = @owner, attempt = attempt + 1
 where seq = @seq and (status = ${status.seen} or ${isFreeKey(stateTable(n))});
 
 if @@rowcount = 1 set @takes = 1;
@@ -139,7 +139,7 @@ ${readClock}
 
 update ${n.state} with (${lockTarget})
 set owner = case when @change = 'renew' then owner end,
-  locked_until = case when @change = 'renew' then ${addMs("@now", "@lease_ms")} end,
+  locked_until = case when @change = 'renew' then ${addMs(n, "@now", "@lease_ms")} end,
   ${only("release", "@now", "visible_at")},
   ${only("finish", String(status.done), "status")},
   ${only("finish", "coalesce(processed_at, @now)", "processed_at")},
@@ -167,7 +167,7 @@ function purgeKeys(n: QueueNames): string {
   const m = n.bare("");
   const abandoned = (s: string) => `${s}.status = ${status.leased} and ${s}.visible_at < @before
     and (${s}.locked_until is null or ${s}.locked_until < @before)`;
-  return `declare @before datetime2(3) = ${addMs("@now", "-@retention_ms")};
+  return `declare @before datetime2(3) = ${addMs(n, "@now", "-@retention_ms")};
 declare @old table (seq bigint not null primary key, message_id nvarchar(255) ${binary} not null);
 declare @locked table (seq bigint not null primary key);
 declare @gone table (seq bigint not null primary key);

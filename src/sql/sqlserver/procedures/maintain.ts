@@ -85,7 +85,7 @@ export function expireDead(n: QueueNames): string {
     `charindex(${expired} ${binary}, coalesce(${t}.last_error, N'') ${binary}) = 0`;
   const untold = (t: string) =>
     `${t}.status = ${status.dead} and ${t}.expires_at <= @now and ((${t}.locked_until is null and ${saysNothing(t)}) or ${t}.locked_until <= @now)`;
-  return `${prepareLease}
+  return `${prepareLease(n)}
 declare @expired table (seq bigint not null primary key);
 
 update ${n.state}
@@ -113,7 +113,7 @@ export function purge(n: QueueNames): string {
   const m = n.bare("");
   const isOld = (t: string) =>
     `${t}.${lastSeenAt(n)} < @before${n.kind === "inbox" ? ` and (@source is null or ${t}.source = @source)` : ""}`;
-  return `declare @before datetime2(3) = ${addMs("@now", "-@retention_ms")};
+  return `declare @before datetime2(3) = ${addMs(n, "@now", "-@retention_ms")};
 declare @last_seq bigint, @more bit = 0;
 declare @scanned table (seq bigint not null primary key, status tinyint not null, processed_at datetime2(3) null);
 declare @old table (seq bigint not null primary key);

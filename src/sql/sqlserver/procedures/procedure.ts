@@ -25,13 +25,13 @@ export function procedure(
   const declared = parameters.map(
     (one) => `@${one} ${parameterType(n.kind, one)}${optional.includes(one) ? " = null" : ""}`,
   );
-  const clock = parameters.includes("now") ? "set @now = coalesce(@now, sysutcdatetime());\n" : "";
+  const clock = parameters.includes("now") ? " set @now = coalesce(@now, sysutcdatetime());" : "";
   return {
     name,
     text: `create or alter procedure ${name}${declared.length === 0 ? "" : `\n  ${inLines(declared)}`}
 as
-set nocount, xact_abort on;
-${clock}
+set nocount, xact_abort on;${clock}
+
 ${body}`,
   };
 }
@@ -40,9 +40,7 @@ export const indented = (body: string) => body.replace(/^(?=.)/gm, "  ");
 
 /** One transaction for several writes. Within a caller's own it begins and ends nothing: only the outermost COMMIT commits. */
 export const atomically = (body: string) => `begin transaction;
-
 ${body}
-
 commit transaction;`;
 
 /**
@@ -97,7 +95,8 @@ export const isLost = (s: string) => `${s}.locked_until is not null`;
 export const isDying = (s: string) =>
   `(${s}.expires_at <= @now or (${isLost(s)} and ${s}.attempt + 1 >= @max_attempts))`;
 
-export const prepareLease = `declare @lease_end datetime2(3) = ${addMs("@now", "@lease_ms")};`;
+export const prepareLease = (n: QueueNames) =>
+  `declare @lease_end datetime2(3) = ${addMs(n, "@now", "@lease_ms")};`;
 
 /**
  * For procedures that only look. With READ_COMMITTED_SNAPSHOT they read what is committed, and wait for nobody. Without it

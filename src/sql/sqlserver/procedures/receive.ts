@@ -13,11 +13,11 @@ const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_
 
 /** Whether two values that may be null differ. */
 const isOther = (before: string, after: string): string =>
-  `(${before} <> ${after} or (${before} is null and ${after} is not null) or (${before} is not null and ${after} is null))`;
+  `not exists (select ${before} intersect select ${after})`;
 
 /** The same for texts: byte by byte, whatever the database's collation is, and with the spaces at the end. */
 const isOtherText = (before: string, after: string): string =>
-  `${isOther(`${before} ${binary}`, `${after} ${binary}`).slice(0, -1)} or datalength(${before}) <> datalength(${after}))`;
+  `(${before} ${binary} <> ${after} ${binary} or coalesce(datalength(${before}), -1) <> coalesce(datalength(${after}), -1))`;
 
 /** What came as dead is dead at once, unless it is known or done already. */
 function bury(n: QueueNames): string {
