@@ -244,8 +244,10 @@ create or alter procedure [infra].[Inbox_Claim]
   @factor float, @max_ms float, @jitter_ms float, @blocks bit
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
-if exists (select 1 from [infra].[InboxControls] c with (index([InboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1)
+if exists (
+  select 1 from [infra].[InboxControls] c with (index([InboxControls_Key]), forceseek)
+  where c.scope = N'queue' and c.name = N'' and c.paused = 1
+)
 begin
   select cast(null as bigint) as seq, 'paused' as verdict;
   return;
@@ -257,7 +259,7 @@ declare @capped_from float =
 declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
 declare @picked table (
   seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null,
-  primary key (seq, status)
+  lost tinyint not null, dies tinyint not null, primary key (seq, status)
 );
 declare @claimed table (
   seq bigint not null primary key, attempt int not null, expires_at datetime2(3) null, visible_at datetime2(3) not null,
@@ -265,21 +267,24 @@ declare @claimed table (
 );
 declare @verdict varchar(10) = 'claimed';
 
-if exists (select 1 from [infra].[InboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)) exec [infra].[Inbox_ApplyPartitionChanges];
+if exists (select 1 from [infra].[InboxPartitionChanges] c with (readpast, rowlock, readcommittedlock))
+  exec [infra].[Inbox_ApplyPartitionChanges];
 
 begin transaction;
 -- a message with two crashes is claimed alone
-insert into @picked (seq, status, locked_until, owner)
-select top (1) r.seq, r.status, r.locked_until, r.owner
+insert into @picked (seq, status, locked_until, owner, lost, dies)
+select top (1) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
+  case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
 from [infra].[InboxState] r with (index([Inbox_Held]), updlock, readpast, rowlock, readcommittedlock)
-where r.status = 2 and r.visible_at <= @now and r.attempt >= 0 and r.crashes + case when r.locked_until is not null then 1 else 0 end >= 2
+where r.status = 2 and r.visible_at <= @now and r.crashes + case when r.locked_until is not null then 1 else 0 end >= 2 and r.attempt >= 0
 order by r.visible_at, r.seq;
 
 if @@rowcount = 0
 begin
   -- messages that come back from a worker were the first of the queue when they were claimed, and are again
-  insert into @picked (seq, status, locked_until, owner)
-  select top (@limit) r.seq, r.status, r.locked_until, r.owner
+  insert into @picked (seq, status, locked_until, owner, lost, dies)
+  select top (@limit) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
+    case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
   from [infra].[InboxState] r with (index([Inbox_Held]), updlock, readpast, rowlock, readcommittedlock)
   where r.status = 2 and r.visible_at <= @now and r.attempt >= 0
   order by r.visible_at, r.seq;
@@ -287,8 +292,9 @@ begin
   set @limit = @limit - @@rowcount;
 
   if @limit > 0
-    insert into @picked (seq, status, locked_until, owner)
-    select top (@limit) r.seq, r.status, r.locked_until, r.owner
+    insert into @picked (seq, status, locked_until, owner, lost, dies)
+    select top (@limit) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
+      case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
     from [infra].[InboxState] r with (index([Inbox_Ready]), updlock, readpast, rowlock, readcommittedlock)
     where r.status = 1 and r.visible_at <= @now and r.attempt >= 0
     order by r.visible_at, r.seq;
@@ -296,34 +302,41 @@ end
 
 -- the condition is repeated: where UPDLOCK does not lock, another claimer may have taken the row by now
 update [infra].[InboxState]
-set status = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
-  attempt = [InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end,
-  crashes = [InboxState].crashes + case when [InboxState].locked_until is not null then 1 else 0 end,
-  owner = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then null else @owner end,
-  locked_until = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then null else @lease_end end,
-  visible_at = (select a.later from [infra].[Inbox_After](@lease_end, (case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)) a),
-  last_error = case when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.' when [InboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.' else [InboxState].last_error end,
-  error_group = case when [InboxState].expires_at <= @now then '0364ffd2687495ed' when [InboxState].locked_until is not null then '95af8e5501557ab4' else [InboxState].error_group end,
-  died_at = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then @now else [InboxState].died_at end
+set status = case when p.dies = 1 then 4 else 2 end,
+  attempt = [InboxState].attempt + p.lost, crashes = [InboxState].crashes + p.lost,
+  owner = case when p.dies = 0 then @owner end, locked_until = case when p.dies = 0 then @lease_end end,
+  visible_at = (select a.later from [infra].[Inbox_After](@lease_end,
+    case when ([InboxState].attempt + p.lost + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + p.lost + 1)) else @max_ms end
+    + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000) a),
+  last_error = case
+    when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
+    when p.lost = 1 then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+    else [InboxState].last_error
+  end,
+  error_group = case
+    when [InboxState].expires_at <= @now then '0364ffd2687495ed' when p.lost = 1 then '95af8e5501557ab4' else [InboxState].error_group
+  end,
+  died_at = case when p.dies = 1 then @now else [InboxState].died_at end
 output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner,
-  inserted.crashes, inserted.status, inserted.keyed into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status, keyed)
+  inserted.crashes, inserted.status, inserted.keyed
+  into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status, keyed)
 from @picked p, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxState].seq = p.seq and [InboxState].status = p.status and [InboxState].visible_at <= @now option (loop join, force order);
+where [InboxState].seq = p.seq and [InboxState].status = p.status and [InboxState].visible_at <= @now
+option (loop join, force order);
 
-if exists (select 1 from @picked p where p.locked_until is not null)
+if exists (select 1 from @picked p where p.lost = 1)
 begin
   insert into [infra].[InboxAttempts] (seq, attempt, ended_at, worker, error)
-  select c.seq, c.attempt, p.locked_until, p.owner, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+  select c.seq, c.attempt, p.locked_until, p.owner,
+    N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
   from @picked p inner join @claimed c on c.seq = p.seq
-  where p.locked_until is not null;
+  where p.lost = 1;
 
   delete from [infra].[InboxAttempts]
   from @claimed c, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [InboxAttempts].seq = c.seq and [InboxAttempts].number < (
-    select min(k.number) from (
-      select top (50) x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock)
-      where x.seq = c.seq order by x.number desc
-    ) k
+  where [InboxAttempts].seq = c.seq and [InboxAttempts].number <= (
+    select x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq
+    order by x.number desc offset 50 rows fetch next 1 row only
   ) option (loop join, force order);
 end
 
@@ -342,11 +355,12 @@ if @verdict = 'controlled' and not exists (select 1 from @claimed)
   select cast(null as bigint) as seq, @verdict as verdict;
 else
   select c.seq as seq, c.attempt as attempt, c.expires_at as expires_at, c.visible_at as next_attempt_at,
-  c.locked_until as locked_until, c.owner as owner, c.crashes as crashes, c.status as status, s.last_error as last_error,
-  s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by, m.topic as topic,
-  m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id,
-  m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at,
-  m.last_seen_at as last_seen_at, m.deliveries as deliveries,
+    c.locked_until as locked_until, c.owner as owner, c.crashes as crashes, c.status as status,
+    s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at,
+    s.processed_by as processed_by, m.topic as topic, m.payload as payload, m.partition_key as partition_key,
+    m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source,
+    m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at,
+    m.deliveries as deliveries,
     case when c.status = 2 then @verdict when c.expires_at <= @now then 'expired' else 'exhausted' end as verdict
   from @claimed c
   inner join [infra].[InboxState] s with (forceseek) on s.seq = c.seq
@@ -359,7 +373,6 @@ create or alter procedure [infra].[Inbox_Ack]
   @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @processed_by nvarchar(100)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
 begin transaction;
@@ -385,7 +398,6 @@ create or alter procedure [infra].[Inbox_Abandon]
   @factor float, @max_ms float, @jitter_ms float, @blocks bit
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 declare @capped_from float =
   case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
 declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
@@ -395,7 +407,9 @@ begin transaction;
 update [infra].[InboxState]
 set status = case when i.attempts is null and [InboxState].attempt + 1 >= @max_attempts then 4 else 1 end,
   attempt = [InboxState].attempt + coalesce(i.attempts, 1), crashes = 0, owner = null, locked_until = null,
-  visible_at = (select a.later from [infra].[Inbox_After](@now, coalesce(i.delay_ms, (case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000))) a),
+  visible_at = (select a.later from [infra].[Inbox_After](@now, coalesce(i.delay_ms,
+    case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end
+    + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)) a),
   last_error = coalesce(i.error, [InboxState].last_error),
   error_group = case when i.error is null then [InboxState].error_group else i.error_group end,
   last_attempt_at = case when i.attempts = 0 then [InboxState].last_attempt_at else @now end,
@@ -412,11 +426,9 @@ where i.attempts is null;
 
 delete from [infra].[InboxAttempts]
 from @changed c, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxAttempts].seq = c.seq and [InboxAttempts].number < (
-  select min(k.number) from (
-    select top (50) x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock)
-    where x.seq = c.seq order by x.number desc
-  ) k
+where [InboxAttempts].seq = c.seq and [InboxAttempts].number <= (
+  select x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq
+  order by x.number desc offset 50 rows fetch next 1 row only
 ) option (loop join, force order);
 
 if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
@@ -435,7 +447,6 @@ create or alter procedure [infra].[Inbox_Fail]
   @error_group varchar(16), @blocks bit
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
 begin transaction;
@@ -452,11 +463,9 @@ from @changed c;
 
 delete from [infra].[InboxAttempts]
 from @changed c, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxAttempts].seq = c.seq and [InboxAttempts].number < (
-  select min(k.number) from (
-    select top (50) x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock)
-    where x.seq = c.seq order by x.number desc
-  ) k
+where [InboxAttempts].seq = c.seq and [InboxAttempts].number <= (
+  select x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq
+  order by x.number desc offset 50 rows fetch next 1 row only
 ) option (loop join, force order);
 
 if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1)
@@ -474,7 +483,6 @@ create or alter procedure [infra].[Inbox_Release]
   @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
 update [infra].[InboxState]
@@ -491,7 +499,6 @@ create or alter procedure [infra].[Inbox_Renew]
   @factor float, @max_ms float, @jitter_ms float
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 declare @lease_end datetime2(3) = (select a.later from [infra].[Inbox_After](@now, @lease_ms) a);
 declare @capped_from float =
   case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
@@ -500,7 +507,9 @@ declare @changed table (seq bigint not null primary key, keyed bit null, attempt
 
 update [infra].[InboxState]
 set locked_until = @lease_end,
-  visible_at = (select a.later from [infra].[Inbox_After](@lease_end, (case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)) a)
+  visible_at = (select a.later from [infra].[Inbox_After](@lease_end,
+    case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end
+    + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000) a)
 output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
 from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
 where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2 option (loop join, force order);
@@ -512,18 +521,18 @@ create or alter procedure [infra].[Inbox_Reap]
   @now datetime2(3) = null, @limit int, @max_attempts int, @blocks bit
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 declare @picked table (
   seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null,
-  primary key (seq, status)
+  lost tinyint not null, dies tinyint not null, primary key (seq, status)
 );
 declare @reaped table (
   seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null, keyed bit null
 );
 
 begin transaction;
-insert into @picked (seq, status, locked_until, owner)
-select top (@limit) r.seq, r.status, r.locked_until, r.owner
+insert into @picked (seq, status, locked_until, owner, lost, dies)
+select top (@limit) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
+  case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
 from [infra].[InboxState] r with (index([Inbox_Held]), updlock, readpast, rowlock, readcommittedlock)
 where r.status = 2 and r.locked_until < @now and r.attempt >= 0
 order by r.visible_at, r.seq;
@@ -531,40 +540,45 @@ order by r.visible_at, r.seq;
 set @limit = @limit - @@rowcount;
 
 if @limit > 0
-  insert into @picked (seq, status, locked_until, owner)
-  select top (@limit) r.seq, r.status, r.locked_until, r.owner
+  insert into @picked (seq, status, locked_until, owner, lost, dies)
+  select top (@limit) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
+    case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
   from [infra].[InboxState] r with (index([Inbox_Expiry]), updlock, readpast, rowlock, readcommittedlock)
-  where r.expires_at <= @now and r.expires_at is not null and r.status in (1, 2, 5, 7) and r.locked_until is null and r.attempt >= 0
+  where r.expires_at <= @now and r.expires_at is not null and r.locked_until is null
+      and r.status in (1, 2, 5, 7) and r.attempt >= 0
   order by r.expires_at;
 
 -- visible_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time
 update [infra].[InboxState]
-set status = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
-  attempt = [InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end,
-  crashes = [InboxState].crashes + case when [InboxState].locked_until is not null then 1 else 0 end,
-  owner = null, locked_until = null,
-  last_error = case when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.' else N'The lease expired: its worker crashed, was cut off, or took too long without renewing.' end,
+set status = case when p.dies = 1 then 4 else 2 end,
+  attempt = [InboxState].attempt + p.lost, crashes = [InboxState].crashes + p.lost, owner = null, locked_until = null, passes = null,
+  last_error = case
+    when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
+    else N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+  end,
   error_group = case when [InboxState].expires_at <= @now then '0364ffd2687495ed' else '95af8e5501557ab4' end,
   last_attempt_at = coalesce([InboxState].locked_until, [InboxState].last_attempt_at),
-  died_at = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then @now else [InboxState].died_at end, passes = null
-output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed into @reaped (seq, status, expires_at, attempt, keyed)
+  died_at = case when p.dies = 1 then @now else [InboxState].died_at end
+output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
+  into @reaped (seq, status, expires_at, attempt, keyed)
 from @picked p, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxState].seq = p.seq and [InboxState].status = p.status and (([InboxState].status = 2 and [InboxState].locked_until < @now) or ([InboxState].expires_at <= @now and [InboxState].expires_at is not null and [InboxState].status in (1, 2, 5, 7) and [InboxState].locked_until is null)) option (loop join, force order);
+where [InboxState].seq = p.seq and [InboxState].status = p.status and (([InboxState].status = 2 and [InboxState].locked_until < @now) or ([InboxState].expires_at <= @now and [InboxState].expires_at is not null and [InboxState].locked_until is null
+    and [InboxState].status in (1, 2, 5, 7)))
+option (loop join, force order);
 
-if exists (select 1 from @picked p where p.locked_until is not null)
+if exists (select 1 from @picked p where p.lost = 1)
 begin
   insert into [infra].[InboxAttempts] (seq, attempt, ended_at, worker, error)
-  select c.seq, c.attempt, p.locked_until, p.owner, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+  select c.seq, c.attempt, p.locked_until, p.owner,
+    N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
   from @picked p inner join @reaped c on c.seq = p.seq
-  where p.locked_until is not null;
+  where p.lost = 1;
 
   delete from [infra].[InboxAttempts]
   from @reaped c, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [InboxAttempts].seq = c.seq and [InboxAttempts].number < (
-    select min(k.number) from (
-      select top (50) x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock)
-      where x.seq = c.seq order by x.number desc
-    ) k
+  where [InboxAttempts].seq = c.seq and [InboxAttempts].number <= (
+    select x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq
+    order by x.number desc offset 50 rows fetch next 1 row only
   ) option (loop join, force order);
 end
 
@@ -583,7 +597,8 @@ if @blocks = 0 and exists (select 1 from [infra].[InboxPartitionQueue] q with (r
   where s.status = 4 and s.keyed = 1 option (loop join, force order);
 commit transaction;
 
-if exists (select 1 from [infra].[InboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)) exec [infra].[Inbox_ApplyPartitionChanges];
+if exists (select 1 from [infra].[InboxPartitionChanges] c with (readpast, rowlock, readcommittedlock))
+  exec [infra].[Inbox_ApplyPartitionChanges];
 
 select r.seq as seq, m.source as source, m.message_id as message_id,
   case when r.status <> 4 then 'reaped' when r.expires_at <= @now then 'expired' else 'exhausted' end as verdict
@@ -595,7 +610,6 @@ create or alter procedure [infra].[Inbox_Purge]
   @now datetime2(3) = null, @limit int, @retention_ms float, @after_seq bigint, @source nvarchar(255)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 declare @before datetime2(3) = (select a.later from [infra].[Inbox_After](@now, -@retention_ms) a);
 declare @last_seq bigint, @more bit = 0;
 declare @scanned table (seq bigint not null primary key, status tinyint not null, processed_at datetime2(3) null);
@@ -644,7 +658,6 @@ create or alter procedure [infra].[Inbox_Resolve]
   @items nvarchar(max)
 as
 set nocount, xact_abort on;
-
 select m.seq as seq, m.source as source, m.message_id as message_id
 from [infra].[Inbox_KeysFromJson](@items) k
 inner join [infra].[Inbox] m with (index([Inbox_Key]), forceseek) on m.source = k.source and m.message_id = k.message_id option (loop join, force order);
@@ -654,7 +667,6 @@ create or alter procedure [infra].[Inbox_Get]
   @source nvarchar(255), @message_id nvarchar(255)
 as
 set nocount, xact_abort on;
-
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
@@ -674,7 +686,6 @@ create or alter procedure [infra].[Inbox_Attempts]
   @source nvarchar(255), @message_id nvarchar(255)
 as
 set nocount, xact_abort on;
-
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
@@ -691,11 +702,11 @@ create or alter procedure [infra].[Inbox_List]
   @older_than_ms float, @newer_than_ms float, @after_seq bigint, @limit int
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-declare @until datetime2(3) = (select a.later from [infra].[Inbox_After](@now, -@older_than_ms) a), @since datetime2(3) = (select a.later from [infra].[Inbox_After](@now, -@newer_than_ms) a);
+declare @until datetime2(3) = (select a.later from [infra].[Inbox_After](@now, -@older_than_ms) a);
+declare @since datetime2(3) = (select a.later from [infra].[Inbox_After](@now, -@newer_than_ms) a);
 
 select top (@limit) s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
   s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status, s.last_error as last_error,
@@ -713,7 +724,8 @@ where s.seq > @after_seq
   and (@source is null or m.source = @source)
   and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
   and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-  and (@until is null or case when s.status = 4 then s.died_at else m.first_seen_at end <= @until) and (@since is null or case when s.status = 4 then s.died_at else m.first_seen_at end >= @since)
+  and (@until is null or case when s.status = 4 then s.died_at else m.first_seen_at end <= @until)
+  and (@since is null or case when s.status = 4 then s.died_at else m.first_seen_at end >= @since)
 order by s.seq
 option (recompile);
 go
@@ -722,11 +734,13 @@ create or alter procedure [infra].[Inbox_Stats]
   @now datetime2(3) = null
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-declare @paused bit = case when exists (select 1 from [infra].[InboxControls] c with (index([InboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1) then 1 else 0 end;
+declare @paused bit = case when exists (
+  select 1 from [infra].[InboxControls] c with (index([InboxControls_Key]), forceseek)
+  where c.scope = N'queue' and c.name = N'' and c.paused = 1
+) then 1 else 0 end;
 declare @pauses bit = case when exists (select 1 from [infra].[InboxControls] c where c.paused = 1 and c.scope <> N'queue') then 1 else 0 end;
 
 -- an apply, because a group may not be made by a subquery; without pauses of topics and sources it looks at no message
@@ -752,7 +766,6 @@ create or alter procedure [infra].[Inbox_OldestDue]
   @now datetime2(3) = null
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
@@ -766,15 +779,20 @@ from (
   from [infra].[InboxState] s with (index([Inbox_Held]))
   where s.status = 2 and s.visible_at <= @now
 ) d
-where not exists (select 1 from [infra].[InboxControls] c with (index([InboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1);
+where not exists (
+  select 1 from [infra].[InboxControls] c with (index([InboxControls_Key]), forceseek)
+  where c.scope = N'queue' and c.name = N'' and c.paused = 1
+);
 go
 
 create or alter procedure [infra].[Inbox_Due]
   @now datetime2(3) = null
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
-if exists (select 1 from [infra].[InboxControls] c with (index([InboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1) return 0;
+if exists (
+  select 1 from [infra].[InboxControls] c with (index([InboxControls_Key]), forceseek)
+  where c.scope = N'queue' and c.name = N'' and c.paused = 1
+) return 0;
 if exists (
   select 1 from [infra].[InboxState] r with (index([Inbox_Ready]), readpast, rowlock, readcommittedlock) where r.status = 1 and r.visible_at <= @now
 ) return 1;
@@ -791,7 +809,8 @@ if exists (
 if exists (
   select 1 from [infra].[InboxControls] c with (readpast, rowlock, readcommittedlock)
   where c.paused = 0 and exists (
-    select 1 from [infra].[InboxState] r with (index([Inbox_Parked]), forceseek, readpast, rowlock, readcommittedlock) where r.status = 7 and r.parked_by = c.id
+    select 1 from [infra].[InboxState] r with (index([Inbox_Parked]), forceseek, readpast, rowlock, readcommittedlock)
+    where r.status = 7 and r.parked_by = c.id
   )
 ) return 1;
 return 0;
@@ -801,7 +820,6 @@ create or alter procedure [infra].[Inbox_Replay]
   @now datetime2(3) = null, @items nvarchar(max), @ttl_ms float
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
 begin transaction;
@@ -828,7 +846,6 @@ create or alter procedure [infra].[Inbox_Discard]
   @items nvarchar(max)
 as
 set nocount, xact_abort on;
-
 declare @gone table (seq bigint not null primary key, keyed bit null);
 
 begin transaction;
@@ -866,7 +883,6 @@ create or alter procedure [infra].[Inbox_Archive]
   @now datetime2(3) = null, @items nvarchar(max), @who nvarchar(255)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 declare @gone table (seq bigint not null primary key, keyed bit null);
 
 begin transaction;
@@ -921,7 +937,6 @@ create or alter procedure [infra].[Inbox_AddOperation]
   @now datetime2(3) = null, @id uniqueidentifier, @who nvarchar(255), @action nvarchar(20), @filter nvarchar(max)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 insert into [infra].[oncebox_operations] (id, started_at, who, action, queue, filter)
 values (@id, @now, @who, @action, N'inbox:Inbox', @filter);
 go
@@ -930,7 +945,6 @@ create or alter procedure [infra].[Inbox_MoveOperation]
   @now datetime2(3) = null, @id uniqueidentifier, @matched bigint, @done bigint, @last_seq bigint, @ended bit
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 update [infra].[oncebox_operations] with (updlock, rowlock, readcommittedlock)
 set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end
 where id = @id;
@@ -940,7 +954,6 @@ create or alter procedure [infra].[Inbox_PurgeOperations]
   @now datetime2(3) = null, @retention_ms float, @limit int
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 delete top (@limit) from [infra].[oncebox_operations] with (readpast, rowlock, readcommittedlock)
 where queue = N'inbox:Inbox' and ended_at < (select a.later from [infra].[Inbox_After](@now, -@retention_ms) a);
 
@@ -951,7 +964,6 @@ create or alter procedure [infra].[Inbox_ApplyControls]
   @given_now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @limit int
 as
 set nocount, xact_abort on;
-
 declare @now datetime2(3);
 declare @id bigint = 0, @next bigint, @per_second float, @tokens float, @refilled_at datetime2(3);
 declare @burst float, @elapsed_ms float, @most int, @count int, @until_token float;
@@ -1071,7 +1083,6 @@ create or alter procedure [infra].[Inbox_PutControl]
   @now datetime2(3) = null, @scope nvarchar(10), @name nvarchar(255), @paused bit, @per_second float, @who nvarchar(255)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 begin transaction;
 update [infra].[InboxControls]
 set paused = coalesce(@paused, paused), per_second = coalesce(@per_second, per_second), who = @who, changed_at = @now
@@ -1088,7 +1099,6 @@ create or alter procedure [infra].[Inbox_EndControl]
   @now datetime2(3) = null, @scope nvarchar(10), @name nvarchar(255), @paused bit, @who nvarchar(255)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 update [infra].[InboxControls]
 set paused = case when @paused = 1 then 0 else paused end, per_second = case when @paused = 1 then per_second end,
   who = @who, changed_at = @now
@@ -1102,7 +1112,6 @@ create or alter procedure [infra].[Inbox_Controls]
   @scope nvarchar(10) = null, @name nvarchar(255) = null
 as
 set nocount, xact_abort on;
-
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
@@ -1119,7 +1128,6 @@ go
 create or alter procedure [infra].[Inbox_ApplyPartitionChanges]
 as
 set nocount, xact_abort on;
-
 begin transaction;
 declare @locked int, @upto bigint;
 declare @changes table (
@@ -1194,7 +1202,6 @@ create or alter procedure [infra].[Inbox_TryBegin]
   @lease_ms float, @headers nvarchar(max)
 as
 set nocount, xact_abort on;
-
 declare @now datetime2(3), @seq bigint, @first_seen_at datetime2(3), @status tinyint, @holder uniqueidentifier, @locked_until datetime2(3);
 declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
 declare @rounds int = 0;
@@ -1275,7 +1282,6 @@ create or alter procedure [infra].[Inbox_ChangeKey]
   @owner uniqueidentifier, @lease_ms float = null
 as
 set nocount, xact_abort on;
-
 declare @now datetime2(3), @seq bigint;
 declare @changed table (seq bigint not null primary key, locked_until datetime2(3) null);
 
@@ -1307,7 +1313,6 @@ create or alter procedure [infra].[Inbox_InspectKey]
   @now datetime2(3) = null, @source nvarchar(255), @message_id nvarchar(255)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 select s.status as status, cast(case when s.locked_until > @now then 1 else 0 end as bit) as live, s.attempt as attempt,
   m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, s.locked_until as locked_until, m.headers as headers
 from [infra].[Inbox] m with (index([Inbox_Key]), forceseek)
@@ -1319,7 +1324,6 @@ create or alter procedure [infra].[Inbox_PurgeKeys]
   @now datetime2(3) = null, @source nvarchar(255), @retention_ms float, @limit int
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 declare @before datetime2(3) = (select a.later from [infra].[Inbox_After](@now, -@retention_ms) a);
 declare @old table (seq bigint not null primary key, message_id nvarchar(255) collate Latin1_General_100_BIN2 not null);
 declare @locked table (seq bigint not null primary key);
@@ -1363,7 +1367,6 @@ create or alter procedure [infra].[Inbox_Receive]
   @error nvarchar(max) = null, @error_group varchar(16) = null
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 declare @messages table (
   position int not null primary key, source nvarchar(255) collate Latin1_General_100_BIN2 null,
   message_id nvarchar(255) collate Latin1_General_100_BIN2 null,
@@ -1560,7 +1563,6 @@ create or alter procedure [infra].[Inbox_AlreadyProcessed]
   @now datetime2(3) = null, @source nvarchar(255), @message_id nvarchar(255), @hash varbinary(max)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 declare @seq bigint, @old_status tinyint, @content_changed bit = 0;
 declare @added table (seq bigint not null primary key);
 
@@ -1613,7 +1615,6 @@ create or alter procedure [infra].[Inbox_Mark]
   @error_group varchar(16), @blocks bit
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 declare @seq bigint, @old_status tinyint, @keyed bit;
 declare @never datetime2(3) = cast('9999-12-31T00:00:00.000' as datetime2(3));
 declare @processed_at datetime2(3) = case when @status = 3 then @now end;
@@ -1871,8 +1872,10 @@ create or alter procedure [infra].[Outbox_Claim]
   @factor float, @max_ms float, @jitter_ms float, @blocks bit
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
-if exists (select 1 from [infra].[OutboxControls] c with (index([OutboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1)
+if exists (
+  select 1 from [infra].[OutboxControls] c with (index([OutboxControls_Key]), forceseek)
+  where c.scope = N'queue' and c.name = N'' and c.paused = 1
+)
 begin
   select cast(null as bigint) as seq, 'paused' as verdict;
   return;
@@ -1884,7 +1887,7 @@ declare @capped_from float =
 declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
 declare @picked table (
   seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null,
-  primary key (seq, status)
+  lost tinyint not null, dies tinyint not null, primary key (seq, status)
 );
 declare @claimed table (
   seq bigint not null primary key, attempt int not null, expires_at datetime2(3) null, visible_at datetime2(3) not null,
@@ -1892,21 +1895,24 @@ declare @claimed table (
 );
 declare @verdict varchar(10) = 'claimed';
 
-if exists (select 1 from [infra].[OutboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)) exec [infra].[Outbox_ApplyPartitionChanges];
+if exists (select 1 from [infra].[OutboxPartitionChanges] c with (readpast, rowlock, readcommittedlock))
+  exec [infra].[Outbox_ApplyPartitionChanges];
 
 begin transaction;
 -- a message with two crashes is claimed alone
-insert into @picked (seq, status, locked_until, owner)
-select top (1) r.seq, r.status, r.locked_until, r.owner
+insert into @picked (seq, status, locked_until, owner, lost, dies)
+select top (1) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
+  case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
 from [infra].[OutboxState] r with (index([Outbox_Held]), updlock, readpast, rowlock, readcommittedlock)
-where r.status = 2 and r.visible_at <= @now and r.attempt >= 0 and r.crashes + case when r.locked_until is not null then 1 else 0 end >= 2
+where r.status = 2 and r.visible_at <= @now and r.crashes + case when r.locked_until is not null then 1 else 0 end >= 2 and r.attempt >= 0
 order by r.visible_at, r.seq;
 
 if @@rowcount = 0
 begin
   -- messages that come back from a worker were the first of the queue when they were claimed, and are again
-  insert into @picked (seq, status, locked_until, owner)
-  select top (@limit) r.seq, r.status, r.locked_until, r.owner
+  insert into @picked (seq, status, locked_until, owner, lost, dies)
+  select top (@limit) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
+    case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
   from [infra].[OutboxState] r with (index([Outbox_Held]), updlock, readpast, rowlock, readcommittedlock)
   where r.status = 2 and r.visible_at <= @now and r.attempt >= 0
   order by r.visible_at, r.seq;
@@ -1914,8 +1920,9 @@ begin
   set @limit = @limit - @@rowcount;
 
   if @limit > 0
-    insert into @picked (seq, status, locked_until, owner)
-    select top (@limit) r.seq, r.status, r.locked_until, r.owner
+    insert into @picked (seq, status, locked_until, owner, lost, dies)
+    select top (@limit) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
+      case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
     from [infra].[OutboxState] r with (index([Outbox_Ready]), updlock, readpast, rowlock, readcommittedlock)
     where r.status = 1 and r.visible_at <= @now and r.attempt >= 0
     order by r.visible_at, r.seq;
@@ -1923,34 +1930,41 @@ end
 
 -- the condition is repeated: where UPDLOCK does not lock, another claimer may have taken the row by now
 update [infra].[OutboxState]
-set status = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
-  attempt = [OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end,
-  crashes = [OutboxState].crashes + case when [OutboxState].locked_until is not null then 1 else 0 end,
-  owner = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then null else @owner end,
-  locked_until = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then null else @lease_end end,
-  visible_at = (select a.later from [infra].[Outbox_After](@lease_end, (case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)) a),
-  last_error = case when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.' when [OutboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.' else [OutboxState].last_error end,
-  error_group = case when [OutboxState].expires_at <= @now then '0364ffd2687495ed' when [OutboxState].locked_until is not null then '95af8e5501557ab4' else [OutboxState].error_group end,
-  died_at = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then @now else [OutboxState].died_at end
+set status = case when p.dies = 1 then 4 else 2 end,
+  attempt = [OutboxState].attempt + p.lost, crashes = [OutboxState].crashes + p.lost,
+  owner = case when p.dies = 0 then @owner end, locked_until = case when p.dies = 0 then @lease_end end,
+  visible_at = (select a.later from [infra].[Outbox_After](@lease_end,
+    case when ([OutboxState].attempt + p.lost + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + p.lost + 1)) else @max_ms end
+    + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000) a),
+  last_error = case
+    when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
+    when p.lost = 1 then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+    else [OutboxState].last_error
+  end,
+  error_group = case
+    when [OutboxState].expires_at <= @now then '0364ffd2687495ed' when p.lost = 1 then '95af8e5501557ab4' else [OutboxState].error_group
+  end,
+  died_at = case when p.dies = 1 then @now else [OutboxState].died_at end
 output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner,
-  inserted.crashes, inserted.status, inserted.keyed into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status, keyed)
+  inserted.crashes, inserted.status, inserted.keyed
+  into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status, keyed)
 from @picked p, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxState].seq = p.seq and [OutboxState].status = p.status and [OutboxState].visible_at <= @now option (loop join, force order);
+where [OutboxState].seq = p.seq and [OutboxState].status = p.status and [OutboxState].visible_at <= @now
+option (loop join, force order);
 
-if exists (select 1 from @picked p where p.locked_until is not null)
+if exists (select 1 from @picked p where p.lost = 1)
 begin
   insert into [infra].[OutboxAttempts] (seq, attempt, ended_at, worker, error)
-  select c.seq, c.attempt, p.locked_until, p.owner, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+  select c.seq, c.attempt, p.locked_until, p.owner,
+    N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
   from @picked p inner join @claimed c on c.seq = p.seq
-  where p.locked_until is not null;
+  where p.lost = 1;
 
   delete from [infra].[OutboxAttempts]
   from @claimed c, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number < (
-    select min(k.number) from (
-      select top (50) x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock)
-      where x.seq = c.seq order by x.number desc
-    ) k
+  where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number <= (
+    select x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq
+    order by x.number desc offset 50 rows fetch next 1 row only
   ) option (loop join, force order);
 end
 
@@ -1969,10 +1983,11 @@ if @verdict = 'controlled' and not exists (select 1 from @claimed)
   select cast(null as bigint) as seq, @verdict as verdict;
 else
   select c.seq as seq, c.attempt as attempt, c.expires_at as expires_at, c.visible_at as next_attempt_at,
-  c.locked_until as locked_until, c.owner as owner, c.crashes as crashes, c.status as status, s.last_error as last_error,
-  s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by, m.topic as topic,
-  m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id,
-  m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at,
+    c.locked_until as locked_until, c.owner as owner, c.crashes as crashes, c.status as status,
+    s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at,
+    s.processed_by as processed_by, m.topic as topic, m.payload as payload, m.partition_key as partition_key,
+    m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id,
+    m.created_at as created_at,
     case when c.status = 2 then @verdict when c.expires_at <= @now then 'expired' else 'exhausted' end as verdict
   from @claimed c
   inner join [infra].[OutboxState] s with (forceseek) on s.seq = c.seq
@@ -1985,7 +2000,6 @@ create or alter procedure [infra].[Outbox_Ack]
   @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @processed_by nvarchar(100)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
 begin transaction;
@@ -2011,7 +2025,6 @@ create or alter procedure [infra].[Outbox_Abandon]
   @factor float, @max_ms float, @jitter_ms float, @blocks bit
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 declare @capped_from float =
   case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
 declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
@@ -2021,7 +2034,9 @@ begin transaction;
 update [infra].[OutboxState]
 set status = case when i.attempts is null and [OutboxState].attempt + 1 >= @max_attempts then 4 else 1 end,
   attempt = [OutboxState].attempt + coalesce(i.attempts, 1), crashes = 0, owner = null, locked_until = null,
-  visible_at = (select a.later from [infra].[Outbox_After](@now, coalesce(i.delay_ms, (case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000))) a),
+  visible_at = (select a.later from [infra].[Outbox_After](@now, coalesce(i.delay_ms,
+    case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end
+    + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)) a),
   last_error = coalesce(i.error, [OutboxState].last_error),
   error_group = case when i.error is null then [OutboxState].error_group else i.error_group end,
   last_attempt_at = case when i.attempts = 0 then [OutboxState].last_attempt_at else @now end,
@@ -2038,11 +2053,9 @@ where i.attempts is null;
 
 delete from [infra].[OutboxAttempts]
 from @changed c, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number < (
-  select min(k.number) from (
-    select top (50) x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock)
-    where x.seq = c.seq order by x.number desc
-  ) k
+where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number <= (
+  select x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq
+  order by x.number desc offset 50 rows fetch next 1 row only
 ) option (loop join, force order);
 
 if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
@@ -2061,7 +2074,6 @@ create or alter procedure [infra].[Outbox_Fail]
   @error_group varchar(16), @blocks bit
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
 begin transaction;
@@ -2078,11 +2090,9 @@ from @changed c;
 
 delete from [infra].[OutboxAttempts]
 from @changed c, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number < (
-  select min(k.number) from (
-    select top (50) x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock)
-    where x.seq = c.seq order by x.number desc
-  ) k
+where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number <= (
+  select x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq
+  order by x.number desc offset 50 rows fetch next 1 row only
 ) option (loop join, force order);
 
 if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1)
@@ -2100,7 +2110,6 @@ create or alter procedure [infra].[Outbox_Release]
   @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
 update [infra].[OutboxState]
@@ -2117,7 +2126,6 @@ create or alter procedure [infra].[Outbox_Renew]
   @factor float, @max_ms float, @jitter_ms float
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 declare @lease_end datetime2(3) = (select a.later from [infra].[Outbox_After](@now, @lease_ms) a);
 declare @capped_from float =
   case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
@@ -2126,7 +2134,9 @@ declare @changed table (seq bigint not null primary key, keyed bit null, attempt
 
 update [infra].[OutboxState]
 set locked_until = @lease_end,
-  visible_at = (select a.later from [infra].[Outbox_After](@lease_end, (case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)) a)
+  visible_at = (select a.later from [infra].[Outbox_After](@lease_end,
+    case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end
+    + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000) a)
 output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
 from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
 where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2 option (loop join, force order);
@@ -2138,18 +2148,18 @@ create or alter procedure [infra].[Outbox_Reap]
   @now datetime2(3) = null, @limit int, @max_attempts int, @blocks bit
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 declare @picked table (
   seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null,
-  primary key (seq, status)
+  lost tinyint not null, dies tinyint not null, primary key (seq, status)
 );
 declare @reaped table (
   seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null, keyed bit null
 );
 
 begin transaction;
-insert into @picked (seq, status, locked_until, owner)
-select top (@limit) r.seq, r.status, r.locked_until, r.owner
+insert into @picked (seq, status, locked_until, owner, lost, dies)
+select top (@limit) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
+  case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
 from [infra].[OutboxState] r with (index([Outbox_Held]), updlock, readpast, rowlock, readcommittedlock)
 where r.status = 2 and r.locked_until < @now and r.attempt >= 0
 order by r.visible_at, r.seq;
@@ -2157,40 +2167,45 @@ order by r.visible_at, r.seq;
 set @limit = @limit - @@rowcount;
 
 if @limit > 0
-  insert into @picked (seq, status, locked_until, owner)
-  select top (@limit) r.seq, r.status, r.locked_until, r.owner
+  insert into @picked (seq, status, locked_until, owner, lost, dies)
+  select top (@limit) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
+    case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
   from [infra].[OutboxState] r with (index([Outbox_Expiry]), updlock, readpast, rowlock, readcommittedlock)
-  where r.expires_at <= @now and r.expires_at is not null and r.status in (1, 2, 5, 7) and r.locked_until is null and r.attempt >= 0
+  where r.expires_at <= @now and r.expires_at is not null and r.locked_until is null
+      and r.status in (1, 2, 5, 7) and r.attempt >= 0
   order by r.expires_at;
 
 -- visible_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time
 update [infra].[OutboxState]
-set status = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
-  attempt = [OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end,
-  crashes = [OutboxState].crashes + case when [OutboxState].locked_until is not null then 1 else 0 end,
-  owner = null, locked_until = null,
-  last_error = case when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.' else N'The lease expired: its worker crashed, was cut off, or took too long without renewing.' end,
+set status = case when p.dies = 1 then 4 else 2 end,
+  attempt = [OutboxState].attempt + p.lost, crashes = [OutboxState].crashes + p.lost, owner = null, locked_until = null, passes = null,
+  last_error = case
+    when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
+    else N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+  end,
   error_group = case when [OutboxState].expires_at <= @now then '0364ffd2687495ed' else '95af8e5501557ab4' end,
   last_attempt_at = coalesce([OutboxState].locked_until, [OutboxState].last_attempt_at),
-  died_at = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then @now else [OutboxState].died_at end, passes = null
-output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed into @reaped (seq, status, expires_at, attempt, keyed)
+  died_at = case when p.dies = 1 then @now else [OutboxState].died_at end
+output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
+  into @reaped (seq, status, expires_at, attempt, keyed)
 from @picked p, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxState].seq = p.seq and [OutboxState].status = p.status and (([OutboxState].status = 2 and [OutboxState].locked_until < @now) or ([OutboxState].expires_at <= @now and [OutboxState].expires_at is not null and [OutboxState].status in (1, 2, 5, 7) and [OutboxState].locked_until is null)) option (loop join, force order);
+where [OutboxState].seq = p.seq and [OutboxState].status = p.status and (([OutboxState].status = 2 and [OutboxState].locked_until < @now) or ([OutboxState].expires_at <= @now and [OutboxState].expires_at is not null and [OutboxState].locked_until is null
+    and [OutboxState].status in (1, 2, 5, 7)))
+option (loop join, force order);
 
-if exists (select 1 from @picked p where p.locked_until is not null)
+if exists (select 1 from @picked p where p.lost = 1)
 begin
   insert into [infra].[OutboxAttempts] (seq, attempt, ended_at, worker, error)
-  select c.seq, c.attempt, p.locked_until, p.owner, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+  select c.seq, c.attempt, p.locked_until, p.owner,
+    N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
   from @picked p inner join @reaped c on c.seq = p.seq
-  where p.locked_until is not null;
+  where p.lost = 1;
 
   delete from [infra].[OutboxAttempts]
   from @reaped c, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number < (
-    select min(k.number) from (
-      select top (50) x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock)
-      where x.seq = c.seq order by x.number desc
-    ) k
+  where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number <= (
+    select x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq
+    order by x.number desc offset 50 rows fetch next 1 row only
   ) option (loop join, force order);
 end
 
@@ -2209,7 +2224,8 @@ if @blocks = 0 and exists (select 1 from [infra].[OutboxPartitionQueue] q with (
   where s.status = 4 and s.keyed = 1 option (loop join, force order);
 commit transaction;
 
-if exists (select 1 from [infra].[OutboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)) exec [infra].[Outbox_ApplyPartitionChanges];
+if exists (select 1 from [infra].[OutboxPartitionChanges] c with (readpast, rowlock, readcommittedlock))
+  exec [infra].[Outbox_ApplyPartitionChanges];
 
 select r.seq as seq, m.id as id,
   case when r.status <> 4 then 'reaped' when r.expires_at <= @now then 'expired' else 'exhausted' end as verdict
@@ -2221,7 +2237,6 @@ create or alter procedure [infra].[Outbox_Purge]
   @now datetime2(3) = null, @limit int, @retention_ms float, @after_seq bigint, @source nvarchar(255)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 declare @before datetime2(3) = (select a.later from [infra].[Outbox_After](@now, -@retention_ms) a);
 declare @last_seq bigint, @more bit = 0;
 declare @scanned table (seq bigint not null primary key, status tinyint not null, processed_at datetime2(3) null);
@@ -2270,7 +2285,6 @@ create or alter procedure [infra].[Outbox_Resolve]
   @items nvarchar(max)
 as
 set nocount, xact_abort on;
-
 select m.seq as seq, m.id as id
 from openjson(@items) with (id uniqueidentifier) i
 inner join [infra].[Outbox] m with (index([Outbox_Key]), forceseek) on m.id = i.id option (loop join, force order);
@@ -2280,7 +2294,6 @@ create or alter procedure [infra].[Outbox_Get]
   @id uniqueidentifier
 as
 set nocount, xact_abort on;
-
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
@@ -2299,7 +2312,6 @@ create or alter procedure [infra].[Outbox_Attempts]
   @id uniqueidentifier
 as
 set nocount, xact_abort on;
-
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
@@ -2316,11 +2328,11 @@ create or alter procedure [infra].[Outbox_List]
   @older_than_ms float, @newer_than_ms float, @after_seq bigint, @limit int
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-declare @until datetime2(3) = (select a.later from [infra].[Outbox_After](@now, -@older_than_ms) a), @since datetime2(3) = (select a.later from [infra].[Outbox_After](@now, -@newer_than_ms) a);
+declare @until datetime2(3) = (select a.later from [infra].[Outbox_After](@now, -@older_than_ms) a);
+declare @since datetime2(3) = (select a.later from [infra].[Outbox_After](@now, -@newer_than_ms) a);
 
 select top (@limit) s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
   s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status, s.last_error as last_error,
@@ -2337,7 +2349,8 @@ where s.seq > @after_seq
   and (@source is null or 1 = 0)
   and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
   and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-  and (@until is null or case when s.status = 4 then s.died_at else m.created_at end <= @until) and (@since is null or case when s.status = 4 then s.died_at else m.created_at end >= @since)
+  and (@until is null or case when s.status = 4 then s.died_at else m.created_at end <= @until)
+  and (@since is null or case when s.status = 4 then s.died_at else m.created_at end >= @since)
 order by s.seq
 option (recompile);
 go
@@ -2346,11 +2359,13 @@ create or alter procedure [infra].[Outbox_Stats]
   @now datetime2(3) = null
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-declare @paused bit = case when exists (select 1 from [infra].[OutboxControls] c with (index([OutboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1) then 1 else 0 end;
+declare @paused bit = case when exists (
+  select 1 from [infra].[OutboxControls] c with (index([OutboxControls_Key]), forceseek)
+  where c.scope = N'queue' and c.name = N'' and c.paused = 1
+) then 1 else 0 end;
 declare @pauses bit = case when exists (select 1 from [infra].[OutboxControls] c where c.paused = 1 and c.scope <> N'queue') then 1 else 0 end;
 
 -- an apply, because a group may not be made by a subquery; without pauses of topics and sources it looks at no message
@@ -2376,7 +2391,6 @@ create or alter procedure [infra].[Outbox_OldestDue]
   @now datetime2(3) = null
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
@@ -2390,15 +2404,20 @@ from (
   from [infra].[OutboxState] s with (index([Outbox_Held]))
   where s.status = 2 and s.visible_at <= @now
 ) d
-where not exists (select 1 from [infra].[OutboxControls] c with (index([OutboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1);
+where not exists (
+  select 1 from [infra].[OutboxControls] c with (index([OutboxControls_Key]), forceseek)
+  where c.scope = N'queue' and c.name = N'' and c.paused = 1
+);
 go
 
 create or alter procedure [infra].[Outbox_Due]
   @now datetime2(3) = null
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
-if exists (select 1 from [infra].[OutboxControls] c with (index([OutboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1) return 0;
+if exists (
+  select 1 from [infra].[OutboxControls] c with (index([OutboxControls_Key]), forceseek)
+  where c.scope = N'queue' and c.name = N'' and c.paused = 1
+) return 0;
 if exists (
   select 1 from [infra].[OutboxState] r with (index([Outbox_Ready]), readpast, rowlock, readcommittedlock) where r.status = 1 and r.visible_at <= @now
 ) return 1;
@@ -2415,7 +2434,8 @@ if exists (
 if exists (
   select 1 from [infra].[OutboxControls] c with (readpast, rowlock, readcommittedlock)
   where c.paused = 0 and exists (
-    select 1 from [infra].[OutboxState] r with (index([Outbox_Parked]), forceseek, readpast, rowlock, readcommittedlock) where r.status = 7 and r.parked_by = c.id
+    select 1 from [infra].[OutboxState] r with (index([Outbox_Parked]), forceseek, readpast, rowlock, readcommittedlock)
+    where r.status = 7 and r.parked_by = c.id
   )
 ) return 1;
 return 0;
@@ -2425,7 +2445,6 @@ create or alter procedure [infra].[Outbox_Replay]
   @now datetime2(3) = null, @items nvarchar(max), @ttl_ms float, @status tinyint
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
 begin transaction;
@@ -2452,7 +2471,6 @@ create or alter procedure [infra].[Outbox_Discard]
   @items nvarchar(max)
 as
 set nocount, xact_abort on;
-
 declare @gone table (seq bigint not null primary key, keyed bit null);
 
 begin transaction;
@@ -2490,7 +2508,6 @@ create or alter procedure [infra].[Outbox_Archive]
   @now datetime2(3) = null, @items nvarchar(max), @who nvarchar(255)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 declare @gone table (seq bigint not null primary key, keyed bit null);
 
 begin transaction;
@@ -2543,7 +2560,6 @@ create or alter procedure [infra].[Outbox_AddOperation]
   @now datetime2(3) = null, @id uniqueidentifier, @who nvarchar(255), @action nvarchar(20), @filter nvarchar(max)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 insert into [infra].[oncebox_operations] (id, started_at, who, action, queue, filter)
 values (@id, @now, @who, @action, N'outbox:Outbox', @filter);
 go
@@ -2552,7 +2568,6 @@ create or alter procedure [infra].[Outbox_MoveOperation]
   @now datetime2(3) = null, @id uniqueidentifier, @matched bigint, @done bigint, @last_seq bigint, @ended bit
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 update [infra].[oncebox_operations] with (updlock, rowlock, readcommittedlock)
 set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end
 where id = @id;
@@ -2562,7 +2577,6 @@ create or alter procedure [infra].[Outbox_PurgeOperations]
   @now datetime2(3) = null, @retention_ms float, @limit int
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 delete top (@limit) from [infra].[oncebox_operations] with (readpast, rowlock, readcommittedlock)
 where queue = N'outbox:Outbox' and ended_at < (select a.later from [infra].[Outbox_After](@now, -@retention_ms) a);
 
@@ -2573,7 +2587,6 @@ create or alter procedure [infra].[Outbox_ApplyControls]
   @given_now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @limit int
 as
 set nocount, xact_abort on;
-
 declare @now datetime2(3);
 declare @id bigint = 0, @next bigint, @per_second float, @tokens float, @refilled_at datetime2(3);
 declare @burst float, @elapsed_ms float, @most int, @count int, @until_token float;
@@ -2693,7 +2706,6 @@ create or alter procedure [infra].[Outbox_PutControl]
   @now datetime2(3) = null, @scope nvarchar(10), @name nvarchar(255), @paused bit, @per_second float, @who nvarchar(255)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 begin transaction;
 update [infra].[OutboxControls]
 set paused = coalesce(@paused, paused), per_second = coalesce(@per_second, per_second), who = @who, changed_at = @now
@@ -2710,7 +2722,6 @@ create or alter procedure [infra].[Outbox_EndControl]
   @now datetime2(3) = null, @scope nvarchar(10), @name nvarchar(255), @paused bit, @who nvarchar(255)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 update [infra].[OutboxControls]
 set paused = case when @paused = 1 then 0 else paused end, per_second = case when @paused = 1 then per_second end,
   who = @who, changed_at = @now
@@ -2724,7 +2735,6 @@ create or alter procedure [infra].[Outbox_Controls]
   @scope nvarchar(10) = null, @name nvarchar(255) = null
 as
 set nocount, xact_abort on;
-
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
@@ -2741,7 +2751,6 @@ go
 create or alter procedure [infra].[Outbox_ApplyPartitionChanges]
 as
 set nocount, xact_abort on;
-
 begin transaction;
 declare @locked int, @upto bigint;
 declare @changes table (
@@ -2818,7 +2827,6 @@ create or alter procedure [infra].[Outbox_Enqueue]
   @expires_at datetime2(3) = null, @partition_key nvarchar(255) = null
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 declare @messages table (
   position int not null primary key, id uniqueidentifier null, message_id uniqueidentifier null,
   topic nvarchar(255) collate Latin1_General_100_BIN2 null, payload nvarchar(max) null,
@@ -2879,7 +2887,6 @@ create or alter procedure [infra].[Outbox_ExpireDead]
   @now datetime2(3) = null, @owner uniqueidentifier, @lease_ms float, @limit int
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 declare @lease_end datetime2(3) = (select a.later from [infra].[Outbox_After](@now, @lease_ms) a);
 declare @expired table (seq bigint not null primary key);
 
@@ -2904,7 +2911,6 @@ create or alter procedure [infra].[Outbox_ListDone]
   @after_seq bigint, @limit int
 as
 set nocount, xact_abort on;
-
 select top (@limit) s.seq as seq, m.id as id, m.topic as topic,
   s.processed_at as processed_at
 from [infra].[OutboxState] s with (readpast, rowlock, readcommittedlock)
@@ -2917,7 +2923,6 @@ create or alter procedure [infra].[Outbox_MakeDue]
   @now datetime2(3) = null, @error nvarchar(max), @limit int
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-
 declare @due table (seq bigint not null primary key);
 
 update [infra].[OutboxState]

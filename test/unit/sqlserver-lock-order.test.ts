@@ -99,7 +99,7 @@ end`,
         `create unique index [${queue}Controls_Key] on [infra].[${queue}Controls] (scope, name) include (paused)`,
       );
       const paused =
-        /if exists \(select 1 from \[infra\]\.\[\w+Controls\] c with \(([^)]*\)[^)]*)\) where ([^\n]*)\)\n/.exec(
+        /if exists \(\s+select 1 from \[infra\]\.\[\w+Controls\] c with \(([^)]*\)[^)]*)\)\s+where ([^\n]*)\n\)\n/.exec(
           textOf(`${queue}_Claim`),
         )!;
       expect(paused[1]).toContain(`index([${queue}Controls_Key]), forceseek`);

@@ -22,9 +22,9 @@ returns table as return
 select dateadd(millisecond, cast(cast(round(@ms, 0) as bigint) % ${dayMs} as int),
   dateadd(day, cast(cast(round(@ms, 0) as bigint) / ${dayMs} as int), @time)) as later`;
 
-/** A time plus a number of milliseconds. */
+/** A time plus a number of milliseconds, which may begin on a line of its own. */
 export const addMs = (n: QueueNames, time: string, ms: string): string =>
-  `(select a.later from ${n.object("_After")}(${time}, ${ms}) a)`;
+  `(select a.later from ${n.object("_After")}(${time},${ms.startsWith("\n") ? "" : " "}${ms}) a)`;
 
 /**
  * Variables for `backoffSql`, computed once per call: the attempt from which the exponential exceeds the longest delay, and
@@ -38,7 +38,8 @@ declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;`;
 export function backoffSql(attempts: string, seq: string): string {
   const exponential = `case when ${attempts} < @capped_from then @base_ms * power(@factor, ${attempts}) else @max_ms end`;
   // Steps of the golden ratio from the call's one random number: each row gets a different jitter.
-  return `(${exponential} + @jitter_ms * ((${seq} % 1000000 * 618034 + @random) % 1000000) / 1000000)`;
+  return `${exponential}
+    + @jitter_ms * ((${seq} % 1000000 * 618034 + @random) % 1000000) / 1000000`;
 }
 
 /** A condition as a value to add or to return. */

@@ -31,7 +31,6 @@ export function procedure(
     text: `create or alter procedure ${name}${declared.length === 0 ? "" : `\n  ${inLines(declared)}`}
 as
 set nocount, xact_abort on;${clock}
-
 ${body}`,
   };
 }
@@ -89,11 +88,7 @@ export const owned = (s: string) => `${s}.owner = @owner and ${s}.status = ${sta
 export const isFreeKey = (s: string) =>
   `(${s}.status = ${status.leased} and (${s}.locked_until is null or ${s}.locked_until <= @now))`;
 
-// A claimable row with a lease was lost by its worker. That counts as an attempt, perhaps the last.
 export const isLost = (s: string) => `${s}.locked_until is not null`;
-
-export const isDying = (s: string) =>
-  `(${s}.expires_at <= @now or (${isLost(s)} and ${s}.attempt + 1 >= @max_attempts))`;
 
 export const prepareLease = (n: QueueNames) =>
   `declare @lease_end datetime2(3) = ${addMs(n, "@now", "@lease_ms")};`;

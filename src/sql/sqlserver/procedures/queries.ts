@@ -41,7 +41,8 @@ const ageFrom = (n: QueueNames) =>
 
 // Recompiled each time, so that the plan knows the parameters' values: a filter on Dead then uses its index.
 export const list = (n: QueueNames) => `${readFreely}
-declare @until datetime2(3) = ${addMs(n, "@now", "-@older_than_ms")}, @since datetime2(3) = ${addMs(n, "@now", "-@newer_than_ms")};
+declare @until datetime2(3) = ${addMs(n, "@now", "-@older_than_ms")};
+declare @since datetime2(3) = ${addMs(n, "@now", "-@newer_than_ms")};
 
 select top (@limit) ${anyRow(n)}
 from ${n.state} s
@@ -53,7 +54,8 @@ where s.seq > @after_seq
   and (@source is null or ${n.kind === "inbox" ? "m.source = @source" : "1 = 0"})
   and (@error is null or charindex(@error ${binary}, s.last_error ${binary}) > 0)
   and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-  and (@until is null or ${ageFrom(n)} <= @until) and (@since is null or ${ageFrom(n)} >= @since)
+  and (@until is null or ${ageFrom(n)} <= @until)
+  and (@since is null or ${ageFrom(n)} >= @since)
 order by s.seq
 option (recompile);`;
 

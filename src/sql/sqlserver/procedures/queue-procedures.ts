@@ -55,7 +55,7 @@ ${prepareBackoff}
 ${settle(
   n,
   `locked_until = @lease_end,
-  visible_at = ${addMs(n, "@lease_end", backoffSql(`(${s}.attempt + 1)`, `${s}.seq`))}`,
+  visible_at = ${addMs(n, "@lease_end", `\n    ${backoffSql(`(${s}.attempt + 1)`, `${s}.seq`)}`)}`,
   owned(s),
 )}`,
     ),

@@ -36,9 +36,12 @@ export const columns = (alias: string, list: readonly string[]) =>
 export const inserted = (list: readonly string[]) => inLines(list.map((column) => `inserted.${column}`));
 
 /** `more` columns of the state. */
-export const row = (n: QueueNames, lease = "s", more: readonly string[] = []) =>
-  inLines([
-    ...aliased(lease, leaseColumns),
-    ...aliased("s", [...outcomeColumns, ...more]),
-    ...aliased("m", messageColumns(n)),
-  ]);
+export const row = (n: QueueNames, lease = "s", more: readonly string[] = [], indent = "  ") =>
+  inLines(
+    [
+      ...aliased(lease, leaseColumns),
+      ...aliased("s", [...outcomeColumns, ...more]),
+      ...aliased("m", messageColumns(n)),
+    ],
+    indent,
+  );
