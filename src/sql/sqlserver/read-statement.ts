@@ -12,8 +12,10 @@ export interface Read {
   readonly body: string;
 }
 
+const typeOf = (n: QueueNames, one: ParameterName) => parameterType(n.kind, one).replace(" = null", "");
+
 const declared = (n: QueueNames, { parameters }: Read): readonly string[] =>
-  parameters.map((one) => `@${one} ${parameterType(n.kind, one).replace(" = null", "")}`);
+  parameters.map((one) => `@${one} ${typeOf(n, one)}`);
 
 const textOf = ({ parameters, body }: Read): string =>
   `set nocount on;
@@ -21,13 +23,17 @@ ${parameters.includes("now") ? "set @now = coalesce(@now, sysutcdatetime());\n" 
 ${body}`;
 
 /**
- * The text is constant and its parameters have types, as those of a procedure, so its plan is reused. The isolation level that it
- * may set ends with it.
+ * The text is constant and its parameters have types, as those of a procedure, so its plan is reused. Each value is converted
+ * to its type before the call. The isolation level that the text may set ends with it.
  */
 export function readStatement(n: QueueNames, read: Read): SqlStatement {
-  const types = unicodeLiteral(declared(n, read).join(", "));
-  const values = read.parameters.map((one) => `@${one} = @${one}`).join(", ");
-  return statement(read.name, `exec sp_executesql ${unicodeLiteral(textOf(read))}, ${types}, ${values}`);
+  const typed = read.parameters.map((one) => `@typed_${one} ${typeOf(n, one)} = @${one}`);
+  const values = read.parameters.map((one) => `@${one} = @typed_${one}`);
+  return statement(
+    read.name,
+    `declare ${typed.join(", ")};
+exec sp_executesql ${unicodeLiteral(textOf(read))}, ${unicodeLiteral(declared(n, read).join(", "))}, ${values.join(", ")}`,
+  );
 }
 
 /** The same as a batch without values, to look at its plan. */
