@@ -1,5 +1,5 @@
 -- The roles of oncebox. They read and write the queues' tables, own nothing and change no schema.
---   oncebox_receivers  stores webhooks, and marks parts of them that are no events as dead
+--   oncebox_receivers  stores webhooks, and parts of them that are no events as dead
 --   oncebox_functions  does all that functions do; the user of a deployment with one user
 --   oncebox_service    the inbox as a service: leases and marks keys, and reads no message
 --   oncebox_operators  replays, discards and archives dead messages, pauses topics and limits them
