@@ -31,6 +31,9 @@ if object_id(N'[infra].[oncebox_operations]', N'U') is null
     done bigint not null constraint [oncebox_operations_Done] default 0,
     last_seq bigint not null constraint [oncebox_operations_LastSeq] default 0,
     ended_at datetime2(3) null,
+    -- who went on with it last, after an interruption
+    resumed_by nvarchar(255) null,
+    resumed_at datetime2(3) null,
     constraint [oncebox_operations_PK] primary key clustered (id)
   )
 go
@@ -81,15 +84,20 @@ begin
     -- the same for errors that differ in ids and numbers only
     error_group varchar(16) collate Latin1_General_100_BIN2 null,
     last_error nvarchar(max) null,
+    -- since when it was due at its last claim
+    due_since datetime2(3) null,
     -- the control that has parked the message
     parked_by bigint null,
     -- the limits that have let it pass since it was last claimed, such as ',3,9,'
     passes varchar(max) null,
+    -- of a done message that an operator has ended: archived or replaced
+    ended_as varchar(10) collate Latin1_General_100_BIN2 null,
     constraint [InboxState_PK] primary key clustered (seq)
   );
   create index [Inbox_Ready] on [infra].[InboxState] (visible_at, seq) where status = 1;
   create index [Inbox_Held] on [infra].[InboxState] (visible_at, seq) include (locked_until, crashes) where status = 2;
   create index [Inbox_Dead] on [infra].[InboxState] (seq) include (expires_at, locked_until, error_group, died_at, keyed) where status = 4;
+  create index [Inbox_EndedAs] on [infra].[InboxState] (seq) include (ended_as) where ended_as is not null;
   create index [Inbox_Leased] on [infra].[InboxState] (visible_at, seq) include (locked_until) where status = 6;
   create index [Inbox_Expiry] on [infra].[InboxState] (expires_at) include (status, locked_until) where expires_at is not null and status in (1, 2, 5, 7);
   create table [infra].[InboxPartitionQueue] (
@@ -296,6 +304,7 @@ set status = case when ([InboxState].expires_at <= @now or ([InboxState].locked_
   crashes = [InboxState].crashes + case when [InboxState].locked_until is not null then 1 else 0 end,
   owner = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then null else @owner end,
   locked_until = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then null else @lease_end end,
+  due_since = [InboxState].visible_at,
   visible_at = dateadd(millisecond, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end)),
   last_error = case when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.' when [InboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.' else [InboxState].last_error end,
   error_group = case when [InboxState].expires_at <= @now then '0364ffd2687495ed' when [InboxState].locked_until is not null then '95af8e5501557ab4' else [InboxState].error_group end,
@@ -482,7 +491,7 @@ set @now = coalesce(@now, sysutcdatetime());
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
 update [infra].[InboxState]
-set owner = null, locked_until = null, visible_at = @now
+set owner = null, locked_until = null, visible_at = coalesce([InboxState].due_since, @now)
 output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
 from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
 where [InboxState].seq = i.seq and [InboxState].owner = @owner option (loop join, force order);
@@ -673,7 +682,7 @@ if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id
 
 select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
   s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-  m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries, s.died_at as died_at, s.error_group as error_group
+  m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries, s.died_at as died_at, s.error_group as error_group, s.ended_as as ended_as
 from [infra].[Inbox] m with (index([Inbox_Key]), forceseek)
 inner join [infra].[InboxState] s with (forceseek) on s.seq = m.seq
 where m.source = @source and m.message_id = @message_id
@@ -698,8 +707,8 @@ go
 
 create or alter procedure [infra].[Inbox_List]
   @now datetime2(3) = null, @status tinyint, @status_2 tinyint, @status_3 tinyint, @status_4 tinyint, @status_5 tinyint,
-  @leased bit, @topic nvarchar(255), @source nvarchar(255), @error nvarchar(max), @error_group varchar(16),
-  @older_than_ms float, @newer_than_ms float, @after_seq bigint, @limit int
+  @leased bit, @ended_as varchar(10), @topic nvarchar(255), @source nvarchar(255), @error nvarchar(max),
+  @error_group varchar(16), @older_than_ms float, @newer_than_ms float, @after_seq bigint, @limit int
 as
 set nocount, xact_abort on;
 set @now = coalesce(@now, sysutcdatetime());
@@ -709,11 +718,12 @@ if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id
 
 select top (@limit) s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
   s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-  m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries, s.died_at as died_at, s.error_group as error_group
+  m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries, s.died_at as died_at, s.error_group as error_group, s.ended_as as ended_as
 from [infra].[InboxState] s
 inner join [infra].[Inbox] m on m.seq = s.seq
 where s.seq > @after_seq
   and (@status is null or (s.status in (@status, @status_2, @status_3, @status_4, @status_5) and (s.status <> 6 or case when s.locked_until is null then 0 else 2 end in (@status, @status_2, @status_3, @status_4, @status_5))))
+  and (@ended_as is null or s.ended_as = @ended_as)
   and (@leased is null or case when s.locked_until is not null then 1 else 0 end = @leased)
   and (@topic is null or m.topic = @topic)
   and (@source is null or m.source = @source)
@@ -743,13 +753,13 @@ begin
     h.held as held, count_big(*) as [count],
     sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
     datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms,
-    sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused
+    sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused, s.ended_as as ended_as
   from [infra].[InboxState] s
-  cross apply (select cast(case when s.locked_until is null and s.status in (1, 2, 5, 7) and exists (
+  cross apply (select cast(case when s.status in (1, 2, 5, 7) and exists (
       select 1 from [infra].[Inbox] m inner join [infra].[InboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
       where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
     ) then 1 else 0 end as bit) as held) h
-  group by s.status, case when s.locked_until is not null then 1 else 0 end, case when s.attempt > 0 then 1 else 0 end, h.held;
+  group by s.status, case when s.locked_until is not null then 1 else 0 end, case when s.attempt > 0 then 1 else 0 end, h.held, s.ended_as;
   return;
 end;
 
@@ -757,10 +767,10 @@ select s.status as status, cast(case when s.locked_until is not null then 1 else
   h.held as held, count_big(*) as [count],
   sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
   datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms,
-  sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused
+  sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused, s.ended_as as ended_as
 from [infra].[InboxState] s
 cross apply (select cast(0 as bit) as held) h
-group by s.status, case when s.locked_until is not null then 1 else 0 end, case when s.attempt > 0 then 1 else 0 end, h.held;
+group by s.status, case when s.locked_until is not null then 1 else 0 end, case when s.attempt > 0 then 1 else 0 end, h.held, s.ended_as;
 go
 
 create or alter procedure [infra].[Inbox_OldestDue]
@@ -772,15 +782,29 @@ set @now = coalesce(@now, sysutcdatetime());
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
+declare @pauses bit = case when exists (select 1 from [infra].[InboxControls] c where c.paused = 1 and c.scope <> N'queue') then 1 else 0 end;
+
 select datediff_big(millisecond, min(d.visible_at), @now) as oldest_due_ms
 from (
-  select min(s.visible_at) as visible_at
-  from [infra].[InboxState] s with (index([Inbox_Ready]))
-  where s.status = 1 and s.visible_at <= @now
+  select (
+    select top (1) s.visible_at
+    from [infra].[InboxState] s with (index([Inbox_Ready]))
+    where s.status = 1 and s.visible_at <= @now and (@pauses = 0 or not exists (
+    select 1 from [infra].[Inbox] m inner join [infra].[InboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
+    where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
+  ))
+    order by s.visible_at
+  ) as visible_at
   union all
-  select min(s.visible_at) as visible_at
-  from [infra].[InboxState] s with (index([Inbox_Held]))
-  where s.status = 2 and s.visible_at <= @now
+  select (
+    select top (1) s.visible_at
+    from [infra].[InboxState] s with (index([Inbox_Held]))
+    where s.status = 2 and s.visible_at <= @now and (@pauses = 0 or not exists (
+    select 1 from [infra].[Inbox] m inner join [infra].[InboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
+    where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
+  ))
+    order by s.visible_at
+  ) as visible_at
 ) d
 where not exists (select 1 from [infra].[InboxControls] c with (index([InboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1);
 go
@@ -994,7 +1018,7 @@ select g.seq as seq from @gone g;
 go
 
 create or alter procedure [infra].[Inbox_Archive]
-  @now datetime2(3) = null, @items nvarchar(max), @who nvarchar(255)
+  @now datetime2(3) = null, @items nvarchar(max), @who nvarchar(255), @ended_as varchar(10)
 as
 set nocount, xact_abort on;
 set @now = coalesce(@now, sysutcdatetime());
@@ -1042,7 +1066,7 @@ where [Inbox].seq = g.seq
 option (loop join, force order);
 
 update [infra].[InboxState]
-set status = 3, processed_at = @now, died_at = null
+set status = 3, ended_as = @ended_as, processed_at = @now, died_at = null
 from @gone g, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
 where [InboxState].seq = g.seq
 option (loop join, force order);
@@ -1065,7 +1089,7 @@ set @now = coalesce(@now, sysutcdatetime());
 insert into [infra].[oncebox_operations] (id, started_at, who, action, queue, filter)
 values (@id, @now, @who, @action, N'inbox:Inbox', @filter);
 
-select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
+select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at, o.resumed_by as resumed_by, o.resumed_at as resumed_at
 from [infra].[oncebox_operations] o
 where o.id = @id and o.queue = N'inbox:Inbox';
 go
@@ -1075,22 +1099,24 @@ create or alter procedure [infra].[Inbox_LockOperation]
 as
 set nocount, xact_abort on;
 
-select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
+select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at, o.resumed_by as resumed_by, o.resumed_at as resumed_at
 from [infra].[oncebox_operations] o with (forceseek, updlock, rowlock, readcommittedlock)
 where o.id = @id and o.queue = N'inbox:Inbox';
 go
 
 create or alter procedure [infra].[Inbox_MoveOperation]
-  @now datetime2(3) = null, @id uniqueidentifier, @matched bigint, @done bigint, @last_seq bigint, @ended bit
+  @now datetime2(3) = null, @id uniqueidentifier, @matched bigint, @done bigint, @last_seq bigint, @ended bit,
+  @who nvarchar(255)
 as
 set nocount, xact_abort on;
 set @now = coalesce(@now, sysutcdatetime());
 
 update [infra].[oncebox_operations] with (updlock, rowlock, readcommittedlock)
-set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end
+set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end,
+  resumed_by = coalesce(@who, resumed_by), resumed_at = case when @who is null then resumed_at else @now end
 where id = @id;
 
-select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
+select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at, o.resumed_by as resumed_by, o.resumed_at as resumed_at
 from [infra].[oncebox_operations] o
 where o.id = @id and o.queue = N'inbox:Inbox';
 go
@@ -1100,7 +1126,7 @@ create or alter procedure [infra].[Inbox_Operations]
 as
 set nocount, xact_abort on;
 
-select top (@limit) o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
+select top (@limit) o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at, o.resumed_by as resumed_by, o.resumed_at as resumed_at
 from [infra].[oncebox_operations] o
 where o.queue = N'inbox:Inbox' and (@id is null or o.id = @id)
 order by case when o.ended_at is null then 0 else 1 end, o.started_at desc, o.id desc;
@@ -1135,7 +1161,7 @@ if @outermost = 1 commit transaction;
 select count(*) as deleted from @gone;
 go
 
-create or alter procedure [infra].[Inbox_Backlog]
+create or alter procedure [infra].[Inbox_Unfinished]
   @now datetime2(3) = null, @limit int
 as
 set nocount, xact_abort on;
@@ -1355,7 +1381,7 @@ end
 select top (@limit) m.source as source, m.message_id as message_id, m.topic as topic, m.correlation_id as correlation_id, m.partition_key as partition_key,
   s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, s.attempt as attempt, s.last_error as last_error,
   m.first_seen_at as enqueued_at, (select min(a.ended_at) from [infra].[InboxAttempts] a with (forceseek) where a.seq = f.seq) as first_failed_at,
-  s.processed_at as processed_at, s.died_at as died_at
+  s.processed_at as processed_at, s.died_at as died_at, s.ended_as as ended_as
 from @found f
 inner join [infra].[Inbox] m with (forceseek) on m.seq = f.seq
 inner join [infra].[InboxState] s with (forceseek) on s.seq = f.seq
@@ -1382,7 +1408,7 @@ declare @controls table (
   refilled_at datetime2(3) not null
 );
 declare @owned table (seq bigint not null primary key, passes varchar(max) null);
-declare @parked table (seq bigint not null primary key, control bigint not null, due_at datetime2(3) not null);
+declare @parked table (seq bigint not null primary key, control bigint not null);
 
 declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
 if @outermost = 1 begin transaction;
@@ -1402,10 +1428,10 @@ order by c.scope, c.name;
 
 set @now = coalesce(@given_now, sysutcdatetime());
 
-insert into @parked (seq, control, due_at)
-select p.seq, p.control, p.due_at
+insert into @parked (seq, control)
+select p.seq, p.control
 from (
-  select m.seq, coalesce(m.due_at, m.first_seen_at) as due_at, (
+  select m.seq, (
       select top (1) c.id
       from @controls c
       where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source)) and (c.paused = 1 or (c.per_second is not null and charindex(',' + cast(c.id as varchar(20)) + ',', coalesce(o.passes, '')) = 0))
@@ -1419,7 +1445,7 @@ option (loop join, force order);
 
 update [infra].[InboxState]
 set status = 7, parked_by = p.control, owner = null, locked_until = null,
-  visible_at = case when [InboxState].attempt = 0 then p.due_at else @now end
+  visible_at = [InboxState].due_since
 from @parked p, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
 where [InboxState].seq = p.seq and [InboxState].owner = @owner and [InboxState].status = 2
 option (loop join, force order);
@@ -2222,6 +2248,8 @@ begin
     -- the same for errors that differ in ids and numbers only
     error_group varchar(16) collate Latin1_General_100_BIN2 null,
     last_error nvarchar(max) null,
+    -- since when it was due at its last claim
+    due_since datetime2(3) null,
     -- the control that has parked the message
     parked_by bigint null,
     -- the limits that have let it pass since it was last claimed, such as ',3,9,'
@@ -2425,6 +2453,7 @@ set status = case when ([OutboxState].expires_at <= @now or ([OutboxState].locke
   crashes = [OutboxState].crashes + case when [OutboxState].locked_until is not null then 1 else 0 end,
   owner = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then null else @owner end,
   locked_until = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then null else @lease_end end,
+  due_since = [OutboxState].visible_at,
   visible_at = dateadd(millisecond, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end)),
   last_error = case when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.' when [OutboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.' else [OutboxState].last_error end,
   error_group = case when [OutboxState].expires_at <= @now then '0364ffd2687495ed' when [OutboxState].locked_until is not null then '95af8e5501557ab4' else [OutboxState].error_group end,
@@ -2611,7 +2640,7 @@ set @now = coalesce(@now, sysutcdatetime());
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
 update [infra].[OutboxState]
-set owner = null, locked_until = null, visible_at = @now
+set owner = null, locked_until = null, visible_at = coalesce([OutboxState].due_since, @now)
 output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
 from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
 where [OutboxState].seq = i.seq and [OutboxState].owner = @owner option (loop join, force order);
@@ -2827,8 +2856,8 @@ go
 
 create or alter procedure [infra].[Outbox_List]
   @now datetime2(3) = null, @status tinyint, @status_2 tinyint, @status_3 tinyint, @status_4 tinyint, @status_5 tinyint,
-  @leased bit, @topic nvarchar(255), @source nvarchar(255), @error nvarchar(max), @error_group varchar(16),
-  @older_than_ms float, @newer_than_ms float, @after_seq bigint, @limit int
+  @leased bit, @ended_as varchar(10), @topic nvarchar(255), @source nvarchar(255), @error nvarchar(max),
+  @error_group varchar(16), @older_than_ms float, @newer_than_ms float, @after_seq bigint, @limit int
 as
 set nocount, xact_abort on;
 set @now = coalesce(@now, sysutcdatetime());
@@ -2843,6 +2872,7 @@ from [infra].[OutboxState] s
 inner join [infra].[Outbox] m on m.seq = s.seq
 where s.seq > @after_seq
   and (@status is null or (s.status in (@status, @status_2, @status_3, @status_4, @status_5) and (s.status <> 6 or case when s.locked_until is null then 0 else 2 end in (@status, @status_2, @status_3, @status_4, @status_5))))
+  and (@ended_as is null or 1 = 0)
   and (@leased is null or case when s.locked_until is not null then 1 else 0 end = @leased)
   and (@topic is null or m.topic = @topic)
   and (@source is null or 1 = 0)
@@ -2874,7 +2904,7 @@ begin
     datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms,
     sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused
   from [infra].[OutboxState] s
-  cross apply (select cast(case when s.locked_until is null and s.status in (1, 2, 5, 7) and exists (
+  cross apply (select cast(case when s.status in (1, 2, 5, 7) and exists (
       select 1 from [infra].[Outbox] m inner join [infra].[OutboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic))
       where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
     ) then 1 else 0 end as bit) as held) h
@@ -2901,15 +2931,29 @@ set @now = coalesce(@now, sysutcdatetime());
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
+declare @pauses bit = case when exists (select 1 from [infra].[OutboxControls] c where c.paused = 1 and c.scope <> N'queue') then 1 else 0 end;
+
 select datediff_big(millisecond, min(d.visible_at), @now) as oldest_due_ms
 from (
-  select min(s.visible_at) as visible_at
-  from [infra].[OutboxState] s with (index([Outbox_Ready]))
-  where s.status = 1 and s.visible_at <= @now
+  select (
+    select top (1) s.visible_at
+    from [infra].[OutboxState] s with (index([Outbox_Ready]))
+    where s.status = 1 and s.visible_at <= @now and (@pauses = 0 or not exists (
+    select 1 from [infra].[Outbox] m inner join [infra].[OutboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic))
+    where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
+  ))
+    order by s.visible_at
+  ) as visible_at
   union all
-  select min(s.visible_at) as visible_at
-  from [infra].[OutboxState] s with (index([Outbox_Held]))
-  where s.status = 2 and s.visible_at <= @now
+  select (
+    select top (1) s.visible_at
+    from [infra].[OutboxState] s with (index([Outbox_Held]))
+    where s.status = 2 and s.visible_at <= @now and (@pauses = 0 or not exists (
+    select 1 from [infra].[Outbox] m inner join [infra].[OutboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic))
+    where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
+  ))
+    order by s.visible_at
+  ) as visible_at
 ) d
 where not exists (select 1 from [infra].[OutboxControls] c with (index([OutboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1);
 go
@@ -3123,7 +3167,7 @@ select g.seq as seq from @gone g;
 go
 
 create or alter procedure [infra].[Outbox_Archive]
-  @now datetime2(3) = null, @items nvarchar(max), @who nvarchar(255)
+  @now datetime2(3) = null, @items nvarchar(max), @who nvarchar(255), @ended_as varchar(10)
 as
 set nocount, xact_abort on;
 set @now = coalesce(@now, sysutcdatetime());
@@ -3191,7 +3235,7 @@ set @now = coalesce(@now, sysutcdatetime());
 insert into [infra].[oncebox_operations] (id, started_at, who, action, queue, filter)
 values (@id, @now, @who, @action, N'outbox:Outbox', @filter);
 
-select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
+select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at, o.resumed_by as resumed_by, o.resumed_at as resumed_at
 from [infra].[oncebox_operations] o
 where o.id = @id and o.queue = N'outbox:Outbox';
 go
@@ -3201,22 +3245,24 @@ create or alter procedure [infra].[Outbox_LockOperation]
 as
 set nocount, xact_abort on;
 
-select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
+select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at, o.resumed_by as resumed_by, o.resumed_at as resumed_at
 from [infra].[oncebox_operations] o with (forceseek, updlock, rowlock, readcommittedlock)
 where o.id = @id and o.queue = N'outbox:Outbox';
 go
 
 create or alter procedure [infra].[Outbox_MoveOperation]
-  @now datetime2(3) = null, @id uniqueidentifier, @matched bigint, @done bigint, @last_seq bigint, @ended bit
+  @now datetime2(3) = null, @id uniqueidentifier, @matched bigint, @done bigint, @last_seq bigint, @ended bit,
+  @who nvarchar(255)
 as
 set nocount, xact_abort on;
 set @now = coalesce(@now, sysutcdatetime());
 
 update [infra].[oncebox_operations] with (updlock, rowlock, readcommittedlock)
-set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end
+set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end,
+  resumed_by = coalesce(@who, resumed_by), resumed_at = case when @who is null then resumed_at else @now end
 where id = @id;
 
-select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
+select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at, o.resumed_by as resumed_by, o.resumed_at as resumed_at
 from [infra].[oncebox_operations] o
 where o.id = @id and o.queue = N'outbox:Outbox';
 go
@@ -3226,7 +3272,7 @@ create or alter procedure [infra].[Outbox_Operations]
 as
 set nocount, xact_abort on;
 
-select top (@limit) o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
+select top (@limit) o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at, o.resumed_by as resumed_by, o.resumed_at as resumed_at
 from [infra].[oncebox_operations] o
 where o.queue = N'outbox:Outbox' and (@id is null or o.id = @id)
 order by case when o.ended_at is null then 0 else 1 end, o.started_at desc, o.id desc;
@@ -3261,7 +3307,7 @@ if @outermost = 1 commit transaction;
 select count(*) as deleted from @gone;
 go
 
-create or alter procedure [infra].[Outbox_Backlog]
+create or alter procedure [infra].[Outbox_Unfinished]
   @now datetime2(3) = null, @limit int
 as
 set nocount, xact_abort on;
@@ -3499,7 +3545,7 @@ declare @controls table (
   refilled_at datetime2(3) not null
 );
 declare @owned table (seq bigint not null primary key, passes varchar(max) null);
-declare @parked table (seq bigint not null primary key, control bigint not null, due_at datetime2(3) not null);
+declare @parked table (seq bigint not null primary key, control bigint not null);
 
 declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
 if @outermost = 1 begin transaction;
@@ -3519,10 +3565,10 @@ order by c.scope, c.name;
 
 set @now = coalesce(@given_now, sysutcdatetime());
 
-insert into @parked (seq, control, due_at)
-select p.seq, p.control, p.due_at
+insert into @parked (seq, control)
+select p.seq, p.control
 from (
-  select m.seq, coalesce(m.due_at, m.created_at) as due_at, (
+  select m.seq, (
       select top (1) c.id
       from @controls c
       where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic)) and (c.paused = 1 or (c.per_second is not null and charindex(',' + cast(c.id as varchar(20)) + ',', coalesce(o.passes, '')) = 0))
@@ -3536,7 +3582,7 @@ option (loop join, force order);
 
 update [infra].[OutboxState]
 set status = 7, parked_by = p.control, owner = null, locked_until = null,
-  visible_at = case when [OutboxState].attempt = 0 then p.due_at else @now end
+  visible_at = [OutboxState].due_since
 from @parked p, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
 where [OutboxState].seq = p.seq and [OutboxState].owner = @owner and [OutboxState].status = 2
 option (loop join, force order);

@@ -16,7 +16,11 @@ export interface NewOperation {
 }
 
 /** What changes in a record. */
-export type OperationProgress = Pick<Operation, "matched" | "done" | "cursor"> & { readonly ended: boolean };
+export type OperationProgress = Pick<Operation, "matched" | "done" | "cursor"> & {
+  readonly ended: boolean;
+  /** Who goes on with it after an interruption. */
+  readonly resumedBy?: string | undefined;
+};
 
 /** The records of what operators do to one queue. */
 export interface OperationRecords {
@@ -46,6 +50,8 @@ export function operationRecords(
     done: Number(row.done),
     cursor: rowNumber(row.last_seq),
     endedAt: row.ended_at === null ? null : fromTime(row.ended_at),
+    resumedBy: row.resumed_by as string | null,
+    resumedAt: row.resumed_at === null ? null : fromTime(row.resumed_at),
   });
   const read = async (id: string | null, limit: number, call: CallOptions) =>
     (await execute(statements.operations, { id, limit }, call)).map(operationOf);
@@ -59,8 +65,8 @@ export function operationRecords(
       const [row] = await executeIn(tx, statements.lockOperation, { id }, call);
       return row && operationOf(row);
     },
-    async move(tx, id, { cursor, ...progress }, call) {
-      const params = { id, ...progress, last_seq: cursor };
+    async move(tx, id, { matched, done, cursor, ended, resumedBy }, call) {
+      const params = { id, matched, done, ended, last_seq: cursor, who: resumedBy ?? null };
       const [row] = await executeIn(tx, statements.moveOperation, params, call);
       return operationOf(row!);
     },

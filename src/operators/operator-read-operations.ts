@@ -1,6 +1,6 @@
 import { isGuid } from "../base/guid.js";
 import { refuseUnknown, requireBatchSize, requireName } from "../queue/arguments.js";
-import type { QueueMessage } from "../queue/message.js";
+import type { EndedAs, QueueMessage } from "../queue/message.js";
 import type { BlockedPartition } from "../queue/operator-reads.js";
 import type { Operators } from "../queue/operators.js";
 import { defaults } from "../sql/defaults.js";
@@ -65,6 +65,7 @@ export function operatorReadOperations<
           firstAttemptAt: time(row.first_failed_at) ?? doneAt,
           doneAt,
           diedAt: Number(row.status) === status.dead ? time(row.died_at) : null,
+          endedAs: (row.ended_as as EndedAs | undefined) ?? null,
         };
       });
     },

@@ -13,7 +13,7 @@ export interface ReplayDeadOptions extends CallOptions {
   readonly dryRun?: boolean | undefined;
   /** Called after each batch. */
   readonly onProgress?: ((operation: Operation) => void) | undefined;
-  /** The id of an operation that was interrupted: it goes on where it was, with its own filter. */
+  /** The id of an operation that was interrupted: it goes on where it was, with its own filter. `by` is recorded as who resumed it. */
   readonly resume?: string | undefined;
 }
 
@@ -63,8 +63,11 @@ async function overDead(
     options.onProgress?.(started);
     id = started.id;
   }
-  for (;;) {
-    const operation = await store.continueOperation(id, { batchSize: pace.batchSize, action, signal });
+  for (let resumedBy = resume === undefined ? undefined : by; ; resumedBy = undefined) {
+    const operation = await store.continueOperation(id, {
+      ...{ batchSize: pace.batchSize, action },
+      ...{ resumedBy, signal },
+    });
     options.onProgress?.(operation);
     const { matched, done, endedAt } = operation;
     if (endedAt !== null) return { matched, done, operation };

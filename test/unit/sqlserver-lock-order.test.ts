@@ -162,7 +162,7 @@ end`,
   it("ADD-01 every statement on a partition queue seeks a named index", () => {
     // operators' reads count whole partition queues, and lock nothing
     const onQueue = procedures
-      .filter(({ name }) => !/_(Backlog|BlockedPartitions)$/.test(name))
+      .filter(({ name }) => !/_(Unfinished|BlockedPartitions)$/.test(name))
       .flatMap(({ accesses }) =>
         accesses.filter(({ table, inserts }) => table === "partition queue" && !inserts),
       );

@@ -109,7 +109,7 @@ describe("the schema of SQL Server, as a DBA reads it", () => {
           "Controls",
           "PutControl",
         ],
-        ...["EndControl", "Backlog", "EnqueuedBefore", "DoneBefore", "DiedBefore", "BlockedPartitions"],
+        ...["EndControl", "Unfinished", "EnqueuedBefore", "DoneBefore", "DiedBefore", "BlockedPartitions"],
         "ByCorrelation",
       ])
         expect(procedure(`${queue}_${verb}`)).toMatch(

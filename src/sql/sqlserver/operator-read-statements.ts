@@ -8,7 +8,7 @@ import { signatures } from "./signatures.js";
 export const operatorReadStatements = (n: QueueNames): OperatorReadStatements => ({
   ...deadStatements(n),
   controls: readControls(n),
-  backlog: callProcedure(n, "backlog", "Backlog", signatures.Backlog),
+  unfinished: callProcedure(n, "unfinished", "Unfinished", signatures.Unfinished),
   enqueuedBefore: callProcedure(n, "enqueued before", "EnqueuedBefore", signatures.EnqueuedBefore),
   doneBefore: callProcedure(n, "done before", "DoneBefore", signatures.DoneBefore),
   diedBefore: callProcedure(n, "died before", "DiedBefore", signatures.DiedBefore),

@@ -115,7 +115,7 @@ where ${n.bare("")}.seq = g.seq
 ${seekEach};
 
 update ${n.state}
-set status = ${status.done}, processed_at = @now, died_at = null
+set status = ${status.done}, ended_as = @ended_as, processed_at = @now, died_at = null
 from @gone g, ${n.state} with (${lockRow})
 where ${stateTable(n)}.seq = g.seq
 ${seekEach};
@@ -138,6 +138,8 @@ const operation = columns("o", [
   "done",
   "last_seq",
   "ended_at",
+  "resumed_by",
+  "resumed_at",
 ]);
 
 const readOperation = (n: QueueNames, hint = "") => `select ${operation}
@@ -152,7 +154,8 @@ values (@id, @now, @who, @action, ${unicodeLiteral(queueId(n))}, @filter);
 ${readOperation(n)}`;
 
 const moveOperation = (n: QueueNames) => `update ${operationsTable(n.schema)} with (${lockTarget})
-set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end
+set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end,
+  resumed_by = coalesce(@who, resumed_by), resumed_at = case when @who is null then resumed_at else @now end
 where id = @id;
 
 ${readOperation(n)}`;

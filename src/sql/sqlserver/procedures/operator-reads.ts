@@ -10,7 +10,7 @@ import { type Procedure, procedure, readFreely, seekEach } from "./procedure.js"
 import { columns } from "./rows.js";
 
 /** Each part by an index of its own: a condition on all of them would read the rows of all Done messages. */
-function backlog(n: QueueNames): string {
+function unfinished(n: QueueNames): string {
   const parts = [
     `${n.state} s with (index(${n.bare("_Ready")})) where s.status = ${status.ready}`,
     `${n.state} s with (index(${n.bare("_Held")})) where s.status = ${status.held}`,
@@ -119,7 +119,7 @@ ${findById(n)}
 select top (@limit) ${columns("m", [...new Set([...keyColumns(n), "message_id"]), "topic", "correlation_id", "partition_key"])},
   s.status as status, ${asBit("s.locked_until is not null")} as leased, s.attempt as attempt, s.last_error as last_error,
   m.${bornAt(n)} as enqueued_at, (select min(a.ended_at) from ${attemptsTable(n)} a with (forceseek) where a.seq = f.seq) as first_failed_at,
-  s.processed_at as processed_at, s.died_at as died_at
+  ${columns("s", ["processed_at", "died_at", ...(n.kind === "inbox" ? ["ended_as"] : [])])}
 from @found f
 inner join ${n.message} m with (forceseek) on m.seq = f.seq
 inner join ${n.state} s with (forceseek) on s.seq = f.seq
@@ -130,7 +130,7 @@ export const operatorReads = (n: QueueNames): readonly Procedure[] => {
   const read = (name: keyof typeof signatures, body: string) =>
     procedure(n, name, signatures[name], `${readFreely}\n${body}`);
   return [
-    read("Backlog", backlog(n)),
+    read("Unfinished", unfinished(n)),
     read("EnqueuedBefore", enqueuedBefore(n)),
     read("DoneBefore", doneBefore(n)),
     read("DiedBefore", diedBefore(n)),
