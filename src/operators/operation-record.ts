@@ -1,5 +1,6 @@
 import type { Logger } from "../base/logger.js";
 import { InvalidArgumentError } from "../errors.js";
+import type { QueueKind } from "../queue/any-queue.js";
 import { nameProblem, refuseUnknown } from "../queue/arguments.js";
 import type { Operation, OperationAction } from "../queue/dead-letters.js";
 import type { CallOptions } from "../queue/work-store.js";
@@ -44,7 +45,7 @@ export function operationRecords(
     action: row.action as OperationAction,
     at: fromTime(row.started_at),
     by: row.who as string,
-    queue: row.queue as string,
+    queue: kindOf(row.queue as string),
     filter: JSON.parse(row.filter as string) as Record<string, unknown>,
     matched: Number(row.matched),
     done: Number(row.done),
@@ -74,6 +75,9 @@ export function operationRecords(
     list: (limit, call) => read(null, limit, call),
   };
 }
+
+/** The column also has the name of the table, such as `inbox:Inbox`. */
+const kindOf = (queue: string): QueueKind => (queue.startsWith("inbox") ? "inbox" : "outbox");
 
 /** The id is made before the transaction: one that is repeated after its commit was lost finds its own record. */
 export const startRecord = (

@@ -1,3 +1,4 @@
+import type { QueueKind } from "./any-queue.js";
 import type { CallOptions, MessageFilter, ReplayOptions, Settlement } from "./work-store.js";
 
 /** An attempt that failed: abandoned, failed, timed out, or lost with its lease. A message keeps its last 50. */
@@ -52,8 +53,7 @@ export interface Operation {
   /** Messages that died after this time are not part of it. */
   readonly at: Date;
   readonly by: string;
-  /** Such as `inbox:Inbox`. */
-  readonly queue: string;
+  readonly queue: QueueKind;
   /**
    * The conditions; `keys` of the messages that it changed, when they were named; `from` and `to` of an edit; the target of a pause or
    * a limit, empty for the whole queue, and `perSecond` of a limit.

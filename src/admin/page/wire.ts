@@ -99,6 +99,7 @@ export const actionNames: Readonly<Record<BulkAction, string>> = {
 
 export interface Operation {
   readonly id: string;
+  readonly queue: Queue;
   readonly action: BulkAction | "edit" | "pause" | "resume" | "limit";
   readonly at: string;
   readonly by: string;
@@ -153,8 +154,8 @@ export interface WayStep {
 }
 
 export interface QueueReport {
-  readonly backlog: number;
-  readonly oldestAgeMs: number | null;
+  readonly due: number;
+  readonly oldestDueAgeMs: number | null;
   readonly pausedMessages: number;
   readonly dead: number;
 }
@@ -186,5 +187,7 @@ export type Phase =
   | "replaced"
   | "seen";
 export const phases: readonly Phase[] = ["waiting", "retrying", "running", "paused", "done", "dead"];
+/** An operator, and no handler, has ended such a message. */
+export const isEnded = (phase: Phase): boolean => phase === "archived" || phase === "replaced";
 /** The outbox has none in them, and most inboxes have none either. */
 export const inboxPhases: readonly Phase[] = ["archived", "replaced", "seen"];

@@ -1,5 +1,5 @@
 import type { Filter } from "../api.js";
-import { count, duration } from "../format.js";
+import { count, duration, number } from "../format.js";
 
 const names: Readonly<Record<keyof Filter, string>> = {
   topic: "topic",
@@ -14,6 +14,8 @@ const names: Readonly<Record<keyof Filter, string>> = {
 export const conditionTexts = (filter: Readonly<Record<string, unknown>>): readonly string[] =>
   Object.entries(filter).map(([name, value]) => {
     if (name === "keys") return count((value as readonly unknown[]).length, "selected message");
+    if (name === "perSecond")
+      return value === null ? "no limit any more" : `${number(Number(value))} per second`;
     const text = name.endsWith("Ms") ? duration(Number(value)) : textOf(value);
     return `${names[name as keyof Filter] ?? name}: ${text}`;
   });
