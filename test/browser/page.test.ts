@@ -65,7 +65,9 @@ await describeInBrowser("the admin page on SQLite", (browser) => {
     expect(await operatorsOf(run.app.inbox).operations()).toMatchObject([
       { done: 10, by: "alice", resumedBy: "alice", endedAt: expect.any(Date) },
     ]);
-    await page.getByRole("heading", { name: "Operations" }).click();
+    await showView(page, "#/");
+    await showView(page, "#/dead/inbox");
+    await page.locator("#operations summary").click();
     await page.getByRole("row", { name: /^Replay alice .* by alice .* 10 of 10/ }).waitFor();
     await close();
   });

@@ -221,7 +221,7 @@ export function pauseTests(context: QueueContext): void {
       expect(payloads(await claimAll(store, owner))).toEqual(["stays"]);
     });
 
-    it("ADD-17 a long backlog is set aside by one claim, which returns what is behind it", async () => {
+    it("ADD-17 many messages of a paused topic are parked by one claim, which returns what is behind it", async () => {
       const { store, owner } = await queue();
       await store.add(messages(230, { topic: "mail" }));
       await store.add(messages(1, { topic: "other", payload: "behind" }));
