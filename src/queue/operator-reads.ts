@@ -71,8 +71,9 @@ export interface CorrelatedMessage<Key> {
   readonly lastError: string | null;
   /** When it was received or, in an outbox, enqueued. */
   readonly enqueuedAt: Date;
-  /** When the first attempt ended, well or not; null before that. */
+  /** When the first attempt ended, well or not; null before that, and when its attempts are in the archive. */
   readonly firstAttemptAt: Date | null;
+  /** When it was acknowledged, or ended by an operator. */
   readonly doneAt: Date | null;
   readonly diedAt: Date | null;
   /** As of an inbox message; null in an outbox. */

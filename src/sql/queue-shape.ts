@@ -115,6 +115,7 @@ export const inboxShape: QueueShape<InboxKey, InboxMessage, InboxState> = {
     message.lastSeenAt = dialect.fromTime(rare.last_seen_at ?? row.first_seen_at);
     message.deliveries = Number(rare.deliveries ?? 1);
     message.endedAs = text(row.ended_as) as EndedAs | null;
+    if (message.endedAs !== null) message.lastAttemptAt = null; // its attempts are in the archive
     return message;
   },
   rowsIn: (state) =>

@@ -108,7 +108,13 @@ export function operationsTests(context: InboxContext): void {
         Object.fromEntries(found.map(({ topic, endedAs }) => [topic, endedAs]));
       expect(endingsOf((await inbox.list()).messages)).toEqual(endings);
       expect(endingsOf(await operators.byCorrelation("order 7"))).toEqual(endings);
-      expect(await inbox.get(keyOf(edited))).toMatchObject({ state: "Done", endedAs: "replaced" });
+      expect(await inbox.get(keyOf(edited))).toMatchObject({
+        ...{ state: "Done", endedAs: "replaced" },
+        ...{ lastAttemptAt: null, processedAt: made.clock() },
+      });
+      const [handled, archived] = await operators.byCorrelation("order 7");
+      expect(handled).toMatchObject({ firstAttemptAt: made.clock(), doneAt: made.clock() });
+      expect(archived).toMatchObject({ firstAttemptAt: null, doneAt: made.clock() });
       const topics = async (filter: ListFilter<InboxState>) =>
         (await inbox.list(filter)).messages.map(({ topic }) => topic);
       expect(await topics({ endedAs: "archived" })).toEqual(["one", "two"]);
