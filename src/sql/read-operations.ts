@@ -115,4 +115,4 @@ function phaseOfRow(state: string, { leased, paused, held, retried, ended_as }: 
 }
 
 const ageOf = (value: unknown): number | null =>
-  value === null || value === undefined ? null : Number(value);
+  value === null || value === undefined ? null : Math.round(Number(value));

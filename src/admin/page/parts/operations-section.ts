@@ -8,7 +8,7 @@ import { conditionTexts } from "./conditions.js";
 import { table } from "./table.js";
 import { when } from "./time.js";
 
-export const operationNames: Readonly<Record<Operation["action"], string>> = {
+const names: Readonly<Record<Operation["action"], string>> = {
   replay: "Replay",
   discard: "Discard",
   archive: "Archive",
@@ -17,6 +17,9 @@ export const operationNames: Readonly<Record<Operation["action"], string>> = {
   resume: "End of pause",
   limit: "Limit",
 };
+
+export const operationName = ({ action, filter }: Operation): string =>
+  action === "limit" && filter.perSecond === null ? "End of limit" : names[action];
 
 /** What operators have done, and who resumed it. Open when something is unfinished. */
 export function operationsSection(
@@ -40,7 +43,7 @@ export function operationsSection(
     table(
       "Operations",
       [
-        { name: "What", cell: ({ action }) => operationNames[action] },
+        { name: "What", cell: operationName },
         { name: "By", cell: ({ by }) => by },
         { name: "Began", cell: ({ at }) => when(at) },
         { name: "Resumed", cell: resumed },

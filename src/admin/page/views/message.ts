@@ -172,13 +172,16 @@ function contentSection(context: ViewContext, key: Key): HTMLElement {
   const shown = element("div", { tabindex: -1 });
   const show = async () => {
     const message = await api.message(queue, key, { payload: true, signal: context.signal });
-    replaceContent(
-      shown,
-      headersTable(message),
-      element("h3", {}, "Payload"),
-      element("pre", { tabindex: 0, "aria-label": "Payload" }, readable(message.payload ?? "")),
-      message.phase === "dead" && editForm(queue, key, message),
-    );
+    if (isEnded(message.phase))
+      replaceContent(shown, element("p", {}, "It is in the table of archived messages."));
+    else
+      replaceContent(
+        shown,
+        headersTable(message),
+        element("h3", {}, "Payload"),
+        element("pre", { tabindex: 0, "aria-label": "Payload" }, readable(message.payload ?? "")),
+        message.phase === "dead" && editForm(queue, key, message),
+      );
     shown.focus();
   };
   return element(

@@ -5,7 +5,7 @@ import { count, number } from "../format.js";
 import { button } from "../parts/button.js";
 import { conditionTexts } from "../parts/conditions.js";
 import { choice, field } from "../parts/field.js";
-import { operationNames } from "../parts/operations-section.js";
+import { operationName } from "../parts/operations-section.js";
 import { stateBadge } from "../parts/state-badge.js";
 import { table } from "../parts/table.js";
 import { when } from "../parts/time.js";
@@ -56,7 +56,7 @@ function changesSection(operations: readonly Operation[]): readonly HTMLElement[
         "Pauses and limits that were set and ended",
         [
           { name: "Queue", cell: ({ queue }) => queueName[queue] },
-          { name: "What", cell: ({ action }) => operationNames[action] },
+          { name: "What", cell: operationName },
           {
             name: "Which",
             class: "wide",
