@@ -20,7 +20,10 @@ create table if not exists "infra"."oncebox_operations" (
   matched bigint not null default 0,
   done bigint not null default 0,
   last_seq bigint not null default 0,
-  ended_at timestamptz
+  ended_at timestamptz,
+  -- who went on with it last, after an interruption
+  resumed_by varchar(255),
+  resumed_at timestamptz
 );
 
 create table "infra"."inbox" (
@@ -62,6 +65,8 @@ create table "infra"."inbox_state" (
   last_error text,
   -- the same for errors that differ in ids and numbers only
   error_group varchar(16) collate "C",
+  -- of a message that was claimed after a crash: since when it was claimable
+  due_since timestamptz,
   -- the control that has parked the message
   parked_by bigint,
   -- the limits that have let it pass since it was last claimed
@@ -81,8 +86,12 @@ create table "infra"."inbox_done" (
   processed_at timestamptz not null,
   attempt integer not null,
   processed_by varchar(100),
-  last_error text
+  last_error text,
+  -- of a message that an operator has ended: archived or replaced
+  ended_as varchar(10) collate "C"
 );
+
+create index "inbox_ended_as" on "infra"."inbox_done" (seq) include (ended_as) where ended_as is not null;
 
 create table "infra"."inbox_attempts" (
   seq bigint not null,
@@ -297,7 +306,8 @@ begin
 
   -- A pause parks, whatever the message has passed. Each limit is passed once, in any order.
   update "infra"."inbox_state" s
-  set status = 7, parked_by = p.control, owner = null, locked_until = null, reclaimable_at = null
+  set status = 7, parked_by = p.control, owner = null, locked_until = null,
+    reclaimable_at = s.due_since
   from (
     select i.seq, (
         select c.id
@@ -1007,6 +1017,8 @@ create table "infra"."outbox_state" (
   last_error text,
   -- the same for errors that differ in ids and numbers only
   error_group varchar(16) collate "C",
+  -- of a message that was claimed after a crash: since when it was claimable
+  due_since timestamptz,
   -- the control that has parked the message
   parked_by bigint,
   -- the limits that have let it pass since it was last claimed
@@ -1242,7 +1254,8 @@ begin
 
   -- A pause parks, whatever the message has passed. Each limit is passed once, in any order.
   update "infra"."outbox_state" s
-  set status = 7, parked_by = p.control, owner = null, locked_until = null, reclaimable_at = null
+  set status = 7, parked_by = p.control, owner = null, locked_until = null,
+    reclaimable_at = s.due_since
   from (
     select i.seq, (
         select c.id

@@ -84,7 +84,7 @@ async function loadOperators(queue: Queue, parts: Parts): Promise<Operators<AnyK
     ...operatorOperations(parts, statements, records),
     ...activityOperation(parts, statements),
     ...operatorReadOperations(parts, statements),
-    ...controlOperations(parts, statements),
+    ...controlOperations(parts, statements, records),
   };
 }
 

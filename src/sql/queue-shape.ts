@@ -1,4 +1,5 @@
 import {
+  type EndedAs,
   type InboxKey,
   type InboxMessage,
   type InboxState,
@@ -113,6 +114,8 @@ export const inboxShape: QueueShape<InboxKey, InboxMessage, InboxState> = {
     message.firstSeenAt = dialect.fromTime(row.first_seen_at);
     message.lastSeenAt = dialect.fromTime(rare.last_seen_at ?? row.first_seen_at);
     message.deliveries = Number(rare.deliveries ?? 1);
+    message.endedAs = text(row.ended_as) as EndedAs | null;
+    if (message.endedAs !== null) message.lastAttemptAt = null; // its attempts are in the archive
     return message;
   },
   rowsIn: (state) =>

@@ -40,6 +40,8 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
   last_error text,
   -- the same for errors that differ in ids and numbers only
   error_group varchar(16) collate "C",
+  -- of a message that was claimed after a crash: since when it was claimable
+  due_since timestamptz,
   -- the control that has parked the message
   parked_by bigint,
   -- the limits that have let it pass since it was last claimed
@@ -53,8 +55,18 @@ const doneRows = (n: QueueNames) => `create table ${doneTable(n)} (
   processed_at timestamptz not null,
   attempt integer not null,
   processed_by varchar(100),
-  last_error text
+  last_error text${
+    n.kind === "inbox"
+      ? `,
+  -- of a message that an operator has ended: archived or replaced
+  ended_as varchar(10) collate "C"`
+      : ""
+  }
 )`;
+
+/** Only of messages that operators have ended. */
+const endedIndex = (n: QueueNames) =>
+  `create index ${n.bare("_ended_as")} on ${doneTable(n)} (seq) include (ended_as) where ended_as is not null`;
 
 /**
  * The only index beside the key that every message is in, because each message pays for it. Dead messages have one of their
@@ -98,6 +110,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         ...stateIndexes(n),
         correlationIndex(n),
         doneRows(n),
+        endedIndex(n),
         attemptRows(n),
         archiveRows(n),
         ...createControls(n),

@@ -37,10 +37,18 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
   -- the same for errors that differ in ids and numbers only
   error_group varchar(16) ${binary} null,
   last_error nvarchar(max) null,
+  -- since when it was due at its last claim
+  due_since datetime2(3) null,
   -- the control that has parked the message
   parked_by bigint null,
   -- the limits that have let it pass since it was last claimed, such as ',3,9,'
-  passes varchar(max) null,
+  passes varchar(max) null,${
+    n.kind === "inbox"
+      ? `
+  -- of a done message that an operator has ended: archived or replaced
+  ended_as varchar(10) ${binary} null,`
+      : ""
+  }
   constraint ${n.bare("State_PK")} primary key clustered (seq)
 )`;
 
@@ -54,6 +62,7 @@ const stateIndexes = (n: QueueNames) => [
   `create index ${n.bare("_Dead")} on ${n.state} (seq) include (expires_at, locked_until, error_group, died_at, keyed) where status = ${status.dead}`,
   ...(n.kind === "inbox"
     ? [
+        `create index ${n.bare("_EndedAs")} on ${n.state} (seq) include (ended_as) where ended_as is not null`,
         `create index ${n.bare("_Leased")} on ${n.state} (visible_at, seq) include (locked_until) where status = ${status.leased}`,
       ]
     : []),
