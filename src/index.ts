@@ -43,8 +43,10 @@ export type {
 export { createInbox } from "./inbox/inbox.js";
 export type { TopicSchemas, Topics, TypedHandlers, TypedMessage } from "./outbox/define-topics.js";
 export { defineTopics } from "./outbox/define-topics.js";
-export type { EnqueueOptions, Outbox, OutboxOptions, OutgoingMessage } from "./outbox/outbox.js";
+export type { Enqueued, EnqueueOptions, OnceMessage } from "./outbox/enqueue-operations.js";
+export type { Outbox, OutboxOptions } from "./outbox/outbox.js";
 export { createOutbox } from "./outbox/outbox.js";
+export type { OutgoingMessage } from "./outbox/outgoing-message.js";
 export type { FailedAttempt } from "./queue/dead-letters.js";
 export { LeaseLostError } from "./queue/lease-lost-error.js";
 export type { MaintenanceResult } from "./queue/maintenance.js";

@@ -4,7 +4,9 @@ import type { InboxMessage, OutboxMessage, QueueMessage } from "../queue/message
 import type { InputOf, OutputOf, StandardSchema } from "../queue/standard-schema.js";
 import { validated } from "../queue/validated.js";
 import type { SqlExecutor } from "../sql/driver.js";
-import type { EnqueueOptions, Outbox, OutgoingMessage } from "./outbox.js";
+import type { Enqueued, EnqueueOptions } from "./enqueue-operations.js";
+import type { Outbox } from "./outbox.js";
+import type { OutgoingMessage } from "./outgoing-message.js";
 
 export type TopicSchemas = Readonly<Record<string, StandardSchema>>;
 
@@ -32,6 +34,12 @@ export interface Topics<Schemas extends TopicSchemas> {
   publishers(handlers: TypedHandlers<OutboxMessage, Schemas>): Handlers<OutboxMessage, SqlExecutor>;
   /** Enqueues one message, after its schema has checked its data. Returns its id. */
   enqueue(outbox: Outbox, message: TypedMessage<Schemas>, options?: EnqueueOptions): Promise<string>;
+  /** The same for a message with a natural key. Says whether it was known. */
+  enqueueOnce(
+    outbox: Outbox,
+    message: TypedMessage<Schemas> & { readonly naturalKey: string },
+    options?: EnqueueOptions,
+  ): Promise<Enqueued>;
 }
 
 /**
@@ -52,6 +60,8 @@ export function defineTopics<const Schemas extends TopicSchemas>(schemas: Schema
     if (Object.hasOwn(schemas, topic)) return schemas[topic]!;
     throw new InvalidArgumentError(`The topic "${topic}" is none of: ${Object.keys(schemas).join(", ")}.`);
   };
+  const checked = (message: TypedMessage<Schemas>) =>
+    validated(schemaOf(message.topic), message.data, `The data of "${message.topic}"`);
   const withSchemas = <Message extends QueueMessage>(handlers: object): Handlers<Message, SqlExecutor> =>
     Object.fromEntries(
       Object.entries(handlers).map(([topic, entry]) => {
@@ -63,8 +73,12 @@ export function defineTopics<const Schemas extends TopicSchemas>(schemas: Schema
     handlers: (handlers) => withSchemas(handlers),
     publishers: (handlers) => withSchemas(handlers),
     async enqueue(outbox, message, options) {
-      await validated(schemaOf(message.topic), message.data, `The data of "${message.topic}"`);
+      await checked(message);
       return outbox.enqueue(message, options);
+    },
+    async enqueueOnce(outbox, message, options) {
+      await checked(message);
+      return outbox.enqueueOnce(message, options);
     },
   };
 }
