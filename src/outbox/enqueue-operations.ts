@@ -2,7 +2,7 @@ import { InvalidArgumentError } from "../errors.js";
 import { callInTransaction, checkCall } from "../queue/check-call.js";
 import type { OutboxKey } from "../queue/message.js";
 import type { CallOptions } from "../queue/work-store.js";
-import type { Database, OutboxStatements } from "../sql/dialect.js";
+import type { Database, OutboxStatements, Rows } from "../sql/dialect.js";
 import type { SqlExecutor, SqlParams } from "../sql/driver.js";
 import { inChunks } from "../sql/in-chunks.js";
 import { type WithData, withPayload } from "../sql/json-data.js";
@@ -74,9 +74,7 @@ export function enqueueOperations({ db, statements, internals, options }: Enqueu
     const found = await inChunks(internals, ordered, { mostItems, tx, call: { signal } }, (within, some) =>
       internals.executeIn(within, statement, { items: JSON.stringify(some) }, { signal }),
     );
-    const known = found.map((row) => [lower(row.id), lower(row.known_id)] as const);
-    // Its own id last: a repeatable read may show a deleted message beside the one that took over its key.
-    return new Map(known.sort(([id, other]) => (id === other ? 1 : -1)));
+    return hasNaturalKeys ? knownIds(found) : noneKnown;
   };
 
   const enqueueAll = async (given: Given, call: EnqueueOptions): Promise<readonly Enqueued[]> => {
@@ -119,6 +117,16 @@ export function enqueueOperations({ db, statements, internals, options }: Enqueu
 }
 
 const noneKnown: ReadonlyMap<string, string> = new Map();
+
+/** Its own id goes before: a repeatable read may show a deleted message beside the one that took its key over. */
+function knownIds(rows: Rows): ReadonlyMap<string, string> {
+  const known = new Map<string, string>();
+  for (const row of rows) {
+    const id = lower(row.id);
+    if (known.get(id) !== id) known.set(id, lower(row.known_id));
+  }
+  return known;
+}
 
 const lower = (id: unknown): string => (id as string).toLowerCase();
 
