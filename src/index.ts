@@ -3,8 +3,13 @@ export { timeBudget } from "./base/budget.js";
 export type { LogFields, Logger, LoggerOption } from "./base/logger.js";
 export type { MetricAttributes, Metrics } from "./base/metrics.js";
 export type { SpanEnd, SpanStart, Telemetry, TraceSpan, Tracing } from "./base/tracing.js";
+export type {
+  BeginHandlerTransaction,
+  BeginOptions,
+  RanInTransaction,
+} from "./dispatch/begin-transaction.js";
 export type { DispatchResult } from "./dispatch/dispatch-run.js";
-export type { Dispatcher, DispatcherOptions } from "./dispatch/dispatcher.js";
+export type { Dispatcher, DispatcherOptions, InTransactions, OfStore } from "./dispatch/dispatcher.js";
 export { createDispatcher } from "./dispatch/dispatcher.js";
 export type { HandlerMiddleware } from "./dispatch/handle-message.js";
 export type {

@@ -2,11 +2,12 @@ import type { Budget } from "../base/budget.js";
 import { type LogFields, type Logger, type LoggerOption, loggerOf } from "../base/logger.js";
 import { guardedMetrics, type Metrics } from "../base/metrics.js";
 import type { Telemetry, Tracing } from "../base/tracing.js";
-import { ArgumentRangeError } from "../errors.js";
+import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
 import { refuseUnknown, requireBatchSize, requireDuration } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
 import { type RetryPolicy, retryPolicy } from "../queue/retry-policy.js";
 import type { DispatchStore } from "../queue/work-store.js";
+import type { BeginHandlerTransaction } from "./begin-transaction.js";
 import { type DispatchResult, dispatchRun, type RunOptions } from "./dispatch-run.js";
 import type { DurationEstimate } from "./duration-estimate.js";
 import type { HandlerMiddleware } from "./handle-message.js";
@@ -17,7 +18,7 @@ import type { TopicPattern } from "./topic-patterns.js";
 import { type Otherwise, type TopicPlan, topicPlans } from "./topic-plans.js";
 
 export interface DispatcherOptions<Message extends QueueMessage, Tx = unknown> {
-  /** By topic, case-sensitive. */
+  /** By topic, case-sensitive. Written behind `store` and `transaction`, its messages and `tx` have their types. */
   readonly handlers: Handlers<Message, Tx>;
   /** Topics that are acknowledged without a handler: `["customer.*"]`. A handler of the topic itself goes before. */
   readonly ignore?: readonly TopicPattern[];
@@ -54,6 +55,21 @@ export interface DispatcherOptions<Message extends QueueMessage, Tx = unknown> {
   readonly random?: () => number;
 }
 
+/** Types the handlers by the queue they are for. */
+export interface OfStore<Message extends QueueMessage, Tx> {
+  /** An inbox or an outbox that the dispatcher runs on: it types messages and `tx`. `run` takes it, or another of its kind. */
+  readonly store?: DispatchStore<Message, Tx>;
+}
+
+/** `Tx` is the transaction of the user's library, `StoreTx` the store's own. */
+export interface InTransactions<StoreTx, Tx> {
+  /**
+   * Begins the transactions of handlers with `transactional: true` with your own library, on the store's database. Handlers
+   * get its transaction as `tx`: `(work) => knex.transaction((trx) => work(fromKnex(trx), trx))`.
+   */
+  readonly transaction: BeginHandlerTransaction<StoreTx, Tx>;
+}
+
 export interface DispatcherConfig<Message extends QueueMessage, Tx> {
   readonly handlers: ReadonlyMap<TopicPattern, ResolvedHandler<Message, Tx>>;
   readonly planOf: (topic: string) => TopicPlan<Message, Tx>;
@@ -75,6 +91,8 @@ export interface DispatcherConfig<Message extends QueueMessage, Tx> {
   /** Both, for handlers that measure and trace what they do. Undefined without either. */
   readonly telemetry: Telemetry | undefined;
   readonly random: () => number;
+  /** Undefined: the store begins transactions. */
+  readonly begin: BeginHandlerTransaction<Tx, Tx> | undefined;
   /** By topic, learned over all runs of this dispatcher, so that a warm function knows its handlers. */
   readonly durations: Map<string, DurationEstimate>;
   /** By topic, and by how the handling ended: the same objects in all runs, so that metrics know them again. */
@@ -111,19 +129,25 @@ const known = [
   "metrics",
   "tracing",
   "random",
+  "store",
+  "transaction",
 ];
 
 /**
  * Creates what a timer-triggered function runs.
  *
  * @example
- * const dispatcher = createDispatcher<InboxMessage>({ handlers: { "invoice.paid": (message) => book(message.payload) } });
+ * const dispatcher = createDispatcher({ store: inbox, handlers: { "invoice.paid": (message) => book(message.data) } });
  * await dispatcher.run(inbox, timeBudget(context.getRemainingTimeInMillis()));
  */
+export function createDispatcher<Message extends QueueMessage, StoreTx, Tx>(
+  options: OfStore<Message, StoreTx> & InTransactions<StoreTx, Tx> & DispatcherOptions<Message, Tx>,
+): Dispatcher<Message, StoreTx>;
 export function createDispatcher<Message extends QueueMessage, Tx = unknown>(
-  options: DispatcherOptions<Message, Tx>,
-): Dispatcher<Message, Tx> {
-  const config = dispatcherConfig(options);
+  options: OfStore<Message, Tx> & DispatcherOptions<Message, Tx> & { readonly transaction?: undefined },
+): Dispatcher<Message, Tx>;
+export function createDispatcher<Message extends QueueMessage, Tx>(options: object): Dispatcher<Message, Tx> {
+  const config = dispatcherConfig(options as CheckedOptions<Message, Tx>);
   return {
     // a handler of any message also handles a more specific one
     run: (store, budget, runOptions) =>
@@ -131,9 +155,13 @@ export function createDispatcher<Message extends QueueMessage, Tx = unknown>(
   };
 }
 
+type CheckedOptions<Message extends QueueMessage, Tx> = DispatcherOptions<Message, Tx> &
+  OfStore<Message, Tx> &
+  Partial<InTransactions<Tx, Tx>>;
+
 /** The options, checked and with their defaults. */
 export function dispatcherConfig<Message extends QueueMessage, Tx>(
-  options: DispatcherOptions<Message, Tx>,
+  options: CheckedOptions<Message, Tx>,
 ): DispatcherConfig<Message, Tx> {
   refuseUnknown(options, known, "createDispatcher");
   const retry = options.retry === undefined ? undefined : retryPolicy(options.retry);
@@ -157,12 +185,14 @@ export function dispatcherConfig<Message extends QueueMessage, Tx>(
     tracing,
     telemetry: (metrics ?? tracing) && { metrics, tracing },
     random: options.random ?? Math.random,
+    begin: options.transaction,
     durations: new Map(),
     outcomes: new Map(),
     storeCalls: new WeakMap(),
     lateness: lateness(),
     describe: describeKey,
   };
+  requireStoreAndTransaction(options);
   requireBatchSize(config.batchSize);
   requireDuration(config.leaseMs, "leaseMs");
   if (config.reserveMs !== undefined) requireDuration(config.reserveMs, "reserveMs");
@@ -173,6 +203,22 @@ export function dispatcherConfig<Message extends QueueMessage, Tx>(
     throw new ArgumentRangeError("concurrency must be a whole number, 1 or more.");
   }
   return config;
+}
+
+/** A store that is given and undefined, or a transaction instead of a function that begins them, is a mistake. */
+function requireStoreAndTransaction(options: {
+  readonly store?: unknown;
+  readonly transaction?: unknown;
+}): void {
+  const { store, transaction } = options;
+  if ("store" in options && typeof (store as { claim?: unknown } | undefined)?.claim !== "function")
+    throw new InvalidArgumentError(
+      "createDispatcher: store must be an inbox or an outbox. Leave it out otherwise.",
+    );
+  if (transaction !== undefined && typeof transaction !== "function")
+    throw new InvalidArgumentError(
+      "createDispatcher: transaction must be a function (work) => promise that begins a transaction and calls work(tx, own).",
+    );
 }
 
 /** An inbox message's source and id, or an outbox message's id. */

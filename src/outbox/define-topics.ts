@@ -15,8 +15,8 @@ type Typed<Message, Schema extends StandardSchema> = Omit<Message, "data"> & {
   readonly data: OutputOf<Schema>;
 };
 
-export type TypedHandlers<Message, Schemas extends TopicSchemas> = {
-  readonly [Topic in keyof Schemas]?: HandlerEntry<Typed<Message, Schemas[Topic]>, SqlExecutor>;
+export type TypedHandlers<Message, Schemas extends TopicSchemas, Tx = SqlExecutor> = {
+  readonly [Topic in keyof Schemas]?: HandlerEntry<Typed<Message, Schemas[Topic]>, Tx>;
 };
 
 /** A message of one of the topics, with data that its schema takes. */
@@ -29,9 +29,11 @@ export type TypedMessage<Schemas extends TopicSchemas> = {
 
 export interface Topics<Schemas extends TopicSchemas> {
   /** Handlers of received messages: `data` is typed, and checked before the handler runs. A message that does not fit is dead. */
-  handlers(handlers: TypedHandlers<InboxMessage, Schemas>): Handlers<InboxMessage, SqlExecutor>;
+  handlers<Tx = SqlExecutor>(handlers: TypedHandlers<InboxMessage, Schemas, Tx>): Handlers<InboxMessage, Tx>;
   /** The same for messages of the outbox. */
-  publishers(handlers: TypedHandlers<OutboxMessage, Schemas>): Handlers<OutboxMessage, SqlExecutor>;
+  publishers<Tx = SqlExecutor>(
+    handlers: TypedHandlers<OutboxMessage, Schemas, Tx>,
+  ): Handlers<OutboxMessage, Tx>;
   /** Enqueues one message, after its schema has checked its data. Returns its id. */
   enqueue(outbox: Outbox, message: TypedMessage<Schemas>, options?: EnqueueOptions): Promise<string>;
   /** The same for a message with a natural key. Says whether it was known. */
@@ -62,11 +64,11 @@ export function defineTopics<const Schemas extends TopicSchemas>(schemas: Schema
   };
   const checked = (message: TypedMessage<Schemas>) =>
     validated(schemaOf(message.topic), message.data, `The data of "${message.topic}"`);
-  const withSchemas = <Message extends QueueMessage>(handlers: object): Handlers<Message, SqlExecutor> =>
+  const withSchemas = <Message extends QueueMessage, Tx>(handlers: object): Handlers<Message, Tx> =>
     Object.fromEntries(
       Object.entries(handlers).map(([topic, entry]) => {
         const definition = typeof entry === "function" ? { handle: entry } : entry;
-        return [topic, { ...definition, schema: schemaOf(topic) } as HandlerDefinition<Message, SqlExecutor>];
+        return [topic, { ...definition, schema: schemaOf(topic) } as HandlerDefinition<Message, Tx>];
       }),
     );
   return {

@@ -31,17 +31,18 @@ export interface EnqueueOperations {
    * Enqueues in the caller's transaction, or in one of its own. Returns the message's id: where the outbox has the message's
    * natural key, the id of the first message with it.
    */
-  enqueue(message: WithData<OutgoingMessage>, options?: EnqueueOptions): Promise<string>;
   enqueue(
     messages: readonly WithData<OutgoingMessage>[],
     options?: EnqueueOptions,
   ): Promise<readonly string[]>;
+  // last, so that the compiler explains a wrong message by it
+  enqueue(message: WithData<OutgoingMessage>, options?: EnqueueOptions): Promise<string>;
   /** The same for messages that all have a natural key. Says which of them were known. */
-  enqueueOnce(message: WithData<OnceMessage>, options?: EnqueueOptions): Promise<Enqueued>;
   enqueueOnce(
     messages: readonly WithData<OnceMessage>[],
     options?: EnqueueOptions,
   ): Promise<readonly Enqueued[]>;
+  enqueueOnce(message: WithData<OnceMessage>, options?: EnqueueOptions): Promise<Enqueued>;
 }
 
 interface EnqueueParts {
