@@ -68,9 +68,8 @@ export function enqueueOperations({ db, statements, internals, options }: Enqueu
     }
     const { enqueueOnce, enqueueKeyed, enqueueMany } = statements;
     const statement = hasNaturalKeys ? enqueueOnce : hasPartitions ? enqueueKeyed : enqueueMany;
-    // In the order of their keys, two calls with the same natural keys wait for each other instead of deadlocking. Messages
-    // with partition keys must keep their order: where that leads to a deadlock, the call is repeated.
-    const ordered = hasNaturalKeys && !hasPartitions ? [...rows].sort(byNaturalKey) : rows;
+    // Messages with partition keys must keep their order: where that leads to a deadlock, the call is repeated.
+    const ordered = hasNaturalKeys && !hasPartitions ? inKeyOrder(rows) : rows;
     const { mostItems } = db.dialect;
     const found = await inChunks(internals, ordered, { mostItems, tx, call: { signal } }, (within, some) =>
       internals.executeIn(within, statement, { items: JSON.stringify(some) }, { signal }),
@@ -143,8 +142,18 @@ function firstOfEachKey(rows: readonly SqlParams[]): readonly SqlParams[] {
   });
 }
 
-const keyOf = ({ topic, natural_key }: SqlParams): string =>
-  natural_key === undefined ? "" : JSON.stringify([topic, natural_key]);
+/**
+ * The messages with natural keys in the order of their keys, the others where they were. Two calls with the same keys then wait
+ * for each other instead of deadlocking.
+ */
+function inKeyOrder(rows: readonly SqlParams[]): readonly SqlParams[] {
+  const keyed = rows.filter((row) => row.natural_key !== undefined).sort(byNaturalKey);
+  let next = 0;
+  return rows.map((row) => (row.natural_key === undefined ? row : keyed[next++]!));
+}
 
 const byNaturalKey = (a: SqlParams, b: SqlParams): number =>
-  keyOf(a) < keyOf(b) ? -1 : keyOf(a) > keyOf(b) ? 1 : 0;
+  compareText(a.topic as string, b.topic as string) ||
+  compareText(a.natural_key as string, b.natural_key as string);
+
+const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
