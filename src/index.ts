@@ -9,8 +9,9 @@ export type {
   RanInTransaction,
 } from "./dispatch/begin-transaction.js";
 export type { DispatchResult } from "./dispatch/dispatch-run.js";
-export type { Dispatcher, DispatcherOptions, InTransactions, OfStore } from "./dispatch/dispatcher.js";
+export type { Dispatcher } from "./dispatch/dispatcher.js";
 export { createDispatcher } from "./dispatch/dispatcher.js";
+export type { DispatcherOptions, InTransactions, OfStore } from "./dispatch/dispatcher-options.js";
 export type { HandlerMiddleware } from "./dispatch/handle-message.js";
 export type {
   HandlerContext,

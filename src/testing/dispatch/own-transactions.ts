@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { BeginHandlerTransaction } from "../../dispatch/begin-transaction.js";
-import { createDispatcher, type InTransactions } from "../../dispatch/dispatcher.js";
+import { createDispatcher } from "../../dispatch/dispatcher.js";
+import type { InTransactions } from "../../dispatch/dispatcher-options.js";
 import type { TransactionalHandlerDefinition } from "../../dispatch/handlers.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
 import { newOwnerToken } from "../../queue/owner-token.js";
