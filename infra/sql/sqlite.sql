@@ -291,8 +291,11 @@ create table "Outbox" (
   correlation_id text,
   headers text,
   partition_key text,
+  natural_key text,
   payload text not null
 ) strict;
+
+create unique index "OutboxNaturalKey" on "Outbox" (topic, natural_key) where natural_key is not null;
 
 create table "OutboxState" (
   seq integer primary key,
@@ -485,6 +488,7 @@ select
   strftime('%Y-%m-%dT%H:%M:%fZ', s.expires_at / 1000.0, 'unixepoch') as ExpiresAt,
   m.partition_key as PartitionKey,
   strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(s.processed_at, s.last_attempt_at) / 1000.0, 'unixepoch') as LastAttemptAt,
-  m.headers as Headers
+  m.headers as Headers,
+  m.natural_key as NaturalKey
 from "Outbox" m
 left join "OutboxState" s on s.seq = m.seq;

@@ -1725,9 +1725,11 @@ begin
     due_at datetime2(3) null,
     expires_at datetime2(3) null,
     created_at datetime2(3) not null,
+    natural_key nvarchar(255) collate Latin1_General_100_BIN2 null,
     constraint [Outbox_PK] primary key clustered (seq),
     constraint [Outbox_Key] unique nonclustered (id)
   );
+  create unique index [Outbox_NaturalKey] on [infra].[Outbox] (topic, natural_key) where natural_key is not null;
   create table [infra].[OutboxState] (
     seq bigint not null,
     visible_at datetime2(3) not null,
@@ -1860,7 +1862,8 @@ select
   s.expires_at as ExpiresAt,
   m.partition_key as PartitionKey,
   coalesce(s.processed_at, s.last_attempt_at) as LastAttemptAt,
-  m.headers as Headers
+  m.headers as Headers,
+  m.natural_key as NaturalKey
 from [infra].[Outbox] m
 inner join [infra].[OutboxState] s on s.seq = m.seq
 go
@@ -1886,12 +1889,13 @@ returns table as return
 select cast(a.[key] as int) as position, i.id as id, i.message_id as message_id,
   i.topic collate Latin1_General_100_BIN2 as topic, i.payload as payload, i.correlation_id as correlation_id,
   i.headers as headers, i.due_at as due_at, i.expires_at as expires_at,
-  i.partition_key collate Latin1_General_100_BIN2 as partition_key
+  i.partition_key collate Latin1_General_100_BIN2 as partition_key,
+  i.natural_key collate Latin1_General_100_BIN2 as natural_key
 from openjson(@items) a
 cross apply openjson(a.value) with (
   id uniqueidentifier, message_id uniqueidentifier, topic nvarchar(255), payload nvarchar(max),
   correlation_id nvarchar(255), headers nvarchar(max), due_at datetime2(3), expires_at datetime2(3),
-  partition_key nvarchar(255)
+  partition_key nvarchar(255), natural_key nvarchar(255)
 ) i
 go
 
@@ -2016,7 +2020,7 @@ else
     s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at,
     s.processed_by as processed_by, m.topic as topic, m.payload as payload, m.partition_key as partition_key,
     m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id,
-    m.created_at as created_at,
+    m.created_at as created_at, m.natural_key as natural_key,
     case when c.status = 2 then @verdict when c.expires_at <= @now then 'expired' else 'exhausted' end as verdict
   from @claimed c
   inner join [infra].[OutboxState] s with (forceseek) on s.seq = c.seq
@@ -2331,7 +2335,7 @@ select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible
   s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
   s.died_at as died_at, s.error_group as error_group, m.topic as topic, m.payload as payload,
   m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at,
-  m.id as id, m.message_id as message_id, m.created_at as created_at
+  m.id as id, m.message_id as message_id, m.created_at as created_at, m.natural_key as natural_key
 from [infra].[Outbox] m with (index([Outbox_Key]), forceseek)
 inner join [infra].[OutboxState] s with (forceseek) on s.seq = m.seq
 where m.id = @id option (loop join, force order);
@@ -2368,7 +2372,7 @@ select top (@limit) s.seq as seq, s.attempt as attempt, s.expires_at as expires_
   s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
   s.died_at as died_at, s.error_group as error_group, m.topic as topic, m.payload as payload,
   m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at,
-  m.id as id, m.message_id as message_id, m.created_at as created_at
+  m.id as id, m.message_id as message_id, m.created_at as created_at, m.natural_key as natural_key
 from [infra].[OutboxState] s
 inner join [infra].[Outbox] m on m.seq = s.seq
 where s.seq > @after_seq
@@ -2870,23 +2874,25 @@ create or alter procedure [infra].[Outbox_Enqueue]
   @now datetime2(3) = null, @items nvarchar(max) = null, @id uniqueidentifier = null,
   @message_id uniqueidentifier = null, @topic nvarchar(255) = null, @payload nvarchar(max) = null,
   @correlation_id nvarchar(255) = null, @headers nvarchar(max) = null, @due_at datetime2(3) = null,
-  @expires_at datetime2(3) = null, @partition_key nvarchar(255) = null
+  @expires_at datetime2(3) = null, @partition_key nvarchar(255) = null, @natural_key nvarchar(255) = null
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @messages table (
   position int not null primary key, id uniqueidentifier null, message_id uniqueidentifier null,
   topic nvarchar(255) collate Latin1_General_100_BIN2 null, payload nvarchar(max) null,
   correlation_id nvarchar(255) null, headers nvarchar(max) null, due_at datetime2(3) null, expires_at datetime2(3) null,
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 null
+  partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
+  natural_key nvarchar(255) collate Latin1_General_100_BIN2 null
 );
 
 if @items is null
-  insert into @messages (position, id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key)
-  values (0, @id, @message_id, @topic, @payload, @correlation_id, @headers, @due_at, @expires_at, @partition_key);
+  insert into @messages (position, id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key)
+  values (0, @id, @message_id, @topic, @payload, @correlation_id, @headers, @due_at, @expires_at, @partition_key, @natural_key);
 else
-  insert into @messages (position, id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key)
-  select i.position, i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key
+  insert into @messages (position, id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key)
+  select i.position, i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, i.natural_key
   from [infra].[Outbox_MessagesFromJson](@items) i;
+declare @known table (position int not null primary key, id uniqueidentifier not null);
 declare @added table (
   seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 null, due_at datetime2(3) null, expires_at datetime2(3) null
 );
@@ -2908,12 +2914,41 @@ begin
   end
 end
 
-insert into [infra].[Outbox] (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, created_at)
-output inserted.seq, inserted.partition_key, inserted.due_at, inserted.expires_at into @added (seq, partition_key, due_at, expires_at)
-select i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, @now
-from @messages i
-where not exists (select 1 from [infra].[Outbox] m with (index([Outbox_Key]), forceseek, readcommittedlock) where m.id = i.id)
-order by i.position option (loop join, force order);
+declare @rounds int = 0, @again bit = 1;
+
+while @again = 1
+begin
+  set @again = 0;
+
+  delete from @known;
+
+  if exists (select 1 from @messages i where i.natural_key is not null)
+    insert into @known (position, id)
+    select i.position, m.id
+    from (select top (1000000) j.position, j.topic, j.natural_key from @messages j order by j.topic, j.natural_key) i
+    inner join [infra].[Outbox] m with (index([Outbox_NaturalKey]), forceseek, readcommittedlock)
+      on m.topic = i.topic and m.natural_key = i.natural_key and m.natural_key is not null option (loop join, force order);
+
+  begin try
+    if @@trancount > 1 set xact_abort off;
+
+    insert into [infra].[Outbox] (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, created_at)
+    output inserted.seq, inserted.partition_key, inserted.due_at, inserted.expires_at into @added (seq, partition_key, due_at, expires_at)
+    select i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, i.natural_key, @now
+    from @messages i
+    where not exists (select 1 from [infra].[Outbox] m with (index([Outbox_Key]), forceseek, readcommittedlock) where m.id = i.id)
+      and not exists (select 1 from @known k where k.position = i.position)
+    order by i.position option (loop join, force order);
+  end try
+  begin catch
+    set @rounds = @rounds + 1;
+    if @@trancount = 1 or @rounds = 10 or error_number() not in (2601, 2627)
+    begin; throw; end;
+    set @again = 1;
+  end catch;
+
+  set xact_abort on;
+end
 
 insert into [infra].[OutboxState] (seq, status, visible_at, expires_at, keyed)
 select a.seq, case when a.partition_key is null then 1 else 5 end, coalesce(a.due_at, @now),
@@ -2927,6 +2962,9 @@ if exists (select 1 from @added c where c.partition_key is not null)
   where c.partition_key is not null and m.partition_key is not null
   order by c.seq option (loop join, force order);
 commit transaction;
+
+if exists (select 1 from @known)
+  select i.id as id, k.id as known_id from @known k inner join @messages i on i.position = k.position;
 go
 
 create or alter procedure [infra].[Outbox_ExpireDead]

@@ -67,5 +67,7 @@ export interface OutboxMessage extends QueueMessage, OutboxKey {
   readonly state: OutboxState;
   /** The same on every delivery of this message, for receivers to deduplicate by. */
   readonly messageId: string;
+  /** What made a second enqueue with the same topic and key return this message; null for most. */
+  readonly naturalKey: string | null;
   readonly createdAt: Date;
 }

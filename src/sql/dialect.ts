@@ -225,6 +225,11 @@ export interface OutboxStatements extends QueueStatements {
   /** As enqueueMany, when some have a partition key: they join their partition queues in this order */
   readonly enqueueKeyed: SqlStatement;
   /**
+   * As enqueueKeyed, when some have a natural key, no two the same in one topic → id, known_id: the message that the outbox
+   * has under a natural key. It may leave out the rows of messages that it has added, where both ids are the same.
+   */
+  readonly enqueueOnce: SqlStatement;
+  /**
    * Leases dead messages past their expiry that say nothing of it yet, or whose earlier lease of this kind has ended, and
    * writes the expiry into their errors → seq and the key columns. `release` ends the lease.
    */

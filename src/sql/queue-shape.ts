@@ -138,10 +138,12 @@ export const outboxShape: QueueShape<OutboxKey, OutboxMessage, OutboxState> = {
   ...outboxKey,
   states: outboxStates,
   toMessage(row, dialect, owner) {
-    const message = common(row, rareColumns(row), dialect, owner) as Writable<OutboxMessage>;
+    const rare = rareColumns(row);
+    const message = common(row, rare, dialect, owner) as Writable<OutboxMessage>;
     message.state = outboxStateOf(Number(row.status ?? status.held), isLeased(row));
     message.id = (row.id as string).toLowerCase();
     message.messageId = (row.message_id as string).toLowerCase();
+    message.naturalKey = text(rare.natural_key);
     message.createdAt = dialect.fromTime(row.created_at);
     return message;
   },

@@ -42,6 +42,8 @@ export interface ListedMessage {
   readonly attempt: number;
   readonly correlationId: string | null;
   readonly partitionKey: string | null;
+  /** Of the outbox. */
+  readonly naturalKey?: string | null;
   readonly lastError: string | null;
   readonly lastAttemptAt: string | null;
   /** Of a dead message. */

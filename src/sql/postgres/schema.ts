@@ -8,6 +8,7 @@ import { isShownAsSeen } from "../shown-status.js";
 import { archiveRows } from "./archive.js";
 import { attemptRows, recordAttemptsFunction } from "./attempts.js";
 import { applyControlsFunction, createControls } from "./controls.js";
+import { enqueueOnceFunction } from "./enqueue-once.js";
 import { inboxFunctions } from "./functions.js";
 import { keyFunctions } from "./key-functions.js";
 import { doneTable, quote } from "./names.js";
@@ -81,6 +82,10 @@ const stateIndexes = (n: QueueNames) => [
 const correlationIndex = (n: QueueNames) =>
   `create index ${n.bare("_correlation")} on ${n.message} (correlation_id, seq) where correlation_id is not null`;
 
+/** Only messages that have a natural key pay for it. See docs/decisions/0032. */
+const naturalKeyIndex = (n: QueueNames) =>
+  `create unique index ${n.bare("_natural_key")} on ${n.message} (topic, natural_key) where natural_key is not null`;
+
 export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>> = {
   inbox: [
     {
@@ -135,8 +140,10 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   due_at timestamptz,
   expires_at timestamptz,
   created_at timestamptz not null,
+  natural_key varchar(255) collate "C",
   constraint ${n.bare("_key")} unique (id)
 )`,
+        naturalKeyIndex(n),
         stateTable(n),
         ...stateIndexes(n),
         correlationIndex(n),
@@ -210,7 +217,8 @@ select
   case when s.seq is null then m.expires_at else s.expires_at end as "ExpiresAt",
   m.partition_key as "PartitionKey",
   coalesce(d.processed_at, s.last_attempt_at) as "LastAttemptAt",
-  m.headers as "Headers"
+  m.headers as "Headers",
+  m.natural_key as "NaturalKey"
 ${messages(n)}`;
 
 export const routines = (n: QueueNames): readonly string[] =>
@@ -223,7 +231,13 @@ export const routines = (n: QueueNames): readonly string[] =>
         ...inboxFunctions(n),
         ...keyFunctions(n),
       ]
-    : [outboxView(n), recordAttemptsFunction(n), applyControlsFunction(n), ...partitionFunctions(n)];
+    : [
+        outboxView(n),
+        recordAttemptsFunction(n),
+        applyControlsFunction(n),
+        ...partitionFunctions(n),
+        enqueueOnceFunction(n),
+      ];
 
 export const sentView = (n: QueueNames): readonly string[] => [
   `create or replace view ${n.object("_sent")} as

@@ -38,7 +38,7 @@ const epoch = (column: string, name: string) => `${epochMs(column)} as ${name}`;
 const messageColumns = (n: QueueNames) =>
   n.kind === "inbox"
     ? `m.source, m.message_id, m.hash, m.deliveries, ${epoch("m.first_seen_at", "first_seen_at")}, ${epoch("m.last_seen_at", "last_seen_at")}`
-    : `m.id, m.message_id, ${epoch("m.created_at", "created_at")}`;
+    : `m.id, m.message_id, m.natural_key, ${epoch("m.created_at", "created_at")}`;
 
 /** Of a done message: how an operator ended it. The outbox keeps no such message. */
 const endedAs = (n: QueueNames) => (n.kind === "inbox" ? "d.ended_as" : "null");
@@ -68,7 +68,7 @@ function claimedRow(n: QueueNames): string {
     "m.headers is null",
     "m.correlation_id is null",
     "m.partition_key is null",
-    ...(inbox ? ["m.hash is null", "m.deliveries = 1"] : []),
+    ...(inbox ? ["m.hash is null", "m.deliveries = 1"] : ["m.natural_key is null"]),
   ].join(" and ");
   const rareColumns = [
     `'attempt', s.attempt, 'crashes', s.crashes, 'last_error', s.last_error, 'last_attempt_at', ${epochMs("s.last_attempt_at")}, 'headers', m.headers`,
@@ -77,7 +77,7 @@ function claimedRow(n: QueueNames): string {
       ? [
           `'hash', encode(m.hash, 'hex'), 'deliveries', m.deliveries, 'last_seen_at', ${epochMs("m.last_seen_at")}`,
         ]
-      : []),
+      : [`'natural_key', m.natural_key`]),
   ].join(", ");
   return `s.seq, m.topic, m.payload, ${inbox ? "m.source" : "m.id"}, m.message_id, ${epoch(`m.${bornAt(n)}`, bornAt(n))},
   ${epoch("s.reclaimable_at", "next_attempt_at")}, ${epoch("s.locked_until", "locked_until")},
@@ -505,6 +505,10 @@ insert into ${n.state} (seq, status, visible_at, expires_at, keyed)
 select seq, case when partition_key is null then ${status.ready} else ${status.blocked} end, coalesce(due_at, created_at),
   expires_at, case when partition_key is not null then true end
 from added`,
+    ),
+    enqueueOnce: statement(
+      "enqueue once",
+      `select r.* from ${n.object("_enqueue_once")}(:items::json, :now::timestamptz) r`,
     ),
     expireDead: statement(
       "expire dead",

@@ -16,7 +16,7 @@ const row = (
 ) => `${seq}, m.topic, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at,
   ${stateColumns.attempt} as attempt, s.expires_at, ${visibleAt(n)} as next_attempt_at, s.locked_until, s.owner, s.last_error, s.last_attempt_at,
   s.died_at, s.error_group, s.processed_at, s.processed_by, ${stateColumns.crashes} as crashes, ${stateColumns.status} as status, m.message_id,
-  ${n.kind === "inbox" ? "m.source, m.hash, m.first_seen_at, m.last_seen_at, m.deliveries, s.ended_as" : "m.id, m.created_at"}`;
+  ${n.kind === "inbox" ? "m.source, m.hash, m.first_seen_at, m.last_seen_at, m.deliveries, s.ended_as" : "m.id, m.created_at, m.natural_key"}`;
 
 /** The message that the key's parameters name. */
 const byKey = (n: QueueNames) =>

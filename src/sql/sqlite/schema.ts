@@ -148,6 +148,10 @@ end`;
 const correlationIndex = (n: QueueNames) =>
   `create index ${n.bare("Correlation")} on ${n.message} (correlation_id) where correlation_id is not null`;
 
+/** Only messages that have a natural key pay for it. See docs/decisions/0032. */
+const naturalKeyIndex = (n: QueueNames) =>
+  `create unique index ${n.bare("NaturalKey")} on ${n.message} (topic, natural_key) where natural_key is not null`;
+
 export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>> = {
   inbox: [
     {
@@ -204,8 +208,10 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   correlation_id text,
   headers text,
   partition_key text,
+  natural_key text,
   payload text not null
 ) strict`,
+        naturalKeyIndex(n),
         stateTable(n),
         ...stateIndexes(n),
         ...createCursor(n),
@@ -278,7 +284,8 @@ select
   ${instant("s.expires_at")} as ExpiresAt,
   m.partition_key as PartitionKey,
   ${instant("coalesce(s.processed_at, s.last_attempt_at)")} as LastAttemptAt,
-  m.headers as Headers
+  m.headers as Headers,
+  m.natural_key as NaturalKey
 ${messages(n)}`;
 
 export const routines = (n: QueueNames): readonly string[] => [

@@ -73,6 +73,10 @@ const stateIndexes = (n: QueueNames) => [
 const correlationIndex = (n: QueueNames) =>
   `create index ${n.bare("_Correlation")} on ${n.message} (correlation_id, seq) where correlation_id is not null`;
 
+/** Only messages that have a natural key pay for it. See docs/decisions/0032. */
+const naturalKeyIndex = (n: QueueNames) =>
+  `create unique index ${n.bare("_NaturalKey")} on ${n.message} (topic, natural_key) where natural_key is not null`;
+
 /** A statement of many rows must not lock the whole table: every other call would wait for it. */
 const withoutEscalation = (n: QueueNames) =>
   [
@@ -135,9 +139,11 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   due_at datetime2(3) null,
   expires_at datetime2(3) null,
   created_at datetime2(3) not null,
+  natural_key nvarchar(255) ${binary} null,
   constraint ${n.bare("_PK")} primary key clustered (seq),
   constraint ${n.bare("_Key")} unique nonclustered (id)
 )`,
+        naturalKeyIndex(n),
         stateTable(n),
         ...stateIndexes(n),
         ...partitionTables(n),
@@ -207,7 +213,8 @@ select
   s.expires_at as ExpiresAt,
   m.partition_key as PartitionKey,
   coalesce(s.processed_at, s.last_attempt_at) as LastAttemptAt,
-  m.headers as Headers
+  m.headers as Headers,
+  m.natural_key as NaturalKey
 from ${n.message} m
 inner join ${n.state} s on s.seq = m.seq`;
 

@@ -38,7 +38,7 @@ async function filled(file = join(folder, `${crypto.randomUUID()}.db`)) {
   for (const message of await inbox.claim({ owner }))
     await inbox.fail(owner, [message], message.source === "erp" ? "timed \u001b[2Jout" : "no such order");
   await inbox.enqueue([incoming("stripe", "evt/3", "paid")]);
-  const failed = await outbox.enqueue({ topic: "mail", payload: "the secret" });
+  const failed = await outbox.enqueue({ topic: "mail", payload: "the secret", naturalKey: "order-7" });
   await outbox.fail(owner, await outbox.claim({ owner }), "refused");
   await outbox.enqueue({ topic: "mail", payload: "the secret" });
   await db.close();
@@ -115,8 +115,10 @@ describe("commands on messages", () => {
     expect(JSON.parse(outgoing.out)).toMatchObject({
       queue: "outbox",
       state: "Failed",
+      naturalKey: "order-7",
       payload: "the secret",
     });
+    expect((await show(String(failed))).out).toMatch(/^naturalKey +order-7$/m);
     expect(await show("erp/3")).toMatchObject({
       code: exitCodes.failed,
       out: "",

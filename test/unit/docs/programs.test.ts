@@ -36,12 +36,27 @@ const documents = [
   "docs/consume-once.md",
   "docs/telemetry.md",
   "docs/frameworks.md",
+  "docs/webhooks.md",
 ];
 
-it("the programs in the guides to handlers, ordering, operations, messaging, patterns, the inbox service, the diagnostics API, consumers, telemetry and frameworks type-check, with what the package exports", async () => {
+/** What a guide's programs take from the app around them. */
+const given: Readonly<Record<string, string>> = {
+  "docs/webhooks.md": `declare const request: Request;
+declare const readFromVault: (name: string) => Promise<string>;
+declare const syncFromCursor: (account: string) => Promise<void>;
+declare const clientState: string;
+`,
+};
+
+it("the programs in the guides to handlers, ordering, operations, messaging, patterns, the inbox service, the diagnostics API, consumers, telemetry, frameworks and webhooks type-check, with what the package exports", async () => {
   const folder = await mkdtemp(join(root, "node_modules/.oncebox-docs-")); // to find the packages
   try {
-    const programs = [...documents.flatMap((name) => codeBlocks(name, "ts")), webhookSources()];
+    const programs = [
+      ...documents.flatMap((name) =>
+        codeBlocks(name, "ts").map((program) => `${program}${given[name] ?? ""}export {};\n`),
+      ),
+      webhookSources(),
+    ];
     expect(programs.length).toBeGreaterThan(8);
     for (const [index, program] of programs.entries())
       await writeFile(join(folder, `program${index}.mts`), fromSources(program));

@@ -112,6 +112,7 @@ function fields({ route: { queue } }: ViewContext, shown: ListedMessage): HTMLEl
         element("a", { href: linkTo("way", undefined, { id: shown.correlationId }) }, shown.correlationId),
     ],
     ["Partition key", shown.partitionKey],
+    ["Natural key", shown.naturalKey],
     ["Attempts used", number(shown.attempt)],
     ["Crashes", shown.crashes > 0 && number(shown.crashes)],
     ["Received", time(shown.firstSeenAt)],
