@@ -39,7 +39,8 @@ describe(`a new app on Node ${oldest}`, () => {
       const script = async (...args: string[]) =>
         (await run("npm", args, { cwd: folder, ...onOldest, shell: process.platform === "win32" })).stdout;
       await script("install", packed.tarball);
-      expect(await script("exec", "--", "node", "--version")).toContain(`v${oldest}`);
+      await script("pkg", "set", "scripts.version-of-node=node --version");
+      expect(await script("run", "version-of-node")).toContain(`v${oldest}`);
       await script("run", "typecheck");
       await script("run", `package:${cloud}`);
       expect((await readdir(join(folder, "build", cloud))).some((name) => name.endsWith(".zip"))).toBe(true);

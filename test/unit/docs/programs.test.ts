@@ -26,8 +26,6 @@ const notRun: Readonly<Record<string, string>> = {
   "leasingInboxStoreContract(":
     "declares tests, which Vitest runs; the stores' own contract tests do the same",
   'kind: "redis"': "needs a Redis; test/runtime/consumers runs consumeOnce, and test/contract has each store",
-  "declare const route":
-    "shows one framework's lines; test/runtime/frameworks.test.ts runs examples/frameworks",
   "declare const dataSource": "needs a data source of TypeORM; test/runtime/orms has one",
   "await fetch(signed.url, signed)":
     "sends to an app that runs; test/unit/readme.test.ts sends such a request",
@@ -75,7 +73,10 @@ describe("the programs in the documents", () => {
     for (const place of [folder, functions]) await writeFile(join(place, "app.ts"), fromSources(app));
     for (const block of programs) {
       const before = given[pieceOf(given, block) ?? ""] ?? "";
-      await writeFile(join(functions, fileOf(block)), fromSources(before + (await onOwnDatabase(block))));
+      const program = fromSources(before + (await onOwnDatabase(block)));
+      await writeFile(join(functions, fileOf(block)), program);
+      const [, name] = /^\/\/ ([\w-]+\.ts)\n/.exec(block.code) ?? []; // for the page's other programs, which import it
+      if (name !== undefined) await writeFile(join(functions, name), program);
     }
   });
   afterAll(async () => {
