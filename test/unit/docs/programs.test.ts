@@ -33,12 +33,36 @@ const notRun: Readonly<Record<string, string>> = {
 
 /** What the text around a program says that the reader has, by a piece of the program. */
 const given: Readonly<Record<string, string>> = {
-  "await route(request)": `
-const readFromVault = async (name: string) => \`secret of \${name}\`;
-const request = new Request("http://localhost/webhooks/stripe", { method: "POST", body: "{}" });
-`,
-  "secretsOfTenants.get": `const secretsOfTenants = new Map([["acme", "a secret of 24 characters"]]);\n`,
+  "readFromVault(": "const readFromVault = async (name: string) => 'secret of '.concat(name);",
+  "await route(request)":
+    'const request = new Request("http://localhost/webhooks/stripe", { method: "POST", body: "{}" });',
+  "secretsOfTenants.get": 'const secretsOfTenants = new Map([["acme", "a secret of 24 characters"]]);',
+  clientState: 'const clientState = "a secret of 24 characters";',
+  "syncFromCursor(": "const syncFromCursor = async (account: string) => console.log(account);",
 };
+
+/** The blocks of the guide to webhooks that show sources of providers, as a route takes them together. */
+const webhookSources = (): string => {
+  const shown = ["notionVerification", "dropboxSource", "decryptGraphContent"];
+  const sources = blocksIn("ts").filter(({ code }) => shown.some((one) => code.includes(one)));
+  expect(sources).toHaveLength(shown.length);
+  return [
+    'import { createInbox } from "oncebox";',
+    'import { openSqlite } from "oncebox/sqlite";',
+    'import { createWebhookRoute } from "oncebox/webhooks";',
+    givenTo(sources.map(({ code }) => code).join("\n")),
+    ...sources.map(({ code }) => code),
+    "export const sources = { notion: notionSource, dropbox: dropboxSource, graph: graphSource };",
+    'export const route = createWebhookRoute({ inbox: createInbox(openSqlite({ file: ":memory:" })), sources });',
+    "export const all = [handlers, graphHandlers];",
+  ].join("\n");
+};
+
+const givenTo = (code: string): string =>
+  Object.entries(given)
+    .filter(([piece]) => code.includes(piece))
+    .map(([, line]) => line)
+    .join("\n");
 
 /** The variables that the programs read. */
 const environment = {
@@ -72,12 +96,12 @@ describe("the programs in the documents", () => {
     await mkdir(functions);
     for (const place of [folder, functions]) await writeFile(join(place, "app.ts"), fromSources(app));
     for (const block of programs) {
-      const before = given[pieceOf(given, block) ?? ""] ?? "";
-      const program = fromSources(before + (await onOwnDatabase(block)));
+      const program = fromSources(`${givenTo(block.code)}\n${await onOwnDatabase(block)}`);
       await writeFile(join(functions, fileOf(block)), program);
       const [, name] = /^\/\/ ([\w-]+\.ts)\n/.exec(block.code) ?? []; // for the page's other programs, which import it
       if (name !== undefined) await writeFile(join(functions, name), program);
     }
+    await writeFile(join(functions, "webhook-sources.mts"), fromSources(webhookSources()));
   });
   afterAll(async () => {
     await rm(folder, { recursive: true, force: true });
