@@ -667,7 +667,7 @@ create or alter procedure [infra].[Inbox_Get]
   @source nvarchar(255), @message_id nvarchar(255)
 as
 set nocount, xact_abort on;
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
+if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
@@ -686,7 +686,7 @@ create or alter procedure [infra].[Inbox_Attempts]
   @source nvarchar(255), @message_id nvarchar(255)
 as
 set nocount, xact_abort on;
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
+if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 select a.attempt as attempt, a.ended_at as ended_at, a.worker as worker, a.error as error
@@ -702,7 +702,7 @@ create or alter procedure [infra].[Inbox_List]
   @older_than_ms float, @newer_than_ms float, @after_seq bigint, @limit int
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
+if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 declare @until datetime2(3) = (select a.later from [infra].[Inbox_After](@now, -@older_than_ms) a);
@@ -734,7 +734,7 @@ create or alter procedure [infra].[Inbox_Stats]
   @now datetime2(3) = null
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
+if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 declare @paused bit = case when exists (
@@ -766,7 +766,7 @@ create or alter procedure [infra].[Inbox_OldestDue]
   @now datetime2(3) = null
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
+if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 select datediff_big(millisecond, min(d.visible_at), @now) as oldest_due_ms
@@ -1112,7 +1112,7 @@ create or alter procedure [infra].[Inbox_Controls]
   @scope nvarchar(10) = null, @name nvarchar(255) = null
 as
 set nocount, xact_abort on;
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
+if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who,
@@ -1395,7 +1395,8 @@ declare @received table (
 declare @enqueued table (seq bigint not null primary key, keyed bit null);
 declare @buried table (seq bigint not null primary key, keyed bit null);
 
-begin transaction;
+declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+if @outermost = 1 begin transaction;
 if exists (select 1 from @messages i where i.partition_key is not null)
 begin
   declare @lock nvarchar(255) = N'', @locked int = 0;
@@ -1439,7 +1440,7 @@ begin
     inner join @messages i on i.position = f.position option (loop join, force order);
 
   begin try
-    if @@trancount > 1 set xact_abort off;
+    if @outermost = 0 set xact_abort off;
 
     insert into [infra].[Inbox] (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, partition_key, first_seen_at, last_seen_at, deliveries, content_changed)
     output inserted.seq, inserted.source, inserted.message_id, inserted.partition_key, inserted.due_at, inserted.expires_at,
@@ -1451,7 +1452,7 @@ begin
   end try
   begin catch
     set @rounds = @rounds + 1;
-    if @@trancount = 1 or @rounds = 10 or error_number() not in (2601, 2627)
+    if @outermost = 1 or @rounds = 10 or error_number() not in (2601, 2627)
     begin; throw; end;
     set @again = 1;
   end catch;
@@ -1548,7 +1549,7 @@ begin
     where @blocks = 0 and c.keyed = 1 and m.partition_key is not null
     order by c.seq option (loop join, force order);
 end
-commit transaction;
+if @outermost = 1 commit transaction;
 
 select a.source as source, a.message_id as message_id, a.content_changed as content_changed,
   cast(case when a.deliveries = 1 or w.seq is not null then 1 else 0 end as bit) as enqueued, k.old_status as old_status,
@@ -1566,7 +1567,8 @@ set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @seq bigint, @old_status tinyint, @content_changed bit = 0;
 declare @added table (seq bigint not null primary key);
 
-begin transaction;
+declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+if @outermost = 1 begin transaction;
 declare @rounds int = 0, @again bit = 1;
 
 while @again = 1
@@ -1579,7 +1581,7 @@ begin
   where m.source = @source and m.message_id = @message_id option (loop join, force order);
 
   begin try
-    if @@trancount > 1 set xact_abort off;
+    if @outermost = 0 set xact_abort off;
 
     if @seq is null
       insert into [infra].[Inbox] (source, message_id, topic, payload, hash,
@@ -1589,7 +1591,7 @@ begin
   end try
   begin catch
     set @rounds = @rounds + 1;
-    if @@trancount = 1 or @rounds = 10 or error_number() not in (2601, 2627)
+    if @outermost = 1 or @rounds = 10 or error_number() not in (2601, 2627)
     begin; throw; end;
     set @again = 1;
   end catch;
@@ -1605,7 +1607,7 @@ if @seq is not null
 else
   insert into [infra].[InboxState] (seq, status, visible_at)
   select a.seq, 0, @now from @added a;
-commit transaction;
+if @outermost = 1 commit transaction;
 
 select cast(case when @old_status = 3 then 1 else 0 end as bit) as processed, @content_changed as content_changed;
 go
@@ -1622,7 +1624,8 @@ declare @died_at datetime2(3) = case when @status = 4 then @now end;
 declare @added table (seq bigint not null primary key);
 declare @changed table (seq bigint not null primary key);
 
-begin transaction;
+declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+if @outermost = 1 begin transaction;
 declare @rounds int = 0, @again bit = 1;
 
 while @again = 1
@@ -1635,7 +1638,7 @@ begin
   where m.source = @source and m.message_id = @message_id option (loop join, force order);
 
   begin try
-    if @@trancount > 1 set xact_abort off;
+    if @outermost = 0 set xact_abort off;
 
     if @seq is null
       insert into [infra].[Inbox] (source, message_id, topic, payload, hash,
@@ -1645,7 +1648,7 @@ begin
   end try
   begin catch
     set @rounds = @rounds + 1;
-    if @@trancount = 1 or @rounds = 10 or error_number() not in (2601, 2627)
+    if @outermost = 1 or @rounds = 10 or error_number() not in (2601, 2627)
     begin; throw; end;
     set @again = 1;
   end catch;
@@ -1676,7 +1679,7 @@ if exists (select 1 from @changed c where @keyed = 1 and (@status = 3 or (@statu
   inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where @keyed = 1 and (@status = 3 or (@status = 4 and @blocks = 0)) and m.partition_key is not null
   order by c.seq option (loop join, force order);
-commit transaction;
+if @outermost = 1 commit transaction;
 
 select c.seq as seq from @changed c;
 go
@@ -2294,7 +2297,7 @@ create or alter procedure [infra].[Outbox_Get]
   @id uniqueidentifier
 as
 set nocount, xact_abort on;
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
+if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
@@ -2312,7 +2315,7 @@ create or alter procedure [infra].[Outbox_Attempts]
   @id uniqueidentifier
 as
 set nocount, xact_abort on;
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
+if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 select a.attempt as attempt, a.ended_at as ended_at, a.worker as worker, a.error as error
@@ -2328,7 +2331,7 @@ create or alter procedure [infra].[Outbox_List]
   @older_than_ms float, @newer_than_ms float, @after_seq bigint, @limit int
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
+if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 declare @until datetime2(3) = (select a.later from [infra].[Outbox_After](@now, -@older_than_ms) a);
@@ -2359,7 +2362,7 @@ create or alter procedure [infra].[Outbox_Stats]
   @now datetime2(3) = null
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
+if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 declare @paused bit = case when exists (
@@ -2391,7 +2394,7 @@ create or alter procedure [infra].[Outbox_OldestDue]
   @now datetime2(3) = null
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
+if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 select datediff_big(millisecond, min(d.visible_at), @now) as oldest_due_ms
@@ -2454,7 +2457,7 @@ set status = case when [OutboxState].keyed = 1 then 5 else 1 end,
   expires_at = (select a.later from [infra].[Outbox_After](@now, @ttl_ms) a), processed_at = null, processed_by = null, died_at = null
 output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
 from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxState].seq = i.seq and [OutboxState].status = @status option (loop join, force order);
+where [OutboxState].seq = i.seq and [OutboxState].status = @status and @status in (3, 4) option (loop join, force order);
 
 if exists (select 1 from @changed c where c.keyed = 1)
   insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
@@ -2735,7 +2738,7 @@ create or alter procedure [infra].[Outbox_Controls]
   @scope nvarchar(10) = null, @name nvarchar(255) = null
 as
 set nocount, xact_abort on;
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
+if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who,

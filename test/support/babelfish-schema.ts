@@ -35,7 +35,10 @@ const withAdvisoryLocks = (text: string): string =>
 
 /** Babelfish cannot read a long text in a table variable that was filled before the transaction began. */
 const withEarlyTransaction = (text: string): string =>
-  text.replace(/(if @items is null\s+insert into @messages .*?)(begin transaction;\n)/s, "$2\n$1");
+  text.replace(
+    /(if @items is null\s+insert into @messages .*?)((?:declare @outermost [^\n]+\nif @outermost = 1 )?begin transaction;\n)/s,
+    "$2\n$1",
+  );
 
 /**
  * Babelfish's openjson cuts texts at 4,000 characters and does not unescape them, and its convert cannot read hexadecimal.

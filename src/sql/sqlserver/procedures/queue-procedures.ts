@@ -82,7 +82,9 @@ ${settle(
         `status = case when ${s}.keyed = 1 then ${status.blocked} else ${status.ready} end,
   attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
   expires_at = ${addMs(n, "@now", "@ttl_ms")}, processed_at = null, processed_by = null, died_at = null`,
-        `${s}.status = ${n.kind === "inbox" ? status.dead : "@status"}`,
+        n.kind === "inbox"
+          ? `${s}.status = ${status.dead}`
+          : `${s}.status = @status and @status in (${status.done}, ${status.dead})`,
         joinPartition(n, "@changed", "c.keyed = 1"),
       ),
     ),
