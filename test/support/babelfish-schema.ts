@@ -33,6 +33,13 @@ const withAdvisoryLocks = (text: string): string =>
         : `select @locked = cast(pg_try_advisory_xact_lock(hashtext(${name})) as int) - 1;`,
   );
 
+/** Babelfish ignores UPDLOCK, and an update that changes nothing locks the row there. For the text that locks an operation's row. */
+export function withRowLock(text: string): string {
+  const table = /from (\[(?:[^\]]|\]\])+\]\.\[\w+\]) o with \(.*?\bupdlock\b/.exec(text)?.[1];
+  if (table === undefined) throw new Error(`This text does not lock a row as expected: ${text}`);
+  return text.replace("exec sp_executesql", `update ${table} set done = done where id = @typed_id;\n$&`);
+}
+
 /** Babelfish cannot read a long text in a table variable that was filled before the transaction began. */
 const withEarlyTransaction = (text: string): string =>
   text.replace(
