@@ -31,6 +31,7 @@ export {
   InvalidArgumentError,
   InvalidOperationError,
   PayloadNotJsonError,
+  PermissionDeniedError,
   SchemaMissingError,
 } from "./errors.js";
 export type {

@@ -34,7 +34,7 @@ function withNames(script: string, { dialect }: Database, tables: MigrateOptions
   return chosenQueues(dialect, tables).reduce(
     (text, { kind, schema, table }) =>
       text
-        .replaceAll(new RegExp(`(?<=[["])${defaults[kind]}(?=[_"])`, "g"), table)
+        .replaceAll(new RegExp(`(?<=[["])${defaults[kind]}(?=[_"\\]A-Z])`, "g"), table)
         .replaceAll(new RegExp(`(?<=[["])${defaults.schema}(?=[\\]"])`, "g"), schema),
     script,
   );

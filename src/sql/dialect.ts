@@ -273,6 +273,8 @@ export interface ReceivingDialect {
   readonly classify: (error: unknown) => Fault;
   /** The tables do not exist, or are older than this version. */
   readonly isSchemaMissing: (error: unknown) => boolean;
+  /** The user lacks a right. Undefined where a database has no users. */
+  readonly isDenied?: (error: unknown) => boolean;
 }
 
 /** A database as data: its names, schema and statements, and how values cross the boundary. */

@@ -33,6 +33,10 @@ const withAdvisoryLocks = (text: string): string =>
         : `select @locked = cast(pg_try_advisory_xact_lock(hashtext(${name})) as int) - 1;`,
   );
 
+/** Babelfish calls the right on a function EXECUTE, also where it is one on SELECT because the function returns rows. */
+export const withFunctionRights = (script: string): string =>
+  script.replaceAll(/^grant select (on \S+_After\] )/gm, "grant execute $1");
+
 /** Babelfish ignores UPDLOCK, and an update that changes nothing locks the row there. For the text that locks an operation's row. */
 export function withRowLock(text: string): string {
   const table = /from (\[(?:[^\]]|\]\])+\]\.\[\w+\]) o with \(.*?\bupdlock\b/.exec(text)?.[1];
