@@ -2900,7 +2900,8 @@ declare @added table (
   seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 null, due_at datetime2(3) null, expires_at datetime2(3) null
 );
 
-begin transaction;
+declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+if @outermost = 1 begin transaction;
 if exists (select 1 from @messages i where i.partition_key is not null)
 begin
   declare @lock nvarchar(255) = N'', @locked int = 0;
@@ -2933,7 +2934,7 @@ begin
       on m.topic = i.topic and m.natural_key = i.natural_key and m.natural_key is not null option (loop join, force order);
 
   begin try
-    if @@trancount > 1 set xact_abort off;
+    if @outermost = 0 set xact_abort off;
 
     insert into [infra].[Outbox] (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, created_at)
     output inserted.seq, inserted.partition_key, inserted.due_at, inserted.expires_at into @added (seq, partition_key, due_at, expires_at)
@@ -2945,7 +2946,7 @@ begin
   end try
   begin catch
     set @rounds = @rounds + 1;
-    if @@trancount = 1 or @rounds = 10 or error_number() not in (2601, 2627)
+    if @outermost = 1 or @rounds = 10 or error_number() not in (2601, 2627)
     begin; throw; end;
     set @again = 1;
   end catch;
@@ -2964,7 +2965,7 @@ if exists (select 1 from @added c where c.partition_key is not null)
   inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.partition_key is not null and m.partition_key is not null
   order by c.seq option (loop join, force order);
-commit transaction;
+if @outermost = 1 commit transaction;
 
 if exists (select 1 from @known)
   select i.id as id, k.id as known_id from @known k inner join @messages i on i.position = k.position;
