@@ -487,6 +487,25 @@ $body1$;
 
 do $body1$
 declare
+  definition constant text := 'create or replace function "infra"."inbox_in_partition"(p_seq bigint) returns boolean
+language plpgsql
+stable
+set enable_seqscan = off
+as $body$
+begin
+  return exists (select from "infra"."inbox_partition_queue" q where q.seq = p_seq);
+end
+$body$';
+begin
+  execute definition;
+exception when invalid_function_definition then
+  execute 'drop function if exists "infra"."inbox_in_partition"(bigint)';
+  execute definition;
+end
+$body1$;
+
+do $body1$
+declare
   definition constant text := 'create or replace function "infra"."inbox_receive"(p_source text, p_message_id text, p_topic text, p_payload text, p_hash bytea, p_correlation_id text, p_headers text, p_due_at timestamptz, p_expires_at timestamptz, p_partition_key text, p_revive boolean, p_now timestamptz) returns text
 language plpgsql
 volatile
@@ -1426,6 +1445,25 @@ begin
   execute definition;
 exception when invalid_function_definition then
   execute 'drop function if exists "infra"."outbox_rejoin_partition"(bigint[])';
+  execute definition;
+end
+$body1$;
+
+do $body1$
+declare
+  definition constant text := 'create or replace function "infra"."outbox_in_partition"(p_seq bigint) returns boolean
+language plpgsql
+stable
+set enable_seqscan = off
+as $body$
+begin
+  return exists (select from "infra"."outbox_partition_queue" q where q.seq = p_seq);
+end
+$body$';
+begin
+  execute definition;
+exception when invalid_function_definition then
+  execute 'drop function if exists "infra"."outbox_in_partition"(bigint)';
   execute definition;
 end
 $body1$;

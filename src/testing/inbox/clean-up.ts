@@ -41,6 +41,21 @@ export function cleanUpTests(context: InboxContext): void {
       expect(await Promise.all(kept.map((key) => stored(inbox, key)))).toEqual(before);
     });
 
+    it("ADD-02 a Dead message that arrived again within its retention is kept; after its purge it is a new one", async () => {
+      const { inbox, owner, clock, claimed } = await holding(context, 1);
+      const [dead] = claimed;
+      await inbox.fail(owner, claimed, "no");
+      await inbox.markDead(keyOf(context.message()));
+      clock.advance(20 * day);
+      const again = { ...keyOf(dead!), topic: "t", payload: "" };
+      expect(await inbox.receive(again)).toBe("dead");
+      expect(await inbox.purgeDead({ retentionMs: 10 * day })).toMatchObject({ purged: 1 }); // the one marked by hand
+      clock.advance(10 * day + 1);
+      expect(await inbox.purgeDead({ retentionMs: 10 * day })).toMatchObject({ purged: 1 });
+      expect(await inbox.receive(again)).toBe("enqueued");
+      expect(await inbox.claim({ owner })).toMatchObject([{ attempt: 0, deliveries: 1, lastError: null }]);
+    });
+
     it("IBX-100 keeps 30 days by default, for acked messages and for those marked by hand", async () => {
       const { inbox, owner, clock, claimed } = await holding(context, 1);
       await inbox.ack(owner, claimed);

@@ -5,6 +5,7 @@ import { attemptTests } from "../dead-letters/attempts.js";
 import { discardTests } from "../dead-letters/discard.js";
 import { deadGroupTests } from "../dead-letters/groups.js";
 import { replayDeadTests } from "../dead-letters/replay.js";
+import { deadRetentionTests } from "../dead-letters/retention.js";
 import type { TestDatabase } from "../harness.js";
 import { activityTests } from "../operator-reads/activity.js";
 import { correlationTests } from "../operator-reads/correlation.js";
@@ -45,6 +46,7 @@ export function queueTests(kind: QueueKind, database: () => TestDatabase): void 
   deadGroupTests(context);
   discardTests(context);
   archiveTests(context);
+  deadRetentionTests(context);
   replayDeadTests(context);
   activityTests(context);
   correlationTests(context);
