@@ -132,6 +132,23 @@ export function messagingOperationsContract(harness: ContractHarness): void {
       expect(time(retried!.NextRetryAt)).toEqual(new Date(clock().getTime() + 2_000));
     });
 
+    it("MSG-10 MSG-17 Failed and Expired messages are kept for ever, or for as long as failedRetentionMs says", async () => {
+      for (const retention of [{}, { failedRetentionMs: 2 * 86_400_000 }]) {
+        const { orders, fates, clock } = await pair({
+          orders: { retry: { maxRetries: 0 }, ...retention },
+        });
+        await orders.send.OrderApproved("inventory", { orderId: "7" });
+        fates.push("lost");
+        await dispatch(orders);
+        clock.advance(2 * 86_400_000);
+        await orders.maintain(timeBudget(60_000));
+        expect(await orders.outboxStats()).toMatchObject({ counts: { Expired: 1 } });
+        clock.advance(1);
+        const { sent } = await orders.maintain(timeBudget(60_000));
+        expect(sent).toMatchObject({ done: 0, dead: Object.keys(retention).length });
+      }
+    });
+
     it("MSG-02 MSG-18 a started service sends by itself, woken by the commit, and stops with everything settled", async () => {
       const handled: string[] = [];
       const made = await pair({
