@@ -176,11 +176,20 @@ select
   m.first_seen_at as FirstSeenUtc,
   m.last_seen_at as LastSeenUtc,
   case
-    when (s.status = 0 or (s.status = 6 and s.locked_until is null)) then 'Seen'
+    when s.status = 3 then 'done'
+    when (s.status = 0 or (s.status = 6 and s.locked_until is null)) then 'seen'
+    when s.status = 4 then 'dead'
+    when s.locked_until is not null then 'running'
+    when exists (select 1 from [infra].[InboxControls] c where c.paused = 1 and (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))) then 'paused'
+    when s.attempt > 0 then 'retrying'
+    else 'waiting'
+  end as Status,
+  case
     when s.status = 3 then 'Done'
+    when (s.status = 0 or (s.status = 6 and s.locked_until is null)) then 'Seen'
     when s.status = 4 then 'Dead'
     else 'Processing'
-  end as Status,
+  end as State,
   s.locked_until as LockedUntil,
   s.owner as OwnerToken,
   s.attempt as Attempt,
@@ -2384,11 +2393,19 @@ select
   m.payload as Payload,
   m.created_at as CreatedAt,
   case
-    when s.status = 3 then 2
-    when s.status = 4 then 3
-    when s.locked_until is not null then 1
-    else 0
+    when s.status = 3 then 'done'
+    when s.status = 4 then 'dead'
+    when s.locked_until is not null then 'running'
+    when exists (select 1 from [infra].[OutboxControls] c where c.paused = 1 and (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic))) then 'paused'
+    when s.attempt > 0 then 'retrying'
+    else 'waiting'
   end as Status,
+  case
+    when s.status = 3 then 'Done'
+    when s.status = 4 then 'Failed'
+    when s.locked_until is not null then 'InProgress'
+    else 'Ready'
+  end as State,
   s.locked_until as LockedUntil,
   s.owner as OwnerToken,
   cast(case when s.status = 3 then 1 else 0 end as bit) as IsProcessed,

@@ -11,7 +11,7 @@ export interface MeasuredQueue {
 
 /**
  * Writes the gauges of a queue: its backlog, what waits for a pause or a limit, the age of its oldest due message, and its
- * messages by state. It counts all messages, Done ones too. The reaper of an app does it; call it once a minute in a process without one.
+ * messages by phase. It counts all messages, Done ones too. The reaper of an app does it; call it once a minute in a process without one.
  *
  * @example
  * setInterval(() => measureQueue(outbox, metrics).catch(report), 60_000);
@@ -23,12 +23,12 @@ export async function measureQueue(
 ): Promise<void> {
   const { gauge } = guardedMetrics(metrics);
   const queue = queueName(store);
-  const { counts, due, parked, oldestDueAgeMs } = await store.stats(call);
+  const { counts, phases, due, parked, oldestDueAgeMs } = await store.stats(call);
   gauge("oncebox.queue.due", due, { queue });
   gauge("oncebox.queue.parked", parked, { queue });
   gauge("oncebox.queue.oldest_due_age", oldestDueAgeMs ?? 0, { queue });
-  for (const [state, messages] of Object.entries(counts))
-    gauge("oncebox.queue.messages", messages, { queue, state });
+  for (const [state, messages] of Object.entries(phases))
+    if (state !== "seen" || "Seen" in counts) gauge("oncebox.queue.messages", messages, { queue, state });
 }
 
 /** In metrics and traces. */

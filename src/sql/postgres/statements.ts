@@ -17,7 +17,7 @@ import { epochMs, ms, now } from "./expressions.js";
 import { attemptsTable, doneTable } from "./names.js";
 import { leavePartitions, pendingArrivals, rejoinPartitions, unblock } from "./partitions.js";
 import { purgeStatements } from "./purge-statements.js";
-import { messages } from "./schema.js";
+import { messages } from "./views.js";
 
 const lease = ms(":lease_ms::float8");
 

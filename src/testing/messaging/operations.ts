@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { timeBudget } from "../../base/budget.js";
 import { uuidV7 } from "../../base/uuid-v7.js";
 import { type ContractHarness, skipUnless } from "../harness.js";
-import { columnOf, namesOf } from "../support/database.js";
+import { columnOf, namesOf, shownRows } from "../support/database.js";
 import { gate } from "../support/gate.js";
 import { fieldsOf } from "../support/recording-logger.js";
 import { type WatchedDatabase, watched } from "../support/watched.js";
@@ -94,7 +94,7 @@ export function messagingOperationsContract(harness: ContractHarness): void {
       ids.push(await orders.send.OrderApproved("inventory", { orderId: "9" }, { maxRetries: 4 }));
       const names = namesOf(database, "outbox", "viewed_outbox");
       const view = names.object(database.db.dialect.name === "postgres" ? "_sent" : "Sent");
-      const rows = await database.raw(`select * from ${view}`);
+      const rows = await shownRows(database, `select * from ${view}`);
       const byId = new Map(rows.map((row) => [String(row.MessageId).toLowerCase(), row]));
       const shown = ids.map((id) => byId.get(id)!);
       expect(shown.map(({ State }) => State)).toEqual(["Sent", "Failed", "Expired", "Pending"]);
@@ -124,7 +124,8 @@ export function messagingOperationsContract(harness: ContractHarness): void {
 
       fates.push("lost");
       await dispatch(orders);
-      const [retried] = await database.raw(
+      const [retried] = await shownRows(
+        database,
         `select * from ${view} where ${columnOf(database.db, "MessageId")} = '${ids[3]}'`,
       );
       expect(retried).toMatchObject({ State: "Pending" });

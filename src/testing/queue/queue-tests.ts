@@ -26,6 +26,7 @@ import type { QueueKind } from "./set-up.js";
 import { settleTests } from "./settle.js";
 import { createQueueContext } from "./support.js";
 import { transactionTests } from "./transaction.js";
+import { viewTests } from "./view.js";
 
 /** What inbox and outbox have in common, proved for one of them. */
 export function queueTests(kind: QueueKind, database: () => TestDatabase): void {
@@ -47,6 +48,7 @@ export function queueTests(kind: QueueKind, database: () => TestDatabase): void 
   discardTests(context);
   archiveTests(context);
   deadRetentionTests(context);
+  viewTests(context);
   replayDeadTests(context);
   activityTests(context);
   correlationTests(context);
