@@ -11,7 +11,7 @@ import { type Ending, failureOf, refuse, unreadBodies } from "./ending.js";
 import { endingLog } from "./ending-log.js";
 import { extractMessages } from "./extract-message.js";
 import { findSource } from "./find-source.js";
-import { endHandshake, findHandshake } from "./handshake.js";
+import { endHandshake, findInHead, findInProven, findWithToken } from "./handshake.js";
 import { dividedSources, withPresets } from "./load-presets.js";
 import { publicUrlOf } from "./public-url.js";
 import { refusedResponse } from "./responses.js";
@@ -79,13 +79,27 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
 
   /** Verifies the delivery before it uses anything of the body. */
   const accept = async (source: ResolvedSource, delivery: Delivery): Promise<Ending> => {
-    const refusal = await source.verify(delivery);
+    const withToken = await findWithToken(source, delivery);
+    const refusal = withToken === undefined ? await source.verify(delivery) : undefined;
     if (refusal !== undefined) return refuse("unauthorized", refusal);
-    const handshake = findHandshake(source, delivery, false);
-    if (handshake !== undefined) return endHandshake(handshake, delivery);
+    const found = withToken ?? findInProven(source, delivery);
+    if (found === undefined) return storeEvents(source, formOfQuery(delivery));
+    const { handshake, event, toStore } = found;
+    if (toStore.length === 0) return endHandshake(handshake, event);
+    const stored = await storeEvents(source, delivery, toStore);
+    if (stored.refusal !== undefined) return stored;
+    const { response, refusal: unanswered } = await endHandshake(handshake, event);
+    return unanswered === undefined ? { ...stored, response } : stored;
+  };
+
+  const storeEvents = async (
+    source: ResolvedSource,
+    delivery: Delivery,
+    events?: readonly Delivery[],
+  ): Promise<Ending> => {
     const isJson = isJsonType(delivery.contentType) && delivery.body.length > 0 && !isEncoded(delivery);
     if (isJson && delivery.json() === undefined) return refuse("bad request", "the body is not JSON");
-    const messages = extractMessages(formOfQuery(delivery), source, clock());
+    const messages = extractMessages(delivery, source, clock(), events);
     if (messages === "no id") return refuse("bad request", "the request has neither an id nor a body");
     if (messages === "too many events") return refuse("too large", messages);
     return store(source, messages);
@@ -95,7 +109,7 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
     const { method, headers } = request;
     const url = publicUrlOf(request, path, options);
     const head = createDelivery({ method, url, headers, body: new Uint8Array() });
-    const handshake = findHandshake(source, head, true);
+    const handshake = findInHead(source, head);
     if (handshake !== undefined) {
       const refusal = await handshake.verify?.(head);
       return refusal === undefined ? endHandshake(handshake, head) : refuse("unauthorized", refusal);

@@ -5,7 +5,7 @@ import type { QueueNames } from "../names.js";
 import { archiveRows, archiveTable } from "./archive.js";
 import { attemptRows, attemptsTable } from "./attempts.js";
 import { controlsTable, createControls } from "./controls.js";
-import { binary, unicodeLiteral } from "./expressions.js";
+import { afterFunction, binary, unicodeLiteral } from "./expressions.js";
 import { jsonFunctions } from "./json-functions.js";
 import { quote } from "./names.js";
 import { createOperations } from "./operations-table.js";
@@ -144,6 +144,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
 /** Views, functions and procedures are replaced, not dropped, so that grants on them stay. */
 export const routines = (n: QueueNames): readonly string[] => [
   messagesView(n),
+  afterFunction(n),
   ...jsonFunctions(n).map(({ text }) => text),
   ...(n.kind === "inbox" ? inboxProcedures(n) : outboxProcedures(n)).map(({ text }) => text),
 ];

@@ -13,6 +13,9 @@ export interface CheckedHandshake {
   readonly method: Handshake["method"];
   /** Whether it uses only headers and query, so that it is recognised before the body is read. */
   readonly isInHead: boolean;
+  /** Whether it is one event of several: the others are stored. */
+  readonly isPerItem: boolean;
+  readonly store: true | undefined;
   readonly when: readonly { readonly parts: readonly TemplatePart[]; readonly equals: string | undefined }[];
   readonly verifyToken: readonly TemplatePart[] | undefined;
   readonly unsigned: true | undefined;
@@ -28,21 +31,28 @@ export interface CheckedHandshake {
 
 export type NamedTemplates = readonly (readonly [name: string, parts: readonly TemplatePart[]])[];
 
-export function checkHandshake(given: Handshake, name: string, report: Report): CheckedHandshake {
+export function checkHandshake(
+  given: Handshake,
+  name: string,
+  isSplit: boolean,
+  report: Report,
+): CheckedHandshake {
   const handshake = (isObject(given) ? given : {}) as Handshake;
-  const { method, verifyToken, unsigned } = handshake;
+  const { method, verifyToken, unsigned, store } = handshake;
   const wrong = (problem: string) => report(`${name}.${problem}`);
   const object = (value: unknown, what: string): object => {
     if (!isObject(value)) wrong(`${what} must be an object`);
     return isObject(value) ? value : {};
   };
-  refuseFields(handshake, ["method", "when", "verifyToken", "unsigned", "answer"], name, report);
+  refuseFields(handshake, ["method", "when", "verifyToken", "unsigned", "store", "answer"], name, report);
   checkOneOf(method ?? "", ["GET", "HEAD", "POST", "OPTIONS"], `${name}.method`, report);
   const when = Object.entries(object(handshake.when, "when"));
   if (method === "POST" && when.length === 0)
     wrong("when is empty: every event would be answered as a handshake, and none stored");
   if (unsigned !== undefined && !(unsigned === true && verifyToken === undefined))
     wrong("unsigned must be true, and without a verifyToken");
+  if (store !== undefined && !(store === true && method === "POST" && verifyToken !== undefined))
+    wrong("store must be true, and for a POST with a verifyToken: nothing unproven is stored");
   const answer = object(handshake.answer, "answer") as Handshake["answer"];
   refuseFields(answer, ["status", "text", "json", "headers", "hmac", "confirm"], `${name}.answer`, report);
   if (answer.text !== undefined && answer.json !== undefined)
@@ -51,8 +61,9 @@ export function checkHandshake(given: Handshake, name: string, report: Report): 
   if (!(Number.isInteger(status) && status >= 200 && status <= 299))
     wrong("answer.status must be from 200 to 299");
 
-  const isInHead = method !== "POST" || verifyToken !== undefined || unsigned === true;
-  const allowed = isInHead ? placeholdersInHead : placeholdersInEvent;
+  const isInHead = method !== "POST" || unsigned === true || (verifyToken !== undefined && store !== true);
+  const inEvent = isSplit ? [...placeholdersInEvent, "item" as const] : placeholdersInEvent;
+  const allowed = isInHead ? placeholdersInHead : inEvent;
   const inAnswer: readonly Placeholder[] = answer.hmac === undefined ? allowed : [...allowed, "hmac"];
   const one = (template: unknown, what: string, known = allowed) => {
     const parts = parseTemplate(template, known);
@@ -69,15 +80,18 @@ export function checkHandshake(given: Handshake, name: string, report: Report): 
   const headers = all(answer.headers ?? {}, "answer.headers");
   for (const [header] of headers)
     if (!isHeaderName(header)) wrong(`answer.headers: ${header} is not a header name`);
+  const conditions = when.map(([template, equals]) => {
+    if (equals !== true && !isText(equals))
+      wrong(`when: ${template} must be a string, or true for any value`);
+    return { parts: one(template, "when"), equals: equals === true ? undefined : equals };
+  });
   return {
     method,
     isInHead,
-    when: when.map(([template, equals]) => {
-      if (equals !== true && !isText(equals))
-        wrong(`when: ${template} must be a string, or true for any value`);
-      return { parts: one(template, "when"), equals: equals === true ? undefined : equals };
-    }),
-    verifyToken: optional(verifyToken, "verifyToken"),
+    isPerItem: conditions.some(({ parts }) => parts.some(({ placeholder }) => placeholder === "item")),
+    store,
+    when: conditions,
+    verifyToken: optional(verifyToken, "verifyToken", placeholdersInHead),
     unsigned,
     status,
     text: optional(answer.text, "answer.text", inAnswer),

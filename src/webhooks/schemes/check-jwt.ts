@@ -1,13 +1,34 @@
 import type { CheckedProof } from "./check-verify.js";
-import { asList, checkText, checkTexts, parseAll, type Report, refuseFields } from "./field-checks.js";
-import { placeholdersInHead } from "./template.js";
+import {
+  asList,
+  checkText,
+  checkTexts,
+  isObject,
+  parseAll,
+  parseOne,
+  type Report,
+  refuseFields,
+} from "./field-checks.js";
+import { placeholdersInHead, type TemplatePart } from "./template.js";
 import type { JwtRule } from "./verify-rules.js";
 
-const fields = ["kind", "token", "prefix", "jwksUrl", "algorithms", "issuer", "secretClaims", "bodyHash"];
+const fields = [
+  "kind",
+  "token",
+  "prefix",
+  "jwksUrl",
+  "algorithms",
+  "issuer",
+  "claims",
+  "secretClaims",
+  "itemClaims",
+  "itemSecret",
+  "bodyHash",
+];
 /** Those of public keys. With a shared secret whoever verifies could sign. */
 const publicAlgorithm = /^(RS|PS|ES)(256|384|512)$|^EdDSA$/;
 
-export function checkJwt(rule: JwtRule, report: Report): CheckedProof {
+export function checkJwt(rule: JwtRule, isSplit: boolean, report: Report): CheckedProof {
   refuseFields(rule, fields, "verify", report);
   if (asList(rule.token).length === 0) report("verify.token is missing");
   for (const name of ["prefix", "bodyHash", "jwksUrl"] as const)
@@ -19,5 +40,28 @@ export function checkJwt(rule: JwtRule, report: Report): CheckedProof {
   const algorithms = asList(rule.algorithms);
   if (algorithms.length === 0 || !algorithms.every((one) => publicAlgorithm.test(String(one))))
     report("verify.algorithms must be a list of RS256, PS256, ES256, EdDSA and their like");
-  return { proof: parseAll(rule.token, placeholdersInHead, "verify.token", report) };
+  checkTexts(Object.values(membersOf(rule.claims, "claims", report)), "verify.claims", report);
+  const proof = parseAll(rule.token, [...placeholdersInHead, "json"], "verify.token", report);
+  if (proof.flat().length > 1 && proof.flat().some(({ placeholder }) => placeholder === "json"))
+    report("verify.token has a {json:…}, which must be all of it");
+  const ofItem = isSplit ? (["item"] as const) : [];
+  return {
+    proof,
+    itemClaims: Object.entries(membersOf(rule.itemClaims, "itemClaims", report)).map(
+      ([claim, template]): readonly [string, readonly TemplatePart[]] => [
+        claim,
+        parseOne(template, ofItem, `verify.itemClaims.${claim}`, report) ?? [],
+      ],
+    ),
+    itemSecret: parseOne(rule.itemSecret, ofItem, "verify.itemSecret", report),
+  };
+}
+
+function membersOf<Value>(
+  given: Readonly<Record<string, Value>> | undefined,
+  name: string,
+  report: Report,
+): Readonly<Record<string, Value>> {
+  if (given !== undefined && !isObject(given)) report(`verify.${name} must be an object`);
+  return isObject(given) ? (given as Readonly<Record<string, Value>>) : {};
 }

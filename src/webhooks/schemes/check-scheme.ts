@@ -69,7 +69,7 @@ export function checkScheme(given: unknown, problems: string[]): CheckedScheme {
   checkAnswers(scheme, report);
   const split = checkSplit(scheme.split, report);
   const handshakes = asList(scheme.handshakes).map((one, index) =>
-    checkHandshake(one, `handshakes[${index}]`, report),
+    checkHandshake(one, `handshakes[${index}]`, split !== undefined, report),
   );
   const { verify } = scheme;
   if (handshakes.some(({ hmac }) => hmac !== undefined) && !(verify?.kind === "signature" && hasHmac(verify)))

@@ -54,12 +54,15 @@ export interface CheckedProof {
   readonly sender?: readonly TemplatePart[] | undefined;
   readonly certificateUrl?: readonly TemplatePart[] | undefined;
   readonly algorithmBy?: readonly TemplatePart[] | undefined;
+  /** Of each item: values that are a claim of one of the tokens, and one that is a secret of the source. */
+  readonly itemClaims?: readonly (readonly [claim: string, value: readonly TemplatePart[]])[];
+  readonly itemSecret?: readonly TemplatePart[] | undefined;
 }
 
 export function checkVerify(verify: VerifyRule | undefined, isSplit: boolean, report: Report): CheckedProof {
   if (verify?.kind === "token") return checkToken(verify, isSplit, report);
   if (verify?.kind === "signature") return checkSignature(verify, isSplit, report);
-  if (verify?.kind === "jwt") return checkJwt(verify, report);
+  if (verify?.kind === "jwt") return checkJwt(verify, isSplit, report);
   report('verify.kind must be "signature", "token" or "jwt"');
   return { proof: [] };
 }

@@ -27,7 +27,7 @@ interface Purged {
  */
 function purgeWindow(n: QueueNames, purged: Purged): string {
   const m = n.bare("");
-  return `declare @before datetime2(3) = ${addMs("@now", "-@retention_ms")};
+  return `declare @before datetime2(3) = ${addMs(n, "@now", "-@retention_ms")};
 declare @last_seq bigint, @more bit = 0;
 declare @scanned table (seq bigint not null primary key, ended_at datetime2(3) null, keyed bit null);
 declare @old table (seq bigint not null primary key);
