@@ -3,7 +3,7 @@ import type { Environment } from "../config/environment.js";
 import type { SecretResolver } from "../config/secret-reference.js";
 import type { Inbox } from "../inbox/inbox.js";
 import type { MigrateResult } from "../sql/migrate.js";
-import type { TenantStoreProvider } from "../tenants/connections/tenant-stores.js";
+import type { SignIn, TenantStoreProvider } from "../tenants/connections/tenant-stores.js";
 import type { FanOut } from "../tenants/fan-out/tenant-batch.js";
 import type { ReceivedWebhook } from "../webhooks/route-options.js";
 import type { AppDefinition } from "./app-definition.js";
@@ -11,7 +11,7 @@ import type { DispatchJob } from "./dispatch-job.js";
 import type { MaintenanceJob } from "./maintenance-jobs.js";
 import type { WakeUp } from "./wake-up.js";
 
-export interface TenantsContext {
+export interface TenantsContext extends SignIn {
   readonly definition: AppDefinition;
   readonly environment: Environment;
   readonly resolveSecret: SecretResolver;

@@ -30,7 +30,7 @@ export const packageCommand: Command = {
     out: "the output folder, which is emptied first; build/aws or build/azure by default",
     service: "aws: make the archive of the inbox service too; on azure the app's definition decides",
     admin: "aws: make the archive of the diagnostics API too; on azure the app's definition decides",
-    entra: "include the packages for SQL Server sign-in with Microsoft Entra; the default for azure",
+    entra: "include the packages for signing in to the database with Microsoft Entra; the default for azure",
     "no-entra": "leave those packages out; the default for aws",
     json: "print JSON",
   },

@@ -55,7 +55,7 @@ export interface BundleOptions {
   readonly service?: boolean;
   /** On AWS: bundles the function of the diagnostics API as well, `functions/aws/admin.ts`. */
   readonly admin?: boolean;
-  /** Includes the packages for Microsoft Entra in a SQL Server bundle. They run only when they are used. */
+  /** Includes the packages that sign in to a database with Microsoft Entra. They run only when they are used. */
   readonly entra?: boolean;
 }
 

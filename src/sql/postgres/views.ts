@@ -63,7 +63,7 @@ ${messages(n)}`;
 
 const sent = (n: QueueNames) => n.object("_sent");
 
-/** The specification's names in snake case: other names would have to be quoted in every query. See docs/decisions/0035. */
+/** The specification's names in snake case: other names would have to be quoted in every query. See docs/decisions/0036. */
 export const messagesView = (n: QueueNames): string =>
   createView(n.view, n.kind === "inbox" ? inboxQuery(n) : outboxQuery(n), sent(n));
 
