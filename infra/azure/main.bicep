@@ -80,6 +80,11 @@ param oldestAgeMs int = 300000
 
 param logRetentionDays int = 30
 
+@description('Dead messages are deleted so many days after their death. 0: as the app says (deadRetentionMs), and else never.')
+@minValue(0)
+@maxValue(366)
+param deadRetentionDays int = 0
+
 @description('For production: nobody can purge the vault, so after `azd down` its name stays taken for 90 days.')
 param purgeProtection bool = false
 
@@ -330,6 +335,7 @@ var workSettings = union(queueSettings, tenantSettings, hasCatalogue ? { ONCEBOX
   ONCEBOX_QUEUES__clientId: workIdentity.outputs.clientId
   ONCEBOX_CONSUME_QUEUE: queues.outputs.incomingQueue
   ONCEBOX_REAP_SCHEDULE: '35 */${reapMinutes} * * * *' // half a minute from the dispatcher's
+  ONCEBOX_DEAD_RETENTION_DAYS: string(deadRetentionDays)
 })
 var busSettings = {
   ONCEBOX_CONSUME_BUS_QUEUE: serviceBus ? bus!.outputs.queue : ''

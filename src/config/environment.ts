@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from "../errors.js";
+import { daysToMs, deadRetentionDays, isDeadRetention } from "../queue/dead-retention.js";
 import { type LogLevel, logLevels } from "../telemetry/json-logger.js";
 import { isSecretReference, type SecretReference, secretReferenceForms } from "./secret-reference.js";
 import type { SourcesFromJson } from "./sources-from-json.js";
@@ -10,6 +11,8 @@ export interface Environment {
   readonly logLevel: LogLevel;
   readonly port: number;
   readonly publicUrl: string | undefined;
+  /** How long dead messages are kept, when the environment says so. */
+  readonly deadRetentionMs: number | undefined;
   readonly env: NodeJS.ProcessEnv;
 }
 
@@ -34,6 +37,7 @@ export async function readEnvironment(env: NodeJS.ProcessEnv = processEnv): Prom
     logLevel: await attempt(() => readLogLevel(env), "info"),
     port: await attempt(() => port(env.PORT), 7071),
     publicUrl: filled(env.ONCEBOX_PUBLIC_URL),
+    deadRetentionMs: await attempt(() => deadRetentionMs(env.ONCEBOX_DEAD_RETENTION_DAYS), undefined),
     env,
   };
   if (problems.length > 0) throw new InvalidArgumentError(`${problems.join("; ")}.`);
@@ -75,6 +79,18 @@ export function readLogLevel(env: NodeJS.ProcessEnv = processEnv): LogLevel {
     throw new InvalidArgumentError(`ONCEBOX_LOG_LEVEL must be one of ${logLevels.join(", ")}`);
   }
   return value as LogLevel;
+}
+
+/** 0, the default of the templates, leaves it to the app. */
+function deadRetentionMs(text: string | undefined): number | undefined {
+  const value = filled(text) ?? "0";
+  const days = /^\d{1,3}$/.test(value) ? Number(value) : Number.NaN;
+  if (days === 0) return undefined;
+  if (isDeadRetention(daysToMs(days))) return daysToMs(days);
+  const { least, most } = deadRetentionDays;
+  throw new InvalidArgumentError(
+    `ONCEBOX_DEAD_RETENTION_DAYS must be a whole number of days from ${least} to ${most}, or 0 to leave it to the app`,
+  );
 }
 
 function port(text: string | undefined): number {

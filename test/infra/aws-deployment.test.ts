@@ -8,6 +8,7 @@ import type { APIGatewayProxyStructuredResultV2 } from "aws-lambda";
 import { unzipSync } from "fflate";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { adminDefaults } from "../../src/admin/admin-options.js";
+import { readEnvironment } from "../../src/config/environment.js";
 import { isSecretReference } from "../../src/config/secret-reference.js";
 import { migrate } from "../../src/index.js";
 import { packageFunctions } from "../../src/packaging/package-functions.js";
@@ -42,6 +43,7 @@ const inVpc = {
   alarmEmail: "ops@example.com",
   tenants: "catalogue",
   reapMinutes: "10",
+  deadRetentionDays: "90",
   service: "true",
   admin: "true",
 };
@@ -235,6 +237,16 @@ describe("the deployment to AWS", () => {
     const { stdout, stderr } = await refused.catch((error) => error);
     expect(stdout + stderr).toContain("functions.reap.events");
     expect(stdout + stderr).toContain("custom.inboxService"); // and a service that is neither true nor false
+  });
+
+  it("ADD-02 FUN-10 deadRetentionDays reaches the functions that clean up; dead messages are kept by default", async () => {
+    for (const name of ["Cleanup", "Dispatch"]) {
+      const variables = (stack: typeof dev) =>
+        stack.json.Resources[`${name}LambdaFunction`]!.Properties.Environment.Variables;
+      const { ONCEBOX_DEAD_RETENTION_DAYS: days } = variables(dev);
+      expect((await readEnvironment({ ONCEBOX_DEAD_RETENTION_DAYS: days })).deadRetentionMs).toBeUndefined();
+      expect(variables(prod).ONCEBOX_DEAD_RETENTION_DAYS).toBe("90");
+    }
   });
 
   it("FUN-10 every function has its trigger: HTTP, schedules, and the queues for wake-ups and for what others send", () => {

@@ -321,7 +321,7 @@ describe("the settings of the function apps", () => {
     expect(Object.keys(env).filter((name) => /TOKENS|CONSUME|USERS/.test(name))).toEqual([]);
   });
 
-  it("FUN-10 the worker's name its queues and its schedule; with Service Bus that queue too", async () => {
+  it("ADD-02 FUN-10 the worker's name its queues, its schedule and the retention of dead messages; with Service Bus that queue too", async () => {
     const env = environmentOf("work");
     expect(readAzureSettings(env)).toMatchObject({
       consumeQueue: "oncebox-incoming",
@@ -330,6 +330,9 @@ describe("the settings of the function apps", () => {
     expect(env).not.toHaveProperty("ONCEBOX_WEBHOOKS"); // it has no sender's secret
     const often = await bicepPlan({ ...required, reapMinutes: 10 });
     expect(often.modules.workApp!.settings.ONCEBOX_REAP_SCHEDULE).toBe("35 */10 * * * *");
+    expect((await readEnvironment(env)).deadRetentionMs).toBeUndefined();
+    const forgetful = await bicepPlan({ ...required, deadRetentionDays: 90 });
+    expect(forgetful.modules.workApp!.settings.ONCEBOX_DEAD_RETENTION_DAYS).toBe("90");
     const bus = environmentOf("work", "Service Bus");
     expect(readAzureSettings(bus).consumeBusQueue).toBe("<bus.queue>");
     expect(bus).toMatchObject({
