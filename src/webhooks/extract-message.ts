@@ -26,7 +26,7 @@ const alwaysKept = ["content-type", "content-encoding", "traceparent", "tracesta
 const maxKeptLength = 1_024;
 
 /** Far more than any provider sends at once. A database would not store so many within the time that a provider waits. */
-const maxEvents = 10_000;
+export const maxEvents = 10_000;
 
 /** Returns the messages of a verified delivery, or why it has none: it has neither an id nor a body to derive one from. */
 export function extractMessages(

@@ -9,11 +9,12 @@ import { inSpan } from "../base/tracing.js";
 import { afterEnqueueCaller } from "./after-enqueue.js";
 import { type Ending, failureOf, refuse, unreadBodies } from "./ending.js";
 import { endingLog } from "./ending-log.js";
-import { extractMessages } from "./extract-message.js";
-import { findSource } from "./find-source.js";
+import { extractMessages, maxEvents } from "./extract-message.js";
+import { type FoundSource, findSource } from "./find-source.js";
 import { endHandshake, findHandshake } from "./handshake.js";
 import { dividedSources, withPresets } from "./load-presets.js";
 import { publicUrlOf } from "./public-url.js";
+import { type ReceiveDeadline, receiveDeadline } from "./receive-deadline.js";
 import { refusedResponse } from "./responses.js";
 import { checkRouteOptions, type WebhookRouteOptions } from "./route-options.js";
 import { contentTypeOf, createDelivery, type Delivery, formOfQuery, isJsonType } from "./schemes/delivery.js";
@@ -28,6 +29,8 @@ export interface WebhookRoute extends Preparing {
 /** The same route without the classes `Request` and `Response`. It finds the path itself: a gateway may have added to it. */
 export type WebhookReceiver = (request: WebhookRequest) => Promise<PlainResponse>;
 type WebhookRequest = Omit<PlainRequest, "path">;
+
+type Found = Required<FoundSource> & { readonly source: ResolvedSource };
 
 interface Preparing {
   /** Loads the presets that sources name, and checks those sources. The first request does it otherwise. */
@@ -78,27 +81,38 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
   const unverified = openBodies({ maxBytes: Math.max(settings.maxUnverifiedBytes, ...bodies) });
 
   /** Verifies the delivery before it uses anything of the body. */
-  const accept = async (source: ResolvedSource, delivery: Delivery): Promise<Ending> => {
-    const refusal = await source.verify(delivery);
+  const accept = async (
+    source: ResolvedSource,
+    delivery: Delivery,
+    deadline: ReceiveDeadline,
+  ): Promise<Ending> => {
+    const refusal = await deadline.within("verifying", () => source.verify(delivery));
     if (refusal !== undefined) return refuse("unauthorized", refusal);
     const handshake = findHandshake(source, delivery, false);
-    if (handshake !== undefined) return endHandshake(handshake, delivery);
+    if (handshake !== undefined)
+      return deadline.within("the handshake", () => endHandshake(handshake, delivery));
     const isJson = isJsonType(delivery.contentType) && delivery.body.length > 0 && !isEncoded(delivery);
     if (isJson && delivery.json() === undefined) return refuse("bad request", "the body is not JSON");
     const messages = extractMessages(formOfQuery(delivery), source, clock());
     if (messages === "no id") return refuse("bad request", "the request has neither an id nor a body");
-    if (messages === "too many events") return refuse("too large", messages);
-    return store(source, messages);
+    if (messages === "too many events") return refuse("too large", tooManyEvents);
+    return store(source, messages, deadline);
   };
 
-  const handle = async (request: WebhookRequest, source: ResolvedSource, path: string): Promise<Ending> => {
+  const handle = async (
+    request: WebhookRequest,
+    { source, path }: Found,
+    deadline: ReceiveDeadline,
+  ): Promise<Ending> => {
     const { method, headers } = request;
     const url = publicUrlOf(request, path, options);
     const head = createDelivery({ method, url, headers, body: new Uint8Array() });
     const handshake = findHandshake(source, head, true);
     if (handshake !== undefined) {
-      const refusal = await handshake.verify?.(head);
-      return refusal === undefined ? endHandshake(handshake, head) : refuse("unauthorized", refusal);
+      return deadline.within("the handshake", async () => {
+        const refusal = await handshake.verify?.(head);
+        return refusal === undefined ? endHandshake(handshake, head) : refuse("unauthorized", refusal);
+      });
     }
     const methods: readonly string[] = source.scheme.methods ?? ["POST"];
     if (!methods.includes(method)) {
@@ -108,16 +122,25 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
     const types = source.scheme.contentTypes;
     if (method === "POST" && types?.every((type) => type.toLowerCase() !== contentTypeOf(headers)))
       return refuse("unsupported media type", "content type");
-    await source.verify.prepare(head); // so that no body waits for the secrets
-    if (method === "GET") return accept(source, head);
-    const limits = { maxBytes: source.maxBodyBytes, withinMs: settings.bodyMs, among: unverified };
-    const body = await readBody(request, limits);
+    // first, so that no body waits for the secrets
+    await deadline.within("fetching the secrets", () => source.verify.prepare(head));
+    if (method === "GET") return accept(source, head, deadline);
+    const leftMs = deadline.remainingMs();
+    const withinMs = Math.min(settings.bodyMs, leftMs);
+    const body = await readBody(request, { maxBytes: source.maxBodyBytes, withinMs, among: unverified });
+    if (body === "too slow" && withinMs === leftMs) throw deadline.overAt("reading the body");
     if (typeof body === "string") return refuse(...unreadBodies[body]);
-    return accept(source, createDelivery({ method, url, headers, body }));
+    return accept(source, createDelivery({ method, url, headers, body }), deadline);
   };
 
-  const handled: typeof handle = (request, source, path) => {
-    const ended = async () => withAnswersOf(source, await handle(request, source, path).catch(failureOf));
+  const handled = (request: WebhookRequest, found: Found, startedAt: number): Promise<Ending> => {
+    const { source } = found;
+    const ended = async () => {
+      const deadline = receiveDeadline(source.receiveMs, startedAt);
+      const ending = await handle(request, found, deadline).catch(failureOf);
+      deadline.end();
+      return withAnswersOf(source, ending);
+    };
     if (tracing === undefined) return ended();
     return inSpan(tracing, webhookSpan(source.name, request), ended, ({ response, outcome, webhook }) =>
       webhookSpanEnd(response.status, outcome, webhook),
@@ -132,7 +155,7 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
       ? found
       : source === undefined
         ? refuse("not found", "no such source")
-        : handled(request, source, found.path));
+        : handled(request, { source, path: found.path }, startedAt));
     const { response, outcome, reason, webhook, counts } = ending;
     const name = source?.name ?? "unknown";
     const attributes = { source: name, outcome };
@@ -145,6 +168,8 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
 
   return Object.assign(receive, { prepare: async () => void (await ready()) });
 }
+
+const tooManyEvents = `the delivery has more than ${maxEvents} events: let the sender send fewer at once, or leave out split`;
 
 /** Loaded when it is used: most providers publish nothing to fetch. */
 const fetchText: FetchText = async (url, signal) =>

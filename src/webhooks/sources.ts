@@ -41,7 +41,7 @@ export interface WebhookSource extends Pick<WebhookScheme, (typeof overridableFi
 export interface ResolvedSource extends CheckedScheme {
   readonly name: string;
   readonly maxBodyBytes: number;
-  /** How long the database may take. */
+  /** From a request's arrival to its answer. */
   readonly receiveMs: number;
   readonly verify: Verifier;
   /** Whether each tenant signs for itself: an id is then unique within its tenant only. */
