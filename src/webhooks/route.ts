@@ -17,8 +17,10 @@ import { publicUrlOf } from "./public-url.js";
 import { type ReceiveDeadline, receiveDeadline } from "./receive-deadline.js";
 import { refusedResponse } from "./responses.js";
 import { checkRouteOptions, type WebhookRouteOptions } from "./route-options.js";
+import { checkScheme } from "./schemes/check-scheme.js";
 import { contentTypeOf, createDelivery, type Delivery, formOfQuery, isJsonType } from "./schemes/delivery.js";
 import type { FetchText } from "./schemes/fetch-text.js";
+import type { ReadScheme } from "./schemes/read-scheme.js";
 import { type LoadedSource, type ResolvedSource, resolveSources } from "./sources.js";
 import { messageStore } from "./store-messages.js";
 import { webhookSpan, webhookSpanEnd } from "./webhook-span.js";
@@ -49,12 +51,16 @@ interface Preparing {
  * const response = await route(request);
  */
 export function createWebhookRoute(options: WebhookRouteOptions): WebhookRoute {
-  const receive = createWebhookReceiver(options);
+  const receive = createWebhookReceiver(options, checkScheme);
   const route = async (request: Request) => toWebResponse(await receive(request));
   return Object.assign(route, { prepare: receive.prepare });
 }
 
-export function createWebhookReceiver(options: WebhookRouteOptions): WebhookReceiver & Preparing {
+/** @param readScheme reads the sources' schemes: see `schemeReader`, which loads no more than they need */
+export function createWebhookReceiver(
+  options: WebhookRouteOptions,
+  readScheme: ReadScheme,
+): WebhookReceiver & Preparing {
   const settings = checkRouteOptions(options);
   const { inbox, tracing, clock = () => new Date() } = options;
   const logger = loggerOf(options.logger);
@@ -68,6 +74,7 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
     resolveSources(sources, problems, {
       ...settings,
       longestReceiveMs: options.receiveMs,
+      readScheme,
       clock,
       fetchText: options.fetchText ?? fetchText,
       onStale: (source) =>

@@ -1,13 +1,11 @@
-import type { CheckedProof } from "./check-verify.js";
-import { asList, checkText, checkTexts, parseAll, type Report, refuseFields } from "./field-checks.js";
-import { placeholdersInHead } from "./template.js";
+import { asList, checkText, checkTexts, type Report, refuseFields } from "./field-checks.js";
 import type { JwtRule } from "./verify-rules.js";
 
 const fields = ["kind", "token", "prefix", "jwksUrl", "algorithms", "issuer", "secretClaims", "bodyHash"];
 /** Those of public keys. With a shared secret whoever verifies could sign. */
 const publicAlgorithm = /^(RS|PS|ES)(256|384|512)$|^EdDSA$/;
 
-export function checkJwt(rule: JwtRule, report: Report): CheckedProof {
+export function checkJwt(rule: JwtRule, report: Report): void {
   refuseFields(rule, fields, "verify", report);
   if (asList(rule.token).length === 0) report("verify.token is missing");
   for (const name of ["prefix", "bodyHash", "jwksUrl"] as const)
@@ -19,5 +17,4 @@ export function checkJwt(rule: JwtRule, report: Report): CheckedProof {
   const algorithms = asList(rule.algorithms);
   if (algorithms.length === 0 || !algorithms.every((one) => publicAlgorithm.test(String(one))))
     report("verify.algorithms must be a list of RS256, PS256, ES256, EdDSA and their like");
-  return { proof: parseAll(rule.token, placeholdersInHead, "verify.token", report) };
 }

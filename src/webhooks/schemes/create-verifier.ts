@@ -1,9 +1,9 @@
 import { memoisePromise } from "../../base/memoise-promise.js";
 import type { KeysOf } from "./certificate-keys.js";
 import { type ChallengeSigner, challengeSigner } from "./challenge.js";
-import type { CheckedScheme } from "./check-scheme.js";
 import type { Delivery } from "./delivery.js";
 import type { FetchText } from "./fetch-text.js";
+import type { CheckedScheme } from "./read-scheme.js";
 import { createSecretKeys, type SecretKeys, type Secrets } from "./secret-keys.js";
 import { createSignatureVerifier } from "./signature-verifier.js";
 import { type SigningKey, secretProblem, toVerifyingKey } from "./signing-key.js";

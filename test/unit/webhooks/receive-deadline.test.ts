@@ -5,6 +5,7 @@ import { type LogLine, recordingLogger } from "../../../src/testing/support/reco
 import type { WebhookInbox, WebhookRouteOptions, WebhookScheme } from "../../../src/webhooks/index.js";
 import { slack } from "../../../src/webhooks/presets/slack.js";
 import { createWebhookReceiver } from "../../../src/webhooks/route.js";
+import { checkScheme } from "../../../src/webhooks/schemes/check-scheme.js";
 import { now, reception, signed, withShortSecrets } from "./support.js";
 
 /** Something that a step waits for until the test lets it go on. */
@@ -56,14 +57,17 @@ async function slowSteps(scheme: WebhookScheme, options: Partial<WebhookRouteOpt
       return inbox.receive(message, call);
     },
   };
-  const receive = createWebhookReceiver({
-    sources: withShortSecrets({ x: { scheme, secrets: () => steps.secrets.promise } }),
-    inbox: () => steps.inbox.promise.then(() => slowInbox),
-    fetchText: () => steps.certificate.promise,
-    logger: recordingLogger(logs),
-    clock: () => now,
-    ...options,
-  });
+  const receive = createWebhookReceiver(
+    {
+      sources: withShortSecrets({ x: { scheme, secrets: () => steps.secrets.promise } }),
+      inbox: () => steps.inbox.promise.then(() => slowInbox),
+      fetchText: () => steps.certificate.promise,
+      logger: recordingLogger(logs),
+      clock: () => now,
+      ...options,
+    },
+    checkScheme,
+  );
   let reads = 0;
   const request: Omit<PlainRequest, "path"> = {
     method: "POST",
