@@ -11,7 +11,7 @@ import { onlyDatabases } from "./only-databases.js";
 import { isSource, ownPackage, root } from "./own-package.js";
 
 /** The functions that not every app has, by their options. */
-type OptionalFunction = "service" | "admin";
+type OptionalFunction = "service" | "admin" | "recover";
 
 interface Cloud {
   /** The files in `functions/<cloud>` to bundle. */
@@ -27,7 +27,7 @@ interface Cloud {
 export const clouds = {
   aws: {
     entryPoints: /\.[cm]?[jt]s$/,
-    optional: { service: "inbox-service", admin: "admin" },
+    optional: { service: "inbox-service", admin: "admin", recover: "recover-github" },
     // nodejs20.x, 22.x and 24.x have every client of the AWS SDK v3. A bundle with one would be 350 KB larger.
     external: ["@aws-sdk/*"],
   },
@@ -55,6 +55,8 @@ export interface BundleOptions {
   readonly service?: boolean;
   /** On AWS: bundles the function of the diagnostics API as well, `functions/aws/admin.ts`. */
   readonly admin?: boolean;
+  /** On AWS: bundles the function that asks GitHub for failed deliveries as well, `functions/aws/recover-github.ts`. */
+  readonly recover?: boolean;
   /** Includes the packages for Microsoft Entra in a SQL Server bundle. They run only when they are used. */
   readonly entra?: boolean;
 }

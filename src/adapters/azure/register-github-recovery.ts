@@ -1,5 +1,5 @@
 import { app as functionApp } from "@azure/functions";
-import { type GithubRecoveryDefinition, githubRecoveryJob } from "../../app/github-recovery.js";
+import type { GithubRecoveryDefinition } from "../../app/github-recovery.js";
 import { readAzureSettings } from "../../config/azure-settings.js";
 import { processEnv, readLogLevel } from "../../config/environment.js";
 import { runTimeMs } from "./function-timeout.js";
@@ -19,11 +19,15 @@ import { timedJobs } from "./timed-jobs.js";
  */
 export function registerGithubRecovery(definition: GithubRecoveryDefinition): void {
   const settings = readAzureSettings();
-  const recover = githubRecoveryJob(definition, {
-    resolveSecret: azureSecrets(processEnv),
-    logger: invocationLogger(readLogLevel()),
-  });
-  const job = timedJobs(async () => ({ recover, close: async () => {} }), runTimeMs(settings));
+  const open = async () => {
+    const { githubRecoveryJob } = await import("../../app/github-recovery.js"); // few apps have it
+    const recover = githubRecoveryJob(definition, {
+      resolveSecret: azureSecrets(processEnv),
+      logger: invocationLogger(readLogLevel()),
+    });
+    return { recover, close: async () => {} };
+  };
+  const job = timedJobs(open, runTimeMs(settings));
   functionApp.timer("recoverGithub", {
     schedule: settings.schedules.recover,
     handler: job((ready, budget) => ready.recover(budget)),
