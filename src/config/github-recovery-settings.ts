@@ -19,8 +19,8 @@ export interface GithubRecoverySettings {
  */
 export function readGithubRecovery(env: NodeJS.ProcessEnv = process.env): GithubRecoverySettings | undefined {
   const filled = (name: string): string | undefined => env[name]?.trim() || undefined;
-  const hooks = filled("ONCEBOX_RECOVER_GITHUB");
-  if (hooks === undefined) return undefined;
+  if (!namesGithubHooks(env)) return undefined;
+  const hooks = filled("ONCEBOX_RECOVER_GITHUB") ?? "";
   const apiUrl = filled("ONCEBOX_GITHUB_API_URL");
   return {
     hooks: hooks.split(",").map((hook) => toHook(hook.trim())),
@@ -28,6 +28,9 @@ export function readGithubRecovery(env: NodeJS.ProcessEnv = process.env): Github
     ...(apiUrl === undefined ? {} : { apiUrl }),
   };
 }
+
+export const namesGithubHooks = ({ ONCEBOX_RECOVER_GITHUB: hooks = "" }: NodeJS.ProcessEnv): boolean =>
+  hooks.trim() !== "";
 
 function toHook(text: string): GithubRecoverySettings["hooks"][number] {
   const [, owner, repository, hookId] = /^([\w.-]+)(\/[\w.-]+)?:(\d{1,20})$/.exec(text) ?? [];

@@ -5,7 +5,7 @@ import { type BuildOptions, build, type Metafile, type Plugin } from "esbuild";
 import { InvalidArgumentError } from "../errors.js";
 import { writeFunctionApp } from "./azure-function-app.js";
 import type { BundledDatabase } from "./databases.js";
-import { lazyEntryPoints, lazyWebhooks, webhooksFolder } from "./lazy-webhooks.js";
+import { lazyEntryPoints, lazyWebhooks, presetsFile, webhooksFolder } from "./lazy-webhooks.js";
 import { entraWhenUsed, leanMiddy, leanPg } from "./lean-packages.js";
 import { onlyDatabases } from "./only-databases.js";
 import { isSource, ownPackage, root } from "./own-package.js";
@@ -129,15 +129,17 @@ export async function bundle(settings: BundleSettings): Promise<Metafile> {
       ...(app === undefined ? [] : [appFrom(app, folder)]),
     ],
   });
-  if (usesLazyWebhooks(metafile)) await bundleLazyWebhooks(folder, join(outFolder, webhooksFolder));
+  if (!splitting && usesLazyWebhooks(metafile))
+    await bundleLazyWebhooks(folder, join(outFolder, webhooksFolder));
   return metafile;
 }
 
 const usesLazyWebhooks = ({ outputs }: Metafile): boolean => Object.values(outputs).some(importsLazyWebhooks);
 
-/** Whether a function needs the folder of presets beside it. */
-export const importsLazyWebhooks = ({ imports }: Metafile["outputs"][string]): boolean =>
-  imports.some(({ path, external }) => external === true && path.startsWith(`./${webhooksFolder}/`));
+/** Whether a function needs the folder of presets beside it. Presets are loaded by names that are not known here. */
+export const importsLazyWebhooks = ({ imports, inputs }: Metafile["outputs"][string]): boolean =>
+  imports.some(({ path, external }) => external === true && path.startsWith(`./${webhooksFolder}/`)) ||
+  Object.entries(inputs).some(([file, { bytesInOutput }]) => bytesInOutput > 0 && presetsFile.test(file));
 
 async function bundleLazyWebhooks(folder: string, outdir: string): Promise<void> {
   const { entryPoints, plugin } = lazyEntryPoints();

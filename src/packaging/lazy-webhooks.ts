@@ -18,6 +18,8 @@ const lazyModules: ReadonlyMap<string, { readonly folder: string; readonly only:
 
 const inWebhooks =
   /[\\/]webhooks[\\/](presets[\\/]index|schemes[\\/]create-verifier|load-presets|route|sources)\.[jt]s$/;
+/** The list of presets. */
+export const presetsFile = /[\\/]webhooks[\\/]presets[\\/]index\.[jt]s$/;
 const nameIn = (path: string): string => basename(path, ".js");
 const webhooks = join(code, "webhooks");
 
@@ -48,9 +50,7 @@ export const lazyWebhooks = (isSplit: boolean): Plugin => ({
 
 /** The list of all loaders is 3 KB, and says only that a preset is in the file of its name. */
 function loadersByName({ onLoad }: PluginBuild): void {
-  onLoad({ filter: /[\\/]webhooks[\\/]presets[\\/]index\.[jt]s$/ }, ({ path }) =>
-    isOncebox(path) ? { contents: byName } : undefined,
-  );
+  onLoad({ filter: presetsFile }, ({ path }) => (isOncebox(path) ? { contents: byName } : undefined));
 }
 
 /** The address is no literal: esbuild would look for the file. */

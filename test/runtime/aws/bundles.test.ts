@@ -253,6 +253,20 @@ describe("bundles for Lambda", () => {
     expect(answer).toMatchObject({ statusCode: 415 });
   });
 
+  it("FUN-02 FUN-09 a function without a route finds the presets beside it, too", async () => {
+    const outFolder = join(folder, "load-preset");
+    await bundle({
+      database: "postgres",
+      entryPoints: [join(root, "test/runtime/aws/load-preset.ts")],
+      external: clouds.aws.external,
+      outFolder,
+    });
+    const file = pathToFileURL(join(outFolder, "load-preset.mjs")).href;
+    const program = `const { topicOf } = await import("${file}"); console.log(await topicOf("stripe"));`;
+    const { stdout } = await run(process.execPath, ["--input-type=module", "--eval", program]);
+    expect(stdout.trim()).toBe("{json:type}");
+  });
+
   it("FUN-03 FUN-09 a bundle checks ONCEBOX_WEBHOOKS, and its error names the field and the problem", async () => {
     const env = { ONCEBOX_WEBHOOKS: '{"own": 5}', PORT: "x" };
     const { answer } = await invoke(["postgres", "dispatch"], nowhere, {}, env);

@@ -26,5 +26,9 @@ it("FUN-12 on Azure a setting of the worker's app adds it to the functions of an
   await worker.invoke("recoverGithub", { json: JSON.stringify({ isPastDue: false }) }, "1");
   expect(lines.join("\n")).toMatch(/github recovery.*"asked":1/);
   expect(lines.join("\n")).not.toContain(token);
+  // a wrong setting fails its own runs, and no other function
+  vi.stubEnv("ONCEBOX_RECOVER_GITHUB", "acme/shop");
+  const again = worker.invoke("recoverGithub", { json: JSON.stringify({ isPastDue: false }) }, "2");
+  await expect(again).rejects.toThrow(/owner\/repository:hookId/);
   await worker.terminate();
 });
