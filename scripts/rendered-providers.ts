@@ -1,5 +1,5 @@
 import { presetNames } from "../src/webhooks/preset-names.js";
-import type { PresetAbout } from "../src/webhooks/presets/about.js";
+import type { DeliveryCheck, PresetAbout } from "../src/webhooks/presets/about.js";
 import type { WebhookScheme } from "../src/webhooks/schemes/scheme.js";
 
 interface Provider {
@@ -18,8 +18,9 @@ const checkedWith: Readonly<Record<PresetAbout["checked"]["with"], string>> = {
   documentation: "its documentation only",
 };
 
-const retryNote = `Only the rows that name a page were compared with it. The others say what is commonly known of the provider, and nobody has
-checked it: ask the provider's documentation before you rely on a number. Providers change these numbers without notice.`;
+const retryNote = `Rows that name a page were compared with it, or with its text as others quote it, on the day that they name. Where nothing was
+found in the provider's documentation, of which not all could be read, a row says what is commonly said of the provider: ask the
+provider before you rely on a number. Providers change these numbers without notice.`;
 
 /** Returns the guide with the tables of all presets between the two comments. */
 export async function renderedProviders(guide: string): Promise<string> {
@@ -66,9 +67,14 @@ const retryTable = (providers: readonly Provider[]): string =>
       about.retries,
       about.answerWithin ?? "–",
       about.batches ? "yes" : "no",
-      about.checked.delivery ?? "not checked",
+      readIn(about.checked.delivery),
     ]),
   );
+
+const readIn = ({ page, date, notSeen }: DeliveryCheck): string =>
+  page === undefined
+    ? `not found in the vendor's documentation, ${date}`
+    : `${page}, ${date}${notSeen === undefined ? "" : `; not seen there: ${notSeen}`}`;
 
 const signatureTable = (providers: readonly Provider[]): string =>
   table(
@@ -78,9 +84,12 @@ const signatureTable = (providers: readonly Provider[]): string =>
       about.signs,
       about.idIsUnique,
       about.secret,
-      `${checkedWith[about.checked.with]}, ${about.checked.date} (${about.checked.title})`,
+      `${checkedWith[about.checked.with]}, ${about.checked.date} (${about.checked.title})${byHand(about)}`,
     ]),
   );
+
+const byHand = ({ checked: { byHand: by } }: PresetAbout): string =>
+  by === undefined ? "" : `; once by hand with ${by}`;
 
 const code = (text: string): string => `\`${text}\``;
 

@@ -30,9 +30,7 @@ export function scansIn(procedure: string, plan: string): readonly Scan[] {
  * first on and of which there are few; and the controls, of which there are few too.
  */
 export const mayScan = ({ procedure, table }: Scan): boolean =>
-  /_(List|Stats|DeadGroups|CountDead|NextDead|Operations|Attempts|Backlog|BlockedPartitions)$/.test(
-    procedure,
-  ) ||
+  /_(List|Stats|Attempts)$| (dead groups|count dead|next dead|backlog|blocked partitions)$/.test(procedure) ||
   /(PartitionChanges|Controls)$/.test(table) ||
   // the dead messages of a named index, and whether there is any partition queue
   (/_Reap$/.test(procedure) && /(State|PartitionQueue)$/.test(table)) ||

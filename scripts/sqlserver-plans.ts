@@ -1,5 +1,5 @@
 /**
- * Prints the plan of each procedure on a SQL Server, on an empty and on a filled database, and ends with 1 when one of them
+ * Prints the plan of each procedure, and of each read of operators, on a SQL Server, on an empty and on a filled database, and ends with 1 when one of them
  * scans a queue's table: npm run sqlserver:plans -- "mssql://sa:…@server/database". It works in a schema of its own, which it
  * drops again.
  */
@@ -7,9 +7,13 @@ import { randomUUID } from "node:crypto";
 import mssql from "mssql";
 import { createInbox, createOutbox, migrate } from "../src/index.js";
 import { parseMssqlUrl } from "../src/sql/sqlserver/connection-settings.js";
+import { deadReads } from "../src/sql/sqlserver/dead-reads.js";
 import { openSqlServer, sqlServerDialect } from "../src/sql/sqlserver/index.js";
+import { operationReads } from "../src/sql/sqlserver/operation-statements.js";
+import { operatorReads } from "../src/sql/sqlserver/operator-reads.js";
 import { inboxProcedures } from "../src/sql/sqlserver/procedures/inbox-procedures.js";
 import { outboxProcedures } from "../src/sql/sqlserver/procedures/outbox-procedures.js";
+import { readBatch } from "../src/sql/sqlserver/read-statement.js";
 import { mayScan, scansIn } from "./sqlserver-plan-scans.js";
 
 const url = process.argv[2];
@@ -20,10 +24,23 @@ if (url === undefined) {
 
 const schema = `plans_${randomUUID().slice(0, 8)}`;
 const { names, defaults } = sqlServerDialect;
-const procedures = [
-  ...inboxProcedures(names("inbox", schema, defaults.inbox)),
-  ...outboxProcedures(names("outbox", schema, defaults.outbox)),
-];
+const queues = [names("inbox", schema, defaults.inbox), names("outbox", schema, defaults.outbox)];
+
+const parametersOf = (text: string) =>
+  [...text.slice(0, text.indexOf("\nas\n")).matchAll(/@(\w+) /g)].map(([, name]) => `@${name} = null`);
+
+/** Everything that has a plan, each as a batch, under a name such as `Inbox_Claim` or `Inbox dead groups`. */
+const batches = queues.flatMap((n) => {
+  const procedures = n.kind === "inbox" ? inboxProcedures(n) : outboxProcedures(n);
+  const reads = Object.values({ ...deadReads(n), ...operationReads(n), ...operatorReads(n) });
+  return [
+    ...procedures.map(({ name, text }) => ({
+      name: /\[(\w+)\]$/.exec(name)![1]!,
+      text: `exec ${name} ${parametersOf(text).join(", ")}`,
+    })),
+    ...reads.map((read) => ({ name: `${n.table} ${read.name}`, text: readBatch(n, read) })),
+  ];
+});
 
 /** Plans instead of results, on one connection. Undefined when the server gives none. */
 async function plansOf(calls: readonly string[]): Promise<readonly string[] | undefined> {
@@ -50,15 +67,11 @@ async function plansOf(calls: readonly string[]): Promise<readonly string[] | un
   }
 }
 
-const parametersOf = (text: string) =>
-  [...text.slice(0, text.indexOf("\nas\n")).matchAll(/@(\w+) /g)].map(([, name]) => `@${name} = null`);
-
 async function check(what: string): Promise<boolean> {
-  const calls = procedures.map(({ name, text }) => `exec ${name} ${parametersOf(text).join(", ")}`);
-  const plans = (await plansOf(calls)) ?? [];
-  let isGood = plans.length === calls.length;
+  const plans = (await plansOf(batches.map(({ text }) => text))) ?? [];
+  let isGood = plans.length === batches.length;
   for (const [index, plan] of plans.entries()) {
-    const name = /\[(\w+)\]$/.exec(procedures[index]!.name)![1]!;
+    const { name } = batches[index]!;
     const scans = scansIn(name, plan);
     const wrong = scans.filter((scan) => !mayScan(scan));
     console.log(`${wrong.length === 0 ? "ok  " : "SCAN"} ${what}: ${name}`);

@@ -197,6 +197,12 @@ from [infra].[Inbox] m
 inner join [infra].[InboxState] s on s.seq = m.seq
 go
 
+create or alter function [infra].[Inbox_After] (@time datetime2(3), @ms float)
+returns table as return
+select dateadd(millisecond, cast(cast(round(@ms, 0) as bigint) % 86400000 as int),
+  dateadd(day, cast(cast(round(@ms, 0) as bigint) / 86400000 as int), @time)) as later
+go
+
 create or alter function [infra].[Inbox_AbandonedFromJson] (@items nvarchar(max))
 returns table as return
 select cast(a.[key] as int) as position, i.seq as seq, i.delay_ms as delay_ms, i.error as error,
@@ -223,12 +229,13 @@ select cast(a.[key] as int) as position, i.source collate Latin1_General_100_BIN
   i.message_id collate Latin1_General_100_BIN2 as message_id, i.topic collate Latin1_General_100_BIN2 as topic,
   i.payload as payload, i.correlation_id as correlation_id, i.headers as headers, i.due_at as due_at,
   i.expires_at as expires_at, i.partition_key collate Latin1_General_100_BIN2 as partition_key,
-  convert(varbinary(max), i.hash, 2) as hash
+  convert(varbinary(max), i.hash, 2) as hash, i.error as error,
+  i.error_group collate Latin1_General_100_BIN2 as error_group
 from openjson(@items) a
 cross apply openjson(a.value) with (
   source nvarchar(255), message_id nvarchar(255), topic nvarchar(255), payload nvarchar(max),
   correlation_id nvarchar(255), headers nvarchar(max), due_at datetime2(3), expires_at datetime2(3),
-  partition_key nvarchar(255), hash nvarchar(max)
+  partition_key nvarchar(255), hash nvarchar(max), error nvarchar(max), error_group varchar(16)
 ) i
 go
 
@@ -236,21 +243,23 @@ create or alter procedure [infra].[Inbox_Claim]
   @now datetime2(3) = null, @owner uniqueidentifier, @lease_ms float, @limit int, @max_attempts int, @base_ms float,
   @factor float, @max_ms float, @jitter_ms float, @blocks bit
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-if exists (select 1 from [infra].[InboxControls] c with (index([InboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1)
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+if exists (
+  select 1 from [infra].[InboxControls] c with (index([InboxControls_Key]), forceseek)
+  where c.scope = N'queue' and c.name = N'' and c.paused = 1
+)
 begin
   select cast(null as bigint) as seq, 'paused' as verdict;
   return;
 end
 
-declare @lease_end datetime2(3) = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now));
+declare @lease_end datetime2(3) = (select a.later from [infra].[Inbox_After](@now, @lease_ms) a);
 declare @capped_from float =
   case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
 declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
 declare @picked table (
-  seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null, primary key (seq, status)
+  seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null,
+  lost tinyint not null, dies tinyint not null, primary key (seq, status)
 );
 declare @claimed table (
   seq bigint not null primary key, attempt int not null, expires_at datetime2(3) null, visible_at datetime2(3) not null,
@@ -258,23 +267,24 @@ declare @claimed table (
 );
 declare @verdict varchar(10) = 'claimed';
 
-if exists (select 1 from [infra].[InboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)) exec [infra].[Inbox_ApplyPartitionChanges];
+if exists (select 1 from [infra].[InboxPartitionChanges] c with (readpast, rowlock, readcommittedlock))
+  exec [infra].[Inbox_ApplyPartitionChanges];
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
+begin transaction;
 -- a message with two crashes is claimed alone
-insert into @picked (seq, status, locked_until, owner)
-select top (1) r.seq, r.status, r.locked_until, r.owner
+insert into @picked (seq, status, locked_until, owner, lost, dies)
+select top (1) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
+  case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
 from [infra].[InboxState] r with (index([Inbox_Held]), updlock, readpast, rowlock, readcommittedlock)
-where r.status = 2 and r.visible_at <= @now and r.attempt >= 0 and r.crashes + case when r.locked_until is not null then 1 else 0 end >= 2
+where r.status = 2 and r.visible_at <= @now and r.crashes + case when r.locked_until is not null then 1 else 0 end >= 2 and r.attempt >= 0
 order by r.visible_at, r.seq;
 
 if @@rowcount = 0
 begin
   -- messages that come back from a worker were the first of the queue when they were claimed, and are again
-  insert into @picked (seq, status, locked_until, owner)
-  select top (@limit) r.seq, r.status, r.locked_until, r.owner
+  insert into @picked (seq, status, locked_until, owner, lost, dies)
+  select top (@limit) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
+    case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
   from [infra].[InboxState] r with (index([Inbox_Held]), updlock, readpast, rowlock, readcommittedlock)
   where r.status = 2 and r.visible_at <= @now and r.attempt >= 0
   order by r.visible_at, r.seq;
@@ -282,8 +292,9 @@ begin
   set @limit = @limit - @@rowcount;
 
   if @limit > 0
-    insert into @picked (seq, status, locked_until, owner)
-    select top (@limit) r.seq, r.status, r.locked_until, r.owner
+    insert into @picked (seq, status, locked_until, owner, lost, dies)
+    select top (@limit) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
+      case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
     from [infra].[InboxState] r with (index([Inbox_Ready]), updlock, readpast, rowlock, readcommittedlock)
     where r.status = 1 and r.visible_at <= @now and r.attempt >= 0
     order by r.visible_at, r.seq;
@@ -291,39 +302,47 @@ end
 
 -- the condition is repeated: where UPDLOCK does not lock, another claimer may have taken the row by now
 update [infra].[InboxState]
-set status = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
-  attempt = [InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end,
-  crashes = [InboxState].crashes + case when [InboxState].locked_until is not null then 1 else 0 end,
-  owner = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then null else @owner end,
-  locked_until = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then null else @lease_end end,
-  visible_at = dateadd(millisecond, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end)),
-  last_error = case when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.' when [InboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.' else [InboxState].last_error end,
-  error_group = case when [InboxState].expires_at <= @now then '0364ffd2687495ed' when [InboxState].locked_until is not null then '95af8e5501557ab4' else [InboxState].error_group end,
-  died_at = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then @now else [InboxState].died_at end
-output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status, inserted.keyed into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status, keyed)
+set status = case when p.dies = 1 then 4 else 2 end,
+  attempt = [InboxState].attempt + p.lost, crashes = [InboxState].crashes + p.lost,
+  owner = case when p.dies = 0 then @owner end, locked_until = case when p.dies = 0 then @lease_end end,
+  visible_at = (select a.later from [infra].[Inbox_After](@lease_end,
+    case when ([InboxState].attempt + p.lost + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + p.lost + 1)) else @max_ms end
+    + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000) a),
+  last_error = case
+    when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
+    when p.lost = 1 then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+    else [InboxState].last_error
+  end,
+  error_group = case
+    when [InboxState].expires_at <= @now then '0364ffd2687495ed' when p.lost = 1 then '95af8e5501557ab4' else [InboxState].error_group
+  end,
+  died_at = case when p.dies = 1 then @now else [InboxState].died_at end
+output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner,
+  inserted.crashes, inserted.status, inserted.keyed
+  into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status, keyed)
 from @picked p, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxState].seq = p.seq and [InboxState].status = p.status and [InboxState].visible_at <= @now option (loop join, force order);
+where [InboxState].seq = p.seq and [InboxState].status = p.status and [InboxState].visible_at <= @now
+option (loop join, force order);
 
-if exists (select 1 from @picked p where p.locked_until is not null)
+if exists (select 1 from @picked p where p.lost = 1)
 begin
   insert into [infra].[InboxAttempts] (seq, attempt, ended_at, worker, error)
-  select c.seq, c.attempt, p.locked_until, p.owner, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-  from @picked p
-  inner join @claimed c on c.seq = p.seq
-  where p.locked_until is not null;
+  select c.seq, c.attempt, p.locked_until, p.owner,
+    N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+  from @picked p inner join @claimed c on c.seq = p.seq
+  where p.lost = 1;
 
   delete from [infra].[InboxAttempts]
   from @claimed c, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [InboxAttempts].seq = c.seq and [InboxAttempts].number < (
-    select min(k.number)
-    from (select top (50) x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq order by x.number desc) k
+  where [InboxAttempts].seq = c.seq and [InboxAttempts].number <= (
+    select x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq
+    order by x.number desc offset 50 rows fetch next 1 row only
   ) option (loop join, force order);
 end
 
 if exists (select 1 from @claimed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
   insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1
-  from @claimed c
+  select c.seq, m.partition_key, 1 from @claimed c
   inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null
   order by c.seq option (loop join, force order);
@@ -335,29 +354,28 @@ if exists (select 1 from [infra].[InboxControls] k) set @verdict = 'controlled';
 if @verdict = 'controlled' and not exists (select 1 from @claimed)
   select cast(null as bigint) as seq, @verdict as verdict;
 else
-  select c.seq as seq, c.attempt as attempt, c.expires_at as expires_at, c.visible_at as next_attempt_at, c.locked_until as locked_until, c.owner as owner, c.crashes as crashes, c.status as status,
-  s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-  m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries,
+  select c.seq as seq, c.attempt as attempt, c.expires_at as expires_at, c.visible_at as next_attempt_at,
+    c.locked_until as locked_until, c.owner as owner, c.crashes as crashes, c.status as status,
+    s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at,
+    s.processed_by as processed_by, m.topic as topic, m.payload as payload, m.partition_key as partition_key,
+    m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source,
+    m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at,
+    m.deliveries as deliveries,
     case when c.status = 2 then @verdict when c.expires_at <= @now then 'expired' else 'exhausted' end as verdict
   from @claimed c
   inner join [infra].[InboxState] s with (forceseek) on s.seq = c.seq
   inner join [infra].[Inbox] m with (forceseek) on m.seq = c.seq
   order by c.seq option (loop join, force order);
-
-if @outermost = 1 commit transaction;
+commit transaction;
 go
 
 create or alter procedure [infra].[Inbox_Ack]
   @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @processed_by nvarchar(100)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
+begin transaction;
 update [infra].[InboxState]
 set status = 3, owner = null, locked_until = null, processed_at = @now, processed_by = @processed_by
 output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
@@ -366,13 +384,11 @@ where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].
 
 if exists (select 1 from @changed c where c.keyed = 1)
   insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1
-  from @changed c
+  select c.seq, m.partition_key, 1 from @changed c
   inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.keyed = 1 and m.partition_key is not null
   order by c.seq option (loop join, force order);
-
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select c.seq as seq from @changed c;
 go
@@ -381,21 +397,19 @@ create or alter procedure [infra].[Inbox_Abandon]
   @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @max_attempts int, @base_ms float,
   @factor float, @max_ms float, @jitter_ms float, @blocks bit
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @capped_from float =
   case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
 declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
 declare @changed table (seq bigint not null primary key, status tinyint not null, keyed bit null, attempt int not null);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
+begin transaction;
 update [infra].[InboxState]
 set status = case when i.attempts is null and [InboxState].attempt + 1 >= @max_attempts then 4 else 1 end,
   attempt = [InboxState].attempt + coalesce(i.attempts, 1), crashes = 0, owner = null, locked_until = null,
-  visible_at = dateadd(millisecond, cast(cast(round(coalesce(i.delay_ms, (case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(coalesce(i.delay_ms, (case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) / 86400000 as int), @now)),
+  visible_at = (select a.later from [infra].[Inbox_After](@now, coalesce(i.delay_ms,
+    case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end
+    + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)) a),
   last_error = coalesce(i.error, [InboxState].last_error),
   error_group = case when i.error is null then [InboxState].error_group else i.error_group end,
   last_attempt_at = case when i.attempts = 0 then [InboxState].last_attempt_at else @now end,
@@ -412,20 +426,18 @@ where i.attempts is null;
 
 delete from [infra].[InboxAttempts]
 from @changed c, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxAttempts].seq = c.seq and [InboxAttempts].number < (
-  select min(k.number)
-  from (select top (50) x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq order by x.number desc) k
+where [InboxAttempts].seq = c.seq and [InboxAttempts].number <= (
+  select x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq
+  order by x.number desc offset 50 rows fetch next 1 row only
 ) option (loop join, force order);
 
 if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
   insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1
-  from @changed c
+  select c.seq, m.partition_key, 1 from @changed c
   inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null
   order by c.seq option (loop join, force order);
-
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select c.seq as seq, cast(case when c.status = 4 then 1 else 0 end as bit) as dead from @changed c;
 go
@@ -434,14 +446,10 @@ create or alter procedure [infra].[Inbox_Fail]
   @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @error nvarchar(max),
   @error_group varchar(16), @blocks bit
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
+begin transaction;
 update [infra].[InboxState]
 set status = 4, attempt = [InboxState].attempt + 1, owner = null, locked_until = null, last_error = @error,
   error_group = @error_group, last_attempt_at = @now, died_at = @now
@@ -455,20 +463,18 @@ from @changed c;
 
 delete from [infra].[InboxAttempts]
 from @changed c, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxAttempts].seq = c.seq and [InboxAttempts].number < (
-  select min(k.number)
-  from (select top (50) x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq order by x.number desc) k
+where [InboxAttempts].seq = c.seq and [InboxAttempts].number <= (
+  select x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq
+  order by x.number desc offset 50 rows fetch next 1 row only
 ) option (loop join, force order);
 
 if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1)
   insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1
-  from @changed c
+  select c.seq, m.partition_key, 1 from @changed c
   inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where @blocks = 0 and c.keyed = 1 and m.partition_key is not null
   order by c.seq option (loop join, force order);
-
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select c.seq as seq from @changed c;
 go
@@ -476,9 +482,7 @@ go
 create or alter procedure [infra].[Inbox_Release]
   @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
 update [infra].[InboxState]
@@ -494,10 +498,8 @@ create or alter procedure [infra].[Inbox_Renew]
   @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @lease_ms float, @base_ms float,
   @factor float, @max_ms float, @jitter_ms float
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-declare @lease_end datetime2(3) = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now));
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+declare @lease_end datetime2(3) = (select a.later from [infra].[Inbox_After](@now, @lease_ms) a);
 declare @capped_from float =
   case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
 declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
@@ -505,7 +507,9 @@ declare @changed table (seq bigint not null primary key, keyed bit null, attempt
 
 update [infra].[InboxState]
 set locked_until = @lease_end,
-  visible_at = dateadd(millisecond, cast(cast(round((case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end))
+  visible_at = (select a.later from [infra].[Inbox_After](@lease_end,
+    case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end
+    + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000) a)
 output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
 from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
 where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2 option (loop join, force order);
@@ -516,21 +520,19 @@ go
 create or alter procedure [infra].[Inbox_Reap]
   @now datetime2(3) = null, @limit int, @max_attempts int, @blocks bit
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @picked table (
-  seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null, primary key (seq, status)
+  seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null,
+  lost tinyint not null, dies tinyint not null, primary key (seq, status)
 );
 declare @reaped table (
   seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null, keyed bit null
 );
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
-insert into @picked (seq, status, locked_until, owner)
-select top (@limit) r.seq, r.status, r.locked_until, r.owner
+begin transaction;
+insert into @picked (seq, status, locked_until, owner, lost, dies)
+select top (@limit) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
+  case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
 from [infra].[InboxState] r with (index([Inbox_Held]), updlock, readpast, rowlock, readcommittedlock)
 where r.status = 2 and r.locked_until < @now and r.attempt >= 0
 order by r.visible_at, r.seq;
@@ -538,46 +540,51 @@ order by r.visible_at, r.seq;
 set @limit = @limit - @@rowcount;
 
 if @limit > 0
-  insert into @picked (seq, status, locked_until, owner)
-  select top (@limit) r.seq, r.status, r.locked_until, r.owner
+  insert into @picked (seq, status, locked_until, owner, lost, dies)
+  select top (@limit) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
+    case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
   from [infra].[InboxState] r with (index([Inbox_Expiry]), updlock, readpast, rowlock, readcommittedlock)
-  where r.expires_at <= @now and r.expires_at is not null and r.status in (1, 2, 5, 7) and r.locked_until is null and r.attempt >= 0
+  where r.expires_at <= @now and r.expires_at is not null and r.locked_until is null
+      and r.status in (1, 2, 5, 7) and r.attempt >= 0
   order by r.expires_at;
 
 -- visible_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time
 update [infra].[InboxState]
-set status = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
-  attempt = [InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end,
-  crashes = [InboxState].crashes + case when [InboxState].locked_until is not null then 1 else 0 end,
-  owner = null, locked_until = null,
-  last_error = case when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.' else N'The lease expired: its worker crashed, was cut off, or took too long without renewing.' end,
+set status = case when p.dies = 1 then 4 else 2 end,
+  attempt = [InboxState].attempt + p.lost, crashes = [InboxState].crashes + p.lost, owner = null, locked_until = null, passes = null,
+  last_error = case
+    when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
+    else N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+  end,
   error_group = case when [InboxState].expires_at <= @now then '0364ffd2687495ed' else '95af8e5501557ab4' end,
   last_attempt_at = coalesce([InboxState].locked_until, [InboxState].last_attempt_at),
-  died_at = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then @now else [InboxState].died_at end, passes = null
-output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed into @reaped (seq, status, expires_at, attempt, keyed)
+  died_at = case when p.dies = 1 then @now else [InboxState].died_at end
+output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
+  into @reaped (seq, status, expires_at, attempt, keyed)
 from @picked p, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxState].seq = p.seq and [InboxState].status = p.status and (([InboxState].status = 2 and [InboxState].locked_until < @now) or ([InboxState].expires_at <= @now and [InboxState].expires_at is not null and [InboxState].status in (1, 2, 5, 7) and [InboxState].locked_until is null)) option (loop join, force order);
+where [InboxState].seq = p.seq and [InboxState].status = p.status and (([InboxState].status = 2 and [InboxState].locked_until < @now) or ([InboxState].expires_at <= @now and [InboxState].expires_at is not null and [InboxState].locked_until is null
+    and [InboxState].status in (1, 2, 5, 7)))
+option (loop join, force order);
 
-if exists (select 1 from @picked p where p.locked_until is not null)
+if exists (select 1 from @picked p where p.lost = 1)
 begin
   insert into [infra].[InboxAttempts] (seq, attempt, ended_at, worker, error)
-  select c.seq, c.attempt, p.locked_until, p.owner, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-  from @picked p
-  inner join @reaped c on c.seq = p.seq
-  where p.locked_until is not null;
+  select c.seq, c.attempt, p.locked_until, p.owner,
+    N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+  from @picked p inner join @reaped c on c.seq = p.seq
+  where p.lost = 1;
 
   delete from [infra].[InboxAttempts]
   from @reaped c, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [InboxAttempts].seq = c.seq and [InboxAttempts].number < (
-    select min(k.number)
-    from (select top (50) x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq order by x.number desc) k
+  where [InboxAttempts].seq = c.seq and [InboxAttempts].number <= (
+    select x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq
+    order by x.number desc offset 50 rows fetch next 1 row only
   ) option (loop join, force order);
 end
 
 if exists (select 1 from @reaped c where @blocks = 0 and c.keyed = 1 and c.status = 4)
   insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1
-  from @reaped c
+  select c.seq, m.partition_key, 1 from @reaped c
   inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null
   order by c.seq option (loop join, force order);
@@ -588,10 +595,10 @@ if @blocks = 0 and exists (select 1 from [infra].[InboxPartitionQueue] q with (r
   from [infra].[InboxState] s with (index([Inbox_Dead]), readpast, rowlock, readcommittedlock)
   inner join [infra].[InboxPartitionQueue] q with (index([InboxPartitionQueue_Seq]), forceseek, readpast, rowlock, readcommittedlock) on q.seq = s.seq
   where s.status = 4 and s.keyed = 1 option (loop join, force order);
+commit transaction;
 
-if @outermost = 1 commit transaction;
-
-if exists (select 1 from [infra].[InboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)) exec [infra].[Inbox_ApplyPartitionChanges];
+if exists (select 1 from [infra].[InboxPartitionChanges] c with (readpast, rowlock, readcommittedlock))
+  exec [infra].[Inbox_ApplyPartitionChanges];
 
 select r.seq as seq, m.source as source, m.message_id as message_id,
   case when r.status <> 4 then 'reaped' when r.expires_at <= @now then 'expired' else 'exhausted' end as verdict
@@ -602,10 +609,8 @@ go
 create or alter procedure [infra].[Inbox_Purge]
   @now datetime2(3) = null, @limit int, @retention_ms float, @after_seq bigint, @source nvarchar(255)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-declare @before datetime2(3) = dateadd(millisecond, cast(cast(round(-@retention_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@retention_ms, 0) as bigint) / 86400000 as int), @now));
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+declare @before datetime2(3) = (select a.later from [infra].[Inbox_After](@now, -@retention_ms) a);
 declare @last_seq bigint, @more bit = 0;
 declare @scanned table (seq bigint not null primary key, status tinyint not null, processed_at datetime2(3) null);
 declare @old table (seq bigint not null primary key);
@@ -624,9 +629,7 @@ select @last_seq = max(w.seq) from @scanned w;
 if not exists (select 1 from [infra].[Inbox] m with (forceseek, readpast, rowlock, readcommittedlock) where m.seq = @last_seq and m.first_seen_at < @before)
   set @more = 0;
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
+begin transaction;
 insert into @old (seq)
 select m.seq
 from @scanned w
@@ -646,8 +649,7 @@ where [InboxState].seq = g.seq option (loop join, force order);
 delete from [infra].[InboxAttempts]
 from @gone g, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
 where [InboxAttempts].seq = g.seq option (loop join, force order);
-
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;
 go
@@ -656,35 +658,34 @@ create or alter procedure [infra].[Inbox_Resolve]
   @items nvarchar(max)
 as
 set nocount, xact_abort on;
-
 select m.seq as seq, m.source as source, m.message_id as message_id
 from [infra].[Inbox_KeysFromJson](@items) k
-inner join [infra].[Inbox] m with (index([Inbox_Key]), forceseek) on m.source = k.source and m.message_id = k.message_id
-option (loop join, force order);
+inner join [infra].[Inbox] m with (index([Inbox_Key]), forceseek) on m.source = k.source and m.message_id = k.message_id option (loop join, force order);
 go
 
 create or alter procedure [infra].[Inbox_Get]
   @source nvarchar(255), @message_id nvarchar(255)
 as
 set nocount, xact_abort on;
-
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
-  s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-  m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries, s.died_at as died_at, s.error_group as error_group
+select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
+  s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status, s.last_error as last_error,
+  s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
+  s.died_at as died_at, s.error_group as error_group, m.topic as topic, m.payload as payload,
+  m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at,
+  m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at,
+  m.last_seen_at as last_seen_at, m.deliveries as deliveries
 from [infra].[Inbox] m with (index([Inbox_Key]), forceseek)
 inner join [infra].[InboxState] s with (forceseek) on s.seq = m.seq
-where m.source = @source and m.message_id = @message_id
-option (loop join, force order);
+where m.source = @source and m.message_id = @message_id option (loop join, force order);
 go
 
 create or alter procedure [infra].[Inbox_Attempts]
   @source nvarchar(255), @message_id nvarchar(255)
 as
 set nocount, xact_abort on;
-
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
@@ -692,8 +693,7 @@ select a.attempt as attempt, a.ended_at as ended_at, a.worker as worker, a.error
 from [infra].[Inbox] m with (index([Inbox_Key]), forceseek)
 inner join [infra].[InboxAttempts] a with (forceseek) on a.seq = m.seq
 where m.source = @source and m.message_id = @message_id
-order by a.number
-option (loop join, force order);
+order by a.number option (loop join, force order);
 go
 
 create or alter procedure [infra].[Inbox_List]
@@ -701,15 +701,20 @@ create or alter procedure [infra].[Inbox_List]
   @leased bit, @topic nvarchar(255), @source nvarchar(255), @error nvarchar(max), @error_group varchar(16),
   @older_than_ms float, @newer_than_ms float, @after_seq bigint, @limit int
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-select top (@limit) s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
-  s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-  m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries, s.died_at as died_at, s.error_group as error_group
+declare @until datetime2(3) = (select a.later from [infra].[Inbox_After](@now, -@older_than_ms) a);
+declare @since datetime2(3) = (select a.later from [infra].[Inbox_After](@now, -@newer_than_ms) a);
+
+select top (@limit) s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
+  s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status, s.last_error as last_error,
+  s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
+  s.died_at as died_at, s.error_group as error_group, m.topic as topic, m.payload as payload,
+  m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at,
+  m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at,
+  m.last_seen_at as last_seen_at, m.deliveries as deliveries
 from [infra].[InboxState] s
 inner join [infra].[Inbox] m on m.seq = s.seq
 where s.seq > @after_seq
@@ -719,8 +724,8 @@ where s.seq > @after_seq
   and (@source is null or m.source = @source)
   and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
   and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-  and (@older_than_ms is null or case when s.status = 4 then s.died_at else m.first_seen_at end <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), @now)))
-  and (@newer_than_ms is null or case when s.status = 4 then s.died_at else m.first_seen_at end >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), @now)))
+  and (@until is null or case when s.status = 4 then s.died_at else m.first_seen_at end <= @until)
+  and (@since is null or case when s.status = 4 then s.died_at else m.first_seen_at end >= @since)
 order by s.seq
 option (recompile);
 go
@@ -728,47 +733,39 @@ go
 create or alter procedure [infra].[Inbox_Stats]
   @now datetime2(3) = null
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-declare @paused bit = case when exists (select 1 from [infra].[InboxControls] c with (index([InboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1) then 1 else 0 end;
+declare @paused bit = case when exists (
+  select 1 from [infra].[InboxControls] c with (index([InboxControls_Key]), forceseek)
+  where c.scope = N'queue' and c.name = N'' and c.paused = 1
+) then 1 else 0 end;
+declare @pauses bit = case when exists (select 1 from [infra].[InboxControls] c where c.paused = 1 and c.scope <> N'queue') then 1 else 0 end;
 
--- Without pauses of topics and sources no message is looked at.
-if exists (select 1 from [infra].[InboxControls] c where c.paused = 1 and c.scope <> N'queue')
-begin
-  select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, cast(case when s.attempt > 0 then 1 else 0 end as bit) as retried,
-    h.held as held, count_big(*) as [count],
-    sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
-    datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms,
-    sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused
-  from [infra].[InboxState] s
-  cross apply (select cast(case when s.locked_until is null and s.status in (1, 2, 5, 7) and exists (
-      select 1 from [infra].[Inbox] m inner join [infra].[InboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
-      where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
-    ) then 1 else 0 end as bit) as held) h
-  group by s.status, case when s.locked_until is not null then 1 else 0 end, case when s.attempt > 0 then 1 else 0 end, h.held;
-  return;
-end;
-
+-- an apply, because a group may not be made by a subquery; without pauses of topics and sources it looks at no message
 select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, cast(case when s.attempt > 0 then 1 else 0 end as bit) as retried,
-  h.held as held, count_big(*) as [count],
-  sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
+  h.held as held, count_big(*) as [count], sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
   datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms,
   sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused
 from [infra].[InboxState] s
-cross apply (select cast(0 as bit) as held) h
+cross apply (
+  select cast(case
+    when @pauses = 0 or s.locked_until is not null or s.status not in (1, 2, 5, 7) then 0
+    when exists (
+      select 1 from [infra].[Inbox] m inner join [infra].[InboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
+      where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
+    ) then 1
+    else 0
+  end as bit) as held
+) h
 group by s.status, case when s.locked_until is not null then 1 else 0 end, case when s.attempt > 0 then 1 else 0 end, h.held;
 go
 
 create or alter procedure [infra].[Inbox_OldestDue]
   @now datetime2(3) = null
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
@@ -782,23 +779,25 @@ from (
   from [infra].[InboxState] s with (index([Inbox_Held]))
   where s.status = 2 and s.visible_at <= @now
 ) d
-where not exists (select 1 from [infra].[InboxControls] c with (index([InboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1);
+where not exists (
+  select 1 from [infra].[InboxControls] c with (index([InboxControls_Key]), forceseek)
+  where c.scope = N'queue' and c.name = N'' and c.paused = 1
+);
 go
 
 create or alter procedure [infra].[Inbox_Due]
   @now datetime2(3) = null
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-if exists (select 1 from [infra].[InboxControls] c with (index([InboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1) return 0;
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 if exists (
-  select 1 from [infra].[InboxState] r with (index([Inbox_Ready]), readpast, rowlock, readcommittedlock)
-  where r.status = 1 and r.visible_at <= @now
+  select 1 from [infra].[InboxControls] c with (index([InboxControls_Key]), forceseek)
+  where c.scope = N'queue' and c.name = N'' and c.paused = 1
+) return 0;
+if exists (
+  select 1 from [infra].[InboxState] r with (index([Inbox_Ready]), readpast, rowlock, readcommittedlock) where r.status = 1 and r.visible_at <= @now
 ) return 1;
 if exists (
-  select 1 from [infra].[InboxState] r with (index([Inbox_Held]), readpast, rowlock, readcommittedlock)
-  where r.status = 2 and r.visible_at <= @now
+  select 1 from [infra].[InboxState] r with (index([Inbox_Held]), readpast, rowlock, readcommittedlock) where r.status = 2 and r.visible_at <= @now
 ) return 1;
 if exists (
   select 1 from [infra].[InboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)
@@ -810,7 +809,8 @@ if exists (
 if exists (
   select 1 from [infra].[InboxControls] c with (readpast, rowlock, readcommittedlock)
   where c.paused = 0 and exists (
-    select 1 from [infra].[InboxState] r with (index([Inbox_Parked]), forceseek, readpast, rowlock, readcommittedlock) where r.status = 7 and r.parked_by = c.id
+    select 1 from [infra].[InboxState] r with (index([Inbox_Parked]), forceseek, readpast, rowlock, readcommittedlock)
+    where r.status = 7 and r.parked_by = c.id
   )
 ) return 1;
 return 0;
@@ -819,166 +819,53 @@ go
 create or alter procedure [infra].[Inbox_Replay]
   @now datetime2(3) = null, @items nvarchar(max), @ttl_ms float
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
+begin transaction;
 update [infra].[InboxState]
 set status = case when [InboxState].keyed = 1 then 5 else 1 end,
   attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
-  expires_at = dateadd(millisecond, cast(cast(round(@ttl_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@ttl_ms, 0) as bigint) / 86400000 as int), @now)), processed_at = null, died_at = null
+  expires_at = (select a.later from [infra].[Inbox_After](@now, @ttl_ms) a), processed_at = null, processed_by = null, died_at = null
 output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
 from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
 where [InboxState].seq = i.seq and [InboxState].status = 4 option (loop join, force order);
 
 if exists (select 1 from @changed c where c.keyed = 1)
   insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 0
-  from @changed c
+  select c.seq, m.partition_key, 0 from @changed c
   inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.keyed = 1 and m.partition_key is not null
   order by c.seq option (loop join, force order);
-
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select c.seq as seq from @changed c;
-go
-
-create or alter procedure [infra].[Inbox_DeadGroups]
-  @now datetime2(3) = null, @at datetime2(3), @topic nvarchar(255), @source nvarchar(255), @error nvarchar(max),
-  @error_group varchar(16), @older_than_ms float, @newer_than_ms float, @limit int
-as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-declare @groups table (
-  error_group varchar(16) collate Latin1_General_100_BIN2 not null primary key,
-  [count] bigint not null,
-  first_at datetime2(3) not null,
-  last_at datetime2(3) not null,
-  seq bigint not null
-);
-
-insert into @groups (error_group, [count], first_at, last_at, seq)
-select top (@limit) coalesce(s.error_group, ''), count_big(*), min(s.died_at), max(s.died_at), max(s.seq)
-from [infra].[InboxState] s with (index([Inbox_Dead]))
-where s.status = 4
-  and s.died_at <= coalesce(@at, @now)
-  and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-  and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
-  and (@older_than_ms is null or s.died_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-  and (@newer_than_ms is null or s.died_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-  and ((@topic is null and @source is null) or exists (
-    select 1 from [infra].[Inbox] m with (forceseek)
-    where m.seq = s.seq
-      and (@topic is null or m.topic = @topic)
-      and (@source is null or m.source = @source)
-  ))
-group by coalesce(s.error_group, '')
-order by count_big(*) desc, coalesce(s.error_group, '')
-option (recompile);
-
-select g.error_group as error_group, g.[count] as [count], g.first_at as first_at, g.last_at as last_at,
-  s.last_error as last_error, m.source as source, m.message_id as message_id
-from @groups g
-inner join [infra].[InboxState] s with (forceseek) on s.seq = g.seq
-inner join [infra].[Inbox] m with (forceseek) on m.seq = g.seq
-order by g.[count] desc, g.error_group
-option (loop join, force order);
-go
-
-create or alter procedure [infra].[Inbox_CountDead]
-  @now datetime2(3) = null, @at datetime2(3), @topic nvarchar(255), @source nvarchar(255), @error nvarchar(max),
-  @error_group varchar(16), @older_than_ms float, @newer_than_ms float
-as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-select count_big(*) as [count]
-from [infra].[InboxState] s with (index([Inbox_Dead]))
-where s.status = 4
-  and s.died_at <= coalesce(@at, @now)
-  and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-  and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
-  and (@older_than_ms is null or s.died_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-  and (@newer_than_ms is null or s.died_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-  and ((@topic is null and @source is null) or exists (
-    select 1 from [infra].[Inbox] m with (forceseek)
-    where m.seq = s.seq
-      and (@topic is null or m.topic = @topic)
-      and (@source is null or m.source = @source)
-  ))
-option (recompile);
-go
-
-create or alter procedure [infra].[Inbox_NextDead]
-  @now datetime2(3) = null, @at datetime2(3), @topic nvarchar(255), @source nvarchar(255), @error nvarchar(max),
-  @error_group varchar(16), @older_than_ms float, @newer_than_ms float, @after_seq bigint, @limit int
-as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-select top (@limit) s.seq as seq
-from [infra].[InboxState] s with (index([Inbox_Dead]))
-where s.seq > @after_seq and s.status = 4
-  and s.died_at <= coalesce(@at, @now)
-  and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-  and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
-  and (@older_than_ms is null or s.died_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-  and (@newer_than_ms is null or s.died_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-  and ((@topic is null and @source is null) or exists (
-    select 1 from [infra].[Inbox] m with (forceseek)
-    where m.seq = s.seq
-      and (@topic is null or m.topic = @topic)
-      and (@source is null or m.source = @source)
-  ))
-order by s.seq
-option (recompile);
 go
 
 create or alter procedure [infra].[Inbox_Discard]
   @items nvarchar(max)
 as
 set nocount, xact_abort on;
-
 declare @gone table (seq bigint not null primary key, keyed bit null);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
+begin transaction;
 insert into @gone (seq, keyed)
 select m.seq, s.keyed
 from openjson(@items) with (seq bigint '$') i
 inner join [infra].[Inbox] m with (forceseek, updlock, rowlock, readcommittedlock) on m.seq = i.seq
 inner join [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
-where s.status = 4
-option (loop join, force order);
+where s.status = 4 option (loop join, force order);
 
 if exists (select 1 from @gone c where c.keyed = 1)
   insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1
-  from @gone c
+  select c.seq, m.partition_key, 1 from @gone c
   inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.keyed = 1 and m.partition_key is not null
   order by c.seq option (loop join, force order);
 
 delete from [infra].[Inbox]
 from @gone g, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
-where [Inbox].seq = g.seq
-option (loop join, force order);
+where [Inbox].seq = g.seq option (loop join, force order);
 
 delete from [infra].[InboxState]
 from @gone g, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
@@ -987,8 +874,7 @@ where [InboxState].seq = g.seq option (loop join, force order);
 delete from [infra].[InboxAttempts]
 from @gone g, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
 where [InboxAttempts].seq = g.seq option (loop join, force order);
-
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select g.seq as seq from @gone g;
 go
@@ -996,21 +882,16 @@ go
 create or alter procedure [infra].[Inbox_Archive]
   @now datetime2(3) = null, @items nvarchar(max), @who nvarchar(255)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @gone table (seq bigint not null primary key, keyed bit null);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
+begin transaction;
 insert into @gone (seq, keyed)
 select m.seq, s.keyed
 from openjson(@items) with (seq bigint '$') i
 inner join [infra].[Inbox] m with (forceseek, updlock, rowlock, readcommittedlock) on m.seq = i.seq
 inner join [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
-where s.status = 4
-option (loop join, force order);
+where s.status = 4 option (loop join, force order);
 
 insert into [infra].[InboxArchive] (seq, source, message_id, topic, partition_key, payload, correlation_id, headers,
   enqueued_at, attempt, last_error, error_group, attempts, died_at, archived_at, archived_by)
@@ -1029,8 +910,7 @@ option (loop join, force order);
 
 if exists (select 1 from @gone c where c.keyed = 1)
   insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1
-  from @gone c
+  select c.seq, m.partition_key, 1 from @gone c
   inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.keyed = 1 and m.partition_key is not null
   order by c.seq option (loop join, force order);
@@ -1038,20 +918,17 @@ if exists (select 1 from @gone c where c.keyed = 1)
 update [infra].[Inbox]
 set payload = N'', headers = null
 from @gone g, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
-where [Inbox].seq = g.seq
-option (loop join, force order);
+where [Inbox].seq = g.seq option (loop join, force order);
 
 update [infra].[InboxState]
 set status = 3, processed_at = @now, died_at = null
 from @gone g, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxState].seq = g.seq
-option (loop join, force order);
+where [InboxState].seq = g.seq option (loop join, force order);
 
 delete from [infra].[InboxAttempts]
 from @gone g, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
 where [InboxAttempts].seq = g.seq option (loop join, force order);
-
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select g.seq as seq from @gone g;
 go
@@ -1059,340 +936,51 @@ go
 create or alter procedure [infra].[Inbox_AddOperation]
   @now datetime2(3) = null, @id uniqueidentifier, @who nvarchar(255), @action nvarchar(20), @filter nvarchar(max)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 insert into [infra].[oncebox_operations] (id, started_at, who, action, queue, filter)
 values (@id, @now, @who, @action, N'inbox:Inbox', @filter);
-
-select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
-from [infra].[oncebox_operations] o
-where o.id = @id and o.queue = N'inbox:Inbox';
-go
-
-create or alter procedure [infra].[Inbox_LockOperation]
-  @id uniqueidentifier
-as
-set nocount, xact_abort on;
-
-select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
-from [infra].[oncebox_operations] o with (forceseek, updlock, rowlock, readcommittedlock)
-where o.id = @id and o.queue = N'inbox:Inbox';
 go
 
 create or alter procedure [infra].[Inbox_MoveOperation]
   @now datetime2(3) = null, @id uniqueidentifier, @matched bigint, @done bigint, @last_seq bigint, @ended bit
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 update [infra].[oncebox_operations] with (updlock, rowlock, readcommittedlock)
 set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end
 where id = @id;
-
-select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
-from [infra].[oncebox_operations] o
-where o.id = @id and o.queue = N'inbox:Inbox';
-go
-
-create or alter procedure [infra].[Inbox_Operations]
-  @id uniqueidentifier, @limit int
-as
-set nocount, xact_abort on;
-
-select top (@limit) o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
-from [infra].[oncebox_operations] o
-where o.queue = N'inbox:Inbox' and (@id is null or o.id = @id)
-order by case when o.ended_at is null then 0 else 1 end, o.started_at desc, o.id desc;
 go
 
 create or alter procedure [infra].[Inbox_PurgeOperations]
   @now datetime2(3) = null, @retention_ms float, @limit int
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+delete top (@limit) from [infra].[oncebox_operations] with (readpast, rowlock, readcommittedlock)
+where queue = N'inbox:Inbox' and ended_at < (select a.later from [infra].[Inbox_After](@now, -@retention_ms) a);
 
-declare @before datetime2(3) = dateadd(millisecond, cast(cast(round(-@retention_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@retention_ms, 0) as bigint) / 86400000 as int), @now));
-declare @old table (id uniqueidentifier not null primary key);
-declare @gone table (id uniqueidentifier not null primary key);
-
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
-insert into @old (id)
-select top (@limit) o.id
-from [infra].[oncebox_operations] o with (updlock, readpast, rowlock, readcommittedlock)
-where o.queue = N'inbox:Inbox' and o.ended_at < @before;
-
-delete from [infra].[oncebox_operations]
-output deleted.id into @gone (id)
-from @old old, [infra].[oncebox_operations] with (forceseek, updlock, rowlock, readcommittedlock)
-where [oncebox_operations].id = old.id
-option (loop join, force order);
-
-if @outermost = 1 commit transaction;
-
-select count(*) as deleted from @gone;
-go
-
-create or alter procedure [infra].[Inbox_Backlog]
-  @now datetime2(3) = null, @limit int
-as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-declare @count bigint = 0;
-declare @left table (seq bigint not null primary key);
-declare @joined table (
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  number bigint not null,
-  seq bigint not null,
-  primary key (partition_key, number)
-);
-
-insert into @left (seq)
-select distinct c.seq from [infra].[InboxPartitionChanges] c where c.change = 1;
-
-insert into @joined (partition_key, number, seq)
-select c.partition_key, c.number, c.seq
-from (
-  select max(a.number) as number from [infra].[InboxPartitionChanges] a where a.change <> 2 group by a.seq
-) l
-inner join [infra].[InboxPartitionChanges] c on c.number = l.number
-where c.change = 0 and (
-  exists (select 1 from @left g where g.seq = c.seq) or not exists (
-    select 1 from [infra].[InboxPartitionQueue] q with (index([InboxPartitionQueue_Seq]), forceseek) where q.seq = c.seq
-  )
-);
-
-select @count = @count + count_big(*) from (select top (@limit) s.seq from [infra].[InboxState] s with (index([Inbox_Ready])) where s.status = 1) r;
-select @count = @count + count_big(*) from (select top (@limit) s.seq from [infra].[InboxState] s with (index([Inbox_Held])) where s.status = 2) r;
-select @count = @count + count_big(*) from (select top (@limit) s.seq from [infra].[InboxState] s with (index([Inbox_Parked])) where s.status = 7) r;
-select @count = @count + count_big(*) from (select top (@limit) s.seq from (
-    select a.partition_key, a.position, a.seq
-    from [infra].[InboxPartitionQueue] a
-    where not exists (select 1 from @left g where g.seq = a.seq)
-    union all
-    select j.partition_key, j.number + cast(4611686018427387904 as bigint), j.seq from @joined j
-  ) q inner join [infra].[InboxState] s with (forceseek) on s.seq = q.seq where s.status = 5) r;
-
-select @count as [count], @now as now;
-go
-
-create or alter procedure [infra].[Inbox_EnqueuedBefore]
-  @before_seq bigint, @limit int, @since datetime2(3), @bucket_ms float
-as
-set nocount, xact_abort on;
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-select b.bucket as bucket, count_big(*) as [count], min(b.seq) as first_seq
-from (
-  select r.seq, case
-      when r.happened_at >= @since then cast(floor(datediff_big(millisecond, @since, r.happened_at) / @bucket_ms) as int)
-      else -1
-    end as bucket
-  from (
-    select top (@limit) m.seq, m.first_seen_at as happened_at from [infra].[Inbox] m where m.seq < @before_seq order by m.seq desc
-  ) r
-) b
-group by b.bucket;
-go
-
-create or alter procedure [infra].[Inbox_DoneBefore]
-  @before_seq bigint, @limit int, @since datetime2(3), @bucket_ms float
-as
-set nocount, xact_abort on;
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-select b.bucket as bucket, count_big(*) as [count], min(b.seq) as first_seq
-from (
-  select r.seq, case
-      when r.happened_at >= @since then cast(floor(datediff_big(millisecond, @since, r.happened_at) / @bucket_ms) as int)
-      else -1
-    end as bucket
-  from (
-    select top (@limit) s.seq, case when s.status = 3 then s.processed_at end as happened_at
-    from [infra].[InboxState] s where s.seq < @before_seq order by s.seq desc
-  ) r
-) b
-group by b.bucket;
-go
-
-create or alter procedure [infra].[Inbox_DiedBefore]
-  @before_seq bigint, @limit int, @since datetime2(3), @bucket_ms float
-as
-set nocount, xact_abort on;
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-select b.bucket as bucket, count_big(*) as [count], min(b.seq) as first_seq
-from (
-  select r.seq, case
-      when r.happened_at >= @since then cast(floor(datediff_big(millisecond, @since, r.happened_at) / @bucket_ms) as int)
-      else -1
-    end as bucket
-  from (
-    select top (@limit) s.seq, s.died_at as happened_at
-    from [infra].[InboxState] s with (index([Inbox_Dead])) where s.status = 4 and s.seq < @before_seq order by s.seq desc
-  ) r
-) b
-group by b.bucket;
-go
-
-create or alter procedure [infra].[Inbox_BlockedPartitions]
-  @now datetime2(3) = null, @limit int
-as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-declare @left table (seq bigint not null primary key);
-declare @joined table (
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  number bigint not null,
-  seq bigint not null,
-  primary key (partition_key, number)
-);
-
-insert into @left (seq)
-select distinct c.seq from [infra].[InboxPartitionChanges] c where c.change = 1;
-
-insert into @joined (partition_key, number, seq)
-select c.partition_key, c.number, c.seq
-from (
-  select max(a.number) as number from [infra].[InboxPartitionChanges] a where a.change <> 2 group by a.seq
-) l
-inner join [infra].[InboxPartitionChanges] c on c.number = l.number
-where c.change = 0 and (
-  exists (select 1 from @left g where g.seq = c.seq) or not exists (
-    select 1 from [infra].[InboxPartitionQueue] q with (index([InboxPartitionQueue_Seq]), forceseek) where q.seq = c.seq
-  )
-);
-
-select top (@limit) h.partition_key as partition_key, h.waiting as waiting, (
-    select w.first_seen_at
-    from (
-      select top (1) b.seq
-      from (
-    select a.partition_key, a.position, a.seq
-    from [infra].[InboxPartitionQueue] a
-    where not exists (select 1 from @left g where g.seq = a.seq)
-    union all
-    select j.partition_key, j.number + cast(4611686018427387904 as bigint), j.seq from @joined j
-  ) b
-      where b.partition_key = h.partition_key and b.position > h.position
-      order by b.position
-    ) f
-    inner join [infra].[Inbox] w with (forceseek) on w.seq = f.seq
-  ) as waiting_since, m.source as source, m.message_id as message_id, m.topic as topic, s.status as status,
-  cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, s.attempt as attempt, s.last_error as last_error,
-  s.visible_at as next_attempt_at, s.died_at as died_at
-from (
-  select q.partition_key, min(q.position) as position, count_big(*) - 1 as waiting
-  from (
-    select a.partition_key, a.position, a.seq
-    from [infra].[InboxPartitionQueue] a
-    where not exists (select 1 from @left g where g.seq = a.seq)
-    union all
-    select j.partition_key, j.number + cast(4611686018427387904 as bigint), j.seq from @joined j
-  ) q
-  group by q.partition_key
-) h
-cross apply (
-  select b.seq from (
-    select a.partition_key, a.position, a.seq
-    from [infra].[InboxPartitionQueue] a
-    where not exists (select 1 from @left g where g.seq = a.seq)
-    union all
-    select j.partition_key, j.number + cast(4611686018427387904 as bigint), j.seq from @joined j
-  ) b where b.partition_key = h.partition_key and b.position = h.position
-) q
-inner join [infra].[InboxState] s with (forceseek) on s.seq = q.seq
-inner join [infra].[Inbox] m with (forceseek) on m.seq = q.seq
-where s.status = 4 or (h.waiting > 0 and (s.status = 7 or s.locked_until is not null or s.attempt > 0 or s.visible_at > @now))
-order by case when s.status = 4 then 0 else 1 end, h.waiting desc, h.partition_key
-option (loop join, force order);
-go
-
-create or alter procedure [infra].[Inbox_ByCorrelation]
-  @correlation_id nvarchar(255), @id uniqueidentifier, @limit int
-as
-set nocount, xact_abort on;
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-declare @found table (seq bigint not null primary key);
-
-insert into @found (seq)
-select top (@limit) m.seq
-from [infra].[Inbox] m with (index([Inbox_Correlation]), forceseek)
-where m.correlation_id = @correlation_id and m.correlation_id is not null
-order by m.seq;
-
-declare @source nvarchar(255) = (select min(m.source) from [infra].[Inbox] m with (index([Inbox_Key])));
-declare @sources int = 0;
-while @source is not null and @sources < 1000
-begin
-  insert into @found (seq)
-  select m.seq
-  from [infra].[Inbox] m with (index([Inbox_Key]), forceseek)
-  where m.source = @source and m.message_id = @correlation_id and not exists (select 1 from @found f where f.seq = m.seq);
-  set @source = (select min(m.source) from [infra].[Inbox] m with (index([Inbox_Key]), forceseek) where m.source > @source);
-  set @sources = @sources + 1;
-end
-
-select top (@limit) m.source as source, m.message_id as message_id, m.topic as topic, m.correlation_id as correlation_id, m.partition_key as partition_key,
-  s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, s.attempt as attempt, s.last_error as last_error,
-  m.first_seen_at as enqueued_at, (select min(a.ended_at) from [infra].[InboxAttempts] a with (forceseek) where a.seq = f.seq) as first_failed_at,
-  s.processed_at as processed_at, s.died_at as died_at
-from @found f
-inner join [infra].[Inbox] m with (forceseek) on m.seq = f.seq
-inner join [infra].[InboxState] s with (forceseek) on s.seq = f.seq
-order by f.seq
-option (loop join, force order);
+select @@rowcount as deleted;
 go
 
 create or alter procedure [infra].[Inbox_ApplyControls]
   @given_now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @limit int
 as
 set nocount, xact_abort on;
-
 declare @now datetime2(3);
 declare @id bigint = 0, @next bigint, @per_second float, @tokens float, @refilled_at datetime2(3);
 declare @burst float, @elapsed_ms float, @most int, @count int, @until_token float;
 declare @kept nvarchar(max), @freed int = 0, @returned int = 0, @ending int = 0, @wait_ms float;
 declare @controls table (
-  id bigint not null primary key,
-  scope nvarchar(10) collate Latin1_General_100_BIN2 not null,
-  name nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  paused bit not null,
-  per_second float null,
-  tokens float not null,
-  refilled_at datetime2(3) not null
+  id bigint not null primary key, scope nvarchar(10) collate Latin1_General_100_BIN2 not null, name nvarchar(255) collate Latin1_General_100_BIN2 not null,
+  paused bit not null, per_second float null, tokens float not null, refilled_at datetime2(3) not null
 );
 declare @owned table (seq bigint not null primary key, passes varchar(max) null);
 declare @parked table (seq bigint not null primary key, control bigint not null, due_at datetime2(3) not null);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
+begin transaction;
 insert into @owned (seq, passes)
 select s.seq, s.passes
 from openjson(@items) with (seq bigint '$') i
 inner join [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = i.seq
-where s.owner = @owner and s.status = 2
-option (loop join, force order);
+where s.owner = @owner and s.status = 2 option (loop join, force order);
 
 -- by the key, as an operator's change locks them: its key first, then its row
 insert into @controls (id, scope, name, paused, per_second, tokens, refilled_at)
@@ -1408,21 +996,21 @@ from (
   select m.seq, coalesce(m.due_at, m.first_seen_at) as due_at, (
       select top (1) c.id
       from @controls c
-      where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source)) and (c.paused = 1 or (c.per_second is not null and charindex(',' + cast(c.id as varchar(20)) + ',', coalesce(o.passes, '')) = 0))
+      where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source)) and (c.paused = 1 or (
+        c.per_second is not null and charindex(',' + cast(c.id as varchar(20)) + ',', coalesce(o.passes, '')) = 0
+      ))
       order by c.paused desc, c.id
     ) as control
   from @owned o
   inner join [infra].[Inbox] m with (forceseek) on m.seq = o.seq
 ) p
-where p.control is not null
-option (loop join, force order);
+where p.control is not null option (loop join, force order);
 
 update [infra].[InboxState]
 set status = 7, parked_by = p.control, owner = null, locked_until = null,
   visible_at = case when [InboxState].attempt = 0 then p.due_at else @now end
 from @parked p, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxState].seq = p.seq and [InboxState].owner = @owner and [InboxState].status = 2
-option (loop join, force order);
+where [InboxState].seq = p.seq and [InboxState].owner = @owner and [InboxState].status = 2 option (loop join, force order);
 
 while 1 = 1
 begin
@@ -1435,28 +1023,23 @@ begin
   set @id = @next;
   set @burst = case when @per_second > 1 then @per_second else 1 end;
   set @elapsed_ms = case when @refilled_at < @now then datediff_big(millisecond, @refilled_at, @now) else 0 end;
-  set @tokens = case
-    when @tokens + @per_second * @elapsed_ms / 1000 < @burst then @tokens + @per_second * @elapsed_ms / 1000
-    else @burst
-  end;
-  set @most = case
-    when @per_second is null then 500
-    when @tokens < @limit then cast(floor(@tokens) as int)
-    else @limit
-  end;
+  set @tokens = @tokens + @per_second * @elapsed_ms / 1000;
+  if @tokens > @burst set @tokens = @burst; -- at most the tokens of one second
+  set @most = case when @per_second is null then 500 when @tokens < @limit then cast(floor(@tokens) as int) else @limit end;
 
   update [infra].[InboxState]
   set status = case when [InboxState].crashes > 0 then 2 else 1 end,
     -- a pause that has ended is no pass
-    passes = case when @per_second is null then [InboxState].passes else coalesce([InboxState].passes, ',') + cast(@id as varchar(20)) + ',' end
+    passes = case
+      when @per_second is null then [InboxState].passes else coalesce([InboxState].passes, ',') + cast(@id as varchar(20)) + ','
+    end
   from (
     select top (@most) r.seq
     from [infra].[InboxState] r with (index([Inbox_Parked]), updlock, readpast, rowlock, readcommittedlock)
     where r.status = 7 and r.parked_by = @id and r.attempt >= 0
     order by r.visible_at, r.seq
   ) p, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [InboxState].seq = p.seq and [InboxState].status = 7
-  option (loop join, force order);
+  where [InboxState].seq = p.seq and [InboxState].status = 7 option (loop join, force order);
 
   set @count = @@rowcount;
   set @freed = @freed + @count;
@@ -1465,7 +1048,10 @@ begin
   begin
     set @returned = @returned + @count;
     -- skips nothing: a message that is left without its control would stay parked
-    if exists (select 1 from [infra].[InboxState] r with (index([Inbox_Parked]), forceseek) where r.status = 7 and r.parked_by = @id) set @ending = @ending + 1;
+    if exists (
+      select 1 from [infra].[InboxState] r with (index([Inbox_Parked]), forceseek)
+      where r.status = 7 and r.parked_by = @id
+    ) set @ending = @ending + 1;
     else delete from [infra].[InboxControls] with (updlock, rowlock, readcommittedlock) where id = @id;
   end
   else
@@ -1473,23 +1059,22 @@ begin
     set @tokens = @tokens - @count;
     update [infra].[InboxControls] with (updlock, rowlock, readcommittedlock) set tokens = @tokens, refilled_at = @now where id = @id;
     set @until_token = case when @tokens < 1 then (1 - @tokens) / @per_second * 1000 else 0 end;
-    if (@wait_ms is null or @wait_ms > @until_token) and exists (select 1 from [infra].[InboxState] r with (index([Inbox_Parked]), forceseek, readpast, rowlock, readcommittedlock) where r.status = 7 and r.parked_by = @id) set @wait_ms = @until_token;
+    if (@wait_ms is null or @wait_ms > @until_token) and exists (
+      select 1 from [infra].[InboxState] r with (index([Inbox_Parked]), forceseek, readpast, rowlock, readcommittedlock)
+      where r.status = 7 and r.parked_by = @id
+    ) set @wait_ms = @until_token;
   end
 end
 
 update [infra].[InboxState]
 set passes = null
 from @owned o, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxState].seq = o.seq and [InboxState].owner = @owner and [InboxState].status = 2 and [InboxState].passes is not null
-option (loop join, force order);
+where [InboxState].seq = o.seq and [InboxState].owner = @owner and [InboxState].status = 2 and [InboxState].passes is not null option (loop join, force order);
 
-select @kept = N'[' + string_agg(cast(s.seq as nvarchar(max)), N',') + N']'
-from @owned o
+select @kept = N'[' + string_agg(cast(s.seq as nvarchar(max)), N',') + N']' from @owned o
 inner join [infra].[InboxState] s with (forceseek) on s.seq = o.seq
-where s.owner = @owner and s.status = 2
-option (loop join, force order);
-
-if @outermost = 1 commit transaction;
+where s.owner = @owner and s.status = 2 option (loop join, force order);
+commit transaction;
 
 select @kept as kept, @freed as freed, @returned as returned, @ending as ending, @wait_ms as wait_ms;
 go
@@ -1497,12 +1082,8 @@ go
 create or alter procedure [infra].[Inbox_PutControl]
   @now datetime2(3) = null, @scope nvarchar(10), @name nvarchar(255), @paused bit, @per_second float, @who nvarchar(255)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+begin transaction;
 update [infra].[InboxControls]
 set paused = coalesce(@paused, paused), per_second = coalesce(@per_second, per_second), who = @who, changed_at = @now
 from [infra].[InboxControls] with (index([InboxControls_Key]), forceseek, updlock, rowlock, serializable)
@@ -1511,68 +1092,43 @@ where scope = @scope and name = @name;
 if @@rowcount = 0
   insert into [infra].[InboxControls] (scope, name, paused, per_second, refilled_at, who, changed_at)
   values (@scope, @name, coalesce(@paused, 0), @per_second, @now, @who, @now);
-
-if @outermost = 1 commit transaction;
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who, c.changed_at as changed_at, (
-  select count_big(*) from [infra].[InboxState] s with (index([Inbox_Parked]), forceseek) where s.status = 7 and s.parked_by = c.id
-) as parked
-from [infra].[InboxControls] c
-where c.scope = @scope and c.name = @name
-order by c.id;
+commit transaction;
 go
 
 create or alter procedure [infra].[Inbox_EndControl]
   @now datetime2(3) = null, @scope nvarchar(10), @name nvarchar(255), @paused bit, @who nvarchar(255)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-declare @ended int;
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 update [infra].[InboxControls]
 set paused = case when @paused = 1 then 0 else paused end, per_second = case when @paused = 1 then per_second end,
   who = @who, changed_at = @now
 from [infra].[InboxControls] with (index([InboxControls_Key]), forceseek, updlock, rowlock, readcommittedlock)
 where scope = @scope and name = @name and ((@paused = 1 and paused = 1) or (@paused = 0 and per_second is not null));
 
-set @ended = @@rowcount;
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who, c.changed_at as changed_at, (
-  select count_big(*) from [infra].[InboxState] s with (index([Inbox_Parked]), forceseek) where s.status = 7 and s.parked_by = c.id
-) as parked
-from [infra].[InboxControls] c
-where c.scope = @scope and c.name = @name and @ended = 1
-order by c.id;
+return @@rowcount;
 go
 
 create or alter procedure [infra].[Inbox_Controls]
+  @scope nvarchar(10) = null, @name nvarchar(255) = null
 as
 set nocount, xact_abort on;
-
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who, c.changed_at as changed_at, (
-  select count_big(*) from [infra].[InboxState] s with (index([Inbox_Parked]), forceseek) where s.status = 7 and s.parked_by = c.id
-) as parked
+select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who,
+  c.changed_at as changed_at, (
+    select count_big(*) from [infra].[InboxState] s with (index([Inbox_Parked]), forceseek)
+    where s.status = 7 and s.parked_by = c.id
+  ) as parked
 from [infra].[InboxControls] c
+where @scope is null or (c.scope = @scope and c.name = @name)
 order by c.id;
 go
 
 create or alter procedure [infra].[Inbox_ApplyPartitionChanges]
 as
 set nocount, xact_abort on;
-
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
+begin transaction;
 declare @locked int, @upto bigint;
 declare @changes table (
   number bigint not null primary key, seq bigint not null, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
@@ -1638,8 +1194,7 @@ begin
   from @heads h
   where not exists (select 1 from @free f where f.seq = h.seq);
 end
-
-if @outermost = 1 commit transaction;
+commit transaction;
 go
 
 create or alter procedure [infra].[Inbox_TryBegin]
@@ -1647,7 +1202,6 @@ create or alter procedure [infra].[Inbox_TryBegin]
   @lease_ms float, @headers nvarchar(max)
 as
 set nocount, xact_abort on;
-
 declare @now datetime2(3), @seq bigint, @first_seen_at datetime2(3), @status tinyint, @holder uniqueidentifier, @locked_until datetime2(3);
 declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
 declare @rounds int = 0;
@@ -1692,7 +1246,7 @@ if @first_seen_at is null
 begin
   set @status = 6;
   set @holder = @owner;
-  set @locked_until = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now));
+  set @locked_until = (select a.later from [infra].[Inbox_After](@now, @lease_ms) a);
 
   insert into [infra].[InboxState] (seq, status, visible_at, locked_until, owner, attempt)
   values (@seq, 6, @now, @locked_until, @owner, 1);
@@ -1706,7 +1260,7 @@ begin
   set @now = coalesce(@given_now, sysutcdatetime());
 
   update [infra].[InboxState] with (updlock, rowlock, readcommittedlock)
-  set status = 6, visible_at = @now, locked_until = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now)), owner = @owner, attempt = attempt + 1
+  set status = 6, visible_at = @now, locked_until = (select a.later from [infra].[Inbox_After](@now, @lease_ms) a), owner = @owner, attempt = attempt + 1
   where seq = @seq and (status = 0 or ([InboxState].status = 6 and ([InboxState].locked_until is null or [InboxState].locked_until <= @now)));
 
   if @@rowcount = 1 set @takes = 1;
@@ -1723,12 +1277,11 @@ if @outermost = 1 commit transaction;
 select @status as status, cast(case when @status = 6 and @holder = @owner then 1 else 0 end as bit) as mine, @locked_until as locked_until;
 go
 
-create or alter procedure [infra].[Inbox_RenewKey]
-  @given_now datetime2(3) = null, @source nvarchar(255), @message_id nvarchar(255), @owner uniqueidentifier,
-  @lease_ms float
+create or alter procedure [infra].[Inbox_ChangeKey]
+  @given_now datetime2(3) = null, @change varchar(10), @source nvarchar(255), @message_id nvarchar(255),
+  @owner uniqueidentifier, @lease_ms float = null
 as
 set nocount, xact_abort on;
-
 declare @now datetime2(3), @seq bigint;
 declare @changed table (seq bigint not null primary key, locked_until datetime2(3) null);
 
@@ -1736,77 +1289,22 @@ select @seq = m.seq
 from [infra].[Inbox] m with (index([Inbox_Key]), forceseek, rowlock, readcommittedlock)
 where m.source = @source and m.message_id = @message_id;
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
+begin transaction;
 select @seq = s.seq from [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock) where s.seq = @seq;
 
 set @now = coalesce(@given_now, sysutcdatetime());
 
 update [infra].[InboxState] with (updlock, rowlock, readcommittedlock)
-set locked_until = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now))
+set owner = case when @change = 'renew' then owner end,
+  locked_until = case when @change = 'renew' then (select a.later from [infra].[Inbox_After](@now, @lease_ms) a) end,
+  visible_at = case when @change = 'release' then @now else visible_at end,
+  status = case when @change = 'finish' then 3 else status end,
+  processed_at = case when @change = 'finish' then coalesce(processed_at, @now) else processed_at end,
+  processed_by = case when @change = 'finish' then lower(convert(nvarchar(36), @owner)) else processed_by end
 output inserted.seq, inserted.locked_until into @changed (seq, locked_until)
-where seq = @seq and ([InboxState].status = 6 and [InboxState].owner = @owner and [InboxState].locked_until > @now);
-
-if @outermost = 1 commit transaction;
-
-select c.locked_until as locked_until from @changed c;
-go
-
-create or alter procedure [infra].[Inbox_FinishKey]
-  @given_now datetime2(3) = null, @source nvarchar(255), @message_id nvarchar(255), @owner uniqueidentifier
-as
-set nocount, xact_abort on;
-
-declare @now datetime2(3), @seq bigint;
-declare @changed table (seq bigint not null primary key, locked_until datetime2(3) null);
-
-select @seq = m.seq
-from [infra].[Inbox] m with (index([Inbox_Key]), forceseek, rowlock, readcommittedlock)
-where m.source = @source and m.message_id = @message_id;
-
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
-select @seq = s.seq from [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock) where s.seq = @seq;
-
-set @now = coalesce(@given_now, sysutcdatetime());
-
-update [infra].[InboxState] with (updlock, rowlock, readcommittedlock)
-set status = 3, owner = null, locked_until = null, processed_at = coalesce(processed_at, @now), processed_by = lower(convert(nvarchar(36), @owner))
-output inserted.seq, inserted.locked_until into @changed (seq, locked_until)
-where seq = @seq and (([InboxState].status = 6 and [InboxState].owner = @owner and [InboxState].locked_until > @now) or ([InboxState].status = 3 and [InboxState].processed_by = lower(convert(nvarchar(36), @owner))));
-
-if @outermost = 1 commit transaction;
-
-select c.locked_until as locked_until from @changed c;
-go
-
-create or alter procedure [infra].[Inbox_ReleaseKey]
-  @given_now datetime2(3) = null, @source nvarchar(255), @message_id nvarchar(255), @owner uniqueidentifier
-as
-set nocount, xact_abort on;
-
-declare @now datetime2(3), @seq bigint;
-declare @changed table (seq bigint not null primary key, locked_until datetime2(3) null);
-
-select @seq = m.seq
-from [infra].[Inbox] m with (index([Inbox_Key]), forceseek, rowlock, readcommittedlock)
-where m.source = @source and m.message_id = @message_id;
-
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
-select @seq = s.seq from [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock) where s.seq = @seq;
-
-set @now = coalesce(@given_now, sysutcdatetime());
-
-update [infra].[InboxState] with (updlock, rowlock, readcommittedlock)
-set owner = null, locked_until = null, visible_at = @now
-output inserted.seq, inserted.locked_until into @changed (seq, locked_until)
-where seq = @seq and ([InboxState].status = 6 and [InboxState].owner = @owner and [InboxState].locked_until > @now);
-
-if @outermost = 1 commit transaction;
+where seq = @seq and (([InboxState].status = 6 and [InboxState].owner = @owner and [InboxState].locked_until > @now)
+  or (@change = 'finish' and [InboxState].status = 3 and [InboxState].processed_by = lower(convert(nvarchar(36), @owner))));
+commit transaction;
 
 select c.locked_until as locked_until from @changed c;
 go
@@ -1814,9 +1312,7 @@ go
 create or alter procedure [infra].[Inbox_InspectKey]
   @now datetime2(3) = null, @source nvarchar(255), @message_id nvarchar(255)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 select s.status as status, cast(case when s.locked_until > @now then 1 else 0 end as bit) as live, s.attempt as attempt,
   m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, s.locked_until as locked_until, m.headers as headers
 from [infra].[Inbox] m with (index([Inbox_Key]), forceseek)
@@ -1827,10 +1323,8 @@ go
 create or alter procedure [infra].[Inbox_PurgeKeys]
   @now datetime2(3) = null, @source nvarchar(255), @retention_ms float, @limit int
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-declare @before datetime2(3) = dateadd(millisecond, cast(cast(round(-@retention_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@retention_ms, 0) as bigint) / 86400000 as int), @now));
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+declare @before datetime2(3) = (select a.later from [infra].[Inbox_After](@now, -@retention_ms) a);
 declare @old table (seq bigint not null primary key, message_id nvarchar(255) collate Latin1_General_100_BIN2 not null);
 declare @locked table (seq bigint not null primary key);
 declare @gone table (seq bigint not null primary key);
@@ -1844,9 +1338,7 @@ where r.status = 6 and r.visible_at < @before
   and m.source = @source and m.last_seen_at < @before
 order by r.visible_at, r.seq option (loop join, force order);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
+begin transaction;
 insert into @locked (seq)
 select m.seq
 from @old o
@@ -1862,35 +1354,34 @@ where [InboxState].seq = l.seq and [InboxState].status = 6 and [InboxState].visi
 delete from [infra].[Inbox]
 from @gone g, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
 where [Inbox].seq = g.seq option (loop join, force order);
-
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select count(*) as deleted from @gone g;
 go
 
 create or alter procedure [infra].[Inbox_Receive]
-  @now datetime2(3) = null, @revive bit, @items nvarchar(max) = null, @source nvarchar(255) = null,
+  @now datetime2(3) = null, @revive bit, @blocks bit = null, @items nvarchar(max) = null, @source nvarchar(255) = null,
   @message_id nvarchar(255) = null, @topic nvarchar(255) = null, @payload nvarchar(max) = null,
   @correlation_id nvarchar(255) = null, @headers nvarchar(max) = null, @due_at datetime2(3) = null,
-  @expires_at datetime2(3) = null, @hash varbinary(max) = null, @partition_key nvarchar(255) = null
+  @expires_at datetime2(3) = null, @hash varbinary(max) = null, @partition_key nvarchar(255) = null,
+  @error nvarchar(max) = null, @error_group varchar(16) = null
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @messages table (
   position int not null primary key, source nvarchar(255) collate Latin1_General_100_BIN2 null,
   message_id nvarchar(255) collate Latin1_General_100_BIN2 null,
   topic nvarchar(255) collate Latin1_General_100_BIN2 null, payload nvarchar(max) null,
   correlation_id nvarchar(255) null, headers nvarchar(max) null, due_at datetime2(3) null, expires_at datetime2(3) null,
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 null, hash varbinary(max) null
+  partition_key nvarchar(255) collate Latin1_General_100_BIN2 null, hash varbinary(max) null, error nvarchar(max) null,
+  error_group varchar(16) collate Latin1_General_100_BIN2 null
 );
 
 if @items is null
-  insert into @messages (position, source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, hash)
-  values (0, @source, @message_id, @topic, @payload, @correlation_id, @headers, @due_at, @expires_at, @partition_key, @hash);
+  insert into @messages (position, source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, hash, error, error_group)
+  values (0, @source, @message_id, @topic, @payload, @correlation_id, @headers, @due_at, @expires_at, @partition_key, @hash, @error, @error_group);
 else
-  insert into @messages (position, source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, hash)
-  select i.position, i.source, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, i.hash
+  insert into @messages (position, source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, hash, error, error_group)
+  select i.position, i.source, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, i.hash, i.error, i.error_group
   from [infra].[Inbox_MessagesFromJson](@items) i;
 declare @found table (seq bigint not null primary key, position int not null);
 declare @known table (
@@ -1902,10 +1393,9 @@ declare @received table (
   partition_key nvarchar(255) collate Latin1_General_100_BIN2 null, due_at datetime2(3) null, expires_at datetime2(3) null, deliveries int not null, content_changed bit not null
 );
 declare @enqueued table (seq bigint not null primary key, keyed bit null);
+declare @buried table (seq bigint not null primary key, keyed bit null);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
+begin transaction;
 if exists (select 1 from @messages i where i.partition_key is not null)
 begin
   declare @lock nvarchar(255) = N'', @locked int = 0;
@@ -1935,7 +1425,8 @@ begin
   select m.seq, i.position
   from (select top (1000000) j.position, j.source, j.message_id from @messages j order by j.source, j.message_id) i
   inner join [infra].[Inbox] m with (index([Inbox_Key]), forceseek, updlock, rowlock, readcommittedlock) on m.source = i.source and m.message_id = i.message_id
-  where m.deliveries > 0 -- always; it is in no index, so the row itself is locked option (loop join, force order);
+  -- always so; it is in no index, so the row itself is locked
+  where m.deliveries > 0 option (loop join, force order);
 
   if @@rowcount > 0
     insert into @known (seq, position, old_status, partition_key, due_at, expires_at, first_seen_at)
@@ -1948,10 +1439,11 @@ begin
     inner join @messages i on i.position = f.position option (loop join, force order);
 
   begin try
-    if @outermost = 0 set xact_abort off;
+    if @@trancount > 1 set xact_abort off;
 
     insert into [infra].[Inbox] (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, partition_key, first_seen_at, last_seen_at, deliveries, content_changed)
-    output inserted.seq, inserted.source, inserted.message_id, inserted.partition_key, inserted.due_at, inserted.expires_at, inserted.deliveries, inserted.content_changed into @received (seq, source, message_id, partition_key, due_at, expires_at, deliveries, content_changed)
+    output inserted.seq, inserted.source, inserted.message_id, inserted.partition_key, inserted.due_at, inserted.expires_at,
+      inserted.deliveries, inserted.content_changed into @received (seq, source, message_id, partition_key, due_at, expires_at, deliveries, content_changed)
     select i.source, i.message_id, i.topic, i.payload, i.hash, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, @now, @now, 1, 0
     from @messages i
     where not exists (select 1 from @known k where k.position = i.position)
@@ -1959,7 +1451,7 @@ begin
   end try
   begin catch
     set @rounds = @rounds + 1;
-    if @outermost = 1 or @rounds = 10 or error_number() not in (2601, 2627)
+    if @@trancount = 1 or @rounds = 10 or error_number() not in (2601, 2627)
     begin; throw; end;
     set @again = 1;
   end catch;
@@ -1974,8 +1466,7 @@ from @received a;
 
 if exists (select 1 from @received c where c.partition_key is not null)
   insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 0
-  from @received c
+  select c.seq, m.partition_key, 0 from @received c
   inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.partition_key is not null and m.partition_key is not null
   order by c.seq option (loop join, force order);
@@ -1984,7 +1475,8 @@ if exists (select 1 from @known)
 begin
   update [infra].[Inbox]
   set last_seen_at = @now, deliveries = [Inbox].deliveries + 1, content_changed = case when ([Inbox].hash <> i.hash or datalength([Inbox].hash) <> datalength(i.hash)) then 1 else 0 end
-  output inserted.seq, inserted.source, inserted.message_id, inserted.partition_key, inserted.due_at, inserted.expires_at, inserted.deliveries, inserted.content_changed into @received (seq, source, message_id, partition_key, due_at, expires_at, deliveries, content_changed)
+  output inserted.seq, inserted.source, inserted.message_id, inserted.partition_key, inserted.due_at, inserted.expires_at,
+  inserted.deliveries, inserted.content_changed into @received (seq, source, message_id, partition_key, due_at, expires_at, deliveries, content_changed)
   from @known k, @messages i, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
   where i.position = k.position and [Inbox].seq = k.seq option (loop join, force order);
 
@@ -1996,22 +1488,22 @@ begin
   set topic = i.topic, payload = i.payload, hash = coalesce(i.hash, [Inbox].hash), correlation_id = i.correlation_id, headers = i.headers, due_at = i.due_at, expires_at = i.expires_at
   from @known k, @messages i, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
   where i.position = k.position and [Inbox].seq = k.seq and k.old_status not in (3, 6)
-    and (([Inbox].topic collate Latin1_General_100_BIN2 <> i.topic collate Latin1_General_100_BIN2 or ([Inbox].topic collate Latin1_General_100_BIN2 is null and i.topic collate Latin1_General_100_BIN2 is not null) or ([Inbox].topic collate Latin1_General_100_BIN2 is not null and i.topic collate Latin1_General_100_BIN2 is null) or datalength([Inbox].topic) <> datalength(i.topic))
-      or ([Inbox].payload collate Latin1_General_100_BIN2 <> i.payload collate Latin1_General_100_BIN2 or ([Inbox].payload collate Latin1_General_100_BIN2 is null and i.payload collate Latin1_General_100_BIN2 is not null) or ([Inbox].payload collate Latin1_General_100_BIN2 is not null and i.payload collate Latin1_General_100_BIN2 is null) or datalength([Inbox].payload) <> datalength(i.payload))
+    and (([Inbox].topic collate Latin1_General_100_BIN2 <> i.topic collate Latin1_General_100_BIN2 or coalesce(datalength([Inbox].topic), -1) <> coalesce(datalength(i.topic), -1))
+      or ([Inbox].payload collate Latin1_General_100_BIN2 <> i.payload collate Latin1_General_100_BIN2 or coalesce(datalength([Inbox].payload), -1) <> coalesce(datalength(i.payload), -1))
       or (i.hash is not null and ([Inbox].hash is null or ([Inbox].hash <> i.hash or datalength([Inbox].hash) <> datalength(i.hash))))
-      or ([Inbox].correlation_id collate Latin1_General_100_BIN2 <> i.correlation_id collate Latin1_General_100_BIN2 or ([Inbox].correlation_id collate Latin1_General_100_BIN2 is null and i.correlation_id collate Latin1_General_100_BIN2 is not null) or ([Inbox].correlation_id collate Latin1_General_100_BIN2 is not null and i.correlation_id collate Latin1_General_100_BIN2 is null) or datalength([Inbox].correlation_id) <> datalength(i.correlation_id))
-      or ([Inbox].headers collate Latin1_General_100_BIN2 <> i.headers collate Latin1_General_100_BIN2 or ([Inbox].headers collate Latin1_General_100_BIN2 is null and i.headers collate Latin1_General_100_BIN2 is not null) or ([Inbox].headers collate Latin1_General_100_BIN2 is not null and i.headers collate Latin1_General_100_BIN2 is null) or datalength([Inbox].headers) <> datalength(i.headers))
-      or ([Inbox].due_at <> i.due_at or ([Inbox].due_at is null and i.due_at is not null) or ([Inbox].due_at is not null and i.due_at is null))
-      or ([Inbox].expires_at <> i.expires_at or ([Inbox].expires_at is null and i.expires_at is not null) or ([Inbox].expires_at is not null and i.expires_at is null))) option (loop join, force order);
+      or ([Inbox].correlation_id collate Latin1_General_100_BIN2 <> i.correlation_id collate Latin1_General_100_BIN2 or coalesce(datalength([Inbox].correlation_id), -1) <> coalesce(datalength(i.correlation_id), -1))
+      or ([Inbox].headers collate Latin1_General_100_BIN2 <> i.headers collate Latin1_General_100_BIN2 or coalesce(datalength([Inbox].headers), -1) <> coalesce(datalength(i.headers), -1))
+      or not exists (select [Inbox].due_at intersect select i.due_at)
+      or not exists (select [Inbox].expires_at intersect select i.expires_at)) option (loop join, force order);
 
   update [infra].[InboxState]
   set visible_at = case when [InboxState].attempt = 0 then coalesce(i.due_at, k.first_seen_at) when i.due_at > [InboxState].visible_at then i.due_at else [InboxState].visible_at end,
     -- an expiry that a replay removed is not set again by the same delivery
-    expires_at = case when (k.expires_at <> i.expires_at or (k.expires_at is null and i.expires_at is not null) or (k.expires_at is not null and i.expires_at is null)) then i.expires_at else [InboxState].expires_at end
+    expires_at = case when not exists (select k.expires_at intersect select i.expires_at) then i.expires_at else [InboxState].expires_at end
   from @known k, @messages i, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
   where i.position = k.position and [InboxState].seq = k.seq and ([InboxState].status in (1, 5, 7)
       or ([InboxState].status = 2 and [InboxState].locked_until is null and [InboxState].visible_at < cast('9999-12-31T00:00:00.000' as datetime2(3))))
-    and ((k.due_at <> i.due_at or (k.due_at is null and i.due_at is not null) or (k.due_at is not null and i.due_at is null)) or (k.expires_at <> i.expires_at or (k.expires_at is null and i.expires_at is not null) or (k.expires_at is not null and i.expires_at is null))) option (loop join, force order);
+    and (not exists (select k.due_at intersect select i.due_at) or not exists (select k.expires_at intersect select i.expires_at)) option (loop join, force order);
 
   update [infra].[InboxState]
   set status = case when k.partition_key is null then 1 else 5 end,
@@ -2032,18 +1524,37 @@ begin
 
   if exists (select 1 from @enqueued c where c.keyed = 1)
     insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-    select c.seq, m.partition_key, 0
-    from @enqueued c
+    select c.seq, m.partition_key, 0 from @enqueued c
     inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
     where c.keyed = 1 and m.partition_key is not null
     order by c.seq option (loop join, force order);
 end
 
-if @outermost = 1 commit transaction;
+if exists (select 1 from @messages i where i.error is not null)
+begin
+  update [infra].[InboxState]
+  set status = 4, owner = null, locked_until = null, visible_at = cast('9999-12-31T00:00:00.000' as datetime2(3)), processed_at = null,
+    last_error = nullif(i.error, N''), error_group = i.error_group, died_at = @now
+  output inserted.seq, inserted.keyed into @buried (seq, keyed)
+  from @messages i, @received a, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
+  where i.error is not null and a.source = i.source and a.message_id = i.message_id and [InboxState].seq = a.seq
+    and (a.deliveries = 1 or a.content_changed = 1 or exists (select 1 from @enqueued w where w.seq = a.seq))
+    and [InboxState].status <> 3 option (loop join, force order);
+
+  if exists (select 1 from @buried c where @blocks = 0 and c.keyed = 1)
+    insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
+    select c.seq, m.partition_key, 1 from @buried c
+    inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+    where @blocks = 0 and c.keyed = 1 and m.partition_key is not null
+    order by c.seq option (loop join, force order);
+end
+commit transaction;
 
 select a.source as source, a.message_id as message_id, a.content_changed as content_changed,
-  cast(case when a.deliveries = 1 or w.seq is not null then 1 else 0 end as bit) as enqueued, k.old_status as old_status
+  cast(case when a.deliveries = 1 or w.seq is not null then 1 else 0 end as bit) as enqueued, k.old_status as old_status,
+  cast(case when b.seq is not null then 1 else 0 end as bit) as buried
 from @received a
+left join @buried b on b.seq = a.seq
 left join @enqueued w on w.seq = a.seq
 left join @known k on k.seq = a.seq;
 go
@@ -2051,15 +1562,11 @@ go
 create or alter procedure [infra].[Inbox_AlreadyProcessed]
   @now datetime2(3) = null, @source nvarchar(255), @message_id nvarchar(255), @hash varbinary(max)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @seq bigint, @old_status tinyint, @content_changed bit = 0;
 declare @added table (seq bigint not null primary key);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
+begin transaction;
 declare @rounds int = 0, @again bit = 1;
 
 while @again = 1
@@ -2072,7 +1579,7 @@ begin
   where m.source = @source and m.message_id = @message_id option (loop join, force order);
 
   begin try
-    if @outermost = 0 set xact_abort off;
+    if @@trancount > 1 set xact_abort off;
 
     if @seq is null
       insert into [infra].[Inbox] (source, message_id, topic, payload, hash,
@@ -2082,7 +1589,7 @@ begin
   end try
   begin catch
     set @rounds = @rounds + 1;
-    if @outermost = 1 or @rounds = 10 or error_number() not in (2601, 2627)
+    if @@trancount = 1 or @rounds = 10 or error_number() not in (2601, 2627)
     begin; throw; end;
     set @again = 1;
   end catch;
@@ -2098,8 +1605,7 @@ if @seq is not null
 else
   insert into [infra].[InboxState] (seq, status, visible_at)
   select a.seq, 0, @now from @added a;
-
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select cast(case when @old_status = 3 then 1 else 0 end as bit) as processed, @content_changed as content_changed;
 go
@@ -2108,9 +1614,7 @@ create or alter procedure [infra].[Inbox_Mark]
   @now datetime2(3) = null, @source nvarchar(255), @message_id nvarchar(255), @status tinyint, @error nvarchar(max),
   @error_group varchar(16), @blocks bit
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @seq bigint, @old_status tinyint, @keyed bit;
 declare @never datetime2(3) = cast('9999-12-31T00:00:00.000' as datetime2(3));
 declare @processed_at datetime2(3) = case when @status = 3 then @now end;
@@ -2118,9 +1622,7 @@ declare @died_at datetime2(3) = case when @status = 4 then @now end;
 declare @added table (seq bigint not null primary key);
 declare @changed table (seq bigint not null primary key);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
+begin transaction;
 declare @rounds int = 0, @again bit = 1;
 
 while @again = 1
@@ -2133,7 +1635,7 @@ begin
   where m.source = @source and m.message_id = @message_id option (loop join, force order);
 
   begin try
-    if @outermost = 0 set xact_abort off;
+    if @@trancount > 1 set xact_abort off;
 
     if @seq is null
       insert into [infra].[Inbox] (source, message_id, topic, payload, hash,
@@ -2143,7 +1645,7 @@ begin
   end try
   begin catch
     set @rounds = @rounds + 1;
-    if @outermost = 1 or @rounds = 10 or error_number() not in (2601, 2627)
+    if @@trancount = 1 or @rounds = 10 or error_number() not in (2601, 2627)
     begin; throw; end;
     set @again = 1;
   end catch;
@@ -2170,13 +1672,11 @@ else
 
 if exists (select 1 from @changed c where @keyed = 1 and (@status = 3 or (@status = 4 and @blocks = 0)))
   insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1
-  from @changed c
+  select c.seq, m.partition_key, 1 from @changed c
   inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where @keyed = 1 and (@status = 3 or (@status = 4 and @blocks = 0)) and m.partition_key is not null
   order by c.seq option (loop join, force order);
-
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select c.seq as seq from @changed c;
 go
@@ -2337,6 +1837,12 @@ from [infra].[Outbox] m
 inner join [infra].[OutboxState] s on s.seq = m.seq
 go
 
+create or alter function [infra].[Outbox_After] (@time datetime2(3), @ms float)
+returns table as return
+select dateadd(millisecond, cast(cast(round(@ms, 0) as bigint) % 86400000 as int),
+  dateadd(day, cast(cast(round(@ms, 0) as bigint) / 86400000 as int), @time)) as later
+go
+
 create or alter function [infra].[Outbox_AbandonedFromJson] (@items nvarchar(max))
 returns table as return
 select cast(a.[key] as int) as position, i.seq as seq, i.delay_ms as delay_ms, i.error as error,
@@ -2365,21 +1871,23 @@ create or alter procedure [infra].[Outbox_Claim]
   @now datetime2(3) = null, @owner uniqueidentifier, @lease_ms float, @limit int, @max_attempts int, @base_ms float,
   @factor float, @max_ms float, @jitter_ms float, @blocks bit
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-if exists (select 1 from [infra].[OutboxControls] c with (index([OutboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1)
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+if exists (
+  select 1 from [infra].[OutboxControls] c with (index([OutboxControls_Key]), forceseek)
+  where c.scope = N'queue' and c.name = N'' and c.paused = 1
+)
 begin
   select cast(null as bigint) as seq, 'paused' as verdict;
   return;
 end
 
-declare @lease_end datetime2(3) = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now));
+declare @lease_end datetime2(3) = (select a.later from [infra].[Outbox_After](@now, @lease_ms) a);
 declare @capped_from float =
   case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
 declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
 declare @picked table (
-  seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null, primary key (seq, status)
+  seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null,
+  lost tinyint not null, dies tinyint not null, primary key (seq, status)
 );
 declare @claimed table (
   seq bigint not null primary key, attempt int not null, expires_at datetime2(3) null, visible_at datetime2(3) not null,
@@ -2387,23 +1895,24 @@ declare @claimed table (
 );
 declare @verdict varchar(10) = 'claimed';
 
-if exists (select 1 from [infra].[OutboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)) exec [infra].[Outbox_ApplyPartitionChanges];
+if exists (select 1 from [infra].[OutboxPartitionChanges] c with (readpast, rowlock, readcommittedlock))
+  exec [infra].[Outbox_ApplyPartitionChanges];
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
+begin transaction;
 -- a message with two crashes is claimed alone
-insert into @picked (seq, status, locked_until, owner)
-select top (1) r.seq, r.status, r.locked_until, r.owner
+insert into @picked (seq, status, locked_until, owner, lost, dies)
+select top (1) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
+  case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
 from [infra].[OutboxState] r with (index([Outbox_Held]), updlock, readpast, rowlock, readcommittedlock)
-where r.status = 2 and r.visible_at <= @now and r.attempt >= 0 and r.crashes + case when r.locked_until is not null then 1 else 0 end >= 2
+where r.status = 2 and r.visible_at <= @now and r.crashes + case when r.locked_until is not null then 1 else 0 end >= 2 and r.attempt >= 0
 order by r.visible_at, r.seq;
 
 if @@rowcount = 0
 begin
   -- messages that come back from a worker were the first of the queue when they were claimed, and are again
-  insert into @picked (seq, status, locked_until, owner)
-  select top (@limit) r.seq, r.status, r.locked_until, r.owner
+  insert into @picked (seq, status, locked_until, owner, lost, dies)
+  select top (@limit) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
+    case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
   from [infra].[OutboxState] r with (index([Outbox_Held]), updlock, readpast, rowlock, readcommittedlock)
   where r.status = 2 and r.visible_at <= @now and r.attempt >= 0
   order by r.visible_at, r.seq;
@@ -2411,8 +1920,9 @@ begin
   set @limit = @limit - @@rowcount;
 
   if @limit > 0
-    insert into @picked (seq, status, locked_until, owner)
-    select top (@limit) r.seq, r.status, r.locked_until, r.owner
+    insert into @picked (seq, status, locked_until, owner, lost, dies)
+    select top (@limit) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
+      case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
     from [infra].[OutboxState] r with (index([Outbox_Ready]), updlock, readpast, rowlock, readcommittedlock)
     where r.status = 1 and r.visible_at <= @now and r.attempt >= 0
     order by r.visible_at, r.seq;
@@ -2420,39 +1930,47 @@ end
 
 -- the condition is repeated: where UPDLOCK does not lock, another claimer may have taken the row by now
 update [infra].[OutboxState]
-set status = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
-  attempt = [OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end,
-  crashes = [OutboxState].crashes + case when [OutboxState].locked_until is not null then 1 else 0 end,
-  owner = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then null else @owner end,
-  locked_until = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then null else @lease_end end,
-  visible_at = dateadd(millisecond, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end)),
-  last_error = case when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.' when [OutboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.' else [OutboxState].last_error end,
-  error_group = case when [OutboxState].expires_at <= @now then '0364ffd2687495ed' when [OutboxState].locked_until is not null then '95af8e5501557ab4' else [OutboxState].error_group end,
-  died_at = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then @now else [OutboxState].died_at end
-output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status, inserted.keyed into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status, keyed)
+set status = case when p.dies = 1 then 4 else 2 end,
+  attempt = [OutboxState].attempt + p.lost, crashes = [OutboxState].crashes + p.lost,
+  owner = case when p.dies = 0 then @owner end, locked_until = case when p.dies = 0 then @lease_end end,
+  visible_at = (select a.later from [infra].[Outbox_After](@lease_end,
+    case when ([OutboxState].attempt + p.lost + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + p.lost + 1)) else @max_ms end
+    + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000) a),
+  last_error = case
+    when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
+    when p.lost = 1 then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+    else [OutboxState].last_error
+  end,
+  error_group = case
+    when [OutboxState].expires_at <= @now then '0364ffd2687495ed' when p.lost = 1 then '95af8e5501557ab4' else [OutboxState].error_group
+  end,
+  died_at = case when p.dies = 1 then @now else [OutboxState].died_at end
+output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner,
+  inserted.crashes, inserted.status, inserted.keyed
+  into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status, keyed)
 from @picked p, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxState].seq = p.seq and [OutboxState].status = p.status and [OutboxState].visible_at <= @now option (loop join, force order);
+where [OutboxState].seq = p.seq and [OutboxState].status = p.status and [OutboxState].visible_at <= @now
+option (loop join, force order);
 
-if exists (select 1 from @picked p where p.locked_until is not null)
+if exists (select 1 from @picked p where p.lost = 1)
 begin
   insert into [infra].[OutboxAttempts] (seq, attempt, ended_at, worker, error)
-  select c.seq, c.attempt, p.locked_until, p.owner, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-  from @picked p
-  inner join @claimed c on c.seq = p.seq
-  where p.locked_until is not null;
+  select c.seq, c.attempt, p.locked_until, p.owner,
+    N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+  from @picked p inner join @claimed c on c.seq = p.seq
+  where p.lost = 1;
 
   delete from [infra].[OutboxAttempts]
   from @claimed c, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number < (
-    select min(k.number)
-    from (select top (50) x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq order by x.number desc) k
+  where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number <= (
+    select x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq
+    order by x.number desc offset 50 rows fetch next 1 row only
   ) option (loop join, force order);
 end
 
 if exists (select 1 from @claimed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
   insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1
-  from @claimed c
+  select c.seq, m.partition_key, 1 from @claimed c
   inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null
   order by c.seq option (loop join, force order);
@@ -2464,29 +1982,27 @@ if exists (select 1 from [infra].[OutboxControls] k) set @verdict = 'controlled'
 if @verdict = 'controlled' and not exists (select 1 from @claimed)
   select cast(null as bigint) as seq, @verdict as verdict;
 else
-  select c.seq as seq, c.attempt as attempt, c.expires_at as expires_at, c.visible_at as next_attempt_at, c.locked_until as locked_until, c.owner as owner, c.crashes as crashes, c.status as status,
-  s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-  m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at,
+  select c.seq as seq, c.attempt as attempt, c.expires_at as expires_at, c.visible_at as next_attempt_at,
+    c.locked_until as locked_until, c.owner as owner, c.crashes as crashes, c.status as status,
+    s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at,
+    s.processed_by as processed_by, m.topic as topic, m.payload as payload, m.partition_key as partition_key,
+    m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id,
+    m.created_at as created_at,
     case when c.status = 2 then @verdict when c.expires_at <= @now then 'expired' else 'exhausted' end as verdict
   from @claimed c
   inner join [infra].[OutboxState] s with (forceseek) on s.seq = c.seq
   inner join [infra].[Outbox] m with (forceseek) on m.seq = c.seq
   order by c.seq option (loop join, force order);
-
-if @outermost = 1 commit transaction;
+commit transaction;
 go
 
 create or alter procedure [infra].[Outbox_Ack]
   @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @processed_by nvarchar(100)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
+begin transaction;
 update [infra].[OutboxState]
 set status = 3, owner = null, locked_until = null, processed_at = @now, processed_by = @processed_by
 output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
@@ -2495,13 +2011,11 @@ where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxStat
 
 if exists (select 1 from @changed c where c.keyed = 1)
   insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1
-  from @changed c
+  select c.seq, m.partition_key, 1 from @changed c
   inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.keyed = 1 and m.partition_key is not null
   order by c.seq option (loop join, force order);
-
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select c.seq as seq from @changed c;
 go
@@ -2510,21 +2024,19 @@ create or alter procedure [infra].[Outbox_Abandon]
   @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @max_attempts int, @base_ms float,
   @factor float, @max_ms float, @jitter_ms float, @blocks bit
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @capped_from float =
   case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
 declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
 declare @changed table (seq bigint not null primary key, status tinyint not null, keyed bit null, attempt int not null);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
+begin transaction;
 update [infra].[OutboxState]
 set status = case when i.attempts is null and [OutboxState].attempt + 1 >= @max_attempts then 4 else 1 end,
   attempt = [OutboxState].attempt + coalesce(i.attempts, 1), crashes = 0, owner = null, locked_until = null,
-  visible_at = dateadd(millisecond, cast(cast(round(coalesce(i.delay_ms, (case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(coalesce(i.delay_ms, (case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) / 86400000 as int), @now)),
+  visible_at = (select a.later from [infra].[Outbox_After](@now, coalesce(i.delay_ms,
+    case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end
+    + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)) a),
   last_error = coalesce(i.error, [OutboxState].last_error),
   error_group = case when i.error is null then [OutboxState].error_group else i.error_group end,
   last_attempt_at = case when i.attempts = 0 then [OutboxState].last_attempt_at else @now end,
@@ -2541,20 +2053,18 @@ where i.attempts is null;
 
 delete from [infra].[OutboxAttempts]
 from @changed c, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number < (
-  select min(k.number)
-  from (select top (50) x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq order by x.number desc) k
+where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number <= (
+  select x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq
+  order by x.number desc offset 50 rows fetch next 1 row only
 ) option (loop join, force order);
 
 if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
   insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1
-  from @changed c
+  select c.seq, m.partition_key, 1 from @changed c
   inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null
   order by c.seq option (loop join, force order);
-
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select c.seq as seq, cast(case when c.status = 4 then 1 else 0 end as bit) as dead from @changed c;
 go
@@ -2563,14 +2073,10 @@ create or alter procedure [infra].[Outbox_Fail]
   @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @error nvarchar(max),
   @error_group varchar(16), @blocks bit
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
+begin transaction;
 update [infra].[OutboxState]
 set status = 4, attempt = [OutboxState].attempt + 1, owner = null, locked_until = null, last_error = @error,
   error_group = @error_group, last_attempt_at = @now, died_at = @now
@@ -2584,20 +2090,18 @@ from @changed c;
 
 delete from [infra].[OutboxAttempts]
 from @changed c, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number < (
-  select min(k.number)
-  from (select top (50) x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq order by x.number desc) k
+where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number <= (
+  select x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq
+  order by x.number desc offset 50 rows fetch next 1 row only
 ) option (loop join, force order);
 
 if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1)
   insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1
-  from @changed c
+  select c.seq, m.partition_key, 1 from @changed c
   inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where @blocks = 0 and c.keyed = 1 and m.partition_key is not null
   order by c.seq option (loop join, force order);
-
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select c.seq as seq from @changed c;
 go
@@ -2605,9 +2109,7 @@ go
 create or alter procedure [infra].[Outbox_Release]
   @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
 update [infra].[OutboxState]
@@ -2623,10 +2125,8 @@ create or alter procedure [infra].[Outbox_Renew]
   @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @lease_ms float, @base_ms float,
   @factor float, @max_ms float, @jitter_ms float
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-declare @lease_end datetime2(3) = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now));
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+declare @lease_end datetime2(3) = (select a.later from [infra].[Outbox_After](@now, @lease_ms) a);
 declare @capped_from float =
   case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
 declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
@@ -2634,7 +2134,9 @@ declare @changed table (seq bigint not null primary key, keyed bit null, attempt
 
 update [infra].[OutboxState]
 set locked_until = @lease_end,
-  visible_at = dateadd(millisecond, cast(cast(round((case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end))
+  visible_at = (select a.later from [infra].[Outbox_After](@lease_end,
+    case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end
+    + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000) a)
 output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
 from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
 where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2 option (loop join, force order);
@@ -2645,21 +2147,19 @@ go
 create or alter procedure [infra].[Outbox_Reap]
   @now datetime2(3) = null, @limit int, @max_attempts int, @blocks bit
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @picked table (
-  seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null, primary key (seq, status)
+  seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null,
+  lost tinyint not null, dies tinyint not null, primary key (seq, status)
 );
 declare @reaped table (
   seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null, keyed bit null
 );
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
-insert into @picked (seq, status, locked_until, owner)
-select top (@limit) r.seq, r.status, r.locked_until, r.owner
+begin transaction;
+insert into @picked (seq, status, locked_until, owner, lost, dies)
+select top (@limit) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
+  case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
 from [infra].[OutboxState] r with (index([Outbox_Held]), updlock, readpast, rowlock, readcommittedlock)
 where r.status = 2 and r.locked_until < @now and r.attempt >= 0
 order by r.visible_at, r.seq;
@@ -2667,46 +2167,51 @@ order by r.visible_at, r.seq;
 set @limit = @limit - @@rowcount;
 
 if @limit > 0
-  insert into @picked (seq, status, locked_until, owner)
-  select top (@limit) r.seq, r.status, r.locked_until, r.owner
+  insert into @picked (seq, status, locked_until, owner, lost, dies)
+  select top (@limit) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
+    case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
   from [infra].[OutboxState] r with (index([Outbox_Expiry]), updlock, readpast, rowlock, readcommittedlock)
-  where r.expires_at <= @now and r.expires_at is not null and r.status in (1, 2, 5, 7) and r.locked_until is null and r.attempt >= 0
+  where r.expires_at <= @now and r.expires_at is not null and r.locked_until is null
+      and r.status in (1, 2, 5, 7) and r.attempt >= 0
   order by r.expires_at;
 
 -- visible_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time
 update [infra].[OutboxState]
-set status = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
-  attempt = [OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end,
-  crashes = [OutboxState].crashes + case when [OutboxState].locked_until is not null then 1 else 0 end,
-  owner = null, locked_until = null,
-  last_error = case when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.' else N'The lease expired: its worker crashed, was cut off, or took too long without renewing.' end,
+set status = case when p.dies = 1 then 4 else 2 end,
+  attempt = [OutboxState].attempt + p.lost, crashes = [OutboxState].crashes + p.lost, owner = null, locked_until = null, passes = null,
+  last_error = case
+    when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
+    else N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+  end,
   error_group = case when [OutboxState].expires_at <= @now then '0364ffd2687495ed' else '95af8e5501557ab4' end,
   last_attempt_at = coalesce([OutboxState].locked_until, [OutboxState].last_attempt_at),
-  died_at = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then @now else [OutboxState].died_at end, passes = null
-output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed into @reaped (seq, status, expires_at, attempt, keyed)
+  died_at = case when p.dies = 1 then @now else [OutboxState].died_at end
+output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
+  into @reaped (seq, status, expires_at, attempt, keyed)
 from @picked p, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxState].seq = p.seq and [OutboxState].status = p.status and (([OutboxState].status = 2 and [OutboxState].locked_until < @now) or ([OutboxState].expires_at <= @now and [OutboxState].expires_at is not null and [OutboxState].status in (1, 2, 5, 7) and [OutboxState].locked_until is null)) option (loop join, force order);
+where [OutboxState].seq = p.seq and [OutboxState].status = p.status and (([OutboxState].status = 2 and [OutboxState].locked_until < @now) or ([OutboxState].expires_at <= @now and [OutboxState].expires_at is not null and [OutboxState].locked_until is null
+    and [OutboxState].status in (1, 2, 5, 7)))
+option (loop join, force order);
 
-if exists (select 1 from @picked p where p.locked_until is not null)
+if exists (select 1 from @picked p where p.lost = 1)
 begin
   insert into [infra].[OutboxAttempts] (seq, attempt, ended_at, worker, error)
-  select c.seq, c.attempt, p.locked_until, p.owner, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-  from @picked p
-  inner join @reaped c on c.seq = p.seq
-  where p.locked_until is not null;
+  select c.seq, c.attempt, p.locked_until, p.owner,
+    N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+  from @picked p inner join @reaped c on c.seq = p.seq
+  where p.lost = 1;
 
   delete from [infra].[OutboxAttempts]
   from @reaped c, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number < (
-    select min(k.number)
-    from (select top (50) x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq order by x.number desc) k
+  where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number <= (
+    select x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq
+    order by x.number desc offset 50 rows fetch next 1 row only
   ) option (loop join, force order);
 end
 
 if exists (select 1 from @reaped c where @blocks = 0 and c.keyed = 1 and c.status = 4)
   insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1
-  from @reaped c
+  select c.seq, m.partition_key, 1 from @reaped c
   inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null
   order by c.seq option (loop join, force order);
@@ -2717,10 +2222,10 @@ if @blocks = 0 and exists (select 1 from [infra].[OutboxPartitionQueue] q with (
   from [infra].[OutboxState] s with (index([Outbox_Dead]), readpast, rowlock, readcommittedlock)
   inner join [infra].[OutboxPartitionQueue] q with (index([OutboxPartitionQueue_Seq]), forceseek, readpast, rowlock, readcommittedlock) on q.seq = s.seq
   where s.status = 4 and s.keyed = 1 option (loop join, force order);
+commit transaction;
 
-if @outermost = 1 commit transaction;
-
-if exists (select 1 from [infra].[OutboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)) exec [infra].[Outbox_ApplyPartitionChanges];
+if exists (select 1 from [infra].[OutboxPartitionChanges] c with (readpast, rowlock, readcommittedlock))
+  exec [infra].[Outbox_ApplyPartitionChanges];
 
 select r.seq as seq, m.id as id,
   case when r.status <> 4 then 'reaped' when r.expires_at <= @now then 'expired' else 'exhausted' end as verdict
@@ -2731,10 +2236,8 @@ go
 create or alter procedure [infra].[Outbox_Purge]
   @now datetime2(3) = null, @limit int, @retention_ms float, @after_seq bigint, @source nvarchar(255)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-declare @before datetime2(3) = dateadd(millisecond, cast(cast(round(-@retention_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@retention_ms, 0) as bigint) / 86400000 as int), @now));
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+declare @before datetime2(3) = (select a.later from [infra].[Outbox_After](@now, -@retention_ms) a);
 declare @last_seq bigint, @more bit = 0;
 declare @scanned table (seq bigint not null primary key, status tinyint not null, processed_at datetime2(3) null);
 declare @old table (seq bigint not null primary key);
@@ -2753,9 +2256,7 @@ select @last_seq = max(w.seq) from @scanned w;
 if not exists (select 1 from [infra].[Outbox] m with (forceseek, readpast, rowlock, readcommittedlock) where m.seq = @last_seq and m.created_at < @before)
   set @more = 0;
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
+begin transaction;
 insert into @old (seq)
 select m.seq
 from @scanned w
@@ -2775,8 +2276,7 @@ where [OutboxState].seq = g.seq option (loop join, force order);
 delete from [infra].[OutboxAttempts]
 from @gone g, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
 where [OutboxAttempts].seq = g.seq option (loop join, force order);
-
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;
 go
@@ -2785,35 +2285,33 @@ create or alter procedure [infra].[Outbox_Resolve]
   @items nvarchar(max)
 as
 set nocount, xact_abort on;
-
 select m.seq as seq, m.id as id
 from openjson(@items) with (id uniqueidentifier) i
-inner join [infra].[Outbox] m with (index([Outbox_Key]), forceseek) on m.id = i.id
-option (loop join, force order);
+inner join [infra].[Outbox] m with (index([Outbox_Key]), forceseek) on m.id = i.id option (loop join, force order);
 go
 
 create or alter procedure [infra].[Outbox_Get]
   @id uniqueidentifier
 as
 set nocount, xact_abort on;
-
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
-  s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-  m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at, s.died_at as died_at, s.error_group as error_group
+select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
+  s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status, s.last_error as last_error,
+  s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
+  s.died_at as died_at, s.error_group as error_group, m.topic as topic, m.payload as payload,
+  m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at,
+  m.id as id, m.message_id as message_id, m.created_at as created_at
 from [infra].[Outbox] m with (index([Outbox_Key]), forceseek)
 inner join [infra].[OutboxState] s with (forceseek) on s.seq = m.seq
-where m.id = @id
-option (loop join, force order);
+where m.id = @id option (loop join, force order);
 go
 
 create or alter procedure [infra].[Outbox_Attempts]
   @id uniqueidentifier
 as
 set nocount, xact_abort on;
-
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
@@ -2821,8 +2319,7 @@ select a.attempt as attempt, a.ended_at as ended_at, a.worker as worker, a.error
 from [infra].[Outbox] m with (index([Outbox_Key]), forceseek)
 inner join [infra].[OutboxAttempts] a with (forceseek) on a.seq = m.seq
 where m.id = @id
-order by a.number
-option (loop join, force order);
+order by a.number option (loop join, force order);
 go
 
 create or alter procedure [infra].[Outbox_List]
@@ -2830,15 +2327,19 @@ create or alter procedure [infra].[Outbox_List]
   @leased bit, @topic nvarchar(255), @source nvarchar(255), @error nvarchar(max), @error_group varchar(16),
   @older_than_ms float, @newer_than_ms float, @after_seq bigint, @limit int
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-select top (@limit) s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
-  s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-  m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at, s.died_at as died_at, s.error_group as error_group
+declare @until datetime2(3) = (select a.later from [infra].[Outbox_After](@now, -@older_than_ms) a);
+declare @since datetime2(3) = (select a.later from [infra].[Outbox_After](@now, -@newer_than_ms) a);
+
+select top (@limit) s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
+  s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status, s.last_error as last_error,
+  s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
+  s.died_at as died_at, s.error_group as error_group, m.topic as topic, m.payload as payload,
+  m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at,
+  m.id as id, m.message_id as message_id, m.created_at as created_at
 from [infra].[OutboxState] s
 inner join [infra].[Outbox] m on m.seq = s.seq
 where s.seq > @after_seq
@@ -2848,8 +2349,8 @@ where s.seq > @after_seq
   and (@source is null or 1 = 0)
   and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
   and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-  and (@older_than_ms is null or case when s.status = 4 then s.died_at else m.created_at end <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), @now)))
-  and (@newer_than_ms is null or case when s.status = 4 then s.died_at else m.created_at end >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), @now)))
+  and (@until is null or case when s.status = 4 then s.died_at else m.created_at end <= @until)
+  and (@since is null or case when s.status = 4 then s.died_at else m.created_at end >= @since)
 order by s.seq
 option (recompile);
 go
@@ -2857,47 +2358,39 @@ go
 create or alter procedure [infra].[Outbox_Stats]
   @now datetime2(3) = null
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-declare @paused bit = case when exists (select 1 from [infra].[OutboxControls] c with (index([OutboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1) then 1 else 0 end;
+declare @paused bit = case when exists (
+  select 1 from [infra].[OutboxControls] c with (index([OutboxControls_Key]), forceseek)
+  where c.scope = N'queue' and c.name = N'' and c.paused = 1
+) then 1 else 0 end;
+declare @pauses bit = case when exists (select 1 from [infra].[OutboxControls] c where c.paused = 1 and c.scope <> N'queue') then 1 else 0 end;
 
--- Without pauses of topics and sources no message is looked at.
-if exists (select 1 from [infra].[OutboxControls] c where c.paused = 1 and c.scope <> N'queue')
-begin
-  select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, cast(case when s.attempt > 0 then 1 else 0 end as bit) as retried,
-    h.held as held, count_big(*) as [count],
-    sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
-    datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms,
-    sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused
-  from [infra].[OutboxState] s
-  cross apply (select cast(case when s.locked_until is null and s.status in (1, 2, 5, 7) and exists (
-      select 1 from [infra].[Outbox] m inner join [infra].[OutboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic))
-      where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
-    ) then 1 else 0 end as bit) as held) h
-  group by s.status, case when s.locked_until is not null then 1 else 0 end, case when s.attempt > 0 then 1 else 0 end, h.held;
-  return;
-end;
-
+-- an apply, because a group may not be made by a subquery; without pauses of topics and sources it looks at no message
 select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, cast(case when s.attempt > 0 then 1 else 0 end as bit) as retried,
-  h.held as held, count_big(*) as [count],
-  sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
+  h.held as held, count_big(*) as [count], sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
   datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms,
   sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused
 from [infra].[OutboxState] s
-cross apply (select cast(0 as bit) as held) h
+cross apply (
+  select cast(case
+    when @pauses = 0 or s.locked_until is not null or s.status not in (1, 2, 5, 7) then 0
+    when exists (
+      select 1 from [infra].[Outbox] m inner join [infra].[OutboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic))
+      where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
+    ) then 1
+    else 0
+  end as bit) as held
+) h
 group by s.status, case when s.locked_until is not null then 1 else 0 end, case when s.attempt > 0 then 1 else 0 end, h.held;
 go
 
 create or alter procedure [infra].[Outbox_OldestDue]
   @now datetime2(3) = null
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
@@ -2911,23 +2404,25 @@ from (
   from [infra].[OutboxState] s with (index([Outbox_Held]))
   where s.status = 2 and s.visible_at <= @now
 ) d
-where not exists (select 1 from [infra].[OutboxControls] c with (index([OutboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1);
+where not exists (
+  select 1 from [infra].[OutboxControls] c with (index([OutboxControls_Key]), forceseek)
+  where c.scope = N'queue' and c.name = N'' and c.paused = 1
+);
 go
 
 create or alter procedure [infra].[Outbox_Due]
   @now datetime2(3) = null
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-if exists (select 1 from [infra].[OutboxControls] c with (index([OutboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1) return 0;
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 if exists (
-  select 1 from [infra].[OutboxState] r with (index([Outbox_Ready]), readpast, rowlock, readcommittedlock)
-  where r.status = 1 and r.visible_at <= @now
+  select 1 from [infra].[OutboxControls] c with (index([OutboxControls_Key]), forceseek)
+  where c.scope = N'queue' and c.name = N'' and c.paused = 1
+) return 0;
+if exists (
+  select 1 from [infra].[OutboxState] r with (index([Outbox_Ready]), readpast, rowlock, readcommittedlock) where r.status = 1 and r.visible_at <= @now
 ) return 1;
 if exists (
-  select 1 from [infra].[OutboxState] r with (index([Outbox_Held]), readpast, rowlock, readcommittedlock)
-  where r.status = 2 and r.visible_at <= @now
+  select 1 from [infra].[OutboxState] r with (index([Outbox_Held]), readpast, rowlock, readcommittedlock) where r.status = 2 and r.visible_at <= @now
 ) return 1;
 if exists (
   select 1 from [infra].[OutboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)
@@ -2939,175 +2434,63 @@ if exists (
 if exists (
   select 1 from [infra].[OutboxControls] c with (readpast, rowlock, readcommittedlock)
   where c.paused = 0 and exists (
-    select 1 from [infra].[OutboxState] r with (index([Outbox_Parked]), forceseek, readpast, rowlock, readcommittedlock) where r.status = 7 and r.parked_by = c.id
+    select 1 from [infra].[OutboxState] r with (index([Outbox_Parked]), forceseek, readpast, rowlock, readcommittedlock)
+    where r.status = 7 and r.parked_by = c.id
   )
 ) return 1;
 return 0;
 go
 
 create or alter procedure [infra].[Outbox_Replay]
-  @now datetime2(3) = null, @items nvarchar(max), @ttl_ms float
+  @now datetime2(3) = null, @items nvarchar(max), @ttl_ms float, @status tinyint
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
+begin transaction;
 update [infra].[OutboxState]
 set status = case when [OutboxState].keyed = 1 then 5 else 1 end,
   attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
-  expires_at = dateadd(millisecond, cast(cast(round(@ttl_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@ttl_ms, 0) as bigint) / 86400000 as int), @now)), processed_at = null, died_at = null
+  expires_at = (select a.later from [infra].[Outbox_After](@now, @ttl_ms) a), processed_at = null, processed_by = null, died_at = null
 output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
 from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxState].seq = i.seq and [OutboxState].status = 4 option (loop join, force order);
+where [OutboxState].seq = i.seq and [OutboxState].status = @status option (loop join, force order);
 
 if exists (select 1 from @changed c where c.keyed = 1)
   insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 0
-  from @changed c
+  select c.seq, m.partition_key, 0 from @changed c
   inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.keyed = 1 and m.partition_key is not null
   order by c.seq option (loop join, force order);
-
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select c.seq as seq from @changed c;
-go
-
-create or alter procedure [infra].[Outbox_DeadGroups]
-  @now datetime2(3) = null, @at datetime2(3), @topic nvarchar(255), @source nvarchar(255), @error nvarchar(max),
-  @error_group varchar(16), @older_than_ms float, @newer_than_ms float, @limit int
-as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-declare @groups table (
-  error_group varchar(16) collate Latin1_General_100_BIN2 not null primary key,
-  [count] bigint not null,
-  first_at datetime2(3) not null,
-  last_at datetime2(3) not null,
-  seq bigint not null
-);
-
-insert into @groups (error_group, [count], first_at, last_at, seq)
-select top (@limit) coalesce(s.error_group, ''), count_big(*), min(s.died_at), max(s.died_at), max(s.seq)
-from [infra].[OutboxState] s with (index([Outbox_Dead]))
-where s.status = 4
-  and s.died_at <= coalesce(@at, @now)
-  and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-  and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
-  and (@older_than_ms is null or s.died_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-  and (@newer_than_ms is null or s.died_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-  and ((@topic is null and @source is null) or exists (
-    select 1 from [infra].[Outbox] m with (forceseek)
-    where m.seq = s.seq
-      and (@topic is null or m.topic = @topic)
-      and (@source is null or 1 = 0)
-  ))
-group by coalesce(s.error_group, '')
-order by count_big(*) desc, coalesce(s.error_group, '')
-option (recompile);
-
-select g.error_group as error_group, g.[count] as [count], g.first_at as first_at, g.last_at as last_at,
-  s.last_error as last_error, m.id as id
-from @groups g
-inner join [infra].[OutboxState] s with (forceseek) on s.seq = g.seq
-inner join [infra].[Outbox] m with (forceseek) on m.seq = g.seq
-order by g.[count] desc, g.error_group
-option (loop join, force order);
-go
-
-create or alter procedure [infra].[Outbox_CountDead]
-  @now datetime2(3) = null, @at datetime2(3), @topic nvarchar(255), @source nvarchar(255), @error nvarchar(max),
-  @error_group varchar(16), @older_than_ms float, @newer_than_ms float
-as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-select count_big(*) as [count]
-from [infra].[OutboxState] s with (index([Outbox_Dead]))
-where s.status = 4
-  and s.died_at <= coalesce(@at, @now)
-  and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-  and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
-  and (@older_than_ms is null or s.died_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-  and (@newer_than_ms is null or s.died_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-  and ((@topic is null and @source is null) or exists (
-    select 1 from [infra].[Outbox] m with (forceseek)
-    where m.seq = s.seq
-      and (@topic is null or m.topic = @topic)
-      and (@source is null or 1 = 0)
-  ))
-option (recompile);
-go
-
-create or alter procedure [infra].[Outbox_NextDead]
-  @now datetime2(3) = null, @at datetime2(3), @topic nvarchar(255), @source nvarchar(255), @error nvarchar(max),
-  @error_group varchar(16), @older_than_ms float, @newer_than_ms float, @after_seq bigint, @limit int
-as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-select top (@limit) s.seq as seq
-from [infra].[OutboxState] s with (index([Outbox_Dead]))
-where s.seq > @after_seq and s.status = 4
-  and s.died_at <= coalesce(@at, @now)
-  and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-  and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
-  and (@older_than_ms is null or s.died_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-  and (@newer_than_ms is null or s.died_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-  and ((@topic is null and @source is null) or exists (
-    select 1 from [infra].[Outbox] m with (forceseek)
-    where m.seq = s.seq
-      and (@topic is null or m.topic = @topic)
-      and (@source is null or 1 = 0)
-  ))
-order by s.seq
-option (recompile);
 go
 
 create or alter procedure [infra].[Outbox_Discard]
   @items nvarchar(max)
 as
 set nocount, xact_abort on;
-
 declare @gone table (seq bigint not null primary key, keyed bit null);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
+begin transaction;
 insert into @gone (seq, keyed)
 select m.seq, s.keyed
 from openjson(@items) with (seq bigint '$') i
 inner join [infra].[Outbox] m with (forceseek, updlock, rowlock, readcommittedlock) on m.seq = i.seq
 inner join [infra].[OutboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
-where s.status = 4
-option (loop join, force order);
+where s.status = 4 option (loop join, force order);
 
 if exists (select 1 from @gone c where c.keyed = 1)
   insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1
-  from @gone c
+  select c.seq, m.partition_key, 1 from @gone c
   inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.keyed = 1 and m.partition_key is not null
   order by c.seq option (loop join, force order);
 
 delete from [infra].[Outbox]
 from @gone g, [infra].[Outbox] with (forceseek, updlock, rowlock, readcommittedlock)
-where [Outbox].seq = g.seq
-option (loop join, force order);
+where [Outbox].seq = g.seq option (loop join, force order);
 
 delete from [infra].[OutboxState]
 from @gone g, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
@@ -3116,8 +2499,7 @@ where [OutboxState].seq = g.seq option (loop join, force order);
 delete from [infra].[OutboxAttempts]
 from @gone g, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
 where [OutboxAttempts].seq = g.seq option (loop join, force order);
-
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select g.seq as seq from @gone g;
 go
@@ -3125,21 +2507,16 @@ go
 create or alter procedure [infra].[Outbox_Archive]
   @now datetime2(3) = null, @items nvarchar(max), @who nvarchar(255)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @gone table (seq bigint not null primary key, keyed bit null);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
+begin transaction;
 insert into @gone (seq, keyed)
 select m.seq, s.keyed
 from openjson(@items) with (seq bigint '$') i
 inner join [infra].[Outbox] m with (forceseek, updlock, rowlock, readcommittedlock) on m.seq = i.seq
 inner join [infra].[OutboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
-where s.status = 4
-option (loop join, force order);
+where s.status = 4 option (loop join, force order);
 
 insert into [infra].[OutboxArchive] (seq, id, message_id, topic, partition_key, payload, correlation_id, headers,
   enqueued_at, attempt, last_error, error_group, attempts, died_at, archived_at, archived_by)
@@ -3158,16 +2535,14 @@ option (loop join, force order);
 
 if exists (select 1 from @gone c where c.keyed = 1)
   insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1
-  from @gone c
+  select c.seq, m.partition_key, 1 from @gone c
   inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.keyed = 1 and m.partition_key is not null
   order by c.seq option (loop join, force order);
 
 delete from [infra].[Outbox]
 from @gone g, [infra].[Outbox] with (forceseek, updlock, rowlock, readcommittedlock)
-where [Outbox].seq = g.seq
-option (loop join, force order);
+where [Outbox].seq = g.seq option (loop join, force order);
 
 delete from [infra].[OutboxState]
 from @gone g, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
@@ -3176,8 +2551,7 @@ where [OutboxState].seq = g.seq option (loop join, force order);
 delete from [infra].[OutboxAttempts]
 from @gone g, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
 where [OutboxAttempts].seq = g.seq option (loop join, force order);
-
-if @outermost = 1 commit transaction;
+commit transaction;
 
 select g.seq as seq from @gone g;
 go
@@ -3185,331 +2559,51 @@ go
 create or alter procedure [infra].[Outbox_AddOperation]
   @now datetime2(3) = null, @id uniqueidentifier, @who nvarchar(255), @action nvarchar(20), @filter nvarchar(max)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 insert into [infra].[oncebox_operations] (id, started_at, who, action, queue, filter)
 values (@id, @now, @who, @action, N'outbox:Outbox', @filter);
-
-select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
-from [infra].[oncebox_operations] o
-where o.id = @id and o.queue = N'outbox:Outbox';
-go
-
-create or alter procedure [infra].[Outbox_LockOperation]
-  @id uniqueidentifier
-as
-set nocount, xact_abort on;
-
-select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
-from [infra].[oncebox_operations] o with (forceseek, updlock, rowlock, readcommittedlock)
-where o.id = @id and o.queue = N'outbox:Outbox';
 go
 
 create or alter procedure [infra].[Outbox_MoveOperation]
   @now datetime2(3) = null, @id uniqueidentifier, @matched bigint, @done bigint, @last_seq bigint, @ended bit
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 update [infra].[oncebox_operations] with (updlock, rowlock, readcommittedlock)
 set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end
 where id = @id;
-
-select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
-from [infra].[oncebox_operations] o
-where o.id = @id and o.queue = N'outbox:Outbox';
-go
-
-create or alter procedure [infra].[Outbox_Operations]
-  @id uniqueidentifier, @limit int
-as
-set nocount, xact_abort on;
-
-select top (@limit) o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
-from [infra].[oncebox_operations] o
-where o.queue = N'outbox:Outbox' and (@id is null or o.id = @id)
-order by case when o.ended_at is null then 0 else 1 end, o.started_at desc, o.id desc;
 go
 
 create or alter procedure [infra].[Outbox_PurgeOperations]
   @now datetime2(3) = null, @retention_ms float, @limit int
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+delete top (@limit) from [infra].[oncebox_operations] with (readpast, rowlock, readcommittedlock)
+where queue = N'outbox:Outbox' and ended_at < (select a.later from [infra].[Outbox_After](@now, -@retention_ms) a);
 
-declare @before datetime2(3) = dateadd(millisecond, cast(cast(round(-@retention_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@retention_ms, 0) as bigint) / 86400000 as int), @now));
-declare @old table (id uniqueidentifier not null primary key);
-declare @gone table (id uniqueidentifier not null primary key);
-
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
-insert into @old (id)
-select top (@limit) o.id
-from [infra].[oncebox_operations] o with (updlock, readpast, rowlock, readcommittedlock)
-where o.queue = N'outbox:Outbox' and o.ended_at < @before;
-
-delete from [infra].[oncebox_operations]
-output deleted.id into @gone (id)
-from @old old, [infra].[oncebox_operations] with (forceseek, updlock, rowlock, readcommittedlock)
-where [oncebox_operations].id = old.id
-option (loop join, force order);
-
-if @outermost = 1 commit transaction;
-
-select count(*) as deleted from @gone;
-go
-
-create or alter procedure [infra].[Outbox_Backlog]
-  @now datetime2(3) = null, @limit int
-as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-declare @count bigint = 0;
-declare @left table (seq bigint not null primary key);
-declare @joined table (
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  number bigint not null,
-  seq bigint not null,
-  primary key (partition_key, number)
-);
-
-insert into @left (seq)
-select distinct c.seq from [infra].[OutboxPartitionChanges] c where c.change = 1;
-
-insert into @joined (partition_key, number, seq)
-select c.partition_key, c.number, c.seq
-from (
-  select max(a.number) as number from [infra].[OutboxPartitionChanges] a where a.change <> 2 group by a.seq
-) l
-inner join [infra].[OutboxPartitionChanges] c on c.number = l.number
-where c.change = 0 and (
-  exists (select 1 from @left g where g.seq = c.seq) or not exists (
-    select 1 from [infra].[OutboxPartitionQueue] q with (index([OutboxPartitionQueue_Seq]), forceseek) where q.seq = c.seq
-  )
-);
-
-select @count = @count + count_big(*) from (select top (@limit) s.seq from [infra].[OutboxState] s with (index([Outbox_Ready])) where s.status = 1) r;
-select @count = @count + count_big(*) from (select top (@limit) s.seq from [infra].[OutboxState] s with (index([Outbox_Held])) where s.status = 2) r;
-select @count = @count + count_big(*) from (select top (@limit) s.seq from [infra].[OutboxState] s with (index([Outbox_Parked])) where s.status = 7) r;
-select @count = @count + count_big(*) from (select top (@limit) s.seq from (
-    select a.partition_key, a.position, a.seq
-    from [infra].[OutboxPartitionQueue] a
-    where not exists (select 1 from @left g where g.seq = a.seq)
-    union all
-    select j.partition_key, j.number + cast(4611686018427387904 as bigint), j.seq from @joined j
-  ) q inner join [infra].[OutboxState] s with (forceseek) on s.seq = q.seq where s.status = 5) r;
-
-select @count as [count], @now as now;
-go
-
-create or alter procedure [infra].[Outbox_EnqueuedBefore]
-  @before_seq bigint, @limit int, @since datetime2(3), @bucket_ms float
-as
-set nocount, xact_abort on;
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-select b.bucket as bucket, count_big(*) as [count], min(b.seq) as first_seq
-from (
-  select r.seq, case
-      when r.happened_at >= @since then cast(floor(datediff_big(millisecond, @since, r.happened_at) / @bucket_ms) as int)
-      else -1
-    end as bucket
-  from (
-    select top (@limit) m.seq, m.created_at as happened_at from [infra].[Outbox] m where m.seq < @before_seq order by m.seq desc
-  ) r
-) b
-group by b.bucket;
-go
-
-create or alter procedure [infra].[Outbox_DoneBefore]
-  @before_seq bigint, @limit int, @since datetime2(3), @bucket_ms float
-as
-set nocount, xact_abort on;
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-select b.bucket as bucket, count_big(*) as [count], min(b.seq) as first_seq
-from (
-  select r.seq, case
-      when r.happened_at >= @since then cast(floor(datediff_big(millisecond, @since, r.happened_at) / @bucket_ms) as int)
-      else -1
-    end as bucket
-  from (
-    select top (@limit) s.seq, case when s.status = 3 then s.processed_at end as happened_at
-    from [infra].[OutboxState] s where s.seq < @before_seq order by s.seq desc
-  ) r
-) b
-group by b.bucket;
-go
-
-create or alter procedure [infra].[Outbox_DiedBefore]
-  @before_seq bigint, @limit int, @since datetime2(3), @bucket_ms float
-as
-set nocount, xact_abort on;
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-select b.bucket as bucket, count_big(*) as [count], min(b.seq) as first_seq
-from (
-  select r.seq, case
-      when r.happened_at >= @since then cast(floor(datediff_big(millisecond, @since, r.happened_at) / @bucket_ms) as int)
-      else -1
-    end as bucket
-  from (
-    select top (@limit) s.seq, s.died_at as happened_at
-    from [infra].[OutboxState] s with (index([Outbox_Dead])) where s.status = 4 and s.seq < @before_seq order by s.seq desc
-  ) r
-) b
-group by b.bucket;
-go
-
-create or alter procedure [infra].[Outbox_BlockedPartitions]
-  @now datetime2(3) = null, @limit int
-as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-declare @left table (seq bigint not null primary key);
-declare @joined table (
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  number bigint not null,
-  seq bigint not null,
-  primary key (partition_key, number)
-);
-
-insert into @left (seq)
-select distinct c.seq from [infra].[OutboxPartitionChanges] c where c.change = 1;
-
-insert into @joined (partition_key, number, seq)
-select c.partition_key, c.number, c.seq
-from (
-  select max(a.number) as number from [infra].[OutboxPartitionChanges] a where a.change <> 2 group by a.seq
-) l
-inner join [infra].[OutboxPartitionChanges] c on c.number = l.number
-where c.change = 0 and (
-  exists (select 1 from @left g where g.seq = c.seq) or not exists (
-    select 1 from [infra].[OutboxPartitionQueue] q with (index([OutboxPartitionQueue_Seq]), forceseek) where q.seq = c.seq
-  )
-);
-
-select top (@limit) h.partition_key as partition_key, h.waiting as waiting, (
-    select w.created_at
-    from (
-      select top (1) b.seq
-      from (
-    select a.partition_key, a.position, a.seq
-    from [infra].[OutboxPartitionQueue] a
-    where not exists (select 1 from @left g where g.seq = a.seq)
-    union all
-    select j.partition_key, j.number + cast(4611686018427387904 as bigint), j.seq from @joined j
-  ) b
-      where b.partition_key = h.partition_key and b.position > h.position
-      order by b.position
-    ) f
-    inner join [infra].[Outbox] w with (forceseek) on w.seq = f.seq
-  ) as waiting_since, m.id as id, m.topic as topic, s.status as status,
-  cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, s.attempt as attempt, s.last_error as last_error,
-  s.visible_at as next_attempt_at, s.died_at as died_at
-from (
-  select q.partition_key, min(q.position) as position, count_big(*) - 1 as waiting
-  from (
-    select a.partition_key, a.position, a.seq
-    from [infra].[OutboxPartitionQueue] a
-    where not exists (select 1 from @left g where g.seq = a.seq)
-    union all
-    select j.partition_key, j.number + cast(4611686018427387904 as bigint), j.seq from @joined j
-  ) q
-  group by q.partition_key
-) h
-cross apply (
-  select b.seq from (
-    select a.partition_key, a.position, a.seq
-    from [infra].[OutboxPartitionQueue] a
-    where not exists (select 1 from @left g where g.seq = a.seq)
-    union all
-    select j.partition_key, j.number + cast(4611686018427387904 as bigint), j.seq from @joined j
-  ) b where b.partition_key = h.partition_key and b.position = h.position
-) q
-inner join [infra].[OutboxState] s with (forceseek) on s.seq = q.seq
-inner join [infra].[Outbox] m with (forceseek) on m.seq = q.seq
-where s.status = 4 or (h.waiting > 0 and (s.status = 7 or s.locked_until is not null or s.attempt > 0 or s.visible_at > @now))
-order by case when s.status = 4 then 0 else 1 end, h.waiting desc, h.partition_key
-option (loop join, force order);
-go
-
-create or alter procedure [infra].[Outbox_ByCorrelation]
-  @correlation_id nvarchar(255), @id uniqueidentifier, @limit int
-as
-set nocount, xact_abort on;
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-declare @found table (seq bigint not null primary key);
-
-insert into @found (seq)
-select top (@limit) m.seq
-from [infra].[Outbox] m with (index([Outbox_Correlation]), forceseek)
-where m.correlation_id = @correlation_id and m.correlation_id is not null
-order by m.seq;
-
-insert into @found (seq)
-select m.seq from [infra].[Outbox] m with (index([Outbox_Key]), forceseek) where m.id = @id and not exists (select 1 from @found f where f.seq = m.seq);
-
-select top (@limit) m.id as id, m.message_id as message_id, m.topic as topic, m.correlation_id as correlation_id, m.partition_key as partition_key,
-  s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, s.attempt as attempt, s.last_error as last_error,
-  m.created_at as enqueued_at, (select min(a.ended_at) from [infra].[OutboxAttempts] a with (forceseek) where a.seq = f.seq) as first_failed_at,
-  s.processed_at as processed_at, s.died_at as died_at
-from @found f
-inner join [infra].[Outbox] m with (forceseek) on m.seq = f.seq
-inner join [infra].[OutboxState] s with (forceseek) on s.seq = f.seq
-order by f.seq
-option (loop join, force order);
+select @@rowcount as deleted;
 go
 
 create or alter procedure [infra].[Outbox_ApplyControls]
   @given_now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @limit int
 as
 set nocount, xact_abort on;
-
 declare @now datetime2(3);
 declare @id bigint = 0, @next bigint, @per_second float, @tokens float, @refilled_at datetime2(3);
 declare @burst float, @elapsed_ms float, @most int, @count int, @until_token float;
 declare @kept nvarchar(max), @freed int = 0, @returned int = 0, @ending int = 0, @wait_ms float;
 declare @controls table (
-  id bigint not null primary key,
-  scope nvarchar(10) collate Latin1_General_100_BIN2 not null,
-  name nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  paused bit not null,
-  per_second float null,
-  tokens float not null,
-  refilled_at datetime2(3) not null
+  id bigint not null primary key, scope nvarchar(10) collate Latin1_General_100_BIN2 not null, name nvarchar(255) collate Latin1_General_100_BIN2 not null,
+  paused bit not null, per_second float null, tokens float not null, refilled_at datetime2(3) not null
 );
 declare @owned table (seq bigint not null primary key, passes varchar(max) null);
 declare @parked table (seq bigint not null primary key, control bigint not null, due_at datetime2(3) not null);
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
+begin transaction;
 insert into @owned (seq, passes)
 select s.seq, s.passes
 from openjson(@items) with (seq bigint '$') i
 inner join [infra].[OutboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = i.seq
-where s.owner = @owner and s.status = 2
-option (loop join, force order);
+where s.owner = @owner and s.status = 2 option (loop join, force order);
 
 -- by the key, as an operator's change locks them: its key first, then its row
 insert into @controls (id, scope, name, paused, per_second, tokens, refilled_at)
@@ -3525,21 +2619,21 @@ from (
   select m.seq, coalesce(m.due_at, m.created_at) as due_at, (
       select top (1) c.id
       from @controls c
-      where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic)) and (c.paused = 1 or (c.per_second is not null and charindex(',' + cast(c.id as varchar(20)) + ',', coalesce(o.passes, '')) = 0))
+      where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic)) and (c.paused = 1 or (
+        c.per_second is not null and charindex(',' + cast(c.id as varchar(20)) + ',', coalesce(o.passes, '')) = 0
+      ))
       order by c.paused desc, c.id
     ) as control
   from @owned o
   inner join [infra].[Outbox] m with (forceseek) on m.seq = o.seq
 ) p
-where p.control is not null
-option (loop join, force order);
+where p.control is not null option (loop join, force order);
 
 update [infra].[OutboxState]
 set status = 7, parked_by = p.control, owner = null, locked_until = null,
   visible_at = case when [OutboxState].attempt = 0 then p.due_at else @now end
 from @parked p, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxState].seq = p.seq and [OutboxState].owner = @owner and [OutboxState].status = 2
-option (loop join, force order);
+where [OutboxState].seq = p.seq and [OutboxState].owner = @owner and [OutboxState].status = 2 option (loop join, force order);
 
 while 1 = 1
 begin
@@ -3552,28 +2646,23 @@ begin
   set @id = @next;
   set @burst = case when @per_second > 1 then @per_second else 1 end;
   set @elapsed_ms = case when @refilled_at < @now then datediff_big(millisecond, @refilled_at, @now) else 0 end;
-  set @tokens = case
-    when @tokens + @per_second * @elapsed_ms / 1000 < @burst then @tokens + @per_second * @elapsed_ms / 1000
-    else @burst
-  end;
-  set @most = case
-    when @per_second is null then 500
-    when @tokens < @limit then cast(floor(@tokens) as int)
-    else @limit
-  end;
+  set @tokens = @tokens + @per_second * @elapsed_ms / 1000;
+  if @tokens > @burst set @tokens = @burst; -- at most the tokens of one second
+  set @most = case when @per_second is null then 500 when @tokens < @limit then cast(floor(@tokens) as int) else @limit end;
 
   update [infra].[OutboxState]
   set status = case when [OutboxState].crashes > 0 then 2 else 1 end,
     -- a pause that has ended is no pass
-    passes = case when @per_second is null then [OutboxState].passes else coalesce([OutboxState].passes, ',') + cast(@id as varchar(20)) + ',' end
+    passes = case
+      when @per_second is null then [OutboxState].passes else coalesce([OutboxState].passes, ',') + cast(@id as varchar(20)) + ','
+    end
   from (
     select top (@most) r.seq
     from [infra].[OutboxState] r with (index([Outbox_Parked]), updlock, readpast, rowlock, readcommittedlock)
     where r.status = 7 and r.parked_by = @id and r.attempt >= 0
     order by r.visible_at, r.seq
   ) p, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [OutboxState].seq = p.seq and [OutboxState].status = 7
-  option (loop join, force order);
+  where [OutboxState].seq = p.seq and [OutboxState].status = 7 option (loop join, force order);
 
   set @count = @@rowcount;
   set @freed = @freed + @count;
@@ -3582,7 +2671,10 @@ begin
   begin
     set @returned = @returned + @count;
     -- skips nothing: a message that is left without its control would stay parked
-    if exists (select 1 from [infra].[OutboxState] r with (index([Outbox_Parked]), forceseek) where r.status = 7 and r.parked_by = @id) set @ending = @ending + 1;
+    if exists (
+      select 1 from [infra].[OutboxState] r with (index([Outbox_Parked]), forceseek)
+      where r.status = 7 and r.parked_by = @id
+    ) set @ending = @ending + 1;
     else delete from [infra].[OutboxControls] with (updlock, rowlock, readcommittedlock) where id = @id;
   end
   else
@@ -3590,23 +2682,22 @@ begin
     set @tokens = @tokens - @count;
     update [infra].[OutboxControls] with (updlock, rowlock, readcommittedlock) set tokens = @tokens, refilled_at = @now where id = @id;
     set @until_token = case when @tokens < 1 then (1 - @tokens) / @per_second * 1000 else 0 end;
-    if (@wait_ms is null or @wait_ms > @until_token) and exists (select 1 from [infra].[OutboxState] r with (index([Outbox_Parked]), forceseek, readpast, rowlock, readcommittedlock) where r.status = 7 and r.parked_by = @id) set @wait_ms = @until_token;
+    if (@wait_ms is null or @wait_ms > @until_token) and exists (
+      select 1 from [infra].[OutboxState] r with (index([Outbox_Parked]), forceseek, readpast, rowlock, readcommittedlock)
+      where r.status = 7 and r.parked_by = @id
+    ) set @wait_ms = @until_token;
   end
 end
 
 update [infra].[OutboxState]
 set passes = null
 from @owned o, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxState].seq = o.seq and [OutboxState].owner = @owner and [OutboxState].status = 2 and [OutboxState].passes is not null
-option (loop join, force order);
+where [OutboxState].seq = o.seq and [OutboxState].owner = @owner and [OutboxState].status = 2 and [OutboxState].passes is not null option (loop join, force order);
 
-select @kept = N'[' + string_agg(cast(s.seq as nvarchar(max)), N',') + N']'
-from @owned o
+select @kept = N'[' + string_agg(cast(s.seq as nvarchar(max)), N',') + N']' from @owned o
 inner join [infra].[OutboxState] s with (forceseek) on s.seq = o.seq
-where s.owner = @owner and s.status = 2
-option (loop join, force order);
-
-if @outermost = 1 commit transaction;
+where s.owner = @owner and s.status = 2 option (loop join, force order);
+commit transaction;
 
 select @kept as kept, @freed as freed, @returned as returned, @ending as ending, @wait_ms as wait_ms;
 go
@@ -3614,12 +2705,8 @@ go
 create or alter procedure [infra].[Outbox_PutControl]
   @now datetime2(3) = null, @scope nvarchar(10), @name nvarchar(255), @paused bit, @per_second float, @who nvarchar(255)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+begin transaction;
 update [infra].[OutboxControls]
 set paused = coalesce(@paused, paused), per_second = coalesce(@per_second, per_second), who = @who, changed_at = @now
 from [infra].[OutboxControls] with (index([OutboxControls_Key]), forceseek, updlock, rowlock, serializable)
@@ -3628,68 +2715,43 @@ where scope = @scope and name = @name;
 if @@rowcount = 0
   insert into [infra].[OutboxControls] (scope, name, paused, per_second, refilled_at, who, changed_at)
   values (@scope, @name, coalesce(@paused, 0), @per_second, @now, @who, @now);
-
-if @outermost = 1 commit transaction;
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who, c.changed_at as changed_at, (
-  select count_big(*) from [infra].[OutboxState] s with (index([Outbox_Parked]), forceseek) where s.status = 7 and s.parked_by = c.id
-) as parked
-from [infra].[OutboxControls] c
-where c.scope = @scope and c.name = @name
-order by c.id;
+commit transaction;
 go
 
 create or alter procedure [infra].[Outbox_EndControl]
   @now datetime2(3) = null, @scope nvarchar(10), @name nvarchar(255), @paused bit, @who nvarchar(255)
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-declare @ended int;
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 update [infra].[OutboxControls]
 set paused = case when @paused = 1 then 0 else paused end, per_second = case when @paused = 1 then per_second end,
   who = @who, changed_at = @now
 from [infra].[OutboxControls] with (index([OutboxControls_Key]), forceseek, updlock, rowlock, readcommittedlock)
 where scope = @scope and name = @name and ((@paused = 1 and paused = 1) or (@paused = 0 and per_second is not null));
 
-set @ended = @@rowcount;
-
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who, c.changed_at as changed_at, (
-  select count_big(*) from [infra].[OutboxState] s with (index([Outbox_Parked]), forceseek) where s.status = 7 and s.parked_by = c.id
-) as parked
-from [infra].[OutboxControls] c
-where c.scope = @scope and c.name = @name and @ended = 1
-order by c.id;
+return @@rowcount;
 go
 
 create or alter procedure [infra].[Outbox_Controls]
+  @scope nvarchar(10) = null, @name nvarchar(255) = null
 as
 set nocount, xact_abort on;
-
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who, c.changed_at as changed_at, (
-  select count_big(*) from [infra].[OutboxState] s with (index([Outbox_Parked]), forceseek) where s.status = 7 and s.parked_by = c.id
-) as parked
+select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who,
+  c.changed_at as changed_at, (
+    select count_big(*) from [infra].[OutboxState] s with (index([Outbox_Parked]), forceseek)
+    where s.status = 7 and s.parked_by = c.id
+  ) as parked
 from [infra].[OutboxControls] c
+where @scope is null or (c.scope = @scope and c.name = @name)
 order by c.id;
 go
 
 create or alter procedure [infra].[Outbox_ApplyPartitionChanges]
 as
 set nocount, xact_abort on;
-
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
+begin transaction;
 declare @locked int, @upto bigint;
 declare @changes table (
   number bigint not null primary key, seq bigint not null, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
@@ -3755,8 +2817,7 @@ begin
   from @heads h
   where not exists (select 1 from @free f where f.seq = h.seq);
 end
-
-if @outermost = 1 commit transaction;
+commit transaction;
 go
 
 create or alter procedure [infra].[Outbox_Enqueue]
@@ -3765,9 +2826,7 @@ create or alter procedure [infra].[Outbox_Enqueue]
   @correlation_id nvarchar(255) = null, @headers nvarchar(max) = null, @due_at datetime2(3) = null,
   @expires_at datetime2(3) = null, @partition_key nvarchar(255) = null
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @messages table (
   position int not null primary key, id uniqueidentifier null, message_id uniqueidentifier null,
   topic nvarchar(255) collate Latin1_General_100_BIN2 null, payload nvarchar(max) null,
@@ -3786,9 +2845,7 @@ declare @added table (
   seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 null, due_at datetime2(3) null, expires_at datetime2(3) null
 );
 
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
+begin transaction;
 if exists (select 1 from @messages i where i.partition_key is not null)
 begin
   declare @lock nvarchar(255) = N'', @locked int = 0;
@@ -3819,22 +2876,18 @@ from @added a;
 
 if exists (select 1 from @added c where c.partition_key is not null)
   insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 0
-  from @added c
+  select c.seq, m.partition_key, 0 from @added c
   inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.partition_key is not null and m.partition_key is not null
   order by c.seq option (loop join, force order);
-
-if @outermost = 1 commit transaction;
+commit transaction;
 go
 
 create or alter procedure [infra].[Outbox_ExpireDead]
   @now datetime2(3) = null, @owner uniqueidentifier, @lease_ms float, @limit int
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-declare @lease_end datetime2(3) = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now));
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+declare @lease_end datetime2(3) = (select a.later from [infra].[Outbox_After](@now, @lease_ms) a);
 declare @expired table (seq bigint not null primary key);
 
 update [infra].[OutboxState]
@@ -3858,7 +2911,6 @@ create or alter procedure [infra].[Outbox_ListDone]
   @after_seq bigint, @limit int
 as
 set nocount, xact_abort on;
-
 select top (@limit) s.seq as seq, m.id as id, m.topic as topic,
   s.processed_at as processed_at
 from [infra].[OutboxState] s with (readpast, rowlock, readcommittedlock)
@@ -3867,44 +2919,10 @@ where s.seq > @after_seq and s.status = 3
 order by s.seq option (loop join, force order);
 go
 
-create or alter procedure [infra].[Outbox_Resend]
-  @now datetime2(3) = null, @items nvarchar(max), @ttl_ms float
-as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
-declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
-
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-if @outermost = 1 begin transaction;
-
-update [infra].[OutboxState]
-set status = case when [OutboxState].keyed = 1 then 5 else 1 end,
-  attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
-  expires_at = dateadd(millisecond, cast(cast(round(@ttl_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@ttl_ms, 0) as bigint) / 86400000 as int), @now)), processed_at = null, processed_by = null
-output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
-from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxState].seq = i.seq and [OutboxState].status = 3 option (loop join, force order);
-
-if exists (select 1 from @changed c where c.keyed = 1)
-  insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 0
-  from @changed c
-  inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where c.keyed = 1 and m.partition_key is not null
-  order by c.seq option (loop join, force order);
-
-if @outermost = 1 commit transaction;
-
-select c.seq as seq from @changed c;
-go
-
 create or alter procedure [infra].[Outbox_MakeDue]
   @now datetime2(3) = null, @error nvarchar(max), @limit int
 as
-set nocount, xact_abort on;
-set @now = coalesce(@now, sysutcdatetime());
-
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @due table (seq bigint not null primary key);
 
 update [infra].[OutboxState]

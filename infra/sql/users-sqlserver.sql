@@ -1,6 +1,6 @@
--- The database roles of oncebox, and one user in one of them. A role has EXECUTE on the procedures that it needs and nothing
--- else: the procedures read and write the tables on its behalf.
---   oncebox_receivers  stores webhooks, marks parts of them that are no events as dead, and cannot read a message
+-- The database roles of oncebox, and one user in one of them. A role has EXECUTE on the procedures that it needs: they read
+-- and write the tables on its behalf. Only operators may read tables, and nobody may write to one.
+--   oncebox_receivers  stores webhooks, and parts of them that are no events as dead; reads and marks no message
 --   oncebox_functions  does all that functions do; the role of a deployment with one user
 --   oncebox_service    the inbox as a service: leases and marks keys
 --   oncebox_operators  replays, discards and archives dead messages, pauses topics and limits them
@@ -24,7 +24,6 @@ if not exists (select 1 from sys.database_principals where name = N'oncebox_oper
   exec(N'create role [oncebox_operators]');
 
 grant execute on [infra].[Inbox_Receive] to [oncebox_receivers];
-grant execute on [infra].[Inbox_Mark] to [oncebox_receivers];
 
 grant execute on [infra].[Inbox_Claim] to [oncebox_functions];
 grant execute on [infra].[Inbox_ApplyControls] to [oncebox_functions];
@@ -39,17 +38,9 @@ grant execute on [infra].[Inbox_PurgeOperations] to [oncebox_functions];
 grant execute on [infra].[Inbox_Resolve] to [oncebox_functions];
 grant execute on [infra].[Inbox_Get] to [oncebox_functions];
 grant execute on [infra].[Inbox_Attempts] to [oncebox_functions];
-grant execute on [infra].[Inbox_DeadGroups] to [oncebox_functions];
-grant execute on [infra].[Inbox_CountDead] to [oncebox_functions];
 grant execute on [infra].[Inbox_List] to [oncebox_functions];
 grant execute on [infra].[Inbox_Stats] to [oncebox_functions];
 grant execute on [infra].[Inbox_OldestDue] to [oncebox_functions];
-grant execute on [infra].[Inbox_Backlog] to [oncebox_functions];
-grant execute on [infra].[Inbox_EnqueuedBefore] to [oncebox_functions];
-grant execute on [infra].[Inbox_DoneBefore] to [oncebox_functions];
-grant execute on [infra].[Inbox_DiedBefore] to [oncebox_functions];
-grant execute on [infra].[Inbox_BlockedPartitions] to [oncebox_functions];
-grant execute on [infra].[Inbox_ByCorrelation] to [oncebox_functions];
 grant execute on [infra].[Inbox_Controls] to [oncebox_functions];
 grant execute on [infra].[Inbox_Due] to [oncebox_functions];
 grant execute on [infra].[Inbox_Replay] to [oncebox_functions];
@@ -57,9 +48,7 @@ grant execute on [infra].[Inbox_Receive] to [oncebox_functions];
 grant execute on [infra].[Inbox_AlreadyProcessed] to [oncebox_functions];
 grant execute on [infra].[Inbox_Mark] to [oncebox_functions];
 grant execute on [infra].[Inbox_TryBegin] to [oncebox_functions];
-grant execute on [infra].[Inbox_RenewKey] to [oncebox_functions];
-grant execute on [infra].[Inbox_FinishKey] to [oncebox_functions];
-grant execute on [infra].[Inbox_ReleaseKey] to [oncebox_functions];
+grant execute on [infra].[Inbox_ChangeKey] to [oncebox_functions];
 grant execute on [infra].[Inbox_InspectKey] to [oncebox_functions];
 grant execute on [infra].[Inbox_PurgeKeys] to [oncebox_functions];
 
@@ -76,30 +65,19 @@ grant execute on [infra].[Outbox_PurgeOperations] to [oncebox_functions];
 grant execute on [infra].[Outbox_Resolve] to [oncebox_functions];
 grant execute on [infra].[Outbox_Get] to [oncebox_functions];
 grant execute on [infra].[Outbox_Attempts] to [oncebox_functions];
-grant execute on [infra].[Outbox_DeadGroups] to [oncebox_functions];
-grant execute on [infra].[Outbox_CountDead] to [oncebox_functions];
 grant execute on [infra].[Outbox_List] to [oncebox_functions];
 grant execute on [infra].[Outbox_Stats] to [oncebox_functions];
 grant execute on [infra].[Outbox_OldestDue] to [oncebox_functions];
-grant execute on [infra].[Outbox_Backlog] to [oncebox_functions];
-grant execute on [infra].[Outbox_EnqueuedBefore] to [oncebox_functions];
-grant execute on [infra].[Outbox_DoneBefore] to [oncebox_functions];
-grant execute on [infra].[Outbox_DiedBefore] to [oncebox_functions];
-grant execute on [infra].[Outbox_BlockedPartitions] to [oncebox_functions];
-grant execute on [infra].[Outbox_ByCorrelation] to [oncebox_functions];
 grant execute on [infra].[Outbox_Controls] to [oncebox_functions];
 grant execute on [infra].[Outbox_Due] to [oncebox_functions];
 grant execute on [infra].[Outbox_Replay] to [oncebox_functions];
 grant execute on [infra].[Outbox_Enqueue] to [oncebox_functions];
 grant execute on [infra].[Outbox_ExpireDead] to [oncebox_functions];
 grant execute on [infra].[Outbox_ListDone] to [oncebox_functions];
-grant execute on [infra].[Outbox_Resend] to [oncebox_functions];
 grant execute on [infra].[Outbox_MakeDue] to [oncebox_functions];
 
 grant execute on [infra].[Inbox_TryBegin] to [oncebox_service];
-grant execute on [infra].[Inbox_RenewKey] to [oncebox_service];
-grant execute on [infra].[Inbox_FinishKey] to [oncebox_service];
-grant execute on [infra].[Inbox_ReleaseKey] to [oncebox_service];
+grant execute on [infra].[Inbox_ChangeKey] to [oncebox_service];
 grant execute on [infra].[Inbox_InspectKey] to [oncebox_service];
 grant execute on [infra].[Inbox_Mark] to [oncebox_service];
 
@@ -107,26 +85,15 @@ grant execute on [infra].[Inbox_Mark] to [oncebox_service];
 --   alter role oncebox_operators add member [alice];
 grant execute on [infra].[Inbox_Get] to [oncebox_operators];
 grant execute on [infra].[Inbox_Attempts] to [oncebox_operators];
-grant execute on [infra].[Inbox_DeadGroups] to [oncebox_operators];
-grant execute on [infra].[Inbox_CountDead] to [oncebox_operators];
 grant execute on [infra].[Inbox_List] to [oncebox_operators];
 grant execute on [infra].[Inbox_Stats] to [oncebox_operators];
 grant execute on [infra].[Inbox_OldestDue] to [oncebox_operators];
-grant execute on [infra].[Inbox_Backlog] to [oncebox_operators];
-grant execute on [infra].[Inbox_EnqueuedBefore] to [oncebox_operators];
-grant execute on [infra].[Inbox_DoneBefore] to [oncebox_operators];
-grant execute on [infra].[Inbox_DiedBefore] to [oncebox_operators];
-grant execute on [infra].[Inbox_BlockedPartitions] to [oncebox_operators];
-grant execute on [infra].[Inbox_ByCorrelation] to [oncebox_operators];
 grant execute on [infra].[Inbox_Resolve] to [oncebox_operators];
 grant execute on [infra].[Inbox_Replay] to [oncebox_operators];
-grant execute on [infra].[Inbox_NextDead] to [oncebox_operators];
 grant execute on [infra].[Inbox_Discard] to [oncebox_operators];
 grant execute on [infra].[Inbox_Archive] to [oncebox_operators];
 grant execute on [infra].[Inbox_AddOperation] to [oncebox_operators];
-grant execute on [infra].[Inbox_LockOperation] to [oncebox_operators];
 grant execute on [infra].[Inbox_MoveOperation] to [oncebox_operators];
-grant execute on [infra].[Inbox_Operations] to [oncebox_operators];
 grant execute on [infra].[Inbox_Controls] to [oncebox_operators];
 grant execute on [infra].[Inbox_PutControl] to [oncebox_operators];
 grant execute on [infra].[Inbox_EndControl] to [oncebox_operators];
@@ -135,31 +102,35 @@ grant execute on [infra].[Inbox_Receive] to [oncebox_operators];
 
 grant execute on [infra].[Outbox_Get] to [oncebox_operators];
 grant execute on [infra].[Outbox_Attempts] to [oncebox_operators];
-grant execute on [infra].[Outbox_DeadGroups] to [oncebox_operators];
-grant execute on [infra].[Outbox_CountDead] to [oncebox_operators];
 grant execute on [infra].[Outbox_List] to [oncebox_operators];
 grant execute on [infra].[Outbox_Stats] to [oncebox_operators];
 grant execute on [infra].[Outbox_OldestDue] to [oncebox_operators];
-grant execute on [infra].[Outbox_Backlog] to [oncebox_operators];
-grant execute on [infra].[Outbox_EnqueuedBefore] to [oncebox_operators];
-grant execute on [infra].[Outbox_DoneBefore] to [oncebox_operators];
-grant execute on [infra].[Outbox_DiedBefore] to [oncebox_operators];
-grant execute on [infra].[Outbox_BlockedPartitions] to [oncebox_operators];
-grant execute on [infra].[Outbox_ByCorrelation] to [oncebox_operators];
 grant execute on [infra].[Outbox_Resolve] to [oncebox_operators];
 grant execute on [infra].[Outbox_Replay] to [oncebox_operators];
-grant execute on [infra].[Outbox_NextDead] to [oncebox_operators];
 grant execute on [infra].[Outbox_Discard] to [oncebox_operators];
 grant execute on [infra].[Outbox_Archive] to [oncebox_operators];
 grant execute on [infra].[Outbox_AddOperation] to [oncebox_operators];
-grant execute on [infra].[Outbox_LockOperation] to [oncebox_operators];
 grant execute on [infra].[Outbox_MoveOperation] to [oncebox_operators];
-grant execute on [infra].[Outbox_Operations] to [oncebox_operators];
 grant execute on [infra].[Outbox_Controls] to [oncebox_operators];
 grant execute on [infra].[Outbox_PutControl] to [oncebox_operators];
 grant execute on [infra].[Outbox_EndControl] to [oncebox_operators];
 grant execute on [infra].[Outbox_ApplyControls] to [oncebox_operators];
 grant execute on [infra].[Outbox_Enqueue] to [oncebox_operators];
+
+-- What operators look at besides: groups of dead messages, activity, partitions, what they have done.
+grant select on [infra].[Inbox] to [oncebox_operators];
+grant select on [infra].[InboxState] to [oncebox_operators];
+grant select on [infra].[InboxAttempts] to [oncebox_operators];
+grant select on [infra].[InboxPartitionQueue] to [oncebox_operators];
+grant select on [infra].[InboxPartitionChanges] to [oncebox_operators];
+grant select on [infra].[Inbox_After] to [oncebox_operators];
+grant select on [infra].[Outbox] to [oncebox_operators];
+grant select on [infra].[OutboxState] to [oncebox_operators];
+grant select on [infra].[OutboxAttempts] to [oncebox_operators];
+grant select on [infra].[OutboxPartitionQueue] to [oncebox_operators];
+grant select on [infra].[OutboxPartitionChanges] to [oncebox_operators];
+grant select on [infra].[Outbox_After] to [oncebox_operators];
+grant select on [infra].[oncebox_operations] to [oncebox_operators];
 
 if not exists (select 1 from sys.database_principals where name = N'$(FunctionsUser)')
 begin

@@ -29,6 +29,7 @@ export async function devSources(
         source,
         scheme: withOverrides(await schemeOf(given.scheme), given) as WebhookScheme,
         secrets: given.secrets,
+        verifyToken: given.verifyToken,
         knownScheme: typeof given.scheme === "string" && !isOverridden ? given.scheme : undefined,
         isDevelopment: unsetVariables([given.secrets].flat()[0], environment.env).length > 0,
       };

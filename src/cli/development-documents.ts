@@ -17,7 +17,7 @@ export const developmentDocuments =
       const now = clock().getTime();
       return selfSignedCertificate(rsa, "oncebox development", new Date(now - dayMs), new Date(now + dayMs));
     }
-    if (rsa !== undefined && /\/(certs|jwks?(\.json)?)$/.test(new URL(url).pathname))
+    if (rsa !== undefined && /\/(certs|keys|jwks?(\.json)?)$/.test(new URL(url).pathname))
       return publishedKeys(keys);
     return fetchText(url, signal);
   };

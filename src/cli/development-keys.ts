@@ -31,7 +31,7 @@ export function keyTypeOf({ verify }: WebhookScheme): KeyType | undefined {
 }
 
 /** Whether the source's secrets are names, and the key is fetched from the provider. */
-const isNamed = ({ verify }: WebhookScheme): boolean =>
+export const isNamed = ({ verify }: WebhookScheme): boolean =>
   verify.kind === "jwt"
     ? verify.jwksUrl !== undefined
     : verify.kind === "signature" && verify.certificate !== undefined;

@@ -16,6 +16,7 @@ export const isThisMachine = (host: string): boolean =>
 export interface SchemedSource {
   readonly scheme: WebhookScheme;
   readonly secrets: unknown;
+  readonly verifyToken?: unknown;
 }
 
 /** The variables that a secret refers to and that are not set. */
@@ -34,8 +35,11 @@ export function developmentSecrets(
   const ofSources = sources.flatMap(({ scheme, secrets }) =>
     unsetVariables(secrets, env).map((name) => [name, developmentSecretOf(scheme, keys)] as const),
   );
+  const ofHandshakes = sources.flatMap(({ verifyToken }) =>
+    unsetVariables(verifyToken, env).map((name) => [name, keys.secret] as const),
+  );
   const ofService = unsetVariables(service?.tokens, env).map((name) => [name, keys.secret] as const);
-  return Object.fromEntries([...ofSources, ...ofService]);
+  return Object.fromEntries([...ofHandshakes, ...ofSources, ...ofService]);
 }
 
 const folder = (): string => join(tmpdir(), `oncebox-${userInfo().uid}`);

@@ -30,7 +30,8 @@ export function exampleEvent(scheme: WebhookScheme, id: string, topic: string): 
     isForm && !checked.split?.field ? withoutJson(checked.messageId) : checked.messageId,
     id,
   );
-  const fields = [...signedFields(checked), ...ofId, ...ofTopic];
+  const known = ofId.length > 0 ? ofId : [ownField(checked, isForm, id)];
+  const fields = [...signedFields(checked), ...known, ...ofTopic];
   const ofKind = (kind: Field["in"]) => fields.filter((field) => field.in === kind);
   const hasBody = fields.some((field) => field.in !== "header");
   const inBody = hasBody ? fields : [{ in: isForm ? "form" : "json", name: "id", value: id } as const];
@@ -47,6 +48,24 @@ const hasForm = ({ scheme, split }: CheckedScheme, fields: readonly Field[]): bo
   fields.some((field) => field.in === "form") ||
   split?.field !== undefined ||
   scheme.contentTypes?.[0] === formType;
+
+/**
+ * Where the scheme reads no id, the event is known by its content: a field of our own makes it differ from the last
+ * example, and two with the same id alike.
+ */
+function ownField({ split }: CheckedScheme, isForm: boolean, value: string): Field {
+  const isWhole = split === undefined || (isForm && split.field === undefined);
+  // an item's `id` may be that of an account, as Meta's is
+  return isWhole
+    ? { in: isForm ? "form" : "json", name: "id", value }
+    : { in: "item", name: "example_id", value };
+}
+
+/** Whether `signWebhook` can give a body of the user's own this id: in a header. */
+export const hasIdInHeader = (scheme: WebhookScheme): boolean =>
+  checkScheme(scheme, []).messageId.some(
+    ([part, ...more]) => part?.placeholder === "header" && more.length === 0,
+  );
 
 const withoutJson = (templates: Alternatives): Alternatives =>
   templates.filter((parts) =>

@@ -5,7 +5,7 @@ import { defined } from "../base/defined.js";
 import { type SignedRequest, signWebhook } from "../webhooks/signing/sign-webhook.js";
 import { type Command, exitCodes, text, UsageError, type Values } from "./command.js";
 import { isThisMachine } from "./development-secrets.js";
-import { exampleEvent } from "./example-event.js";
+import { exampleEvent, hasIdInHeader } from "./example-event.js";
 import { findSourceOrScheme } from "./find-source-or-scheme.js";
 import { quoted } from "./quoted.js";
 import { signingSecrets } from "./signing-secrets.js";
@@ -35,7 +35,7 @@ export const signCommand: Command = {
     body: "the body; by default an event of the provider's form, with a new id, of a type that the app handles",
     file: "a file with the body",
     url: "the target; http://127.0.0.1:7071/webhooks/NAME by default, with PORT instead of 7071",
-    id: "the message id, for schemes that read it from a header",
+    id: "the message id; where the provider gives none, two examples with the same --id are one message",
     topic: "the topic, for schemes that read it from a header",
     header: 'another header, "name: value"; may be repeated',
     send: "send the request and print the answer, instead of printing a curl command",
@@ -58,6 +58,8 @@ export const signCommand: Command = {
     const topic = text(values, "topic") ?? (await source.topic());
     const example = exampleEvent(scheme, id, topic);
     const body = await givenBody(values);
+    if (body !== undefined && text(values, "id") !== undefined && !hasIdInHeader(scheme))
+      throw new UsageError(`${name} has the id of an event in its body: write it there, and leave out --id.`);
     const request = signWebhook(scheme, {
       url,
       body: body ?? example.body,

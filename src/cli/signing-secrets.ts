@@ -3,6 +3,7 @@ import { type CommandInput, UsageError } from "./command.js";
 import {
   type DevelopmentKeys,
   developmentSecretOf,
+  isNamed,
   keyTypeOf,
   newDevelopmentKeys,
   signingWith,
@@ -21,7 +22,7 @@ export async function signingSecrets(
   const given = givenSecret(values, terminal.env);
   const keys = localPort === undefined ? undefined : await source.localKeys(localPort);
   const local = keys && withKeyFor(source, keys);
-  if (given !== undefined) return { ...privateKeyOf(local), secrets: given };
+  if (given !== undefined) return { ...(await privateKeyFor(source, local, terminal.err)), secrets: given };
   if (local !== undefined) return local;
   const [own] = await resolvedSecrets([source.secrets].flat()[0], terminal.env);
   if (own !== undefined) return { secrets: own };
@@ -29,8 +30,15 @@ export async function signingSecrets(
   return newKeys(source, terminal.err);
 }
 
-const privateKeyOf = (signing: Signing | undefined): Pick<Signing, "privateKey"> =>
-  signing?.privateKey === undefined ? {} : { privateKey: signing.privateKey };
+/** The private key of a provider that publishes its own, beside a secret that names the sender. */
+async function privateKeyFor(
+  source: KnownSource,
+  local: Signing | undefined,
+  tell: (line: string) => void,
+): Promise<Pick<Signing, "privateKey">> {
+  const { privateKey } = local ?? (isNamed(source.scheme) ? await newKeys(source, tell) : {});
+  return privateKey === undefined ? {} : { privateKey };
+}
 
 /** Undefined where the run has no such key, because none of its sources needs it. */
 function withKeyFor({ scheme }: KnownSource, keys: DevelopmentKeys): Signing | undefined {

@@ -50,6 +50,8 @@ export type SecretResolver = (reference: SecretReference) => Promise<string>;
 export const secretsFromEnvironment =
   (env: NodeJS.ProcessEnv): SecretResolver =>
   async (reference) => {
+    if (!isSecretReference(reference))
+      throw new InvalidOperationError(`A secret is an object, but not of the form ${secretReferenceForms}.`);
     if (reference.from !== "env") {
       throw new InvalidOperationError(
         `A secret is kept in ${reference.from}, which cannot be reached from here. Use { "from": "env", "name": … }.`,

@@ -9,8 +9,15 @@ import type { SqlExecutor, SqlParams } from "../sql/driver.js";
 import { withPayload } from "../sql/json-data.js";
 import { withTrace } from "../sql/message-content.js";
 import type { StatementRunner } from "../sql/statement-runner.js";
+import { storedError } from "../sql/stored-text.js";
 import { type BatchMessage, type IncomingMessage, keyTextOf, toParams } from "./incoming-message.js";
 import type { InboxCallOptions, ReceiveOutcome, Receiver } from "./receiver.js";
+
+export interface Received {
+  readonly outcome: ReceiveOutcome;
+  /** It came as dead, and was stored so. */
+  readonly buried: boolean;
+}
 
 export interface BatchReceiving {
   readonly dialect: ReceivingDialect;
@@ -20,7 +27,7 @@ export interface BatchReceiving {
   readonly receiveMany: (
     incoming: readonly SqlParams[],
     call: InboxCallOptions,
-  ) => Promise<readonly ReceiveOutcome[]>;
+  ) => Promise<readonly Received[]>;
   readonly mark: (
     key: InboxKey,
     to: number,
@@ -37,27 +44,29 @@ const longestReason = 4_000;
 export function batchReceiver(parts: BatchReceiving): Receiver["enqueue"] {
   const { dialect, tracing, runner, receiveMany, mark, logReceived, announceDead } = parts;
 
-  const sendBatches = async (
-    entries: readonly Entry[],
-    call: InboxCallOptions,
-  ): Promise<ReceiveOutcome[]> => {
-    const outcomes: ReceiveOutcome[] = new Array(entries.length);
+  const buries = dialect.buries === true;
+
+  const sendBatches = async (entries: readonly Entry[], call: InboxCallOptions): Promise<Received[]> => {
+    const all: Received[] = new Array(entries.length);
     for (const batch of batchesOf(entries)) {
       const received = await receiveMany(
         batch.map(({ params }) => params),
         call,
       );
-      for (const [at, { index }] of batch.entries()) outcomes[index] = received[at]!;
+      for (const [at, { index }] of batch.entries()) all[index] = received[at]!;
     }
-    return outcomes;
+    return all;
   };
 
   /** New content that cannot be handled is dead at once. What was handled before stays done. */
   const buried = async (
     message: BatchMessage,
-    outcome: ReceiveOutcome,
+    received: Received,
     call: InboxCallOptions,
   ): Promise<ReceiveOutcome> => {
+    const { outcome } = received;
+    if (received.buried) return "dead";
+    if (buries) return outcome;
     const isNew = message.dead !== undefined && (outcome === "enqueued" || outcome === "conflict");
     return isNew && (await mark(message, status.dead, message.dead, call)) ? "dead" : outcome;
   };
@@ -71,7 +80,8 @@ export function batchReceiver(parts: BatchReceiving): Receiver["enqueue"] {
       const { dead, ...content } = message ?? {};
       optionalText(dead, "dead", longestReason);
       const params = toParams(dialect, withTrace(content as IncomingMessage, tracing));
-      return { params, index, key: keyTextOf(params) };
+      const key = keyTextOf(params);
+      return { params: buries && dead !== undefined ? { ...params, ...reasonOf(dead) } : params, index, key };
     });
     const within = async (tx: SqlExecutor | undefined) => {
       const inside = { ...call, ...defined({ tx }) };
@@ -79,10 +89,10 @@ export function batchReceiver(parts: BatchReceiving): Receiver["enqueue"] {
       const outcomes: ReceiveOutcome[] = [];
       for (const [index, message] of messages.entries())
         outcomes.push(await buried(message, received[index]!, inside));
-      return { outcomes, died: messages.filter((_, index) => outcomes[index] !== received[index]) };
+      return { outcomes, died: messages.filter((_, index) => outcomes[index] !== received[index]!.outcome) };
     };
     const isOneStatement =
-      messages.every(({ dead }) => dead === undefined) && batchesOf(entries).length === 1;
+      (buries || messages.every(({ dead }) => dead === undefined)) && batchesOf(entries).length === 1;
     const { outcomes, died } =
       isOneStatement || call.tx !== undefined ? await within(call.tx) : await runner.atomically(within, call);
     for (const [index, message] of messages.entries()) logReceived(message, outcomes[index]!);
@@ -90,6 +100,12 @@ export function batchReceiver(parts: BatchReceiving): Receiver["enqueue"] {
     return outcomes;
   };
 }
+
+/** Without a reason the text is empty, and not null: the message is dead all the same. */
+const reasonOf = (dead: string) => {
+  const stored = storedError(dead);
+  return { ...stored, error: stored.error ?? "" };
+};
 
 interface Entry {
   readonly params: SqlParams;

@@ -12,7 +12,7 @@ import { inboxKey } from "../sql/queue-keys.js";
 import { type StatementRunner, statementRunner } from "../sql/statement-runner.js";
 import { type ResolvedStoreOptions, resolveStoreOptions, type StoreOptions } from "../sql/store-options.js";
 import { storedError } from "../sql/stored-text.js";
-import { batchReceiver } from "./batch-receiver.js";
+import { batchReceiver, type Received } from "./batch-receiver.js";
 import {
   type BatchMessage,
   type IncomingMessage,
@@ -97,7 +97,7 @@ export function receiving(
   const receiveMany = async (
     incoming: readonly SqlParams[],
     call: InboxCallOptions,
-  ): Promise<readonly ReceiveOutcome[]> => {
+  ): Promise<readonly Received[]> => {
     const hasPartitions = incoming.some((params) => params.partition_key !== undefined);
     // Sorted by key, two batches with the same keys wait for each other instead of deadlocking. Messages with partition
     // keys must keep their order: where that leads to a deadlock, the batch is retried.
@@ -107,18 +107,24 @@ export function receiving(
     const rows = await inChunks(runner, ordered, { mostItems, tx: call.tx, call }, (tx, some) =>
       runner.executeIn(tx, statement, { items: JSON.stringify(some.map(toItem)) }, call),
     );
-    const outcomes = new Map(rows.map((row) => [inboxKey.keyText(inboxKey.keyOf(row)), outcomeOf(row)]));
-    return incoming.map((params) => outcomes.get(keyTextOf(params))!);
+    const received = new Map(
+      rows.map((row) => [
+        inboxKey.keyText(inboxKey.keyOf(row)),
+        { outcome: outcomeOf(row), buried: isTrue(row.buried) },
+      ]),
+    );
+    return incoming.map((params) => received.get(keyTextOf(params))!);
   };
 
   const receiveOne = async (params: SqlParams, call: InboxCallOptions): Promise<ReceiveOutcome> =>
     params.partition_key === undefined
       ? outcomeOf((await runner.executeIn(call.tx, statements.receive, params, call))[0]!)
-      : (await receiveMany([params], call))[0]!;
+      : (await receiveMany([params], call))[0]!.outcome;
 
   const receiveInBatch = receiveBatching<SqlParams, ReceiveOutcome>({
     receiveOne: (params, signal) => receiveOne(params, { signal }),
-    receiveBatch: (batch, signal) => receiveMany(batch, { signal }),
+    receiveBatch: async (batch, signal) =>
+      (await receiveMany(batch, { signal })).map(({ outcome }) => outcome),
     keyOf: keyTextOf,
     sizeOf: (params) => (params.payload as string).length,
     isOutage: (error) => dialect.classify(error) !== "permanent",

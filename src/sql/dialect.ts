@@ -262,6 +262,11 @@ export interface ReceivingDialect {
   readonly defaults: { readonly schema: string; readonly inbox: string; readonly outbox: string };
   readonly names: (kind: QueueNames["kind"], schema: string, table: string) => QueueNames;
   readonly receiving: (names: QueueNames, options: ReceiveStatementOptions) => ReceiveStatements;
+  /**
+   * `receiveMany` takes items with `error` and `error_group`, and makes them dead when they are new or have new content → buried
+   * as well. Without it `mark` follows. SQL Server has it, because there a receiver has no right to mark messages.
+   */
+  readonly buries?: true;
   /** The most messages in one statement. More are sent in several statements of one transaction. */
   readonly mostItems?: number;
   readonly toTime: (date: Date) => SqlValue;

@@ -50,6 +50,8 @@ export interface TestDatabase {
   /** Give it to migrate, createInbox and createOutbox; undefined where the database has no schemas. */
   readonly schema: string | undefined;
   readonly supports: DatabaseSupport;
+  /** Tests take over the emptied queues of earlier tests: making one takes longer than most tests. */
+  readonly reusesTables?: boolean;
   /** The same database through another driver instance, as another process would open it. */
   reopen(): Database;
   /** With `never`, a connection of the caller's on which no transaction has begun; where there are several connections. */
@@ -68,12 +70,28 @@ export interface ContractHarness {
 export function useDatabase(harness: ContractHarness): () => TestDatabase {
   let opened: TestDatabase | undefined;
   beforeAll(async () => {
-    opened = await harness.open();
+    opened = countingDefinitions(await harness.open());
   });
   afterAll(async () => {
     await opened?.close();
   });
   return () => opened!;
+}
+
+const changes = new WeakMap<TestDatabase, number>();
+
+/** How often tests have changed definitions: made a trigger, added a constraint, dropped a table. */
+export const definitionChanges = (database: TestDatabase): number => changes.get(database) ?? 0;
+
+function countingDefinitions(database: TestDatabase): TestDatabase {
+  const counting: TestDatabase = {
+    ...database,
+    raw(sql) {
+      if (/\b(create|alter|drop)\b/i.test(sql)) changes.set(counting, definitionChanges(counting) + 1);
+      return database.raw(sql);
+    },
+  };
+  return counting;
 }
 
 /** A clock that stands still until a test advances it. */

@@ -28,13 +28,17 @@ const maxKeptLength = 1_024;
 /** Far more than any provider sends at once. A database would not store so many within the time that a provider waits. */
 export const maxEvents = 10_000;
 
+/** The events of a delivery, and one more than are allowed where there are too many. */
+export const eventsOf = (delivery: Delivery, { split }: Pick<ResolvedSource, "split">): readonly Delivery[] =>
+  splitDelivery(delivery, split, maxEvents);
+
 /** Returns the messages of a verified delivery, or why it has none: it has neither an id nor a body to derive one from. */
 export function extractMessages(
   delivery: Delivery,
   source: ResolvedSource,
   now: Date,
+  events = eventsOf(delivery, source),
 ): readonly WebhookMessage[] | "no id" | "too many events" {
-  const events = splitDelivery(delivery, source.split, maxEvents);
   if (events.length > maxEvents) return "too many events";
   const messages = events.flatMap((event) => {
     const message = extractMessage(event, source, now);

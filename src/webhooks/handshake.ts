@@ -1,5 +1,6 @@
 import type { PlainResponse } from "../base/plain-http.js";
 import { type Ending, refuse } from "./ending.js";
+import { eventsOf, maxEvents } from "./extract-message.js";
 import { jsonResponse, textResponse } from "./responses.js";
 import type { Delivery } from "./schemes/delivery.js";
 import { isHeaderValue } from "./schemes/field-checks.js";
@@ -7,21 +8,53 @@ import type { NamedTemplates } from "./schemes/read-handshake.js";
 import { fill, type TemplatePart } from "./schemes/template.js";
 import type { ResolvedHandshake, ResolvedSource } from "./sources.js";
 
-/** Returns the handshake that the delivery matches: one of those in the head, or one of those with a verified body. */
-export const findHandshake = (
+/** Returns the handshake that is recognised by the head of a request. */
+export const findInHead = ({ handshakes }: ResolvedSource, head: Delivery): ResolvedHandshake | undefined =>
+  handshakes.find((one) => one.isInHead && isMatch(one, head));
+
+/** A handshake in a body, and the events of the delivery that are to be stored nevertheless. */
+export interface FoundHandshake {
+  readonly handshake: ResolvedHandshake;
+  /** What the answer is filled in from: the delivery, or one event of it. */
+  readonly event: Delivery;
+  readonly toStore: readonly Delivery[];
+}
+
+/** Returns the handshake of a delivery that the scheme has proven. */
+export function findInProven(source: ResolvedSource, delivery: Delivery): FoundHandshake | undefined {
+  const inBody = source.handshakes.filter((one) => !one.isInHead && one.verifyToken === undefined);
+  const whole = inBody.find((one) => !one.isPerItem && isMatch(one, delivery));
+  if (whole !== undefined) return { handshake: whole, event: delivery, toStore: [] };
+  const perItem = inBody.filter((one) => one.isPerItem);
+  if (perItem.length === 0) return undefined;
+  const events = eventsOf(delivery, source);
+  if (events.length > maxEvents) return undefined; // it is refused as a whole
+  for (const handshake of perItem) {
+    const event = events.find((one) => isMatch(handshake, one));
+    if (event !== undefined)
+      return { handshake, event, toStore: events.filter((one) => !isMatch(handshake, one)) };
+  }
+  return undefined;
+}
+
+/** Returns the handshake that a token in the head proves and whose body is stored. The body is read only after that. */
+export async function findWithToken(
   { handshakes }: ResolvedSource,
   delivery: Delivery,
-  isInHead: boolean,
-): ResolvedHandshake | undefined =>
-  handshakes.find(
-    (one) =>
-      one.isInHead === isInHead &&
-      one.method === delivery.method &&
-      one.when.every(({ parts, equals }) => {
-        const text = fill(parts, delivery);
-        return equals === undefined ? text !== undefined : text === equals;
-      }),
-  );
+): Promise<FoundHandshake | undefined> {
+  for (const handshake of handshakes) {
+    if (!handshake.store || (await handshake.verify?.(delivery)) !== undefined) continue;
+    if (isMatch(handshake, delivery)) return { handshake, event: delivery, toStore: [delivery] };
+  }
+  return undefined;
+}
+
+const isMatch = ({ method, when }: ResolvedHandshake, delivery: Delivery): boolean =>
+  method === delivery.method &&
+  when.every(({ parts, equals }) => {
+    const text = fill(parts, delivery);
+    return equals === undefined ? text !== undefined : text === equals;
+  });
 
 /** The caller has verified the delivery. */
 export async function endHandshake(handshake: ResolvedHandshake, delivery: Delivery): Promise<Ending> {

@@ -33,6 +33,7 @@ export const presetNames = [
   "mollie",
   "mollieclassic",
   "msgraph",
+  "msgraphdata",
   "notion",
   "okta",
   "paddle",

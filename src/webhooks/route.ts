@@ -11,7 +11,7 @@ import { type Ending, failureOf, refuse, unreadBodies } from "./ending.js";
 import { endingLog } from "./ending-log.js";
 import { extractMessages, maxEvents } from "./extract-message.js";
 import { type FoundSource, findSource } from "./find-source.js";
-import { endHandshake, findHandshake } from "./handshake.js";
+import { endHandshake, findInHead, findInProven, findWithToken } from "./handshake.js";
 import { dividedSources, withPresets } from "./load-presets.js";
 import { publicUrlOf } from "./public-url.js";
 import { type ReceiveDeadline, receiveDeadline } from "./receive-deadline.js";
@@ -93,14 +93,30 @@ export function createWebhookReceiver(
     delivery: Delivery,
     deadline: ReceiveDeadline,
   ): Promise<Ending> => {
-    const refusal = await deadline.within("verifying", () => source.verify(delivery));
+    const withToken = await deadline.within("verifying", () => findWithToken(source, delivery));
+    const refusal =
+      withToken === undefined ? await deadline.within("verifying", () => source.verify(delivery)) : undefined;
     if (refusal !== undefined) return refuse("unauthorized", refusal);
-    const handshake = findHandshake(source, delivery, false);
-    if (handshake !== undefined)
-      return deadline.within("the handshake", () => endHandshake(handshake, delivery));
+    const found = withToken ?? findInProven(source, delivery);
+    if (found === undefined) return storeEvents(source, formOfQuery(delivery), deadline);
+    const { handshake, event, toStore } = found;
+    const answered = () => deadline.within("the handshake", () => endHandshake(handshake, event));
+    if (toStore.length === 0) return answered();
+    const stored = await storeEvents(source, delivery, deadline, toStore);
+    if (stored.refusal !== undefined) return stored;
+    const { response, refusal: unanswered } = await answered();
+    return unanswered === undefined ? { ...stored, response } : stored;
+  };
+
+  const storeEvents = async (
+    source: ResolvedSource,
+    delivery: Delivery,
+    deadline: ReceiveDeadline,
+    events?: readonly Delivery[],
+  ): Promise<Ending> => {
     const isJson = isJsonType(delivery.contentType) && delivery.body.length > 0 && !isEncoded(delivery);
     if (isJson && delivery.json() === undefined) return refuse("bad request", "the body is not JSON");
-    const messages = extractMessages(formOfQuery(delivery), source, clock());
+    const messages = extractMessages(delivery, source, clock(), events);
     if (messages === "no id") return refuse("bad request", "the request has neither an id nor a body");
     if (messages === "too many events") return refuse("too large", tooManyEvents);
     return store(source, messages, deadline);
@@ -114,7 +130,7 @@ export function createWebhookReceiver(
     const { method, headers } = request;
     const url = publicUrlOf(request, path, options);
     const head = createDelivery({ method, url, headers, body: new Uint8Array() });
-    const handshake = findHandshake(source, head, true);
+    const handshake = findInHead(source, head);
     if (handshake !== undefined) {
       return deadline.within("the handshake", async () => {
         const refusal = await handshake.verify?.(head);

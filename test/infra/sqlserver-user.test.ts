@@ -8,10 +8,12 @@ import {
   createInbox,
   createOutbox,
   type Database,
+  type Inbox,
   migrate,
   newOwnerToken,
   timeBudget,
 } from "../../src/index.js";
+import { operatorsOf } from "../../src/operators/index.js";
 import { createSqlInboxStore } from "../../src/service/sql-inbox-store.js";
 import type { SqlStatement } from "../../src/sql/driver.js";
 import { openSqlServer, sqlServerDialect } from "../../src/sql/sqlserver/index.js";
@@ -57,23 +59,38 @@ function calledProcedures(): readonly string[] {
 
 /** The procedures that only operators call. */
 const operatorProcedures = (): readonly string[] =>
-  [inboxNames, outboxNames].flatMap((n) =>
-    proceduresOf(Object.values(sqlServerOperators.changes(n)) as SqlStatement[]),
-  );
+  [inboxNames, outboxNames]
+    .flatMap((n) => proceduresOf(Object.values(sqlServerOperators.changes(n)) as SqlStatement[]))
+    .filter((name) => !name.includes("_Controls"));
+
+/** The tables that operators' reads name. */
+const operatorTables = (): readonly string[] =>
+  [inboxNames, outboxNames].flatMap((n) => {
+    const statements = [sqlServerOperators.changes(n), sqlServerOperators.reads(n)];
+    const texts = statements.flatMap((all) => Object.values(all) as SqlStatement[]);
+    return texts.flatMap(({ text }) =>
+      [...text.matchAll(/(?:from|join) (\[\w+\]\.\[\w+\])/g)].map(([, name]) => name!),
+    );
+  });
 
 describe("the functions' user on SQL Server, as it is written", () => {
-  it("FUN-10 may execute every procedure that the package calls, and is granted nothing else", async () => {
+  it("FUN-10 may execute every procedure that the package calls, and operators may read the tables that they look at, and nothing else is granted", async () => {
     const called = calledProcedures();
     const sql = (await script()).replace(/^--.*$/gm, "");
     const grants = [...sql.matchAll(/^grant execute on (\S+) to \[(\w+)\];$/gm)];
-    expect(sql.match(/\bgrant\b/g)).toHaveLength(grants.length);
+    const selects = [...sql.matchAll(/^grant select on (\S+) to \[oncebox_operators\];$/gm)];
+    expect(sql.match(/\bgrant\b/g)).toHaveLength(grants.length + selects.length);
+    expect(selects.map(([, name]) => name).sort()).toEqual([...new Set(operatorTables())].sort());
     const grantedTo = (role: string) => grants.filter(([, , to]) => to === role).map(([, name]) => name);
     expect(grantedTo("oncebox_functions").sort()).toEqual([...new Set(called)].sort());
     expect(grantedTo("oncebox_operators")).toEqual(expect.arrayContaining([...operatorProcedures()]));
     expect(called.filter((name) => operatorProcedures().includes(name))).toEqual([]);
     const { receiving, keys } = sqlServerDialect;
     const statementsOf = (all: object) => proceduresOf(Object.values(all) as SqlStatement[]);
-    const received = statementsOf(receiving(inboxNames, { reviveDead: false, blockOnDead: false }));
+    const { mark, ...receive } = receiving(inboxNames, { reviveDead: false, blockOnDead: false });
+    const received = statementsOf(receive);
+    expect(proceduresOf([mark])).toEqual(["[infra].[Inbox_Mark]"]);
+    expect(received).not.toContain("[infra].[Inbox_Mark]");
     expect(grantedTo("oncebox_receivers")).toEqual([...new Set(received)]);
     const ofKeys = statementsOf(keys(inboxNames)).filter((name) => !name.includes("Purge")); // the worker cleans up
     expect(grantedTo("oncebox_service")).toEqual([...new Set(ofKeys), "[infra].[Inbox_Mark]"]);
@@ -105,6 +122,7 @@ describe.skipIf(url === "")("the functions' user on SQL Server", () => {
     [login, "oncebox_functions"],
     [`${login}_webhook`, "oncebox_receivers"],
     [`${login}_inbox_service`, "oncebox_service"],
+    [`${login}_alice`, "oncebox_operators"],
   ] as const;
   let admin: TestDatabase;
   let own: URL;
@@ -118,7 +136,7 @@ describe.skipIf(url === "")("the functions' user on SQL Server", () => {
       await admin.raw(`create login [${user}] with password = '${password}'`);
     }
     // Roles belong to the database, which is not this test's own.
-    const sqlserver = async () => (await script()).replaceAll("oncebox_", `${login}_`);
+    const sqlserver = async () => (await script()).replaceAll(/oncebox_(?!operations)/g, `${login}_`);
     const scripts = { sqlserver, postgres: sqlserver };
     const made = users.map(([name, role]) => ({
       name,
@@ -186,7 +204,7 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
       ...tables.flatMap((table) => [`select * from ${table}`, `delete from ${table}`]),
       `exec [${schema}].[Inbox_Discard] @items = N'[1]'`,
       `exec [${schema}].[Inbox_Archive] @items = N'[1]', @who = N'x'`,
-      `exec [${schema}].[Outbox_Operations] @id = null, @limit = 1`,
+      `exec [${schema}].[Outbox_PutControl] @scope = N'queue', @name = N'', @paused = 1, @per_second = null, @who = N'x'`,
       `create table [${schema}].[more] (n int)`,
       `exec('create procedure [${schema}].[more] as return 0')`,
       `exec('alter procedure [${schema}].[Inbox_Claim] as return 0')`,
@@ -286,7 +304,7 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
   };
   const denied = /permission/i;
 
-  it("FUN-08 FUN-10 a receiver stores webhooks, also with parts that are no events, and can read, claim and send nothing", async () => {
+  it("FUN-08 FUN-10 a receiver stores webhooks, also with parts that are no events, and can mark, read, claim and send nothing", async () => {
     await as(users[1][0], async (receiving) => {
       if (await isBabelfish()) await grantTables(users[1][0]);
       const options = { schema: admin.schema! };
@@ -299,6 +317,8 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
         "enqueued",
         "dead",
       ]);
+      for (const mark of [inbox.markProcessing, inbox.markProcessed, inbox.markDead])
+        await expect(mark(message)).rejects.toThrow(denied);
       await expect(inbox.list({ state: "Seen" })).rejects.toThrow(denied);
       await expect(inbox.claim({ owner: newOwnerToken() })).rejects.toThrow(denied);
       await expect(inbox.purgeDone({ retentionMs: 1 })).rejects.toThrow(denied);
@@ -339,5 +359,34 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
       await expect(inbox.list({ state: "Seen" })).rejects.toThrow(denied);
       await expect(inbox.claim({ owner: newOwnerToken() })).rejects.toThrow(denied);
     });
+  });
+
+  it("MSG-14 ADD-02 an operator reads how the queues are doing, by rights that the functions' user does not have", async () => {
+    const options = { schema: admin.schema! };
+    const source = "operated";
+    const [inbox, outbox] = [createInbox(admin.db, options), createOutbox(admin.db, options)];
+    await inbox.receive({ source, messageId: "1", topic: "t", payload: "{}", correlationId: "way" });
+    await inbox.markDead({ source, messageId: "1" }, "410");
+    await as(users[3][0], async (operated) => {
+      for (const queue of [createInbox(operated, options), createOutbox(operated, options)]) {
+        const operators = operatorsOf(queue as Inbox);
+        expect(await operators.countDead({ source })).toBe("receive" in queue ? 1 : 0);
+        expect(await operators.deadGroups({ source })).toHaveLength("receive" in queue ? 1 : 0);
+        expect((await operators.activity({ sinceMs: 60_000, buckets: 1 })).buckets).toHaveLength(1);
+        expect(await operators.byCorrelation("way")).toHaveLength("receive" in queue ? 1 : 0);
+        await operators.blockedPartitions();
+        await operators.operations();
+      }
+      for (const table of await objects("U"))
+        await expect(run(operated, `delete from ${table}`), table).rejects.toThrow(denied);
+      const archive = `select * from [${admin.schema}].[InboxArchive]`;
+      await expect(run(operated, archive)).rejects.toThrow(denied);
+    });
+    await as(users[2][0], async (serving) => {
+      if (await isBabelfish()) return; // it has rights on all tables there by now
+      const operators = operatorsOf(createOutbox(serving, options));
+      await expect(operators.countDead()).rejects.toThrow(denied);
+    });
+    expect((await outbox.stats()).counts.Failed).toBe(0);
   });
 });

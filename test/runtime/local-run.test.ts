@@ -43,6 +43,27 @@ const post = (url: string, id: string, secrets = secret) => {
 const status = async (url: string) => (await fetch(`${url}/status`)).json();
 
 describe("oncebox dev", () => {
+  it("FUN-11 a verify token whose variable is not set is that of the run, as secrets are", async () => {
+    const folder = await newFolder();
+    const token = '{ from: "env", name: "META_TOKEN" }';
+    const source = `{ scheme: "meta", secrets: { from: "env", name: "META_SECRET" }, verifyToken: ${token} }`;
+    await writeFile(join(folder, "app.mjs"), `export default { sources: { meta: ${source} } };\n`);
+    const { url, output, stop } = await dev(["--app", "app.mjs"], {}, folder);
+    const [, shown = ""] = /--secret (whsec_\S+)/.exec(output()) ?? [];
+    const asked = async (given: string) => {
+      const query = new URLSearchParams({
+        "hub.mode": "subscribe",
+        "hub.verify_token": given,
+        "hub.challenge": "1158201444",
+      });
+      const answer = await fetch(`${url}/webhooks/meta?${query}`);
+      return [answer.status, await answer.text()];
+    };
+    expect(await asked(shown)).toEqual([200, "1158201444"]);
+    expect((await asked("another"))[0]).toBe(401);
+    await stop();
+  });
+
   it("FUN-11 runs the example app on SQLite: an example webhook is handled and published, and Ctrl-C stops it", async () => {
     const { url, output, stop } = await dev(["--app", join(root, "functions/app.ts"), "--try"]);
     await expect.poll(output, { timeout: 20_000 }).toMatch(/a webhook arrives: 200 .*"enqueued"/);

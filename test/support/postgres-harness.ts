@@ -15,6 +15,7 @@ async function open(url: string): Promise<TestDatabase> {
   return {
     db,
     schema,
+    reusesTables: true,
     supports: {
       concurrentWriters: true,
       rowLocks: true,

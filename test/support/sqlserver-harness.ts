@@ -42,6 +42,7 @@ async function open(url: string): Promise<TestDatabase> {
       snapshotReads: false, // not without READ_COMMITTED_SNAPSHOT
       severalConnections: true,
     },
+    reusesTables: true,
     raw,
     reopen() {
       const reopened = another();

@@ -5,8 +5,15 @@ import type { SqlStatement } from "../../src/sql/driver.js";
 import { toVariables } from "../../src/sql/named-parameters.js";
 import { describeConnectionString, parseMssqlUrl } from "../../src/sql/sqlserver/connection-settings.js";
 import { sqlServerDialect } from "../../src/sql/sqlserver/dialect.js";
-import { addMs, backoffSql, differs, unicodeLiteral } from "../../src/sql/sqlserver/expressions.js";
+import {
+  addMs,
+  afterFunction,
+  backoffSql,
+  differs,
+  unicodeLiteral,
+} from "../../src/sql/sqlserver/expressions.js";
 import { fromMssql, openSqlServer } from "../../src/sql/sqlserver/index.js";
+import { names } from "../../src/sql/sqlserver/names.js";
 import { parameterKind, parameterValue } from "../../src/sql/sqlserver/parameters.js";
 import {
   type MssqlRequest,
@@ -139,8 +146,11 @@ describe("SQL Server parameters", () => {
 describe("SQL Server expressions", () => {
   it("adds milliseconds as whole days and the rest: an int has room for both", () => {
     const day = 86_400_000;
-    expect(addMs("@now", "@ms")).toBe(
-      `dateadd(millisecond, cast(cast(round(@ms, 0) as bigint) % ${day} as int), dateadd(day, cast(cast(round(@ms, 0) as bigint) / ${day} as int), @now))`,
+    const n = names("inbox", "infra", "Inbox");
+    expect(addMs(n, "@now", "@ms")).toBe("(select a.later from [infra].[Inbox_After](@now, @ms) a)");
+    expect(afterFunction(n)).toContain(
+      `select dateadd(millisecond, cast(cast(round(@ms, 0) as bigint) % ${day} as int),
+  dateadd(day, cast(cast(round(@ms, 0) as bigint) / ${day} as int), @time)) as later`,
     );
     expect(day).toBeLessThan(2 ** 31);
   });

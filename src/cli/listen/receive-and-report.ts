@@ -9,6 +9,7 @@ import type { Attempt } from "../verify/attempt.js";
 import { type Explanation, explainRefusal } from "../verify/explain-refusal.js";
 import { signedTexts } from "../verify/signed-texts.js";
 import type { ListenSource } from "./listen-sources.js";
+import { verificationTokenAdvice } from "./verification-token.js";
 
 /** What came, and what became of it. */
 export interface Report extends Explanation {
@@ -57,9 +58,15 @@ export async function receiveAndReport(
   });
   const response = await route(new Request(request.url, { method, headers, ...(hasBody ? { body } : {}) }));
   const source = sources.get(String(fields.source));
+  const told = fields.reason === "signature missing" ? verificationTokenAdvice(body) : undefined;
   const { pathname, search } = new URL(request.url);
   const seen = { method, path: pathname + search, status: response.status, fields, events };
   if (source === undefined) return { response, report: { ...seen, signed: [] } };
+  if (told !== undefined)
+    return {
+      response: new Response(null),
+      report: { ...seen, status: 200, ...told, fields: {}, signed: [] },
+    };
   const url = publicUrl === undefined ? request.url : publicUrl + pathname + search;
   const captured = { method, url, headers, body };
   const { scheme, toleranceMs } = source;

@@ -1,4 +1,4 @@
-import type { Attempt } from "./attempt.js";
+import { type Attempt, signsUrl } from "./attempt.js";
 import type { Explanation } from "./explain-refusal.js";
 
 type Advice = Pick<Explanation, "reason" | "advice">;
@@ -28,7 +28,7 @@ export function adviceFor(refusal: string, attempt: Attempt): Advice {
     case "signature wrong":
       return {
         reason: "no likely change of the body, the URL or the secret makes the signature right",
-        advice: `The secret is probably that of another webhook, or of another environment. ${size}: compare it with the length at the provider.`,
+        advice: `The secret is probably that of another webhook, or of another environment.${ofUrl(attempt)} ${size}: compare it with the length at the provider.`,
       };
     case "body not signed":
       return {
@@ -44,6 +44,12 @@ export function adviceFor(refusal: string, attempt: Attempt): Advice {
       return { reason: refusal, advice: "Check the provider's name and the secret." };
   }
 }
+
+/** Nothing in the request says which address the provider called, where a proxy has changed it and adds no header. */
+const ofUrl = ({ scheme, request }: Attempt): string =>
+  signsUrl(scheme)
+    ? ` Or the provider called another address than ${request.url}, which it signs: give that address with --url.`
+    : "";
 
 function placeOf({ scheme: { verify } }: Attempt): string {
   if (verify.kind !== "signature") return [verify.token].flat().join(" or ");

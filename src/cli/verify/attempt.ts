@@ -43,3 +43,8 @@ export function sourceOf({ scheme, secrets, toleranceMs, at, fetchText = fetched
   );
   return sources.get("source")!;
 }
+
+/** Whether the provider signs the address that it calls. */
+export const signsUrl = ({ verify }: WebhookScheme): boolean =>
+  verify.kind === "signature" &&
+  [verify.signed].flat().some((template) => /\{(url|decodedUrl)\}/.test(template ?? ""));

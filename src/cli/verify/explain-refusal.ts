@@ -1,8 +1,7 @@
 import { type FetchText, fetchText } from "../../webhooks/schemes/fetch-text.js";
 import { readTimestamp } from "../../webhooks/schemes/read-timestamp.js";
-import type { WebhookScheme } from "../../webhooks/schemes/scheme.js";
 import { adviceFor } from "./advice.js";
-import { type Attempt, deliveryOf, refusalOfAttempt } from "./attempt.js";
+import { type Attempt, deliveryOf, refusalOfAttempt, signsUrl } from "./attempt.js";
 import { bodyChanges } from "./body-changes.js";
 import { ruleChanges } from "./rule-changes.js";
 import { secretChanges } from "./secret-changes.js";
@@ -94,9 +93,6 @@ function* bodiesOf(attempt: Attempt): Generator<Change> {
     yield { reason, advice, attempt: { ...attempt, request: { ...request, body } } };
   }
 }
-
-const signsUrl = ({ verify }: WebhookScheme): boolean =>
-  verify.kind === "signature" && [verify.signed].flat().some((template) => template?.includes("{url}"));
 
 function* urlsOf(attempt: Attempt): Generator<Change> {
   const { request } = attempt;

@@ -1,8 +1,16 @@
 import { keptAttempts } from "../defaults.js";
 import type { QueueNames } from "../names.js";
 import { reasons } from "../reasons.js";
-import { unicodeLiteral } from "./expressions.js";
-import { indented, lockRow, seekEach, stateTable } from "./procedures/procedure.js";
+import { asInt, unicodeLiteral } from "./expressions.js";
+import {
+  indented,
+  isLost,
+  isWhole,
+  lockRow,
+  pickFrom,
+  seekEach,
+  stateTable,
+} from "./procedures/procedure.js";
 
 /** The failed attempts of messages. An ack writes nothing here. Only a caller that has locked a message's state writes its rows. */
 export const attemptsTable = (n: QueueNames): string => n.object("Attempts");
@@ -27,29 +35,41 @@ ${query};
 
 delete from ${attemptsTable(n)}
 from ${changed} c, ${attemptsTable(n)} with (${lockRow})
-where ${n.bare("Attempts")}.seq = c.seq and ${n.bare("Attempts")}.number < (
-  select min(k.number)
-  from (select top (${keptAttempts}) x.number from ${attemptsTable(n)} x with (forceseek, readcommittedlock) where x.seq = c.seq order by x.number desc) k
+where ${n.bare("Attempts")}.seq = c.seq and ${n.bare("Attempts")}.number <= (
+  select x.number from ${attemptsTable(n)} x with (forceseek, readcommittedlock) where x.seq = c.seq
+  order by x.number desc offset ${keptAttempts} rows fetch next 1 row only
 ) ${seekEach};`;
 
-/** The rows that a claim or the reaper chose and locked, with the leases that it ends. */
+/** The rows that a claim or the reaper chose and locked, with the leases that it ends. `lost`: a worker had it. */
 export const pickedTable = `declare @picked table (
-  seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null, primary key (seq, status)
+  seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null,
+  lost tinyint not null, dies tinyint not null, primary key (seq, status)
 );`;
+
+/** Picks rows `r`, `top` at most. A claimable row with a lease was lost by its worker. That counts as an attempt, perhaps the last. */
+export const pick = (
+  n: QueueNames,
+  { top, index, where, order }: Readonly<Record<"top" | "index" | "where" | "order", string>>,
+): string => `insert into @picked (seq, status, locked_until, owner, lost, dies)
+select top (${top}) r.seq, r.status, r.locked_until, r.owner, ${asInt(isLost("r"))},
+  ${asInt(`r.expires_at <= @now or (${isLost("r")} and r.attempt + 1 >= @max_attempts)`)}
+from ${pickFrom(n, index)}
+where ${where} and ${isWhole("r")}
+order by ${order};`;
 
 /** Records the attempts whose leases a claim or the reaper has ended: rows of @picked that are among the changed ones. */
 export const recordLost = (
   n: QueueNames,
   changed: string,
-): string => `if exists (select 1 from @picked p where p.locked_until is not null)
+): string => `if exists (select 1 from @picked p where p.lost = 1)
 begin
 ${indented(
   recordAttempts(
     n,
-    `select c.seq, c.attempt, p.locked_until, p.owner, ${unicodeLiteral(reasons.leaseExpired)}
-from @picked p
-inner join ${changed} c on c.seq = p.seq
-where p.locked_until is not null`,
+    `select c.seq, c.attempt, p.locked_until, p.owner,
+  ${unicodeLiteral(reasons.leaseExpired)}
+from @picked p inner join ${changed} c on c.seq = p.seq
+where p.lost = 1`,
     changed,
   ),
 )}

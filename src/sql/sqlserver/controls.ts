@@ -35,13 +35,17 @@ export const createControls = (n: QueueNames): readonly string[] => [
 
 /** A condition: the whole queue is paused. The pause may not be skipped while another transaction changes it. */
 export const isPaused = (n: QueueNames): string =>
-  `exists (select 1 from ${controlsTable(n)} c with (index(${n.bare("Controls_Key")}), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1)`;
+  `exists (
+  select 1 from ${controlsTable(n)} c with (index(${n.bare("Controls_Key")}), forceseek)
+  where c.scope = N'queue' and c.name = N'' and c.paused = 1
+)`;
 
 /** A condition: a claim may free a parked message. */
 export const mayFree = (n: QueueNames): string => `exists (
   select 1 from ${controlsTable(n)} c with (${readPast})
   where c.paused = 0 and exists (
-    select 1 from ${n.state} r with (index(${n.bare("_Parked")}), forceseek, ${readPast}) where r.status = ${status.parked} and r.parked_by = c.id
+    select 1 from ${n.state} r with (index(${n.bare("_Parked")}), forceseek, ${readPast})
+    where r.status = ${status.parked} and r.parked_by = c.id
   )
 )`;
 

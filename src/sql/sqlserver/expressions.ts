@@ -1,4 +1,5 @@
 import { literal } from "../literal.js";
+import type { QueueNames } from "../names.js";
 
 export const unicodeLiteral = (value: string): string => `N${literal(value)}`;
 
@@ -8,16 +9,22 @@ export const binary = "collate Latin1_General_100_BIN2";
 /** The `visible_at` of a message that was marked Processing by hand: no claim finds it. */
 export const endOfTime = "cast('9999-12-31T00:00:00.000' as datetime2(3))";
 
-const whole = (ms: string) => `cast(round(${ms}, 0) as bigint)`;
-
 const dayMs = 24 * 60 * 60 * 1000;
 
 /**
- * A time plus a number of milliseconds. `dateadd` takes an int, which ends at 24.8 days of milliseconds, so whole days and
- * the rest are added separately. `ms` stands in the text twice, so it must give the same value twice.
+ * The function that `addMs` calls. `dateadd` takes an int, which ends at 24.8 days of milliseconds, so whole days and the rest are
+ * added separately. It is a query and no code: the server puts it into the statement that calls it.
  */
-export const addMs = (time: string, ms: string): string =>
-  `dateadd(millisecond, cast(${whole(ms)} % ${dayMs} as int), dateadd(day, cast(${whole(ms)} / ${dayMs} as int), ${time}))`;
+export const afterFunction = (
+  n: QueueNames,
+): string => `create or alter function ${n.object("_After")} (@time datetime2(3), @ms float)
+returns table as return
+select dateadd(millisecond, cast(cast(round(@ms, 0) as bigint) % ${dayMs} as int),
+  dateadd(day, cast(cast(round(@ms, 0) as bigint) / ${dayMs} as int), @time)) as later`;
+
+/** A time plus a number of milliseconds, which may begin on a line of its own. */
+export const addMs = (n: QueueNames, time: string, ms: string): string =>
+  `(select a.later from ${n.object("_After")}(${time},${ms.startsWith("\n") ? "" : " "}${ms}) a)`;
 
 /**
  * Variables for `backoffSql`, computed once per call: the attempt from which the exponential exceeds the longest delay, and
@@ -31,7 +38,8 @@ declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;`;
 export function backoffSql(attempts: string, seq: string): string {
   const exponential = `case when ${attempts} < @capped_from then @base_ms * power(@factor, ${attempts}) else @max_ms end`;
   // Steps of the golden ratio from the call's one random number: each row gets a different jitter.
-  return `(${exponential} + @jitter_ms * ((${seq} % 1000000 * 618034 + @random) % 1000000) / 1000000)`;
+  return `${exponential}
+    + @jitter_ms * ((${seq} % 1000000 * 618034 + @random) % 1000000) / 1000000`;
 }
 
 /** A condition as a value to add or to return. */

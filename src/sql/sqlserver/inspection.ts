@@ -39,16 +39,7 @@ where o.schema_id = schema_id(@schema) and o.type = 'P'`,
 /** The functions' user does not call these: some are called by other procedures alone, some are the operators'. */
 const notOfFunctions = [
   "_ApplyPartitionChanges",
-  ...[
-    "_NextDead",
-    "_Discard",
-    "_Archive",
-    "_AddOperation",
-    "_LockOperation",
-    "_MoveOperation",
-    "_Operations",
-  ],
-  ...["_PutControl", "_EndControl"],
+  ...["_Discard", "_Archive", "_AddOperation", "_MoveOperation", "_PutControl", "_EndControl"],
 ];
 
 function calledProcedures(queue: QueueNames): readonly string[] {

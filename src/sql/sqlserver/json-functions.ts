@@ -16,11 +16,12 @@ const name = `nvarchar(255) ${binary}`;
 
 const jsonKeyColumns: JsonColumns = { source: name, message_id: name };
 
+const errorColumns: JsonColumns = { error: "nvarchar(max)", error_group: `varchar(16) ${binary}` };
+
 const abandonedColumns: JsonColumns = {
   seq: "bigint",
   delay_ms: "float",
-  error: "nvarchar(max)",
-  error_group: `varchar(16) ${binary}`,
+  ...errorColumns,
   attempts: "int",
 };
 
@@ -33,7 +34,13 @@ const contentColumns: JsonColumns = {
   expires_at: "datetime2(3)",
   partition_key: name,
 };
-export const inboxColumns: JsonColumns = { ...jsonKeyColumns, ...contentColumns, hash: "varbinary(max)" };
+/** `error` is of a message that is dead at once. */
+export const inboxColumns: JsonColumns = {
+  ...jsonKeyColumns,
+  ...contentColumns,
+  hash: "varbinary(max)",
+  ...errorColumns,
+};
 export const outboxColumns: JsonColumns = {
   id: "uniqueidentifier",
   message_id: "uniqueidentifier",

@@ -1,22 +1,20 @@
 import type { OperatorReadStatements } from "../dialect.js";
 import type { QueueNames } from "../names.js";
-import { callProcedure } from "./call-procedure.js";
 import { readControls } from "./control-statements.js";
 import { deadStatements } from "./dead-statements.js";
-import { signatures } from "./signatures.js";
+import { operatorReads } from "./operator-reads.js";
+import { readStatement } from "./read-statement.js";
 
-export const operatorReadStatements = (n: QueueNames): OperatorReadStatements => ({
-  ...deadStatements(n),
-  controls: readControls(n),
-  backlog: callProcedure(n, "backlog", "Backlog", signatures.Backlog),
-  enqueuedBefore: callProcedure(n, "enqueued before", "EnqueuedBefore", signatures.EnqueuedBefore),
-  doneBefore: callProcedure(n, "done before", "DoneBefore", signatures.DoneBefore),
-  diedBefore: callProcedure(n, "died before", "DiedBefore", signatures.DiedBefore),
-  blockedPartitions: callProcedure(
-    n,
-    "blocked partitions",
-    "BlockedPartitions",
-    signatures.BlockedPartitions,
-  ),
-  byCorrelation: callProcedure(n, "by correlation", "ByCorrelation", signatures.ByCorrelation),
-});
+export function operatorReadStatements(n: QueueNames): OperatorReadStatements {
+  const reads = operatorReads(n);
+  return {
+    ...deadStatements(n),
+    controls: readControls(n),
+    backlog: readStatement(n, reads.backlog),
+    enqueuedBefore: readStatement(n, reads.enqueuedBefore),
+    doneBefore: readStatement(n, reads.doneBefore),
+    diedBefore: readStatement(n, reads.diedBefore),
+    blockedPartitions: readStatement(n, reads.blockedPartitions),
+    byCorrelation: readStatement(n, reads.byCorrelation),
+  };
+}

@@ -67,8 +67,7 @@ end`;
 const noteChange = (n: QueueNames, what: keyof typeof change, from: string, which: string) =>
   `if exists (select 1 from ${from} c where ${which})
   insert into ${partitionChangesTable(n)} (seq, partition_key, change)
-  select c.seq, m.partition_key, ${change[what]}
-  from ${from} c
+  select c.seq, m.partition_key, ${change[what]} from ${from} c
   inner join ${n.message} m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where ${which} and m.partition_key is not null
   order by c.seq ${seekEach};`;

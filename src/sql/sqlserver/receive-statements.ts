@@ -5,11 +5,12 @@ import { marked, received } from "./signatures.js";
 
 export function receiveStatements(n: QueueNames, options: ReceiveStatementOptions): ReceiveStatements {
   const revive = options.reviveDead ? "1" : "0";
-  const many = (name: string) => callProcedure(n, name, "Receive", received.many, { revive });
+  const blocks = options.blockOnDead ? "1" : "0";
+  const many = (name: string) => callProcedure(n, name, "Receive", received.many, { revive, blocks });
   return {
     receive: callProcedure(n, "receive", "Receive", received.one, { revive }),
     receiveMany: many("receive many"),
     receiveKeyed: many("receive keyed"),
-    mark: callProcedure(n, "mark", "Mark", marked, { blocks: options.blockOnDead ? "1" : "0" }),
+    mark: callProcedure(n, "mark", "Mark", marked, { blocks }),
   };
 }

@@ -7,7 +7,7 @@ import { isShownAsSeen } from "../shown-status.js";
 import { archiveRows, archiveTable } from "./archive.js";
 import { attemptRows, attemptsTable } from "./attempts.js";
 import { controlsTable, createControls } from "./controls.js";
-import { binary, unicodeLiteral } from "./expressions.js";
+import { afterFunction, binary, unicodeLiteral } from "./expressions.js";
 import { jsonFunctions } from "./json-functions.js";
 import { quote } from "./names.js";
 import { createOperations } from "./operations-table.js";
@@ -205,6 +205,7 @@ inner join ${n.state} s on s.seq = m.seq`;
 /** Views, functions and procedures are replaced, not dropped, so that grants on them stay. */
 export const routines = (n: QueueNames): readonly string[] => [
   n.kind === "inbox" ? inboxView(n) : outboxView(n),
+  afterFunction(n),
   ...jsonFunctions(n).map(({ text }) => text),
   ...(n.kind === "inbox" ? inboxProcedures(n) : outboxProcedures(n)).map(({ text }) => text),
 ];

@@ -6,6 +6,8 @@ const parameterTypes = {
   given_now: "datetime2(3) = null",
   owner: "uniqueidentifier",
   lease_ms: "float",
+  // of a key: renew, finish, release
+  change: "varchar(10)",
   limit: "int",
   max_attempts: "int",
   base_ms: "float",
@@ -65,8 +67,6 @@ export const parameterType = (kind: QueueNames["kind"], name: ParameterName): st
 
 const backoff = ["base_ms", "factor", "max_ms", "jitter_ms"] as const;
 const filter = ["topic", "source", "error", "error_group", "older_than_ms", "newer_than_ms"] as const;
-const deadFilter = ["now", "at", ...filter] as const;
-const window = ["before_seq", "limit", "since", "bucket_ms"] as const;
 const content = ["topic", "payload", "correlation_id", "headers", "due_at", "expires_at"] as const;
 
 /** The parameters of the procedures. Their definitions and the statements that call them are both made of this. */
@@ -96,46 +96,38 @@ export const signatures = {
   OldestDue: ["now"],
   Due: ["now"],
   Replay: ["now", "items", "ttl_ms"],
-  Receive: ["now", "revive", "items", "source", "message_id", ...content, "hash", "partition_key"],
+  // of an outbox: dead messages or done ones, as @status says
+  ReplayOrResend: ["now", "items", "ttl_ms", "status"],
+  Receive: [
+    ...(["now", "revive", "blocks", "items", "source", "message_id"] as const),
+    ...content,
+    ...(["hash", "partition_key", "error", "error_group"] as const),
+  ],
   AlreadyProcessed: ["now", "source", "message_id", "hash"],
   Mark: marked,
   Enqueue: ["now", "items", "id", "message_id", ...content, "partition_key"],
   ExpireDead: ["now", "owner", "lease_ms", "limit"],
   TryBegin: ["given_now", "source", "message_id", "owner", "lease_ms", "headers"],
-  RenewKey: ["given_now", "source", "message_id", "owner", "lease_ms"],
-  FinishKey: ["given_now", "source", "message_id", "owner"],
-  ReleaseKey: ["given_now", "source", "message_id", "owner"],
+  ChangeKey: ["given_now", "change", "source", "message_id", "owner", "lease_ms"],
   InspectKey: ["now", "source", "message_id"],
   PurgeKeys: ["now", "source", "retention_ms", "limit"],
   ListDone: ["after_seq", "limit"],
-  Resend: ["now", "items", "ttl_ms"],
   MakeDue: ["now", "error", "limit"],
-  DeadGroups: [...deadFilter, "limit"],
-  CountDead: deadFilter,
-  NextDead: [...deadFilter, "after_seq", "limit"],
   Discard: ["items"],
   Archive: ["now", "items", "who"],
   AddOperation: ["now", "id", "who", "action", "filter"],
-  LockOperation: ["id"],
   MoveOperation: ["now", "id", "matched", "done", "last_seq", "ended"],
-  Operations: ["id", "limit"],
   PurgeOperations: ["now", "retention_ms", "limit"],
-  Backlog: ["now", "limit"],
-  EnqueuedBefore: window,
-  DoneBefore: window,
-  DiedBefore: window,
-  BlockedPartitions: ["now", "limit"],
-  ByCorrelation: ["correlation_id", "id", "limit"],
   PutControl: ["now", "scope", "name", "paused", "per_second", "who"],
   EndControl: ["now", "scope", "name", "paused", "who"],
-  Controls: [],
+  Controls: ["scope", "name"],
   ApplyPartitionChanges: [],
 } as const satisfies Record<string, readonly ParameterName[]>;
 
 /** Receive and Enqueue take one message without a partition key as parameters, or any messages as JSON. */
 export const received = {
   one: ["now", "revive", "source", "message_id", ...content, "hash"],
-  many: ["now", "revive", "items"],
+  many: ["now", "revive", "blocks", "items"],
 } as const satisfies Record<string, readonly ParameterName[]>;
 export const enqueued = {
   one: ["now", "id", "message_id", ...content],

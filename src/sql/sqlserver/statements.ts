@@ -1,8 +1,9 @@
-import type {
-  InboxStatements,
-  OutboxStatements,
-  QueueStatementOptions,
-  QueueStatements,
+import {
+  type InboxStatements,
+  type OutboxStatements,
+  type QueueStatementOptions,
+  type QueueStatements,
+  status,
 } from "../dialect.js";
 import { type SqlStatement, statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
@@ -37,7 +38,7 @@ function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions):
     list: callProcedure(n, "list", "List", signatures.List),
     stats: callProcedure(n, "stats", "Stats", signatures.Stats),
     oldestDue: callProcedure(n, "oldest_due", "OldestDue", signatures.OldestDue),
-    replay: callProcedure(n, "replay", "Replay", signatures.Replay),
+    replay: n.kind === "inbox" ? callProcedure(n, "replay", "Replay", signatures.Replay) : replay(n, "dead"),
   };
 }
 
@@ -56,10 +57,16 @@ export function outboxStatements(n: QueueNames, options: QueueStatementOptions):
     enqueueKeyed: callProcedure(n, "enqueue keyed", "Enqueue", enqueued.many),
     expireDead: callProcedure(n, "expire dead", "ExpireDead", signatures.ExpireDead),
     listDone: callProcedure(n, "list done", "ListDone", signatures.ListDone),
-    resend: callProcedure(n, "resend", "Resend", signatures.Resend),
+    resend: replay(n, "done"),
     makeDue: callProcedure(n, "make due", "MakeDue", signatures.MakeDue),
   };
 }
+
+/** Of an outbox. */
+const replay = (n: QueueNames, from: "dead" | "done"): SqlStatement =>
+  callProcedure(n, from === "dead" ? "replay" : "resend", "Replay", signatures.ReplayOrResend, {
+    status: String(status[from]),
+  });
 
 /** A procedure that only looks reads without locks, but not in a transaction: see `readFreely`. */
 const inTransaction = ({ name, text }: SqlStatement): SqlStatement =>

@@ -136,14 +136,14 @@ export function slowSettlementTests(context: DispatchContext): void {
       const leases: (Date | null)[] = [];
       const dispatcher = createDispatcher<AnyMessage>({
         concurrency: 1,
-        leaseMs: 100,
+        leaseMs: 400,
         retry: { baseMs: 1, maxMs: 1 },
         handlers: {
           t(message) {
             leases.push(message.lockedUntil);
             if (leases.length > 1) return;
             clock.advance(60_000);
-            const frozenUntil = performance.now() + 150;
+            const frozenUntil = performance.now() + 500;
             while (performance.now() < frozenUntil); // the whole process stands still
           },
         },
@@ -170,7 +170,7 @@ export function slowSettlementTests(context: DispatchContext): void {
           return new Promise<never>(() => {});
         },
       };
-      const dispatcher = createDispatcher<AnyMessage>({ settleTimeoutMs: 50, handlers: { t: () => {} } });
+      const dispatcher = createDispatcher<AnyMessage>({ settleTimeoutMs: 400, handlers: { t: () => {} } });
       expect(await dispatcher.run(hanging, testBudget())).toMatchObject({ acked: 1 });
       expect({ acks, signalled }).toEqual({ acks: 2, signalled: 1 });
       expect(await countIn("done")).toBe(1);

@@ -196,6 +196,28 @@ export function enqueueTests(context: InboxContext): void {
       await expect(inbox.enqueue([{ ...message(), dead: 5 as never }])).rejects.toThrow(InvalidArgumentError);
     });
 
+    it("IBX-014 ADD-01 what cannot be handled is dead with new content and without a reason, too, and holds nothing of its key up", async () => {
+      const { inbox, owner } = await freshInbox();
+      const [changed, first, next] = messages(3);
+      const hash = (value: number) => Uint8Array.of(value);
+      await inbox.enqueue([{ ...changed!, hash: hash(1) }]);
+      const batch = [
+        { ...changed!, hash: hash(2), payload: "other", dead: "not JSON" },
+        { ...first!, partitionKey: "k", dead: "" },
+        { ...next!, partitionKey: "k" },
+      ];
+      expect(await inbox.enqueue(batch)).toEqual(["dead", "dead", "enqueued"]);
+      expect(await stored(inbox, changed!)).toMatchObject({
+        state: "Dead",
+        lastError: "not JSON",
+        payload: "other",
+      });
+      expect(await stored(inbox, first!)).toMatchObject({ state: "Dead", lastError: null });
+      const claimed = await inbox.claim({ owner, batchSize: 10 });
+      expect(claimed.map((one) => one.messageId)).toEqual([next!.messageId]);
+      expect((await inbox.replay([first!])).changed).toHaveLength(1);
+    });
+
     const refuses = (field: keyof IncomingMessage, values: readonly unknown[]) => async () => {
       const { inbox, names } = await freshInbox();
       for (const value of values) {

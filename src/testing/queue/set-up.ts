@@ -5,6 +5,7 @@ import type { StoreOptions } from "../../sql/store-options.js";
 import { type TestClock, type TestDatabase, testClock } from "../harness.js";
 import { inSchemaOf, namesOf } from "../support/database.js";
 import { type LogLine, recordingLogger } from "../support/recording-logger.js";
+import { reuseAfterTest, usedTable } from "./used-tables.js";
 
 export const queueKinds = ["inbox", "outbox"] as const;
 export type QueueKind = (typeof queueKinds)[number];
@@ -31,16 +32,20 @@ export interface QueueSetUp<Key> {
 
 let tables = 0;
 
-/** Each queue has a table of its own, so that a test can say exactly what a claim returns. */
+/** Each queue has a table to itself, so that a test can say exactly what a claim returns. */
 export async function setUpQueue<Key>(
   database: TestDatabase,
   kind: QueueKind,
   { realTime = false, clock = testClock(), ...given }: QueueOptions<Key>,
 ): Promise<QueueSetUp<Key>> {
   const schema = inSchemaOf(database);
-  const table = `${kind}_${++tables}`;
+  const used = database.reusesTables ? usedTable(database, kind) : undefined;
+  const table = used ?? `${kind}_${++tables}`;
+  const names = namesOf(database, kind, table);
   const log: LogLine[] = [];
-  await migrate(database.db, { ...schema, inbox: false, outbox: false, [kind]: table });
+  if (used === undefined)
+    await migrate(database.db, { ...schema, inbox: false, outbox: false, [kind]: table });
+  if (database.reusesTables) reuseAfterTest(database, names);
   return {
     settings: {
       ...schema,
@@ -53,6 +58,6 @@ export async function setUpQueue<Key>(
     clock,
     log,
     table,
-    names: namesOf(database, kind, table),
+    names,
   };
 }

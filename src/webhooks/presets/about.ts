@@ -1,3 +1,16 @@
+/** Where `retries` and `answerWithin` were looked for, and when. */
+export interface DeliveryCheck {
+  /**
+   * The provider's own page that says so, or whose text others quote. Without one nothing was found in those parts of the
+   * provider's documentation that could be read: they are then what is commonly said, and may be wrong.
+   */
+  readonly page?: string;
+  /** `2026-11-17`. */
+  readonly date: string;
+  /** What was not seen on the page: `the 15 s`. */
+  readonly notSeen?: string;
+}
+
 /** What people must know of a provider. The guide's tables and the tests read it; a running app does not. */
 export interface PresetAbout {
   /** As the provider writes it: `GitHub`. */
@@ -21,10 +34,8 @@ export interface PresetAbout {
     readonly date: string;
     /** What the test's genuine delivery was made with: the provider's own SDK, its published vector, or its documentation alone. */
     readonly with: "sdk" | "vector" | "documentation";
-    /**
-     * The provider's page on which `retries` and `answerWithin` were read. Undefined where nobody has compared them with one:
-     * they are then what is commonly known, and may be wrong.
-     */
-    readonly delivery?: string;
+    /** The provider's own code that accepted what we sign when somebody tried it once. No test does. */
+    readonly byHand?: string;
+    readonly delivery: DeliveryCheck;
   };
 }

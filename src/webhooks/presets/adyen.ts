@@ -32,7 +32,7 @@ export const about = {
   name: "Adyen",
   batches: true,
   retries:
-    "Retries for 30 days, after 2, 5, 10, 15 and 30 minutes, 1, 2, 4 and then every 8 hours. The other events of the endpoint wait.",
+    "3 retries within 27 s, then for 30 days from a queue: after 2, 5, 10, 15 and 30 minutes, 1, 2, 4 and 8 hours. The other events of the endpoint wait.",
   answerWithin: "10 s",
   secret: "The HMAC key of the webhook: 64 hexadecimal digits.",
   signs:
@@ -43,5 +43,6 @@ export const about = {
       "Verify HMAC signatures; Handle webhook events (Adyen docs); adyen-node-api-library, hmacValidator.spec.ts",
     date: "2026-11",
     with: "vector",
+    delivery: { page: "Troubleshoot webhooks (Adyen docs)", date: "2026-11-17", notSeen: "the 10 s" },
   },
 } as const satisfies PresetAbout;

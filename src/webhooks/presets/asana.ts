@@ -20,11 +20,17 @@ export const asana = {
 export const about = {
   name: "Asana",
   batches: true,
-  retries: "At growing intervals after anything but 2xx. After 24 hours of failures the webhook is deleted.",
+  retries:
+    "For up to 24 hours, after anything but 2xx. Asana promises at most one delivery: events may be missing.",
   answerWithin: "10 s",
   secret:
     "The X-Hook-Secret of each webhook, used as text. Give all of them as secrets, and a verifyToken for handshakes.",
   signs: "The body.",
   idIsUnique: "Asana gives no id: the hash of the event, which has its time, user, resource and action.",
-  checked: { title: "Webhooks guide", date: "2026-11", with: "documentation" },
+  checked: {
+    title: "Webhooks guide",
+    date: "2026-11",
+    with: "documentation",
+    delivery: { page: "Webhooks guide (Asana developers)", date: "2026-11-17" },
+  },
 } as const satisfies PresetAbout;

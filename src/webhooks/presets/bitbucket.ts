@@ -16,5 +16,10 @@ export const about = {
   secret: "The secret of the webhook, used as text.",
   signs: "The body. Not the headers, and so neither id nor event name.",
   idIsUnique: "X-Request-UUID (Data Center: X-Request-Id) is unique for each request, and a retry keeps it.",
-  checked: { title: "Manage webhooks; Event payloads", date: "2026-11", with: "vector" },
+  checked: {
+    title: "Manage webhooks; Event payloads",
+    date: "2026-11",
+    with: "vector",
+    delivery: { date: "2026-11-17" },
+  },
 } as const satisfies PresetAbout;

@@ -29,5 +29,6 @@ export const about = {
     title: "V2 webhooks; Signatures (Box developer); box-node-sdk, webhooks-test.js",
     date: "2026-11",
     with: "vector",
+    delivery: { page: "V2 webhooks (Box developer)", date: "2026-11-17" },
   },
 } as const satisfies PresetAbout;

@@ -29,5 +29,10 @@ export const about = {
     title: "Webhook signatures; Webhook errors; Webhook timeouts (Calendly developer)",
     date: "2026-11",
     with: "documentation",
+    delivery: {
+      page: "How does a webhook become disabled? (Calendly developer FAQ)",
+      date: "2026-11-17",
+      notSeen: "the 15 s",
+    },
   },
 } as const satisfies PresetAbout;

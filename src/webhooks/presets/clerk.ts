@@ -8,5 +8,13 @@ export const clerk = { ...svix, contentTypes: ["application/json"] } as const sa
 export const about = {
   ...svixAbout,
   name: "Clerk",
-  checked: { title: "Sync Clerk data to your app with webhooks", date: "2026-11", with: "sdk" },
+  checked: {
+    title: "Sync Clerk data to your app with webhooks",
+    date: "2026-11",
+    with: "sdk",
+    delivery: {
+      page: "Webhooks overview (Clerk docs), which names Svix's Retry schedule",
+      date: "2026-11-17",
+    },
+  },
 } as const satisfies PresetAbout;

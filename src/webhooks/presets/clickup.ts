@@ -25,5 +25,6 @@ export const about = {
     title: "Webhook signature; Webhook health status; Webhooks (ClickUp developer)",
     date: "2026-11",
     with: "documentation",
+    delivery: { page: "Webhook health status (ClickUp developer)", date: "2026-11-17" },
   },
 } as const satisfies PresetAbout;

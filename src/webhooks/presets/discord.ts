@@ -43,5 +43,14 @@ export const about = {
   signs: "Timestamp and body. The time may be 15 minutes old, for retries.",
   idIsUnique:
     "An interaction has a unique id. A webhook event has none: the hash of the body, with the event's time in microseconds.",
-  checked: { title: "Webhook events; Interactions overview", date: "2026-11", with: "documentation" },
+  checked: {
+    title: "Webhook events; Interactions overview",
+    date: "2026-11",
+    with: "documentation",
+    delivery: {
+      page: "Webhook events; Receiving and responding to interactions (Discord docs)",
+      date: "2026-11-17",
+      notSeen: "that interactions are never sent again",
+    },
+  },
 } as const satisfies PresetAbout;

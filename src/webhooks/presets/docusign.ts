@@ -34,5 +34,6 @@ export const about = {
     title: "How to validate an HMAC signature; Connect event messages (Docusign developers)",
     date: "2026-11",
     with: "documentation",
+    delivery: { date: "2026-11-17" },
   },
 } as const satisfies PresetAbout;

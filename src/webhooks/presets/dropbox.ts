@@ -25,5 +25,14 @@ export const about = {
   signs: "The body.",
   idIsUnique:
     "There is none, so each delivery is a new message and a retry may be handled twice. List the changes from your last cursor.",
-  checked: { title: "Webhooks (Dropbox developers)", date: "2026-11", with: "documentation" },
+  checked: {
+    title: "Webhooks (Dropbox developers)",
+    date: "2026-11",
+    with: "documentation",
+    delivery: {
+      page: "Webhooks (Dropbox developers), as others quote it",
+      date: "2026-11-17",
+      notSeen: "the retries",
+    },
+  },
 } as const satisfies PresetAbout;

@@ -1,10 +1,11 @@
 import type { Handshake, WebhookScheme } from "../schemes/scheme.js";
 import type { PresetAbout } from "./about.js";
 
+/** Events that come with it are stored. */
 const eventGridValidation = {
   method: "POST",
-  when: { "{json:0.eventType}": "Microsoft.EventGrid.SubscriptionValidationEvent" },
-  answer: { json: { validationResponse: "{json:0.data.validationCode}" } },
+  when: { "{item:eventType}": "Microsoft.EventGrid.SubscriptionValidationEvent" },
+  answer: { json: { validationResponse: "{item:data.validationCode}" } },
 } as const satisfies Handshake;
 
 /** The handshake of CloudEvents: may events from this origin be sent here? */
@@ -41,6 +42,6 @@ export const about = {
     title: "Event Grid message delivery and retry; CloudEvents v1.0 schema (Azure)",
     date: "2026-11",
     with: "documentation",
-    delivery: "Event Grid message delivery and retry",
+    delivery: { page: "Event Grid message delivery and retry", date: "2026-11" },
   },
 } as const satisfies PresetAbout;

@@ -25,6 +25,6 @@ export const about = {
     title: "Validating webhook deliveries",
     date: "2026-11",
     with: "sdk",
-    delivery: "Handling failed webhook deliveries",
+    delivery: { page: "Handling failed webhook deliveries", date: "2026-11" },
   },
 } as const satisfies PresetAbout;

@@ -22,5 +22,14 @@ export const about = {
   signs: "Nothing: the token alone proves the sender.",
   idIsUnique:
     "Idempotency-Key is unique for each delivery, and a retry keeps it. Before GitLab 17.4 it is the hash of the body.",
-  checked: { title: "Webhooks: delivery headers", date: "2026-11", with: "documentation" },
+  checked: {
+    title: "Webhooks: delivery headers",
+    date: "2026-11",
+    with: "documentation",
+    delivery: {
+      page: "Webhooks: auto-disabled webhooks (GitLab docs), as others quote it",
+      date: "2026-11-17",
+      notSeen: "that requests can be resent",
+    },
+  },
 } as const satisfies PresetAbout;

@@ -35,5 +35,10 @@ export const about = {
     title: "Authentication for push subscriptions; Push subscriptions (Google Cloud)",
     date: "2026-11",
     with: "documentation",
+    delivery: {
+      page: "Push subscriptions (Google Cloud), as others quote it",
+      date: "2026-11-17",
+      notSeen: "how long it retries",
+    },
   },
 } as const satisfies PresetAbout;

@@ -37,5 +37,6 @@ export const about = {
     title: "Push notifications (Google Calendar API, Google Drive API)",
     date: "2026-11",
     with: "documentation",
+    delivery: { date: "2026-11-17" },
   },
 } as const satisfies PresetAbout;

@@ -6,7 +6,7 @@ export const hubspot = {
     kind: "signature",
     header: "x-hubspot-signature-v3",
     encoding: "base64",
-    signed: "{method}{url}{body}{timestamp}",
+    signed: "{method}{decodedUrl}{body}{timestamp}",
     timestamp: { header: "x-hubspot-request-timestamp", unit: "ms" },
   },
   split: "{json:}",
@@ -33,8 +33,10 @@ export const about = {
   idIsUnique:
     "HubSpot does not promise that an eventId is unique. With the account, the subscription, the object and the time it is. A retry differs in attemptNumber only.",
   checked: {
-    title: "Validating requests; Webhooks API (HubSpot developers); hubspot-api-nodejs, signature.ts",
+    title:
+      "Validating requests; Webhooks API (HubSpot developers); hubspot-api-python, hubspot-api-ruby: the tests of signatures",
     date: "2026-11",
-    with: "documentation",
+    with: "vector",
+    delivery: { page: "Webhooks API: Retries (HubSpot developers), as others quote it", date: "2026-11-17" },
   },
 } as const satisfies PresetAbout;

@@ -32,6 +32,7 @@ export const loaders = {
   mollie: async () => (await import("./mollie.js")).mollie,
   mollieclassic: async () => (await import("./mollieclassic.js")).mollieclassic,
   msgraph: async () => (await import("./msgraph.js")).msgraph,
+  msgraphdata: async () => (await import("./msgraphdata.js")).msgraphdata,
   notion: async () => (await import("./notion.js")).notion,
   okta: async () => (await import("./okta.js")).okta,
   paddle: async () => (await import("./paddle.js")).paddle,

@@ -18,7 +18,8 @@ export const intercom = {
 export const about = {
   name: "Intercom",
   batches: false,
-  retries: "One retry, after 1 minute. A 410 ends the subscription, a 429 slows it down.",
+  retries:
+    "One retry, after 1 minute. 1,000 errors within 15 minutes pause the webhook for as long, 7 days of errors suspend it, and a 429 slows it down.",
   answerWithin: "5 s",
   secret: "The client secret of the app, used as text.",
   signs: "The body, with SHA-1.",
@@ -27,5 +28,10 @@ export const about = {
     title: "Webhook notifications; Setting up webhooks (Intercom developers)",
     date: "2026-11",
     with: "documentation",
+    delivery: {
+      page: "Delivering webhook notifications (Intercom developers)",
+      date: "2026-11-17",
+      notSeen: "the single retry and the 5 s",
+    },
   },
 } as const satisfies PresetAbout;

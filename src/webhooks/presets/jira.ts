@@ -13,10 +13,19 @@ export const jira = {
 export const about = {
   name: "Jira",
   batches: false,
-  retries: "Up to 5 times in about an hour, after 408, 409, 425, 429, 5xx, or no answer.",
+  retries: "Up to 5 times, after 408, 409, 425, 429, 5xx, or no answer. A retry may come 30 minutes later.",
   answerWithin: undefined,
   secret: "The secret of the webhook, used as text.",
   signs: "The body. Not the headers, and so not the id.",
   idIsUnique: "X-Atlassian-Webhook-Identifier is unique in a site, and a retry keeps it.",
-  checked: { title: "Jira Cloud platform: Webhooks", date: "2026-11", with: "documentation" },
+  checked: {
+    title: "Jira Cloud platform: Webhooks",
+    date: "2026-11",
+    with: "documentation",
+    delivery: {
+      page: "New Jira Cloud webhook retry policy (Atlassian, in its developer community)",
+      date: "2026-11-17",
+      notSeen: "the number of retries",
+    },
+  },
 } as const satisfies PresetAbout;

@@ -24,5 +24,6 @@ export const about = {
     title: "Signing requests; Webhook requests (Lemon Squeezy docs)",
     date: "2026-11",
     with: "documentation",
+    delivery: { page: "Webhook requests (Lemon Squeezy docs), as others quote it", date: "2026-11-17" },
   },
 } as const satisfies PresetAbout;

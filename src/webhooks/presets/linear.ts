@@ -30,5 +30,11 @@ export const about = {
     title: "Webhooks (Linear developers); @linear/sdk, webhooks/client.ts",
     date: "2026-11",
     with: "documentation",
+    byHand: "@linear/sdk, webhooks/client.ts",
+    delivery: {
+      page: "Webhooks (Linear developers)",
+      date: "2026-11-17",
+      notSeen: "that the webhook may be disabled",
+    },
   },
 } as const satisfies PresetAbout;

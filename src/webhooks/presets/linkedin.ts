@@ -31,5 +31,14 @@ export const about = {
   secret: "The app's client secret, used as text.",
   signs: "The body, after the text hmacsha256=.",
   idIsUnique: "Each notification has a notificationId. Other events have the hash of the body.",
-  checked: { title: "Webhooks (LinkedIn API guide)", date: "2026-11", with: "documentation" },
+  checked: {
+    title: "Webhooks (LinkedIn API guide)",
+    date: "2026-11",
+    with: "documentation",
+    delivery: {
+      page: "Webhooks; Developer webhooks (LinkedIn API guide)",
+      date: "2026-11-17",
+      notSeen: "any retry",
+    },
+  },
 } as const satisfies PresetAbout;

@@ -20,11 +20,16 @@ export const about = {
   name: "Mailgun",
   batches: false,
   retries:
-    "After 5, 10 and 15 minutes, 1, 2 and 4 hours, unless the answer is 200 or 406. The event delivered: never.",
+    "For 8 hours, after 10, 10, 15 and 30 minutes, 1, 2 and 4 hours, unless the answer is 200 or 406. The event delivered: never.",
   answerWithin: undefined,
   secret: "The HTTP webhook signing key, used as text.",
   signs:
     "A timestamp and a token in the body, and not the event: whoever has a copy of a delivery can change it, for 9 hours.",
   idIsUnique: "event-data.id is unique for each event, and a retry keeps it.",
-  checked: { title: "Securing webhooks; Automatic retries", date: "2026-11", with: "documentation" },
+  checked: {
+    title: "Securing webhooks; Automatic retries",
+    date: "2026-11",
+    with: "documentation",
+    delivery: { page: "User manual: Webhooks (mailgun/documentation, 2024)", date: "2026-11-17" },
+  },
 } as const satisfies PresetAbout;

@@ -24,5 +24,10 @@ export const about = {
   secret: "The webhook's authentication key, used as text.",
   signs: "The URL and the form's fields.",
   idIsUnique: "Mandrill gives no id: the hash of the event.",
-  checked: { title: "Track email activity with webhooks", date: "2026-11", with: "documentation" },
+  checked: {
+    title: "Track email activity with webhooks",
+    date: "2026-11",
+    with: "documentation",
+    delivery: { date: "2026-11-17" },
+  },
 } as const satisfies PresetAbout;

@@ -21,10 +21,19 @@ export const meta = {
 export const about = {
   name: "Meta (Facebook, Instagram, Messenger)",
   batches: true,
-  retries: "At once, then less and less often for 36 hours, after anything but 200.",
+  retries:
+    "At once, then less and less often for 36 hours; then the event is dropped. Messenger ends the subscription of a page after an hour of failures.",
   answerWithin: undefined,
   secret: "The app secret, used as text.",
   signs: "The body.",
   idIsUnique: "Meta gives no id: the hash of the entry.",
-  checked: { title: "Webhooks: getting started", date: "2026-11", with: "documentation" },
+  checked: {
+    title: "Webhooks: getting started",
+    date: "2026-11",
+    with: "documentation",
+    delivery: {
+      page: "Webhooks: Getting started (Meta for developers), as others quote it",
+      date: "2026-11-17",
+    },
+  },
 } as const satisfies PresetAbout;

@@ -21,5 +21,6 @@ export const about = {
       "Next-gen webhooks; Webhooks: best practices (Mollie docs); mollie-api-php, SignatureValidator.php",
     date: "2026-11",
     with: "documentation",
+    delivery: { date: "2026-11-17" },
   },
 } as const satisfies PresetAbout;

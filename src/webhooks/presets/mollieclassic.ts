@@ -17,5 +17,10 @@ export const about = {
   signs:
     "Nothing: the token alone proves the sender. The body has only the id of a payment. Ask Mollie for its status.",
   idIsUnique: "There is none, so each delivery is a new message and a retry may be handled twice.",
-  checked: { title: "Webhooks (Mollie docs)", date: "2026-11", with: "documentation" },
+  checked: {
+    title: "Webhooks (Mollie docs)",
+    date: "2026-11",
+    with: "documentation",
+    delivery: { date: "2026-11-17" },
+  },
 } as const satisfies PresetAbout;

@@ -35,6 +35,6 @@ export const about = {
     title: "Receive change notifications through webhooks (Microsoft Graph)",
     date: "2026-11",
     with: "documentation",
-    delivery: "Receive change notifications through webhooks",
+    delivery: { page: "Receive change notifications through webhooks (Microsoft Graph)", date: "2026-11-17" },
   },
 } as const satisfies PresetAbout;

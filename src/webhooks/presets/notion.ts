@@ -1,5 +1,17 @@
-import type { WebhookScheme } from "../schemes/scheme.js";
+import type { Handshake, WebhookScheme } from "../schemes/scheme.js";
 import type { PresetAbout } from "./about.js";
+
+/**
+ * The request with which Notion tells its secret, when the subscription is made. It is not signed, so it counts only at
+ * an address with a token of your own, `?token=…`: the source's `verifyToken`. The message has the secret.
+ */
+export const notionVerification = {
+  method: "POST",
+  when: { "{json:verification_token}": true },
+  verifyToken: "{query:token}",
+  store: true,
+  answer: {},
+} as const satisfies Handshake;
 
 export const notion = {
   verify: { kind: "signature", header: "x-notion-signature", prefix: "sha256=" },
@@ -23,5 +35,7 @@ export const about = {
     title: "Webhooks (Notion developers); notion-sdk-js, webhooks.ts",
     date: "2026-11",
     with: "documentation",
+    byHand: "notion-sdk-js, webhooks.ts",
+    delivery: { date: "2026-11-17" },
   },
 } as const satisfies PresetAbout;

@@ -14,13 +14,15 @@ export const okta = {
   topic: "{item:eventType}",
   contentTypes: ["application/json"],
   handshakes: [verification],
+  // Okta wants answers without a body
+  answer: { status: 200 },
   receiveMs: 2_500,
 } as const satisfies WebhookScheme;
 
 export const about = {
   name: "Okta",
   batches: true,
-  retries: "One retry, after a timeout or a 5xx. Not after a 4xx.",
+  retries: "One retry at most. Not after a 4xx.",
   answerWithin: "3 s",
   secret: "The authentication secret of the event hook, in the field Authorization: text of your own.",
   signs: "Nothing: the token alone proves the sender.",
@@ -29,5 +31,6 @@ export const about = {
     title: "Event hooks; Event hook implementation (Okta developer)",
     date: "2026-11",
     with: "documentation",
+    delivery: { page: "Event hooks (Okta developer), an older version", date: "2026-11-17" },
   },
 } as const satisfies PresetAbout;

@@ -31,5 +31,10 @@ export const about = {
       "Verify webhook signatures; Respond to webhooks (Paddle developer); paddle-node-sdk, webhooks-validator.node.test.ts",
     date: "2026-11",
     with: "vector",
+    delivery: {
+      page: "Handle webhook delivery (Paddle developer)",
+      date: "2026-11-17",
+      notSeen: "the sandbox",
+    },
   },
 } as const satisfies PresetAbout;

@@ -33,5 +33,6 @@ export const about = {
     title: "Integrate webhooks (PayPal developer); PayPal-Python-SDK, notifications.py",
     date: "2026-11",
     with: "documentation",
+    delivery: { page: "Webhooks overview (PayPal developer), as others quote it", date: "2026-11-17" },
   },
 } as const satisfies PresetAbout;

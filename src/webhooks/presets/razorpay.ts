@@ -25,5 +25,6 @@ export const about = {
       "Validate and test webhooks; Webhooks best practices (Razorpay docs); razorpay-node, razorpay-utils.spec.js",
     date: "2026-11",
     with: "vector",
+    delivery: { page: "Webhooks: Best practices (Razorpay docs)", date: "2026-11-17", notSeen: "the 5 s" },
   },
 } as const satisfies PresetAbout;

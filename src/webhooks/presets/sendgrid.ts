@@ -29,5 +29,9 @@ export const about = {
     title: "Getting started with the Event Webhook security features",
     date: "2026-11",
     with: "vector",
+    delivery: {
+      page: "Troubleshooting the Event Webhook (sendgrid/docs), an older version",
+      date: "2026-11-17",
+    },
   },
 } as const satisfies PresetAbout;

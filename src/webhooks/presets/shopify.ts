@@ -38,5 +38,14 @@ export const about = {
   secret: "The app's client secret, used as text.",
   signs: "The body. Not the headers: neither id, topic nor shop.",
   idIsUnique: "X-Shopify-Webhook-Id is unique for each delivery to a subscription, and a retry keeps it.",
-  checked: { title: "Verify webhook deliveries", date: "2026-11", with: "sdk" },
+  checked: {
+    title: "Verify webhook deliveries",
+    date: "2026-11",
+    with: "sdk",
+    delivery: {
+      page: "Updates to webhook retry mechanism (Shopify changelog); an answer in Shopify's developer forum",
+      date: "2026-11-17",
+      notSeen: "the 5 s and the deletion, other than in the forum",
+    },
+  },
 } as const satisfies PresetAbout;

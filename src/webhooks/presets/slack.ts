@@ -51,5 +51,14 @@ export const about = {
   signs: "Timestamp and body. Each retry is signed with its own time.",
   idIsUnique:
     "event_id is unique over all workspaces, and a retry keeps it. Commands have a trigger id in their body, whose hash is the id.",
-  checked: { title: "Verifying requests from Slack", date: "2026-11", with: "vector" },
+  checked: {
+    title: "Verifying requests from Slack",
+    date: "2026-11",
+    with: "vector",
+    delivery: {
+      page: "The Events API (Slack docs), as others quote it",
+      date: "2026-11-17",
+      notSeen: "commands and interactions",
+    },
+  },
 } as const satisfies PresetAbout;

@@ -55,6 +55,7 @@ export const about = {
       "Verifying the signatures of Amazon SNS messages; Amazon SNS message delivery retries; aws-js-sns-message-validator",
     date: "2026-11",
     with: "documentation",
-    delivery: "Amazon SNS message delivery retries; not the 15 s",
+    byHand: "aws-js-sns-message-validator",
+    delivery: { page: "Amazon SNS message delivery retries", date: "2026-11", notSeen: "the 15 s" },
   },
 } as const satisfies PresetAbout;

@@ -18,7 +18,7 @@ export const square = {
 export const about = {
   name: "Square",
   batches: false,
-  retries: "Retries for at least 24 hours, with growing intervals, after each answer but 2xx.",
+  retries: "Retries for up to 24 hours after each answer but 2xx. Then the event is discarded.",
   answerWithin: "10 s",
   secret: "The signature key of the subscription, used as text.",
   signs: "The notification URL as it is written in the subscription, and the body.",
@@ -28,5 +28,10 @@ export const about = {
       "Validate event notifications; Manage webhook operations (Square developers); square-nodejs-sdk, webhooks.test.ts",
     date: "2026-11",
     with: "vector",
+    delivery: {
+      page: "Troubleshoot webhooks (Square developer)",
+      date: "2026-11-17",
+      notSeen: "the 10 s, which an older copy of the page has",
+    },
   },
 } as const satisfies PresetAbout;

@@ -28,5 +28,14 @@ export const about = {
   secret: "The endpoint's signing secret, whsec_…, used as text.",
   signs: "Timestamp and body. Each retry is signed with its own time.",
   idIsUnique: "Each event has an id evt_…, which a retry keeps.",
-  checked: { title: "Receive Stripe events in your webhook endpoint", date: "2026-11", with: "sdk" },
+  checked: {
+    title: "Receive Stripe events in your webhook endpoint",
+    date: "2026-11",
+    with: "sdk",
+    delivery: {
+      page: "Process undelivered webhook events (Stripe docs)",
+      date: "2026-11-17",
+      notSeen: "after which answers, and the sandbox",
+    },
+  },
 } as const satisfies PresetAbout;

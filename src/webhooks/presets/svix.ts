@@ -21,6 +21,6 @@ export const about = {
     title: "Verifying payloads; Retry schedule",
     date: "2026-11",
     with: "sdk",
-    delivery: "Retry schedule",
+    delivery: { page: "Retry schedule", date: "2026-11" },
   },
 } as const satisfies PresetAbout;

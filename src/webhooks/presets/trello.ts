@@ -26,5 +26,10 @@ export const about = {
   signs: "The body and the URL.",
   idIsUnique:
     "Each action has an id, which a retry keeps; with the model's id it is one for each watched model.",
-  checked: { title: "Trello: Webhooks", date: "2026-11", with: "documentation" },
+  checked: {
+    title: "Trello: Webhooks",
+    date: "2026-11",
+    with: "documentation",
+    delivery: { date: "2026-11-17" },
+  },
 } as const satisfies PresetAbout;

@@ -39,5 +39,10 @@ export const about = {
     "The URL and the form's fields, or the URL with the digest of the body. Not the headers, and so not the id.",
   idIsUnique:
     "I-Twilio-Idempotency-Token is unique for each callback, and a retry keeps it. Events of a stream have an id.",
-  checked: { title: "Webhooks security; Connection overrides", date: "2026-11", with: "sdk" },
+  checked: {
+    title: "Webhooks security; Connection overrides",
+    date: "2026-11",
+    with: "sdk",
+    delivery: { page: "Webhooks: Connection overrides (Twilio docs)", date: "2026-11-17" },
+  },
 } as const satisfies PresetAbout;

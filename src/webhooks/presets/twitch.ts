@@ -27,7 +27,8 @@ export const twitch = {
 export const about = {
   name: "Twitch EventSub",
   batches: false,
-  retries: "Retries a few times. A callback that fails too often is revoked.",
+  retries:
+    "Sends an event again where it is unsure that it arrived. A callback that fails too often is revoked.",
   answerWithin: "10 s",
   secret: "The secret that you gave to the subscription: 10 to 100 ASCII characters, used as text.",
   signs: "Message id, time and body.",
@@ -36,5 +37,10 @@ export const about = {
     title: "Handling webhook events (Twitch developers); twitch-cli, forward_event.go",
     date: "2026-11",
     with: "documentation",
+    delivery: {
+      page: "EventSub (Twitch developers)",
+      date: "2026-11-17",
+      notSeen: "how often, and the 10 s",
+    },
   },
 } as const satisfies PresetAbout;

@@ -12,7 +12,7 @@ export const about = {
   name: "Typeform",
   batches: false,
   retries:
-    "After 408, 423, 429 and 503 every 2 to 3 minutes for 10 hours. After other answers at growing intervals, up to 4 hours. After 404 and 410 never, and the webhook is disabled.",
+    "After 408, 423, 429 and 503 every 2 to 3 minutes for 10 hours. After 404 and 410 never, and the webhook is disabled. After other answers after 5, 10 and 20 minutes, 1, 2, 3 and 4 hours.",
   answerWithin: "30 s",
   secret: "The secret that you gave to the webhook, used as text.",
   signs: "The body.",
@@ -21,5 +21,6 @@ export const about = {
     title: "Secure your webhooks; Webhooks (Typeform developers)",
     date: "2026-11",
     with: "documentation",
+    delivery: { page: "Webhooks API (Typeform developers)", date: "2026-11-17" },
   },
 } as const satisfies PresetAbout;

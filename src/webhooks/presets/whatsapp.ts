@@ -13,10 +13,15 @@ export const whatsapp = {
 export const about = {
   name: "WhatsApp",
   batches: true,
-  retries: "At once, then less and less often for up to 7 days, after anything but 200.",
+  retries: "Less and less often for up to 7 days, after anything but 200.",
   answerWithin: undefined,
   secret: "The app secret, used as text.",
   signs: "The body.",
   idIsUnique: "A change may hold several messages and has no id of its own: the hash of the change.",
-  checked: { title: "WhatsApp Cloud API: Webhooks", date: "2026-11", with: "documentation" },
+  checked: {
+    title: "WhatsApp Cloud API: Webhooks",
+    date: "2026-11",
+    with: "documentation",
+    delivery: { page: "Webhooks overview (WhatsApp Cloud API), as others quote it", date: "2026-11-17" },
+  },
 } as const satisfies PresetAbout;

@@ -32,11 +32,21 @@ export const woocommerce = {
 export const about = {
   name: "WooCommerce",
   batches: false,
-  retries: "Never retries. After 6 failures in a row the webhook is disabled.",
+  retries:
+    "An event is never sent again. After more than 5 failures in a row the webhook is disabled; 2xx, 301 and 302 are no failures.",
   answerWithin: "60 s",
   secret: "The secret of the webhook, used as text.",
   signs: "The body. Not the headers, so neither the id nor the topic.",
   idIsUnique:
     "The delivery id is made of the webhook and the second. Two deliveries within a second differ by the part that we add: a hash of the content.",
-  checked: { title: "woocommerce, class-wc-webhook.php", date: "2026-11", with: "documentation" },
+  checked: {
+    title: "woocommerce, class-wc-webhook.php",
+    date: "2026-11",
+    with: "documentation",
+    delivery: {
+      page: "Working with webhooks (WooCommerce docs), as others quote it",
+      date: "2026-11-17",
+      notSeen: "the 60 s",
+    },
+  },
 } as const satisfies PresetAbout;

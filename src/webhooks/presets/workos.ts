@@ -28,5 +28,7 @@ export const about = {
     title: "Sync data with webhooks (WorkOS docs); workos-node, signature-provider.ts",
     date: "2026-11",
     with: "documentation",
+    byHand: "workos-node, signature-provider.ts",
+    delivery: { page: "Webhooks (WorkOS docs), as others sum it up", date: "2026-11-17" },
   },
 } as const satisfies PresetAbout;

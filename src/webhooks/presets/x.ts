@@ -28,11 +28,20 @@ export const x = {
 export const about = {
   name: "X",
   batches: true,
-  retries: "Enterprise customers: 3 times in 5 minutes after anything but 200. Others: never.",
-  answerWithin: "3 s",
+  retries: "The documentation does not say. Missed events can be asked for by a replay job.",
+  answerWithin: "10 s",
   secret: "The app's consumer secret (API key secret), used as text.",
   signs: "The body.",
   idIsUnique:
     "Activity API: event_uuid. Account Activity API: the hash of the body; a delivery is one message, since the list's name says what it holds.",
-  checked: { title: "X API: Webhooks; Activity API event payloads", date: "2026-11", with: "documentation" },
+  checked: {
+    title: "X API: Webhooks; Activity API event payloads",
+    date: "2026-11",
+    with: "documentation",
+    delivery: {
+      page: "Webhooks (X developer platform)",
+      date: "2026-11-17",
+      notSeen: "how often X sends again",
+    },
+  },
 } as const satisfies PresetAbout;

@@ -28,5 +28,6 @@ export const about = {
     title: "Configuring your server; Webhooks overview (Xero developer)",
     date: "2026-11",
     with: "documentation",
+    delivery: { page: "Configuring your server (Xero developer)", date: "2026-11-17" },
   },
 } as const satisfies PresetAbout;

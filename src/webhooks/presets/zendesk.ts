@@ -29,5 +29,10 @@ export const about = {
     title: "Verifying webhook requests; Webhooks API: retries (Zendesk developers)",
     date: "2026-11",
     with: "documentation",
+    delivery: {
+      page: "Webhooks API: Introduction (Zendesk developers)",
+      date: "2026-11-17",
+      notSeen: "after which answers, how often, and the 12 s",
+    },
   },
 } as const satisfies PresetAbout;

@@ -39,6 +39,6 @@ export const about = {
     title: "Using webhooks",
     date: "2026-11",
     with: "documentation",
-    delivery: "Resolving webhook delays",
+    delivery: { page: "Resolving webhook delays", date: "2026-11" },
   },
 } as const satisfies PresetAbout;

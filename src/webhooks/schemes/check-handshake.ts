@@ -4,13 +4,13 @@ import type { Handshake } from "./scheme.js";
 /** Reports what is wrong with a handshake, besides its templates. */
 export function checkHandshake(given: Handshake, name: string, report: Report): void {
   const handshake = (isObject(given) ? given : {}) as Handshake;
-  const { method, verifyToken, unsigned } = handshake;
+  const { method, verifyToken, unsigned, store } = handshake;
   const wrong = (problem: string) => report(`${name}.${problem}`);
   const object = (value: unknown, what: string): object => {
     if (!isObject(value)) wrong(`${what} must be an object`);
     return isObject(value) ? value : {};
   };
-  refuseFields(handshake, ["method", "when", "verifyToken", "unsigned", "answer"], name, report);
+  refuseFields(handshake, ["method", "when", "verifyToken", "unsigned", "store", "answer"], name, report);
   checkOneOf(method ?? "", ["GET", "HEAD", "POST", "OPTIONS"], `${name}.method`, report);
   const when = Object.entries(object(handshake.when, "when"));
   if (method === "POST" && when.length === 0)
@@ -20,6 +20,8 @@ export function checkHandshake(given: Handshake, name: string, report: Report): 
       wrong(`when: ${template} must be a string, or true for any value`);
   if (unsigned !== undefined && !(unsigned === true && verifyToken === undefined))
     wrong("unsigned must be true, and without a verifyToken");
+  if (store !== undefined && !(store === true && method === "POST" && verifyToken !== undefined))
+    wrong("store must be true, and for a POST with a verifyToken: nothing unproven is stored");
   checkAnswer(object(handshake.answer, "answer") as Handshake["answer"], name, report);
 }
 

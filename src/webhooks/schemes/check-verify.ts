@@ -41,7 +41,7 @@ const signatureFields = [
 export function checkVerify(verify: VerifyRule | undefined, proof: CheckedProof, report: Report): void {
   if (verify?.kind === "token") checkToken(verify, report);
   else if (verify?.kind === "signature") checkSignature(verify, proof, report);
-  else if (verify?.kind === "jwt") checkJwt(verify, report);
+  else if (verify?.kind === "jwt") checkJwt(verify, proof, report);
   else report('verify.kind must be "signature", "token" or "jwt"');
 }
 

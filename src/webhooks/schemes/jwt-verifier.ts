@@ -1,4 +1,4 @@
-import { createHash, createPublicKey, type JsonWebKey } from "node:crypto";
+import { createPublicKey, type JsonWebKey } from "node:crypto";
 import type { JWTPayload, JWTVerifyOptions } from "jose";
 import { loadPackage, rethrow } from "../../base/load-package.js";
 import type { Delivery } from "./delivery.js";
@@ -7,8 +7,8 @@ import type { CheckedScheme } from "./read-scheme.js";
 import type { Refusal } from "./refusal.js";
 import { remoteDocuments } from "./remote-documents.js";
 import type { SecretKeys } from "./secret-keys.js";
-import { fillFirst } from "./template.js";
-import { withoutPrefix } from "./token-verifier.js";
+import { claimsRefusal, itemsRefusal, type Names } from "./token-claims.js";
+import { tokensIn } from "./tokens-in-delivery.js";
 import type { TimeSettings, Verifier } from "./verifier.js";
 import type { JwtRule } from "./verify-rules.js";
 
@@ -21,9 +21,9 @@ interface Settings extends TimeSettings {
 const maxAgeMs = 86_400_000;
 const maxTokenLength = 8_192;
 
-/** Verifies a JSON web token by the package `jose`, which is loaded at the first delivery. */
+/** Verifies JSON web tokens by the package `jose`, which is loaded at the first delivery. */
 export function createJwtVerifier(
-  { proof }: CheckedScheme,
+  checked: CheckedScheme,
   rule: JwtRule,
   secrets: SecretKeys<{ readonly secret: string }>,
   settings: Settings,
@@ -36,14 +36,8 @@ export function createJwtVerifier(
     parse: (text) => JSON.parse(text) as { keys: JsonWebKey[] },
   });
 
-  const verify = async (delivery: Delivery): Promise<Refusal | undefined> => {
-    const [given, { createLocalJWKSet, decodeProtectedHeader, importJWK, jwtVerify }] = await Promise.all([
-      secrets.get(),
-      jose(),
-    ]);
-    const token = withoutPrefix(fillFirst(proof, delivery), rule.prefix ?? "");
-    if (token === undefined) return "token missing";
-    if (token.length > maxTokenLength) return "token wrong";
+  const claimsOf = async (token: string, given: Names): Promise<JWTPayload | undefined> => {
+    const { createLocalJWKSet, decodeProtectedHeader, importJWK, jwtVerify } = await jose();
     const options = optionsOf(rule, settings);
     /** Of the provider's keys, the one that the token names. It may have been published since they were fetched. */
     const byProvider = async (url: string, isFresh: boolean): Promise<JWTPayload | undefined> => {
@@ -55,19 +49,31 @@ export function createJwtVerifier(
         return isUnknown && !isFresh ? byProvider(url, true) : undefined;
       }
     };
-    /** Each of the source's own keys is tried: one in PEM has no name. */
-    const byGiven = async (): Promise<JWTPayload | undefined> => {
-      for (const { secret } of given) {
-        const claims = await payloadOf(async () => {
-          const { alg = "" } = decodeProtectedHeader(token);
-          return jwtVerify(token, await importJWK(toJwk(secret) as never, alg), options);
-        });
-        if (claims !== undefined) return claims;
-      }
-      return undefined;
-    };
-    const claims = await (rule.jwksUrl === undefined ? byGiven() : byProvider(rule.jwksUrl, false));
-    return claims === undefined ? "token wrong" : claimsRefusal(claims, delivery, given, rule, settings);
+    if (rule.jwksUrl !== undefined) return byProvider(rule.jwksUrl, false);
+    // each of the source's own keys is tried: one in PEM has no name
+    for (const { secret } of given) {
+      const claims = await payloadOf(async () => {
+        const { alg = "" } = decodeProtectedHeader(token);
+        return jwtVerify(token, await importJWK(toJwk(secret) as never, alg), options);
+      });
+      if (claims !== undefined) return claims;
+    }
+    return undefined;
+  };
+
+  const verify = async (delivery: Delivery): Promise<Refusal | undefined> => {
+    const given = await secrets.get();
+    const tokens = tokensIn(delivery, checked, rule);
+    if (typeof tokens === "string") return tokens;
+    const all: JWTPayload[] = [];
+    for (const token of tokens) {
+      const claims = token.length > maxTokenLength ? undefined : await claimsOf(token, given);
+      if (claims === undefined) return "token wrong";
+      const refusal = claimsRefusal(claims, delivery, given, rule, settings);
+      if (refusal !== undefined) return refusal;
+      all.push(claims);
+    }
+    return itemsRefusal(delivery, checked, all, given);
   };
   return Object.assign(verify, { prepare: () => secrets.get() });
 }
@@ -75,7 +81,6 @@ export function createJwtVerifier(
 function optionsOf(rule: JwtRule, { clock, futureMs }: Settings): JWTVerifyOptions {
   return {
     algorithms: [...rule.algorithms],
-    ...(rule.issuer === undefined ? {} : { issuer: [rule.issuer].flat() as string[] }),
     currentDate: clock(),
     clockTolerance: Math.ceil(futureMs / 1_000),
   };
@@ -87,23 +92,6 @@ const payloadOf = (verified: () => Promise<{ payload: JWTPayload }>): Promise<JW
     ({ payload }) => payload,
     () => undefined,
   );
-
-function claimsRefusal(
-  claims: JWTPayload,
-  { body }: Delivery,
-  given: readonly { readonly secret: string }[],
-  { jwksUrl, secretClaims = ["aud"], bodyHash }: JwtRule,
-  { clock, pastMs }: Settings,
-): Refusal | undefined {
-  // a token without an end is as old as a signature may be
-  if (claims.exp === undefined && !((claims.iat ?? 0) * 1_000 >= clock().getTime() - pastMs))
-    return "timestamp too old";
-  const isOurs = (claim: string) =>
-    [claims[claim]].flat().some((value) => given.some(({ secret }) => secret === value));
-  if (jwksUrl !== undefined && !secretClaims.every(isOurs)) return "sender unknown";
-  if (bodyHash === undefined) return undefined;
-  return claims[bodyHash] === createHash("sha256").update(body).digest("hex") ? undefined : "signature wrong";
-}
 
 /** A key as JSON, or in PEM. */
 export const toJwk = (secret: string): JsonWebKey =>

@@ -4,8 +4,8 @@ import type { Refusal } from "./refusal.js";
 import { splitDelivery } from "./split-delivery.js";
 
 /** A body is parsed before it is believed only where it has the signature or the token itself. Then it is short. */
-const maxParsedBytes = 1_048_576;
-const maxItems = 1_000;
+export const maxParsedBytes = 1_048_576;
+export const maxItems = 1_000;
 
 /** Returns the parts of a delivery of which each has its own proof: its items, or the whole delivery. */
 export function provenEvents(

@@ -13,6 +13,9 @@ export interface CheckedHandshake {
   readonly method: Handshake["method"];
   /** Whether it uses only headers and query, so that it is recognised before the body is read. */
   readonly isInHead: boolean;
+  /** Whether it is one event of several: the others are stored. */
+  readonly isPerItem: boolean;
+  readonly store: true | undefined;
   readonly when: readonly { readonly parts: readonly TemplatePart[]; readonly equals: string | undefined }[];
   readonly verifyToken: readonly TemplatePart[] | undefined;
   readonly unsigned: true | undefined;
@@ -29,11 +32,17 @@ export interface CheckedHandshake {
 export type NamedTemplates = readonly (readonly [name: string, parts: readonly TemplatePart[]])[];
 
 /** Reads a handshake of any shape. What is wrong besides its templates is reported by `checkHandshake`. */
-export function readHandshake(given: Handshake, name: string, report: Report): CheckedHandshake {
-  const { method, verifyToken, unsigned, ...handshake } = objectOf(given) as Handshake;
+export function readHandshake(
+  given: Handshake,
+  name: string,
+  isSplit: boolean,
+  report: Report,
+): CheckedHandshake {
+  const { method, verifyToken, unsigned, store, ...handshake } = objectOf(given) as Handshake;
   const answer = objectOf(handshake.answer) as Handshake["answer"];
-  const isInHead = method !== "POST" || verifyToken !== undefined || unsigned === true;
-  const allowed = isInHead ? placeholdersInHead : placeholdersInEvent;
+  const isInHead = method !== "POST" || unsigned === true || (verifyToken !== undefined && store !== true);
+  const inEvent = isSplit ? [...placeholdersInEvent, "item" as const] : placeholdersInEvent;
+  const allowed = isInHead ? placeholdersInHead : inEvent;
   const inAnswer: readonly Placeholder[] = answer.hmac === undefined ? allowed : [...allowed, "hmac"];
   const one = (template: unknown, what: string, known = allowed) => {
     const parts = parseTemplate(template, known);
@@ -42,13 +51,14 @@ export function readHandshake(given: Handshake, name: string, report: Report): C
   };
   const optional = (template: unknown, what: string, known = allowed) =>
     template === undefined ? undefined : one(template, what, known);
+  const when = Object.entries(objectOf(handshake.when)).map(([template, equals]) => ({
+    parts: one(template, "when"),
+    equals: equals === true ? undefined : (equals as string),
+  }));
   return {
-    ...{ method, isInHead, unsigned },
-    when: Object.entries(objectOf(handshake.when)).map(([template, equals]) => ({
-      parts: one(template, "when"),
-      equals: equals === true ? undefined : (equals as string),
-    })),
-    verifyToken: optional(verifyToken, "verifyToken"),
+    ...{ method, isInHead, unsigned, store, when },
+    isPerItem: when.some(({ parts }) => parts.some(({ placeholder }) => placeholder === "item")),
+    verifyToken: optional(verifyToken, "verifyToken", placeholdersInHead),
     status: answer.status ?? 200,
     text: optional(answer.text, "answer.text", inAnswer),
     json:

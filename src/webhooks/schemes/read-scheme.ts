@@ -49,7 +49,7 @@ export const readScheme: ReadScheme = (given, problems) => {
     topic: parseAll(scheme.topic, [...placeholdersInEvent, ...ofItem], "topic", report),
     tenant: parseAll(scheme.tenant, [...placeholdersOfTenant, ...ofItem], "tenant", report),
     handshakes: asList(scheme.handshakes).map((one, index) =>
-      readHandshake(one, `handshakes[${index}]`, report),
+      readHandshake(one, `handshakes[${index}]`, split !== undefined, report),
     ),
   };
 };

@@ -17,6 +17,7 @@ export type JsonTemplate =
  * A request by which the provider verifies the endpoint. It is answered and nothing is stored. It must be recognised
  * before the body is read where nothing else proves who sends it. `when` and `answer` may use the body of a POST that the
  * scheme's signature or token proves, because the route has verified it first; elsewhere they may use headers and query.
+ * With `{item:…}` in `when`, it is one event of a split delivery, and the others are stored.
  */
 export interface Handshake {
   readonly method: "GET" | "HEAD" | "POST" | "OPTIONS";
@@ -30,6 +31,11 @@ export interface Handshake {
    * own signature or token must be right.
    */
   readonly verifyToken?: Template;
+  /**
+   * Stores the request as a message before it is answered, because it tells what the app must know: Notion's token. Only
+   * for a POST with a `verifyToken`, whose body `when` and `answer` may then use.
+   */
+  readonly store?: true;
   /** Answers every caller, because the provider sends nothing that could be verified. */
   readonly unsigned?: true;
   readonly answer: {

@@ -26,6 +26,7 @@ export function signedBytes(
   const own: OwnValues = {
     timestamp: () => values.timestamp,
     url: () => values.url,
+    decodedUrl: () => values.url,
     secret: () => values.secret,
     crc32: () => String(crc32(delivery.body)),
   };

@@ -22,6 +22,8 @@ export interface SigningKey {
 
 /** Returns what is wrong with a secret, whatever its kind. The text never quotes it. */
 export function secretProblem(secret: unknown): string | undefined {
+  if (typeof secret === "object" && secret !== null)
+    return 'is an object; give a text or a function, or in an app { from: "env", name: … }';
   if (typeof secret !== "string" || secret.trim() === "") return "is missing or empty";
   if (secret !== secret.trim()) return "has white space around it";
   return undefined;

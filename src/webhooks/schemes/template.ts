@@ -17,6 +17,7 @@ export type Placeholder =
   | "body"
   | "timestamp"
   | "url"
+  | "decodedUrl"
   | "sortedForm"
   | "header"
   | "query"
@@ -37,6 +38,7 @@ export const placeholdersInSignedContent: readonly Placeholder[] = [
   "body",
   "timestamp",
   "url",
+  "decodedUrl",
   "sortedForm",
   "header",
   "query",
@@ -166,8 +168,9 @@ function tenantInPath(url: string): string | undefined {
 }
 
 /** Returns the text or the whole number at a path: `data.items.0.id`. */
-export const jsonText = (json: unknown, path: string): string | undefined =>
-  asText(property(json, path.split(".")));
+export const jsonText = (json: unknown, path: string): string | undefined => asText(jsonValue(json, path));
+
+export const jsonValue = (json: unknown, path: string): unknown => property(json, path.split("."));
 
 function property(value: unknown, path: readonly string[]): unknown {
   let found = value;

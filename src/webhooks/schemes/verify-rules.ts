@@ -114,7 +114,7 @@ export interface TokenRule {
 /** A JSON web token. Needs the package `jose`. */
 export interface JwtRule {
   readonly kind: "jwt";
-  /** `{header:authorization}`. */
+  /** `{header:authorization}`, or `{json:validationTokens}` where the body has one or a list of them: each must be right. */
   readonly token: Templates;
   /** The text before the token: `Bearer `. */
   readonly prefix?: string;
@@ -122,9 +122,16 @@ export interface JwtRule {
   readonly jwksUrl?: string;
   /** The signature algorithms that are accepted: `["RS256"]`. */
   readonly algorithms: readonly string[];
+  /** A claim's name in braces stands for its text: `https://sts.windows.net/{tid}/`. */
   readonly issuer?: string | readonly string[];
+  /** Claims with the text that each must have. Of names with `|` between them one must: `{ "appid|azp": "0bf30f3b-…" }`. */
+  readonly claims?: Readonly<Record<string, string>>;
   /** With `jwksUrl`: the claims that must be one of the source's secrets, because the keys sign for all customers. `["aud"]` by default. */
   readonly secretClaims?: readonly string[];
+  /** With `split`: a value of each item that must be this claim of one of the tokens: `{ tid: "{item:tenantId}" }`. */
+  readonly itemClaims?: Readonly<Record<string, Template>>;
+  /** With `split`: a value of each item that must be one of the source's secrets: `{item:clientState}`. */
+  readonly itemSecret?: Template;
   /** The claim with the body's SHA-256 in hexadecimal. Without it the token does not prove the body. */
   readonly bodyHash?: string;
 }

@@ -11,17 +11,26 @@ export interface TokenContent {
   /** A private key in PEM. */
   readonly privateKey: string;
   readonly at: Date;
+  /** Claims beside those that the rule names. */
+  readonly more?: Readonly<Record<string, string>>;
 }
 
 /** Makes the token that a provider would send. It ends after an hour, as Google's does. */
-export function jsonWebToken(rule: JwtRule, { body, senders, privateKey, at }: TokenContent): string {
+export function jsonWebToken(
+  rule: JwtRule,
+  { body, senders, privateKey, at, more = {} }: TokenContent,
+): string {
   const [algorithm = ""] = rule.algorithms;
   const seconds = Math.floor(at.getTime() / 1_000);
   const names = rule.jwksUrl === undefined ? [] : (rule.secretClaims ?? ["aud"]);
   const claims = {
     iat: seconds,
     exp: seconds + 3_600,
-    ...(rule.issuer === undefined ? {} : { iss: [rule.issuer].flat()[0] }),
+    ...more,
+    ...Object.fromEntries(Object.entries(rule.claims ?? {}).map(([of, text]) => [of.split("|")[0], text])),
+    ...(rule.issuer === undefined
+      ? {}
+      : { iss: [rule.issuer].flat()[0]?.replace(/\{(\w+)\}/g, (_, name) => more[name] ?? "") }),
     ...Object.fromEntries(names.map((name, index) => [name, senders[index] ?? senders.at(-1)])),
     ...(rule.bodyHash === undefined
       ? {}

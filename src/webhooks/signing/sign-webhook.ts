@@ -6,8 +6,8 @@ import type { SignatureRule, WebhookScheme } from "../schemes/scheme.js";
 import { type SigningKey, secretProblem, toSigningKey } from "../schemes/signing-key.js";
 import { certificateKey, withCertificate } from "./add-certificate.js";
 import { withSignature } from "./add-signature.js";
-import { type Draft, deliveryOf, written } from "./draft.js";
-import { jsonWebToken } from "./json-web-token.js";
+import { withTokens } from "./add-tokens.js";
+import { type Draft, written } from "./draft.js";
 import { writtenToEach } from "./write-items.js";
 
 export interface SignOptions {
@@ -98,11 +98,8 @@ function signedDraft(
   const [secret = ""] = secrets;
   if (verify.kind === "token")
     return writtenToEach(draft, checked, checked.proof[0]!, () => (verify.prefix ?? "") + secret);
-  if (verify.kind === "jwt") {
-    const { body } = deliveryOf(draft);
-    const token = jsonWebToken(verify, { body, senders: secrets, privateKey: privateKey ?? secret, at });
-    return written(draft, checked.proof[0], (verify.prefix ?? "") + token);
-  }
+  if (verify.kind === "jwt")
+    return withTokens(draft, checked, verify, { senders: secrets, privateKey: privateKey ?? secret, at });
   if (verify.certificate === undefined) {
     const keys = secrets.map((one, index) => keyOf(verify, one, index));
     return withSignature(draft, { checked, rule: verify, keys, at });

@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { exampleEvent } from "../../../src/cli/example-event.js";
+import { providerTopic } from "../../../src/cli/provider-topic.js";
+import { loadPreset, presetNames } from "../../../src/webhooks/preset-names.js";
 import { checkScheme } from "../../../src/webhooks/schemes/check-scheme.js";
 import { createDelivery } from "../../../src/webhooks/schemes/delivery.js";
 import type { WebhookScheme } from "../../../src/webhooks/schemes/scheme.js";
@@ -37,8 +39,10 @@ describe("the example event of a source", () => {
     expect(exampleEvent(schemes.twilio, "evt_1", "call.busy").body).toBe("CallStatus=busy");
   });
 
-  it("ADD-07 FUN-11 has the topic alone where the scheme reads no id", () => {
-    expect(exampleEvent(schemes.meta, "evt_1", "page").body).toBe('{"object":"page","entry":[{}]}');
+  it("ADD-07 FUN-11 has the id as a field of its own where the scheme reads none, so that no two examples are alike", () => {
+    expect(exampleEvent(schemes.meta, "evt_1", "page").body).toBe(
+      '{"object":"page","entry":[{"example_id":"evt_1"}]}',
+    );
   });
 
   it("ADD-07 FUN-11 has only an id where the scheme cannot read the topic from it", () => {
@@ -48,7 +52,31 @@ describe("the example event of a source", () => {
       headers: {},
     });
     const scheme: WebhookScheme = { verify, topic: "order.{json:status}" };
-    expect(exampleEvent(scheme, "evt_1", "order.placed").body).toBe('{"status":"placed"}');
+    expect(exampleEvent(scheme, "evt_1", "order.placed").body).toBe('{"id":"evt_1","status":"placed"}');
     expect(exampleEvent(scheme, "evt_1", "invoice.paid").body).toBe('{"id":"evt_1"}');
   });
+});
+
+describe("the example event of a provider", () => {
+  const withoutKind = ["dropbox", "mollieclassic"];
+  // their kinds are made of several values
+  const inParts = ["asana", "linear", "plaid", "xero"];
+
+  it.each(presetNames.filter((name) => ![...withoutKind, ...inParts].includes(name)))(
+    "ADD-07 FUN-11 of %s is of a kind that its preset reads back",
+    async (name) => {
+      const scheme = await loadPreset(name);
+      const { body, headers } = exampleEvent(scheme, "evt_1", providerTopic(name));
+      const url = "http://localhost/webhooks/x";
+      const delivery = createDelivery({
+        method: "POST",
+        url,
+        headers: new Headers(headers),
+        body: Buffer.from(body),
+      });
+      const checked = checkScheme(scheme, []);
+      const [event] = splitDelivery(delivery, checked.split);
+      expect(fillFirst(checked.topic, event!)).toBe(providerTopic(name));
+    },
+  );
 });

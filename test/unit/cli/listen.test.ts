@@ -74,6 +74,22 @@ describe("oncebox listen", () => {
     await listening.stop();
   });
 
+  it("ADD-07 FUN-02 shows the token that Notion tells, what to do with it, and answers 200", async () => {
+    const listening = await startListen({}, "notion", "github");
+    const tell = (source: string, body: string) =>
+      fetch(`${listening.url}/webhooks/${source}`, {
+        method: "POST",
+        body,
+        headers: { "content-type": "application/json" },
+      });
+    expect((await tell("notion", '{"verification_token":"secret_tMrlL1qK5vuQAh1b"}')).status).toBe(200);
+    expect(listening.lines().at(-1)).toMatch(
+      /200 \n {2}why: this is no event: .* secret_tMrlL1qK5vuQAh1b\.\n {2}do: Enter it at the provider .* as its secret/,
+    );
+    expect((await tell("github", '{"token":"x"}')).status).toBe(401);
+    await listening.stop();
+  });
+
   it("ADD-07 FUN-02 shows what came, whether it is genuine, why not, and the exact text that was signed", async () => {
     const listening = await startListen({}, "github", "--secret", secret);
     expect((await send(listening, '{"a":1}')).status).toBe(200);

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createApp, readEnvironment } from "../../../src/app/index.js";
+import { exitCodes } from "../../../src/cli/command.js";
 import { timeBudget } from "../../../src/index.js";
 import { cli } from "../../support/cli.js";
 
@@ -42,6 +43,44 @@ describe("oncebox sign without a body", () => {
     );
     expect(await dispatched("star.mjs", '{ "invoice.*"() {} }')).toEqual(both);
     expect(await dispatched("head.mjs", "{ push() {} }", "github")).toEqual(both);
+  });
+
+  it("ADD-07 FUN-02 --id decides whether two examples are one message, also where the provider gives no id", async () => {
+    const bodyOf = async (...options: readonly string[]) => {
+      const { out } = await cli("sign", "whatsapp", "--secret", "a-secret-of-tests", "--json", ...options);
+      return JSON.parse(out).body;
+    };
+    expect(await bodyOf("--id", "1")).toBe(await bodyOf("--id", "1"));
+    expect(await bodyOf("--id", "1")).not.toBe(await bodyOf("--id", "2"));
+    expect(await bodyOf()).not.toBe(await bodyOf());
+  });
+
+  it("ADD-07 FUN-02 a name of the sender is signed with a key that is made, and the user is told who accepts it", async () => {
+    const { code, out, err } = await cli(
+      "sign",
+      "googlepubsub",
+      "--secret",
+      "https://api.example.com/",
+      "--json",
+    );
+    expect([code, err]).toEqual([
+      exitCodes.ok,
+      expect.stringContaining("only a local run accepts this request"),
+    ]);
+    const [, claims = ""] = JSON.parse(out).headers.authorization.split(".");
+    expect(JSON.parse(Buffer.from(claims, "base64url").toString())).toMatchObject({
+      aud: "https://api.example.com/",
+    });
+  });
+
+  it("ADD-07 FUN-02 --id beside a body is refused where the provider has the id in the body", async () => {
+    const given = ["--secret", "whsec_a_secret_of_tests", "--body", '{"id":"evt_1"}', "--id", "evt_2"];
+    const { code, err } = await cli("sign", "stripe", ...given);
+    expect([code, err]).toEqual([
+      exitCodes.usage,
+      expect.stringContaining("has the id of an event in its body"),
+    ]);
+    expect((await cli("sign", "github", ...given)).code).toBe(exitCodes.ok);
   });
 
   it("ADD-07 FUN-02 sign without an app sends an event type of the provider", async () => {

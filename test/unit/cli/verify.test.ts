@@ -180,7 +180,11 @@ describe("oncebox verify", () => {
 
   it("ADD-07 FUN-02 --url gives the address that the provider called", async () => {
     const captured = { headers: square("https://elsewhere.example.com/hook") };
-    expect((await verified("square", captured)).code).toBe(exitCodes.failed);
+    const refused = await verified("square", captured);
+    expect([refused.code, refused.out]).toEqual([
+      exitCodes.failed,
+      expect.stringContaining("called another address than https://hooks.example.com/webhooks/x"),
+    ]);
     const { code } = await verified("square", captured, "--url", "https://elsewhere.example.com/hook");
     expect(code).toBe(exitCodes.ok);
   });

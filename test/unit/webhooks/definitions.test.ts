@@ -54,6 +54,8 @@ describe("the definition of sources", () => {
       }
     }
     expect(() => define({ x: { scheme: "meta", secrets: "s" } })).toThrow(/verifyToken is missing or empty/);
+    const inObject = { scheme: "stripe", secrets: { env: "STRIPE_SECRET" } as never } as const;
+    expect(() => define({ x: inObject })).toThrow(/secrets\[0\] is an object; give a text or a function/);
     expect(() => define({ x: { scheme: "meta", secrets: "s", verifyToken: "" } })).toThrow(/verifyToken/);
     expect(() => define({ x: { scheme: "stripe", secrets: "s", verifyToken: "v" } })).toThrow(
       /scheme uses none/,

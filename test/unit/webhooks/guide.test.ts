@@ -20,14 +20,15 @@ const base64 = { ...hmacOfBody, encoding: "base64" } as const;
 const verifies: Record<string, WebhookScheme["verify"]> = {
   zoom: hmacOfBody,
   twitch: hmacOfBody,
-  graph: inUrl,
   okta: inHeader,
+  eventGrid: hmacOfBody,
   strava: inUrl,
   asana: hmacOfBody,
   smartsheet: hmacOfBody,
   x: base64,
   linkedin: hmacOfBody,
   dropbox: hmacOfBody,
+  graph: hmacOfBody,
   trello: hmacOfBody,
   mailchimp: inUrl,
 };
@@ -66,16 +67,19 @@ const asked: Record<string, Asked> = {
     },
     answer: { text: "pogchamp-kappa" },
   },
-  graph: {
-    request: { method: "POST", query: "token=s3cret&validationToken=a%3A+b" },
-    answer: { text: "a: b" },
-  },
   okta: {
     request: {
       method: "GET",
       headers: { authorization: "s3cret", "x-okta-verification-challenge": "Me_rSh" },
     },
     answer: { json: { verification: "Me_rSh" } },
+  },
+  eventGrid: {
+    request: {
+      method: "POST",
+      body: '[{"eventType":"Microsoft.EventGrid.SubscriptionValidationEvent","data":{"validationCode":"512d38b6"}}]',
+    },
+    answer: { json: { validationResponse: "512d38b6" } },
   },
   strava: {
     request: { method: "GET", query: "hub.mode=subscribe&hub.verify_token=s3cret&hub.challenge=15f7" },
@@ -98,6 +102,7 @@ const asked: Record<string, Asked> = {
     answer: { json: { challengeCode: "890e4665-4dfe", challengeResponse: hmac("890e4665-4dfe", "hex") } },
   },
   dropbox: { request: { method: "GET", query: "challenge=abc123" }, answer: { text: "abc123" } },
+  graph: { request: { method: "POST", query: "validationToken=a%3A+b" }, answer: { text: "a: b" } },
   trello: { request: { method: "HEAD" }, answer: {} },
   mailchimp: { request: { method: "GET" }, answer: {} },
 };
@@ -148,7 +153,15 @@ describe("the guide to webhooks", () => {
         const verifyToken = defined({ verifyToken: handshake.verifyToken && secret });
         return [
           name,
-          { scheme: { verify: verifies[name]!, handshakes: [handshake] }, secrets: secret, ...verifyToken },
+          {
+            scheme: {
+              verify: verifies[name]!,
+              handshakes: [handshake],
+              ...(name === "eventGrid" ? { split: "{json:}" } : {}),
+            },
+            secrets: secret,
+            ...verifyToken,
+          },
         ];
       }),
     );

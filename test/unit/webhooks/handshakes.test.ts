@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { WebhookScheme } from "../../../src/webhooks/index.js";
+import { notionVerification } from "../../../src/webhooks/presets/notion.js";
 import { address, altered, now, post, reception, signed } from "./support.js";
 
 describe("handshakes", () => {
@@ -215,5 +216,41 @@ describe("handshakes", () => {
       const answer = await ask(word);
       expect([answer.status, answer.headers.get("x-echo")]).toEqual([400, null]);
     }
+  });
+
+  describe("a handshake that is stored, for what the app must know of it", () => {
+    const body = '{"verification_token":"secret_of_the_provider"}';
+    const sources = {
+      notion: {
+        scheme: "notion",
+        secrets: "not-known-yet",
+        verifyToken: "our-token",
+        handshakes: [notionVerification],
+      },
+    } as const;
+    const send = (query: string, content = body, headers = {}) =>
+      post("notion", { body: content, url: `${address("notion")}${query}`, headers });
+
+    it("FUN-01 is stored as a message and answered, when the address has our token", async () => {
+      const { route, messages } = await reception({ sources });
+      expect((await route(send("?token=our-token"))).status).toBe(200);
+      expect((await route(send("?token=our-token"))).status).toBe(200);
+      expect(await messages()).toMatchObject([{ topic: "notion", payload: body }]);
+    });
+
+    it("FUN-02 is refused without our token, and the token alone lets no event in", async () => {
+      const { route, messages } = await reception({ sources });
+      for (const request of [send(""), send("?token=wrong"), send("?token=our-token", '{"id":"1"}')])
+        expect((await route(request)).status).toBe(401);
+      expect(await messages()).toEqual([]);
+    });
+
+    it("FUN-01 needs a POST and a verifyToken: nothing unproven is stored", async () => {
+      const { verifyToken: _, ...unproven } = notionVerification;
+      const source = { scheme: "notion", secrets: "s", handshakes: [unproven] } as const;
+      await expect(
+        reception({ sources: { notion: source } }).then(({ route }) => route.prepare()),
+      ).rejects.toThrow(/handshakes\[0\]\.store must be true, and for a POST with a verifyToken/);
+    });
   });
 });

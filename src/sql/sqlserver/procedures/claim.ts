@@ -3,22 +3,11 @@ import { status } from "../../dialect.js";
 import { literal } from "../../literal.js";
 import type { QueueNames } from "../../names.js";
 import { reasonGroups, reasons } from "../../reasons.js";
-import { pickedTable, recordLost } from "../attempts.js";
+import { pick, pickedTable, recordLost } from "../attempts.js";
 import { controlsTable, isPaused } from "../controls.js";
 import { addMs, asInt, backoffSql, prepareBackoff, unicodeLiteral } from "../expressions.js";
 import { hasChanges, leavePartition } from "../partitions.js";
-import {
-  atomically,
-  indented,
-  isDying,
-  isLost,
-  isWhole,
-  lockRow,
-  pickFrom,
-  prepareLease,
-  seekEach,
-  stateTable,
-} from "./procedure.js";
+import { atomically, indented, isLost, lockRow, prepareLease, seekEach, stateTable } from "./procedure.js";
 import { inserted, leaseColumns, row } from "./rows.js";
 
 const claimedTable = `declare @claimed table (
@@ -28,20 +17,10 @@ const claimedTable = `declare @claimed table (
 
 export function claim(n: QueueNames): string {
   const s = stateTable(n);
-  const lost = isLost(s);
-  const dies = isDying(s);
-  const attempts = `(${s}.attempt + ${asInt(lost)} + 1)`;
-  const pick = (
-    top: string,
-    index: string,
-    from: number,
-    which = "",
-  ) => `insert into @picked (seq, status, locked_until, owner)
-select top (${top}) r.seq, r.status, r.locked_until, r.owner
-from ${pickFrom(n, index)}
-where r.status = ${from} and r.visible_at <= @now and ${isWhole("r")}${which}
-order by r.visible_at, r.seq;`;
-  const isSuspect = ` and r.crashes + ${asInt(isLost("r"))} >= ${crashesBeforeAlone}`;
+  const visible = (from: number) => `r.status = ${from} and r.visible_at <= @now`;
+  const order = "r.visible_at, r.seq";
+  const isSuspect = `r.crashes + ${asInt(isLost("r"))} >= ${crashesBeforeAlone}`;
+  const suspects = `${visible(status.held)} and ${isSuspect}`;
   const claimedColumns = [...leaseColumns, "keyed"];
   return `if ${isPaused(n)}
 begin
@@ -49,42 +28,49 @@ begin
   return;
 end
 
-${prepareLease}
+${prepareLease(n)}
 ${prepareBackoff}
 ${pickedTable}
 ${claimedTable}
 declare @verdict varchar(10) = 'claimed';
 
-if ${hasChanges(n)} exec ${n.object("_ApplyPartitionChanges")};
+if ${hasChanges(n)}
+  exec ${n.object("_ApplyPartitionChanges")};
 
 ${atomically(`-- a message with two crashes is claimed alone
-${pick("1", "_Held", status.held, isSuspect)}
+${pick(n, { top: "1", index: "_Held", where: suspects, order })}
 
 if @@rowcount = 0
 begin
   -- messages that come back from a worker were the first of the queue when they were claimed, and are again
-${indented(pick("@limit", "_Held", status.held))}
+${indented(pick(n, { top: "@limit", index: "_Held", where: visible(status.held), order }))}
 
   set @limit = @limit - @@rowcount;
 
   if @limit > 0
-${indented(indented(pick("@limit", "_Ready", status.ready)))}
+${indented(indented(pick(n, { top: "@limit", index: "_Ready", where: visible(status.ready), order })))}
 end
 
 -- the condition is repeated: where UPDLOCK does not lock, another claimer may have taken the row by now
 update ${n.state}
-set status = case when ${dies} then ${status.dead} else ${status.held} end,
-  attempt = ${s}.attempt + ${asInt(lost)},
-  crashes = ${s}.crashes + ${asInt(lost)},
-  owner = case when ${dies} then null else @owner end,
-  locked_until = case when ${dies} then null else @lease_end end,
-  visible_at = ${addMs("@lease_end", backoffSql(attempts, `${s}.seq`))},
-  last_error = case when ${s}.expires_at <= @now then ${unicodeLiteral(reasons.expired)} when ${lost} then ${unicodeLiteral(reasons.leaseExpired)} else ${s}.last_error end,
-  error_group = case when ${s}.expires_at <= @now then ${literal(reasonGroups.expired)} when ${lost} then ${literal(reasonGroups.leaseExpired)} else ${s}.error_group end,
-  died_at = case when ${dies} then @now else ${s}.died_at end
-output ${inserted(claimedColumns)} into @claimed (${claimedColumns.join(", ")})
+set status = case when p.dies = 1 then ${status.dead} else ${status.held} end,
+  attempt = ${s}.attempt + p.lost, crashes = ${s}.crashes + p.lost,
+  owner = case when p.dies = 0 then @owner end, locked_until = case when p.dies = 0 then @lease_end end,
+  visible_at = ${addMs(n, "@lease_end", `\n    ${backoffSql(`(${s}.attempt + p.lost + 1)`, `${s}.seq`)}`)},
+  last_error = case
+    when ${s}.expires_at <= @now then ${unicodeLiteral(reasons.expired)}
+    when p.lost = 1 then ${unicodeLiteral(reasons.leaseExpired)}
+    else ${s}.last_error
+  end,
+  error_group = case
+    when ${s}.expires_at <= @now then ${literal(reasonGroups.expired)} when p.lost = 1 then ${literal(reasonGroups.leaseExpired)} else ${s}.error_group
+  end,
+  died_at = case when p.dies = 1 then @now else ${s}.died_at end
+output ${inserted(claimedColumns)}
+  into @claimed (${claimedColumns.join(", ")})
 from @picked p, ${n.state} with (${lockRow})
-where ${s}.seq = p.seq and ${s}.status = p.status and ${s}.visible_at <= @now ${seekEach};
+where ${s}.seq = p.seq and ${s}.status = p.status and ${s}.visible_at <= @now
+${seekEach};
 
 ${recordLost(n, "@claimed")}
 
@@ -97,7 +83,7 @@ if exists (select 1 from ${controlsTable(n)} k) set @verdict = 'controlled';
 if @verdict = 'controlled' and not exists (select 1 from @claimed)
   select cast(null as bigint) as seq, @verdict as verdict;
 else
-  select ${row(n, "c")},
+  select ${row(n, "c", [], "    ")},
     case when c.status = ${status.held} then @verdict when c.expires_at <= @now then 'expired' else 'exhausted' end as verdict
   from @claimed c
   inner join ${n.state} s with (forceseek) on s.seq = c.seq

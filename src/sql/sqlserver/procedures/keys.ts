@@ -20,9 +20,7 @@ import {
 export function keyProcedures(n: QueueNames): readonly Procedure[] {
   return [
     procedure(n, "TryBegin", signatures.TryBegin, tryBegin(n)),
-    procedure(n, "RenewKey", signatures.RenewKey, renewKey(n)),
-    procedure(n, "FinishKey", signatures.FinishKey, finishKey(n)),
-    procedure(n, "ReleaseKey", signatures.ReleaseKey, releaseKey(n)),
+    procedure(n, "ChangeKey", signatures.ChangeKey, changeKey(n), ["lease_ms"]),
     procedure(n, "InspectKey", signatures.InspectKey, inspectKey(n)),
     procedure(n, "PurgeKeys", signatures.PurgeKeys, purgeKeys(n)),
   ];
@@ -85,7 +83,7 @@ if @first_seen_at is null
 begin
   set @status = ${status.leased};
   set @holder = @owner;
-  set @locked_until = ${addMs("@now", "@lease_ms")};
+  set @locked_until = ${addMs(n, "@now", "@lease_ms")};
 
   insert into ${n.state} (seq, status, visible_at, locked_until, owner, attempt)
   values (@seq, ${status.leased}, @now, @locked_until, @owner, 1);
@@ -107,7 +105,7 @@ select @status = s.status from ${n.state} s with (${lockRow}) where s.seq = @seq
 ${readClock}
 
 update ${n.state} with (${lockTarget})
-set status = ${status.leased}, visible_at = @now, locked_until = ${addMs("@now", "@lease_ms")}, owner = @owner, attempt = attempt + 1
+set status = ${status.leased}, visible_at = @now, locked_until = ${addMs(n, "@now", "@lease_ms")}, owner = @owner, attempt = attempt + 1
 where seq = @seq and (status = ${status.seen} or ${isFreeKey(stateTable(n))});
 
 if @@rowcount = 1 set @takes = 1;
@@ -118,13 +116,16 @@ update ${n.message} with (${lockTarget})
 set last_seen_at = @now, headers = case when @takes = 1 then @headers else headers end
 where seq = @seq;`;
 
+const leaseId = "lower(convert(nvarchar(36), @owner))";
+
 /**
- * Changes the state of the key while @owner holds it. Only the state is locked: what the lease decides is all there. `also`:
- * another state that the same change may be applied to.
+ * Renews, finishes or releases the key while @owner holds it. Only the state is locked: what the lease decides is all there. To
+ * finish again what @owner has finished writes the same values again.
  */
-function byHolder(n: QueueNames, set: string, also = ""): string {
+function changeKey(n: QueueNames): string {
   const s = stateTable(n);
-  const held = `(${s}.status = ${status.leased} and ${s}.owner = @owner and ${s}.locked_until > @now)`;
+  const only = (change: string, value: string, column: string) =>
+    `${column} = case when @change = '${change}' then ${value} else ${column} end`;
   return `declare @now datetime2(3), @seq bigint;
 declare @changed table (seq bigint not null primary key, locked_until datetime2(3) null);
 
@@ -137,26 +138,18 @@ ${atomically(`select @seq = s.seq from ${n.state} s with (${lockRow}) where s.se
 ${readClock}
 
 update ${n.state} with (${lockTarget})
-set ${set}
+set owner = case when @change = 'renew' then owner end,
+  locked_until = case when @change = 'renew' then ${addMs(n, "@now", "@lease_ms")} end,
+  ${only("release", "@now", "visible_at")},
+  ${only("finish", String(status.done), "status")},
+  ${only("finish", "coalesce(processed_at, @now)", "processed_at")},
+  ${only("finish", leaseId, "processed_by")}
 output inserted.seq, inserted.locked_until into @changed (seq, locked_until)
-where seq = @seq and ${also === "" ? held : `(${held} or ${also})`};`)}
+where seq = @seq and ((${s}.status = ${status.leased} and ${s}.owner = @owner and ${s}.locked_until > @now)
+  or (@change = 'finish' and ${s}.status = ${status.done} and ${s}.processed_by = ${leaseId}));`)}
 
 select c.locked_until as locked_until from @changed c;`;
 }
-
-const renewKey = (n: QueueNames) => byHolder(n, `locked_until = ${addMs("@now", "@lease_ms")}`);
-
-const leaseId = "lower(convert(nvarchar(36), @owner))";
-
-/** The same call again writes the same values again. */
-const finishKey = (n: QueueNames) =>
-  byHolder(
-    n,
-    `status = ${status.done}, owner = null, locked_until = null, processed_at = coalesce(processed_at, @now), processed_by = ${leaseId}`,
-    `(${stateTable(n)}.status = ${status.done} and ${stateTable(n)}.processed_by = ${leaseId})`,
-  );
-
-const releaseKey = (n: QueueNames) => byHolder(n, "owner = null, locked_until = null, visible_at = @now");
 
 const inspectKey = (
   n: QueueNames,
@@ -174,7 +167,7 @@ function purgeKeys(n: QueueNames): string {
   const m = n.bare("");
   const abandoned = (s: string) => `${s}.status = ${status.leased} and ${s}.visible_at < @before
     and (${s}.locked_until is null or ${s}.locked_until < @before)`;
-  return `declare @before datetime2(3) = ${addMs("@now", "-@retention_ms")};
+  return `declare @before datetime2(3) = ${addMs(n, "@now", "-@retention_ms")};
 declare @old table (seq bigint not null primary key, message_id nvarchar(255) ${binary} not null);
 declare @locked table (seq bigint not null primary key);
 declare @gone table (seq bigint not null primary key);

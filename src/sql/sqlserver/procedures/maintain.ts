@@ -2,13 +2,11 @@ import { status } from "../../dialect.js";
 import { literal } from "../../literal.js";
 import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../../names.js";
 import { beforeThat, reasonGroups, reasons } from "../../reasons.js";
-import { deleteStates, pickedTable, recordLost } from "../attempts.js";
-import { addMs, asInt, binary, unicodeLiteral } from "../expressions.js";
+import { deleteStates, pick, pickedTable, recordLost } from "../attempts.js";
+import { addMs, binary, unicodeLiteral } from "../expressions.js";
 import { hasChanges, leaveDead, leavePartition, partitionQueueTable } from "../partitions.js";
 import {
   atomically,
-  isDying,
-  isLost,
   isWhole,
   lockRow,
   pickFrom,
@@ -22,45 +20,38 @@ import { columns } from "./rows.js";
 
 export function reap(n: QueueNames): string {
   const s = stateTable(n);
-  const lost = isLost(s);
-  const dies = isDying(s);
   const leaseEnded = (t: string) => `${t}.status = ${status.held} and ${t}.locked_until < @now`;
   const expired = (t: string) =>
-    `${t}.expires_at <= @now and ${t}.expires_at is not null and ${t}.status in (${status.ready}, ${status.held}, ${status.blocked}, ${status.parked}) and ${t}.locked_until is null`;
-  const pick = (
-    index: string,
-    condition: string,
-    order: string,
-  ) => `insert into @picked (seq, status, locked_until, owner)
-select top (@limit) r.seq, r.status, r.locked_until, r.owner
-from ${pickFrom(n, index)}
-where ${condition} and ${isWhole("r")}
-order by ${order};`;
+    `${t}.expires_at <= @now and ${t}.expires_at is not null and ${t}.locked_until is null
+    and ${t}.status in (${status.ready}, ${status.held}, ${status.blocked}, ${status.parked})`;
   return `${pickedTable}
 declare @reaped table (
   seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null, keyed bit null
 );
 
-${atomically(`${pick("_Held", leaseEnded("r"), "r.visible_at, r.seq")}
+${atomically(`${pick(n, { top: "@limit", index: "_Held", where: leaseEnded("r"), order: "r.visible_at, r.seq" })}
 
 set @limit = @limit - @@rowcount;
 
 if @limit > 0
-  ${pick("_Expiry", expired("r"), "r.expires_at").replaceAll("\n", "\n  ")}
+  ${pick(n, { top: "@limit", index: "_Expiry", where: expired("r"), order: "r.expires_at" }).replaceAll("\n", "\n  ")}
 
 -- visible_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time
 update ${n.state}
-set status = case when ${dies} then ${status.dead} else ${status.held} end,
-  attempt = ${s}.attempt + ${asInt(lost)},
-  crashes = ${s}.crashes + ${asInt(lost)},
-  owner = null, locked_until = null,
-  last_error = case when ${s}.expires_at <= @now then ${unicodeLiteral(reasons.expired)} else ${unicodeLiteral(reasons.leaseExpired)} end,
+set status = case when p.dies = 1 then ${status.dead} else ${status.held} end,
+  attempt = ${s}.attempt + p.lost, crashes = ${s}.crashes + p.lost, owner = null, locked_until = null, passes = null,
+  last_error = case
+    when ${s}.expires_at <= @now then ${unicodeLiteral(reasons.expired)}
+    else ${unicodeLiteral(reasons.leaseExpired)}
+  end,
   error_group = case when ${s}.expires_at <= @now then ${literal(reasonGroups.expired)} else ${literal(reasonGroups.leaseExpired)} end,
   last_attempt_at = coalesce(${s}.locked_until, ${s}.last_attempt_at),
-  died_at = case when ${dies} then @now else ${s}.died_at end, passes = null
-output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed into @reaped (seq, status, expires_at, attempt, keyed)
+  died_at = case when p.dies = 1 then @now else ${s}.died_at end
+output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
+  into @reaped (seq, status, expires_at, attempt, keyed)
 from @picked p, ${n.state} with (${lockRow})
-where ${s}.seq = p.seq and ${s}.status = p.status and ((${leaseEnded(s)}) or (${expired(s)})) ${seekEach};
+where ${s}.seq = p.seq and ${s}.status = p.status and ((${leaseEnded(s)}) or (${expired(s)}))
+${seekEach};
 
 ${recordLost(n, "@reaped")}
 
@@ -69,7 +60,8 @@ ${leavePartition(n, "@reaped", `@blocks = 0 and c.keyed = 1 and c.status = ${sta
 if @blocks = 0 and exists (select 1 from ${partitionQueueTable(n)} q with (${readPast}))
   ${leaveDead(n).replaceAll("\n", "\n  ")}`)}
 
-if ${hasChanges(n)} exec ${n.object("_ApplyPartitionChanges")};
+if ${hasChanges(n)}
+  exec ${n.object("_ApplyPartitionChanges")};
 
 select r.seq as seq, ${columns("m", keyColumns(n))},
   case when r.status <> ${status.dead} then 'reaped' when r.expires_at <= @now then 'expired' else 'exhausted' end as verdict
@@ -85,7 +77,7 @@ export function expireDead(n: QueueNames): string {
     `charindex(${expired} ${binary}, coalesce(${t}.last_error, N'') ${binary}) = 0`;
   const untold = (t: string) =>
     `${t}.status = ${status.dead} and ${t}.expires_at <= @now and ((${t}.locked_until is null and ${saysNothing(t)}) or ${t}.locked_until <= @now)`;
-  return `${prepareLease}
+  return `${prepareLease(n)}
 declare @expired table (seq bigint not null primary key);
 
 update ${n.state}
@@ -113,7 +105,7 @@ export function purge(n: QueueNames): string {
   const m = n.bare("");
   const isOld = (t: string) =>
     `${t}.${lastSeenAt(n)} < @before${n.kind === "inbox" ? ` and (@source is null or ${t}.source = @source)` : ""}`;
-  return `declare @before datetime2(3) = ${addMs("@now", "-@retention_ms")};
+  return `declare @before datetime2(3) = ${addMs(n, "@now", "-@retention_ms")};
 declare @last_seq bigint, @more bit = 0;
 declare @scanned table (seq bigint not null primary key, status tinyint not null, processed_at datetime2(3) null);
 declare @old table (seq bigint not null primary key);

@@ -9,7 +9,7 @@ import { expireDead } from "./maintain.js";
 import { messagesTable } from "./message-parameters.js";
 import { atomically, type Procedure, procedure, seekEach } from "./procedure.js";
 import { queueProcedures } from "./queue-procedures.js";
-import { listDone, makeDue, resend } from "./resend.js";
+import { listDone, makeDue } from "./resend.js";
 
 /** The caller makes the ids. An enqueue whose result was lost can therefore be repeated and adds nothing. */
 const enqueue = (n: QueueNames) => `${messagesTable(n, outboxColumns)}
@@ -39,7 +39,6 @@ export function outboxProcedures(n: QueueNames): readonly Procedure[] {
     procedure(n, "Enqueue", signatures.Enqueue, enqueue(n), signatures.Enqueue.slice(1)),
     procedure(n, "ExpireDead", signatures.ExpireDead, expireDead(n)),
     procedure(n, "ListDone", signatures.ListDone, listDone(n)),
-    procedure(n, "Resend", signatures.Resend, resend(n)),
     procedure(n, "MakeDue", signatures.MakeDue, makeDue(n)),
   ];
 }

@@ -1,6 +1,6 @@
 import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
-import { addMs, asInt } from "../expressions.js";
+import { addMs } from "../expressions.js";
 import { inLines } from "../in-lines.js";
 import { type ParameterName, parameterType } from "../signatures.js";
 
@@ -25,26 +25,22 @@ export function procedure(
   const declared = parameters.map(
     (one) => `@${one} ${parameterType(n.kind, one)}${optional.includes(one) ? " = null" : ""}`,
   );
-  const clock = parameters.includes("now") ? "set @now = coalesce(@now, sysutcdatetime());\n" : "";
+  const clock = parameters.includes("now") ? " set @now = coalesce(@now, sysutcdatetime());" : "";
   return {
     name,
     text: `create or alter procedure ${name}${declared.length === 0 ? "" : `\n  ${inLines(declared)}`}
 as
-set nocount, xact_abort on;
-${clock}
+set nocount, xact_abort on;${clock}
 ${body}`,
   };
 }
 
 export const indented = (body: string) => body.replace(/^(?=.)/gm, "  ");
 
-/** One transaction for several writes. Where the caller has begun one, it is used, and the caller ends it. */
-export const atomically = (body: string) => `declare @outermost bit = ${asInt("@@trancount = 0")};
-if @outermost = 1 begin transaction;
-
+/** One transaction for several writes. Within a caller's own it begins and ends nothing: only the outermost COMMIT commits. */
+export const atomically = (body: string) => `begin transaction;
 ${body}
-
-if @outermost = 1 commit transaction;`;
+commit transaction;`;
 
 /**
  * READCOMMITTEDLOCK reads what is committed now, with READ_COMMITTED_SNAPSHOT and in a caller's SNAPSHOT transaction too: an
@@ -92,13 +88,10 @@ export const owned = (s: string) => `${s}.owner = @owner and ${s}.status = ${sta
 export const isFreeKey = (s: string) =>
   `(${s}.status = ${status.leased} and (${s}.locked_until is null or ${s}.locked_until <= @now))`;
 
-// A claimable row with a lease was lost by its worker. That counts as an attempt, perhaps the last.
 export const isLost = (s: string) => `${s}.locked_until is not null`;
 
-export const isDying = (s: string) =>
-  `(${s}.expires_at <= @now or (${isLost(s)} and ${s}.attempt + 1 >= @max_attempts))`;
-
-export const prepareLease = `declare @lease_end datetime2(3) = ${addMs("@now", "@lease_ms")};`;
+export const prepareLease = (n: QueueNames) =>
+  `declare @lease_end datetime2(3) = ${addMs(n, "@now", "@lease_ms")};`;
 
 /**
  * For procedures that only look. With READ_COMMITTED_SNAPSHOT they read what is committed, and wait for nobody. Without it

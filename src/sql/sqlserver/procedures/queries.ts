@@ -7,37 +7,33 @@ import { addMs, asBit, asInt, binary } from "../expressions.js";
 import { mayBringHeads } from "../partitions.js";
 import { appliesTo } from "./controls.js";
 import { isKeyOf, keyIndex } from "./find-by-key.js";
-import { indented, readFreely, readPast, seekEach } from "./procedure.js";
-import { columns, row } from "./rows.js";
+import { readFreely, readPast, seekEach } from "./procedure.js";
+import { row } from "./rows.js";
 
 /** The row of a message in any state. */
-const anyRow = (n: QueueNames) => `${row(n)}, ${columns("s", ["died_at", "error_group"])}`;
+const anyRow = (n: QueueNames) => row(n, "s", ["died_at", "error_group"]);
 
 export const resolve = (n: QueueNames) =>
   n.kind === "inbox"
     ? `select m.seq as seq, m.source as source, m.message_id as message_id
 from ${n.object("_KeysFromJson")}(@items) k
-inner join ${n.message} m with (${keyIndex(n)}, forceseek) on m.source = k.source and m.message_id = k.message_id
-${seekEach};`
+inner join ${n.message} m with (${keyIndex(n)}, forceseek) on m.source = k.source and m.message_id = k.message_id ${seekEach};`
     : `select m.seq as seq, m.id as id
 from openjson(@items) with (id uniqueidentifier) i
-inner join ${n.message} m with (${keyIndex(n)}, forceseek) on m.id = i.id
-${seekEach};`;
+inner join ${n.message} m with (${keyIndex(n)}, forceseek) on m.id = i.id ${seekEach};`;
 
 export const get = (n: QueueNames) => `${readFreely}
 select ${anyRow(n)}
 from ${n.message} m with (${keyIndex(n)}, forceseek)
 inner join ${n.state} s with (forceseek) on s.seq = m.seq
-where ${isKeyOf(n)}
-${seekEach};`;
+where ${isKeyOf(n)} ${seekEach};`;
 
 export const attempts = (n: QueueNames) => `${readFreely}
 select a.attempt as attempt, a.ended_at as ended_at, a.worker as worker, a.error as error
 from ${n.message} m with (${keyIndex(n)}, forceseek)
 inner join ${attemptsTable(n)} a with (forceseek) on a.seq = m.seq
 where ${isKeyOf(n)}
-order by a.number
-${seekEach};`;
+order by a.number ${seekEach};`;
 
 /** The time from which a message's age counts. */
 const ageFrom = (n: QueueNames) =>
@@ -45,6 +41,9 @@ const ageFrom = (n: QueueNames) =>
 
 // Recompiled each time, so that the plan knows the parameters' values: a filter on Dead then uses its index.
 export const list = (n: QueueNames) => `${readFreely}
+declare @until datetime2(3) = ${addMs(n, "@now", "-@older_than_ms")};
+declare @since datetime2(3) = ${addMs(n, "@now", "-@newer_than_ms")};
+
 select top (@limit) ${anyRow(n)}
 from ${n.state} s
 inner join ${n.message} m on m.seq = s.seq
@@ -55,39 +54,34 @@ where s.seq > @after_seq
   and (@source is null or ${n.kind === "inbox" ? "m.source = @source" : "1 = 0"})
   and (@error is null or charindex(@error ${binary}, s.last_error ${binary}) > 0)
   and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-  and (@older_than_ms is null or ${ageFrom(n)} <= ${addMs("@now", "-@older_than_ms")})
-  and (@newer_than_ms is null or ${ageFrom(n)} >= ${addMs("@now", "-@newer_than_ms")})
+  and (@until is null or ${ageFrom(n)} <= @until)
+  and (@since is null or ${ageFrom(n)} >= @since)
 order by s.seq
 option (recompile);`;
 
 export function stats(n: QueueNames): string {
   const due = `s.visible_at <= @now and s.status in (${status.ready}, ${status.held})`;
-  const held = `s.locked_until is null and s.status in (${status.ready}, ${status.held}, ${status.blocked}, ${status.parked}) and exists (
-    select 1 from ${n.message} m inner join ${controlsTable(n)} c on ${appliesTo(n)}
-    where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
-  )`;
-  // An apply, because a group may not be made by a subquery.
-  const counted = (
-    isHeld: string,
-  ) => `select s.status as status, ${asBit("s.locked_until is not null")} as leased, ${asBit("s.attempt > 0")} as retried,
-  h.held as held, count_big(*) as [count],
-  sum(cast(${asInt(due)} as bigint)) as due,
+  return `${readFreely}
+declare @paused bit = ${asInt(isPaused(n))};
+declare @pauses bit = ${asInt(`exists (select 1 from ${controlsTable(n)} c where c.paused = 1 and c.scope <> N'queue')`)};
+
+-- an apply, because a group may not be made by a subquery; without pauses of topics and sources it looks at no message
+select s.status as status, ${asBit("s.locked_until is not null")} as leased, ${asBit("s.attempt > 0")} as retried,
+  h.held as held, count_big(*) as [count], sum(cast(${asInt(due)} as bigint)) as due,
   datediff_big(millisecond, min(case when ${due} then s.visible_at end), @now) as oldest_due_ms,
   sum(cast(${asInt(`s.status = ${status.dead} and s.expires_at <= @now`)} as bigint)) as expired, @paused as paused
 from ${n.state} s
-cross apply (select ${isHeld} as held) h
+cross apply (
+  select cast(case
+    when @pauses = 0 or s.locked_until is not null or s.status not in (${status.ready}, ${status.held}, ${status.blocked}, ${status.parked}) then 0
+    when exists (
+      select 1 from ${n.message} m inner join ${controlsTable(n)} c on ${appliesTo(n)}
+      where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
+    ) then 1
+    else 0
+  end as bit) as held
+) h
 group by s.status, ${asInt("s.locked_until is not null")}, ${asInt("s.attempt > 0")}, h.held;`;
-  return `${readFreely}
-declare @paused bit = ${asInt(isPaused(n))};
-
--- Without pauses of topics and sources no message is looked at.
-if exists (select 1 from ${controlsTable(n)} c where c.paused = 1 and c.scope <> N'queue')
-begin
-${indented(counted(asBit(held)))}
-  return;
-end;
-
-${counted("cast(0 as bit)")}`;
 }
 
 /** One query for each filtered index: a condition on both statuses would use neither index. */
@@ -108,8 +102,7 @@ where not ${isPaused(n)};`;
 /** Returns 1 when a claim would find a message or may free one. It skips locked rows like a claim, so it neither waits nor holds others up. */
 export function due(n: QueueNames): string {
   const any = (index: string, one: number) => `exists (
-  select 1 from ${n.state} r with (index(${n.bare(index)}), ${readPast})
-  where r.status = ${one} and r.visible_at <= @now
+  select 1 from ${n.state} r with (index(${n.bare(index)}), ${readPast}) where r.status = ${one} and r.visible_at <= @now
 )`;
   return `if ${isPaused(n)} return 0;
 if ${any("_Ready", status.ready)} return 1;

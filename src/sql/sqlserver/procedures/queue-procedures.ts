@@ -8,7 +8,6 @@ import { claim } from "./claim.js";
 import { controlProcedures } from "./controls.js";
 import { deadProcedures } from "./dead.js";
 import { purge, reap } from "./maintain.js";
-import { operatorReads } from "./operator-reads.js";
 import { atomically, owned, type Procedure, prepareLease, procedure, stateTable } from "./procedure.js";
 import { attempts, due, get, list, oldestDue, resolve, stats } from "./queries.js";
 import { abandon, settle } from "./settle.js";
@@ -16,7 +15,10 @@ import { abandon, settle } from "./settle.js";
 export function queueProcedures(n: QueueNames): readonly Procedure[] {
   const s = stateTable(n);
   const make = (
-    suffix: Exclude<keyof typeof signatures, "GetByKey" | "GetById" | "AttemptsByKey" | "AttemptsById">,
+    suffix: Exclude<
+      keyof typeof signatures,
+      "GetByKey" | "GetById" | "AttemptsByKey" | "AttemptsById" | "Replay" | "ReplayOrResend"
+    >,
     body: string,
   ) => procedure(n, suffix, signatures[suffix], body);
   return [
@@ -48,12 +50,12 @@ ${leavePartition(n, "@changed", "@blocks = 0 and c.keyed = 1")}`,
     make("Release", settle(n, "owner = null, locked_until = null, visible_at = @now", `${s}.owner = @owner`)),
     make(
       "Renew",
-      `${prepareLease}
+      `${prepareLease(n)}
 ${prepareBackoff}
 ${settle(
   n,
   `locked_until = @lease_end,
-  visible_at = ${addMs("@lease_end", backoffSql(`(${s}.attempt + 1)`, `${s}.seq`))}`,
+  visible_at = ${addMs(n, "@lease_end", `\n    ${backoffSql(`(${s}.attempt + 1)`, `${s}.seq`)}`)}`,
   owned(s),
 )}`,
     ),
@@ -71,19 +73,20 @@ ${settle(
     make("Stats", stats(n)),
     make("OldestDue", oldestDue(n)),
     make("Due", due(n)),
-    make(
+    procedure(
+      n,
       "Replay",
+      n.kind === "inbox" ? signatures.Replay : signatures.ReplayOrResend,
       settle(
         n,
         `status = case when ${s}.keyed = 1 then ${status.blocked} else ${status.ready} end,
   attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
-  expires_at = ${addMs("@now", "@ttl_ms")}, processed_at = null, died_at = null`,
-        `${s}.status = ${status.dead}`,
+  expires_at = ${addMs(n, "@now", "@ttl_ms")}, processed_at = null, processed_by = null, died_at = null`,
+        `${s}.status = ${n.kind === "inbox" ? status.dead : "@status"}`,
         joinPartition(n, "@changed", "c.keyed = 1"),
       ),
     ),
     ...deadProcedures(n),
-    ...operatorReads(n),
     ...controlProcedures(n),
     make("ApplyPartitionChanges", atomically(applyChanges(n))),
   ];

@@ -2,7 +2,7 @@ import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
 import { asBit, asInt, binary, differs, endOfTime } from "../expressions.js";
 import { inboxColumns } from "../json-functions.js";
-import { joinPartition, lockArrivals } from "../partitions.js";
+import { joinPartition, leavePartition, lockArrivals } from "../partitions.js";
 import { findOrInsert, keyIndex } from "./find-by-key.js";
 import { messagesTable } from "./message-parameters.js";
 import { atomically, isFreeKey, lockRow, seekEach, stateTable } from "./procedure.js";
@@ -13,11 +13,29 @@ const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_
 
 /** Whether two values that may be null differ. */
 const isOther = (before: string, after: string): string =>
-  `(${before} <> ${after} or (${before} is null and ${after} is not null) or (${before} is not null and ${after} is null))`;
+  `not exists (select ${before} intersect select ${after})`;
 
 /** The same for texts: byte by byte, whatever the database's collation is, and with the spaces at the end. */
 const isOtherText = (before: string, after: string): string =>
-  `${isOther(`${before} ${binary}`, `${after} ${binary}`).slice(0, -1)} or datalength(${before}) <> datalength(${after}))`;
+  `(${before} ${binary} <> ${after} ${binary} or coalesce(datalength(${before}), -1) <> coalesce(datalength(${after}), -1))`;
+
+/** What came as dead is dead at once, unless it is known or done already. */
+function bury(n: QueueNames): string {
+  const s = stateTable(n);
+  return `if exists (select 1 from @messages i where i.error is not null)
+begin
+  update ${n.state}
+  set status = ${status.dead}, owner = null, locked_until = null, visible_at = ${endOfTime}, processed_at = null,
+    last_error = nullif(i.error, N''), error_group = i.error_group, died_at = @now
+  output inserted.seq, inserted.keyed into @buried (seq, keyed)
+  from @messages i, @received a, ${n.state} with (${lockRow})
+  where i.error is not null and a.source = i.source and a.message_id = i.message_id and ${s}.seq = a.seq
+    and (a.deliveries = 1 or a.content_changed = 1 or exists (select 1 from @enqueued w where w.seq = a.seq))
+    and ${s}.status <> ${status.done} ${seekEach};
+
+  ${leavePartition(n, "@buried", "@blocks = 0 and c.keyed = 1").replaceAll("\n", "\n  ")}
+end`;
+}
 
 /**
  * Finds and locks the known messages by their keys, then their states by number, and inserts the others. Then it writes what a delivery changes:
@@ -49,7 +67,8 @@ insert into @found (seq, position)
 select m.seq, i.position
 from (select top (1000000) j.position, j.source, j.message_id from @messages j order by j.source, j.message_id) i
 inner join ${n.message} m with (${keyIndex(n)}, ${lockRow}) on m.source = i.source and m.message_id = i.message_id
-where m.deliveries > 0 -- always; it is in no index, so the row itself is locked ${seekEach};
+-- always so; it is in no index, so the row itself is locked
+where m.deliveries > 0 ${seekEach};
 
 if @@rowcount > 0
   insert into @known (seq, position, old_status, partition_key, due_at, expires_at, first_seen_at)
@@ -77,6 +96,7 @@ declare @received table (
   partition_key nvarchar(255) ${binary} null, due_at datetime2(3) null, expires_at datetime2(3) null, deliveries int not null, content_changed bit not null
 );
 declare @enqueued table (seq bigint not null primary key, keyed bit null);
+declare @buried table (seq bigint not null primary key, keyed bit null);
 
 ${atomically(`${lockArrivals(n)}
 
@@ -134,11 +154,15 @@ begin
     where k.seq = w.seq and w.keyed = 1 and ${m}.seq = w.seq ${seekEach};
 
   ${joinPartition(n, "@enqueued", "c.keyed = 1").replaceAll("\n", "\n  ")}
-end`)}
+end
+
+${bury(n)}`)}
 
 select a.source as source, a.message_id as message_id, a.content_changed as content_changed,
-  ${asBit("a.deliveries = 1 or w.seq is not null")} as enqueued, k.old_status as old_status
+  ${asBit("a.deliveries = 1 or w.seq is not null")} as enqueued, k.old_status as old_status,
+  ${asBit("b.seq is not null")} as buried
 from @received a
+left join @buried b on b.seq = a.seq
 left join @enqueued w on w.seq = a.seq
 left join @known k on k.seq = a.seq;`;
 }

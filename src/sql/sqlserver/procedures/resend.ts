@@ -1,9 +1,7 @@
 import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
-import { addMs, binary } from "../expressions.js";
-import { joinPartition } from "../partitions.js";
+import { binary } from "../expressions.js";
 import { isWhole, pickFrom, readPast, seekEach, skipLocked, stateTable } from "./procedure.js";
-import { settle } from "./settle.js";
 
 /** Walks the primary key, as a purge does: an index of Done rows would be paid for by every ack. */
 export const listDone = (n: QueueNames) => `select top (@limit) s.seq as seq, m.id as id, m.topic as topic,
@@ -12,18 +10,6 @@ from ${n.state} s with (${readPast})
 inner join ${n.message} m with (forceseek) on m.seq = s.seq
 where s.seq > @after_seq and s.status = ${status.done}
 order by s.seq ${seekEach};`;
-
-export const resend = (n: QueueNames): string => {
-  const s = stateTable(n);
-  return settle(
-    n,
-    `status = case when ${s}.keyed = 1 then ${status.blocked} else ${status.ready} end,
-  attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
-  expires_at = ${addMs("@now", "@ttl_ms")}, processed_at = null, processed_by = null`,
-    `${s}.status = ${status.done}`,
-    joinPartition(n, "@changed", "c.keyed = 1"),
-  );
-};
 
 /** Each chosen row is tested again where it is locked: a claim may have taken it by then. */
 export function makeDue(n: QueueNames): string {

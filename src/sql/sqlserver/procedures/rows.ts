@@ -1,4 +1,5 @@
 import type { QueueNames } from "../../names.js";
+import { inLines } from "../in-lines.js";
 
 export const leaseColumns = [
   "seq",
@@ -25,13 +26,22 @@ const messageColumns = (n: QueueNames) => [
     : ["id", "message_id", "created_at"]),
 ];
 
+const aliased = (alias: string, list: readonly string[]) =>
+  list.map((column) => `${alias}.${column} as ${column === "visible_at" ? "next_attempt_at" : column}`);
+
 /** Every column with an alias: Babelfish returns the other names in lower case. */
 export const columns = (alias: string, list: readonly string[]) =>
-  list.map((column) => `${alias}.${column} as ${column}`).join(", ");
+  inLines(list.map((column) => `${alias}.${column} as ${column}`));
 
-export const inserted = (list: readonly string[]) => list.map((column) => `inserted.${column}`).join(", ");
+export const inserted = (list: readonly string[]) => inLines(list.map((column) => `inserted.${column}`));
 
-export const row = (n: QueueNames, lease = "s") =>
-  `${columns(lease, leaseColumns).replace("as visible_at", "as next_attempt_at")},
-  ${columns("s", outcomeColumns)},
-  ${columns("m", messageColumns(n))}`;
+/** `more` columns of the state. */
+export const row = (n: QueueNames, lease = "s", more: readonly string[] = [], indent = "  ") =>
+  inLines(
+    [
+      ...aliased(lease, leaseColumns),
+      ...aliased("s", [...outcomeColumns, ...more]),
+      ...aliased("m", messageColumns(n)),
+    ],
+    indent,
+  );

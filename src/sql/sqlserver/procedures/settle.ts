@@ -27,7 +27,7 @@ declare @changed table (seq bigint not null primary key, status tinyint not null
 ${atomically(`update ${n.state}
 set status = case when i.attempts is null and ${s}.attempt + 1 >= @max_attempts then ${status.dead} else ${status.ready} end,
   attempt = ${s}.attempt + coalesce(i.attempts, 1), crashes = 0, owner = null, locked_until = null,
-  visible_at = ${addMs("@now", `coalesce(i.delay_ms, ${backoffSql(`(${s}.attempt + 1)`, `${s}.seq`)})`)},
+  visible_at = ${addMs(n, "@now", `coalesce(i.delay_ms,\n    ${backoffSql(`(${s}.attempt + 1)`, `${s}.seq`)})`)},
   last_error = coalesce(i.error, ${s}.last_error),
   error_group = case when i.error is null then ${s}.error_group else i.error_group end,
   last_attempt_at = case when i.attempts = 0 then ${s}.last_attempt_at else @now end,

@@ -1,5 +1,7 @@
+import { expect, it } from "vitest";
 import { eventgrid } from "../../../../src/webhooks/presets/eventgrid.js";
 import { describePreset } from "../../../support/presets/describe-preset.js";
+import { openPresetRoutes } from "../../../support/presets/preset-route.js";
 
 const token = "a-token-of-your-own-123";
 const created = { id: "1", source: "/blobs/a", type: "Blob.Created", specversion: "1.0", data: {} };
@@ -55,4 +57,34 @@ describePreset("eventgrid, its own schema", eventgrid, {
     { messageId: "/subscriptions/x/1", topic: "Blob.Created" },
     { messageId: "/subscriptions/y/1", topic: "Blob.Created" },
   ],
+});
+
+it("FUN-01 Event Grid: events that come with a validation are stored, and the validation is answered", async () => {
+  const validation = {
+    id: "v",
+    topic: "/subscriptions/x",
+    eventType: "Microsoft.EventGrid.SubscriptionValidationEvent",
+    data: { validationCode: "512d38b6" },
+  };
+  const routes = await openPresetRoutes("eventgrid-mixed", eventgrid, {
+    ...shared,
+    event: bodyOf(own),
+    otherEvent: bodyOf(own),
+    stored: [],
+  });
+  try {
+    for (const batch of [bodyOf(validation, own), bodyOf(own, validation)]) {
+      const route = routes.open();
+      const answer = await route.deliver(batch);
+      expect([answer.status, await answer.json()]).toEqual([200, { validationResponse: "512d38b6" }]);
+      expect(await route.messages()).toMatchObject([
+        { messageId: "/subscriptions/x/1", topic: "Blob.Created", payload: JSON.stringify(own) },
+      ]);
+    }
+    const unanswerable = routes.open();
+    const answer = await unanswerable.deliver(bodyOf({ ...validation, data: {} }, own));
+    expect([answer.status, (await unanswerable.messages()).length]).toEqual([200, 1]);
+  } finally {
+    await routes.close();
+  }
 });

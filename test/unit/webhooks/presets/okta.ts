@@ -26,6 +26,7 @@ describePreset("okta", okta, {
     stored: [storedOf(created), storedOf(deleted), storedOf(activated)],
   },
   tamper: "unnoticed",
+  answer: { text: "" },
   handshakes: [
     {
       title: "verification",

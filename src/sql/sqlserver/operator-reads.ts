@@ -1,13 +1,13 @@
-import { mostSources } from "../../defaults.js";
-import { status } from "../../dialect.js";
-import { bornAt, keyColumns, type QueueNames } from "../../names.js";
-import { attemptsTable } from "../attempts.js";
-import { asBit } from "../expressions.js";
-import { declareMoves, movedQueue } from "../partitions.js";
-import { signatures } from "../signatures.js";
-import { isKeyOf, keyIndex } from "./find-by-key.js";
-import { type Procedure, procedure, readFreely, seekEach } from "./procedure.js";
-import { columns } from "./rows.js";
+import { mostSources } from "../defaults.js";
+import { status } from "../dialect.js";
+import { bornAt, keyColumns, type QueueNames } from "../names.js";
+import { attemptsTable } from "./attempts.js";
+import { asBit } from "./expressions.js";
+import { declareMoves, movedQueue } from "./partitions.js";
+import { isKeyOf, keyIndex } from "./procedures/find-by-key.js";
+import { seekEach } from "./procedures/procedure.js";
+import { columns } from "./procedures/rows.js";
+import type { Read } from "./read-statement.js";
 
 /** Each part by an index of its own: a condition on all of them would read the rows of all Done messages. */
 function backlog(n: QueueNames): string {
@@ -82,8 +82,7 @@ cross apply (
 inner join ${n.state} s with (forceseek) on s.seq = q.seq
 inner join ${n.message} m with (forceseek) on m.seq = q.seq
 where s.status = ${status.dead} or (h.waiting > 0 and (s.status = ${status.parked} or s.locked_until is not null or s.attempt > 0 or s.visible_at > @now))
-order by case when s.status = ${status.dead} then 0 else 1 end, h.waiting desc, h.partition_key
-${seekEach};`;
+order by case when s.status = ${status.dead} then 0 else 1 end, h.waiting desc, h.partition_key ${seekEach};`;
 
 /**
  * An inbox is asked for the message id source by source, each by one seek in the index of its keys: an index of message ids alone
@@ -123,18 +122,24 @@ select top (@limit) ${columns("m", [...new Set([...keyColumns(n), "message_id"])
 from @found f
 inner join ${n.message} m with (forceseek) on m.seq = f.seq
 inner join ${n.state} s with (forceseek) on s.seq = f.seq
-order by f.seq
-${seekEach};`;
+order by f.seq ${seekEach};`;
 
-export const operatorReads = (n: QueueNames): readonly Procedure[] => {
-  const read = (name: keyof typeof signatures, body: string) =>
-    procedure(n, name, signatures[name], `${readFreely}\n${body}`);
-  return [
-    read("Backlog", backlog(n)),
-    read("EnqueuedBefore", enqueuedBefore(n)),
-    read("DoneBefore", doneBefore(n)),
-    read("DiedBefore", diedBefore(n)),
-    read("BlockedPartitions", blockedPartitions(n)),
-    read("ByCorrelation", byCorrelation(n)),
-  ];
-};
+const window = ["before_seq", "limit", "since", "bucket_ms"] as const;
+
+export const operatorReads = (n: QueueNames) =>
+  ({
+    backlog: { name: "backlog", parameters: ["now", "limit"], body: backlog(n) },
+    enqueuedBefore: { name: "enqueued before", parameters: window, body: enqueuedBefore(n) },
+    doneBefore: { name: "done before", parameters: window, body: doneBefore(n) },
+    diedBefore: { name: "died before", parameters: window, body: diedBefore(n) },
+    blockedPartitions: {
+      name: "blocked partitions",
+      parameters: ["now", "limit"],
+      body: blockedPartitions(n),
+    },
+    byCorrelation: {
+      name: "by correlation",
+      parameters: ["correlation_id", "id", "limit"],
+      body: byCorrelation(n),
+    },
+  }) satisfies Record<string, Read>;
