@@ -1,7 +1,7 @@
 import { crc32 } from "node:zlib";
 import type { WebhookScheme } from "../../../src/webhooks/index.js";
 import type { SignatureRule } from "../../../src/webhooks/schemes/scheme.js";
-import type { TokenRule } from "../../../src/webhooks/schemes/verify-rules.js";
+import type { JwtRule, TokenRule } from "../../../src/webhooks/schemes/verify-rules.js";
 import { withoutPort } from "./mutations.js";
 import type { SignedDelivery } from "./targets.js";
 
@@ -13,11 +13,27 @@ export function provenValues(scheme: WebhookScheme, delivery: SignedDelivery): r
   const { verify } = scheme;
   if (verify.kind === "token") return tokens(verify, scheme, delivery);
   if (verify.kind === "signature") return signedValues(verify, scheme, delivery);
-  const [head = "", claims = "", signature = ""] = valueAt([verify.token].flat()[0]!, delivery)
-    .slice((verify.prefix ?? "").length)
-    .split(".");
-  const body = verify.bodyHash === undefined ? "" : delivery.body.toString("latin1");
-  return [JSON.stringify([head, claims, Buffer.from(signature, "base64url").toString("hex"), body])];
+  return tokenValues(verify, scheme, delivery);
+}
+
+/** Of each token what is signed, with the body where its hash is; of each item what must be one of the tokens'. */
+function tokenValues(rule: JwtRule, scheme: WebhookScheme, delivery: SignedDelivery): readonly string[] {
+  const [template = ""] = [rule.token].flat();
+  const inBody = /^\{json:(\w+)\}$/.exec(template)?.[1];
+  const given =
+    inBody === undefined
+      ? [valueAt(template, delivery).slice((rule.prefix ?? "").length)]
+      : [Object(parsed(delivery.body))[inBody]].flat();
+  const body = rule.bodyHash === undefined ? "" : delivery.body.toString("latin1");
+  const texts = given.map((token) => {
+    const [head, claims, signature = ""] = String(token).split(".");
+    return JSON.stringify([head, claims, Buffer.from(signature, "base64url").toString("hex"), body]);
+  });
+  const ofItem = [...Object.values(rule.itemClaims ?? {}), rule.itemSecret ?? []].flat();
+  const items = partsOf(scheme, ofItem.join(), delivery).map((item) =>
+    JSON.stringify(ofItem.map((one) => valueAt(one, delivery, item))),
+  );
+  return ofItem.length === 0 ? texts : [...texts, ...items];
 }
 
 const tokens = ({ token, prefix = "" }: TokenRule, scheme: WebhookScheme, delivery: SignedDelivery) =>
