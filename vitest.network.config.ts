@@ -5,5 +5,7 @@ import config from "./vitest.config.js";
 const { test, ...rest } = config;
 export default mergeConfig(
   rest,
-  defineConfig({ test: { ...test, include: ["test/**/*.network.ts"], testTimeout: 300_000 } }),
+  defineConfig({
+    test: { ...test, include: ["test/**/*.network.ts"], testTimeout: 300_000, hookTimeout: 300_000 },
+  }),
 );

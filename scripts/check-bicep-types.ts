@@ -1,110 +1,80 @@
 /**
- * `npm run check:bicep` checks every property in infra/azure against Microsoft's catalogue of Azure's resource types;
- * `npm run check:bicep -- Microsoft.Web Microsoft.Sql` only the types of these providers. The
- * catalogue has 137 MB, so it is fetched on demand and is not a dependency of this project.
+ * `npm run check:bicep -- FOLDER` records what Microsoft's published types say of every resource in infra/azure, at its own API
+ * version, in test/infra/azure-types.json, and checks every deployment of test/infra/azure-variants.ts against it. `npm test` does
+ * the check again, without a network. FOLDER is a clone: git clone --depth 1 https://github.com/Azure/bicep-types-az
  */
-import { execFile } from "node:child_process";
-import { tmpdir } from "node:os";
-import { promisify } from "node:util";
-import { type BicepValue, readBicepFiles } from "./bicep-files.js";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { plannedBodies } from "../test/infra/azure-variants.js";
+import { type AzureType, type ObjectType, problemsOfResource } from "./azure-types.js";
+import { type TypeFiles, typeFilesIn, typeOf } from "./bicep-type-files.js";
 
-const run = promisify(execFile);
-const catalogue = "@azure/mcp@2.0.5";
+const record = join(fileURLToPath(new URL("../test/infra", import.meta.url)), "azure-types.json");
 
-interface Property {
-  readonly name: string;
-  readonly type: string;
-  readonly flags?: string;
-}
+/** Properties of API versions that the files do not have yet, each with the package that documents it. */
+const newer: Readonly<Record<string, readonly [path: readonly string[], AzureType]>> = {
+  // FunctionAppConfig of @azure/arm-appservice 19.0.0, which speaks this version.
+  "Microsoft.Web/sites@2025-05-01": [
+    ["properties", "functionAppConfig"],
+    {
+      properties: {
+        siteUpdateStrategy: {
+          type: { properties: { type: { type: { values: ["Recreate", "RollingUpdate"] } } } },
+        },
+      },
+    },
+  ],
+};
 
-interface ObjectType {
-  readonly $type: string;
-  readonly name: string;
-  readonly properties?: readonly Property[];
-  readonly additionalProperties?: unknown;
-}
-
-interface Schema {
-  readonly body: ObjectType;
-  readonly types: ReadonlyMap<string, ObjectType>;
-}
-
-/** Returns undefined for a type that the catalogue does not have. */
-async function schemaOf(type: string): Promise<Schema | undefined> {
-  const command = ["exec", "--yes", `--package=${catalogue}`, "--", "azmcp", "bicepschema", "get"];
-  const { stdout } = await run("npm", [...command, "--resource-type", type], {
-    cwd: tmpdir(),
-    maxBuffer: 1e8,
-    shell: process.platform === "win32",
-  }).catch((error: { stdout?: string }) => {
-    if (/not supported|not found/.test(error.stdout ?? "")) return { stdout: "" };
-    throw error;
-  });
-  if (stdout === "") return undefined;
-  const answer = JSON.parse(stdout.slice(stdout.indexOf("{"))) as {
-    results: { BicepSchemaResult: (ObjectType & { bodyType?: ObjectType })[] };
-  };
-  const all = answer.results.BicepSchemaResult;
-  const body = all.find(({ bodyType }) => bodyType !== undefined)?.bodyType;
-  if (body === undefined) throw new Error(`The catalogue does not know ${type}.`);
-  return { body, types: new Map(all.map((one) => [one.name, one])) };
-}
-
-/** Properties of the language Bicep, which no type lists. */
-const ofBicep = new Set(["parent", "scope", "dependsOn"]);
-
-/** Properties of API versions that are newer than the catalogue's. */
-const newer = new Set([".properties.functionAppConfig.siteUpdateStrategy"]);
-
-function problemsIn(value: BicepValue, type: ObjectType | undefined, schema: Schema, path: string): string[] {
-  if (typeof value !== "object" || Array.isArray(value)) return [];
-  if (type?.properties === undefined || type.properties.length === 0) return []; // any names: tags, identities
-  const known = new Map(type.properties.map((property) => [property.name, property]));
-  const missing = type.properties.filter(
-    ({ name, flags = "" }) => flags.includes("Required") && !(name in (value as object)),
+const [folder] = process.argv.slice(2);
+if (folder === undefined) {
+  console.error(
+    "usage: npm run check:bicep -- FOLDER\n  git clone --depth 1 https://github.com/Azure/bicep-types-az FOLDER",
   );
-  const problems = missing.map(({ name }) => `${path}.${name} is missing`);
-  for (const [name, inner] of Object.entries(value)) {
-    const property = known.get(name);
-    const at = `${path}.${name}`;
-    if ((path === "" && ofBicep.has(name)) || newer.has(at)) continue;
-    if (property === undefined) {
-      if (type.additionalProperties === undefined) problems.push(`${at} is not a property of ${type.name}`);
-    } else if (property.flags?.includes("ReadOnly")) problems.push(`${at} cannot be written`);
-    else problems.push(...problemsOf(inner, property.type, schema, at));
-  }
-  return problems;
+  process.exit(2);
 }
-
-function problemsOf(value: BicepValue, typeName: string, schema: Schema, path: string): string[] {
-  if (Array.isArray(value)) {
-    const item = typeName.replace(/\[\]$/, "");
-    return value.flatMap((one, index) => problemsOf(one, item, schema, `${path}[${index}]`));
-  }
-  return problemsIn(value, schema.types.get(typeName), schema, path);
-}
-
-const resources = (await readBicepFiles())
-  .flatMap((file) => file.resources)
-  .filter(({ existing }) => !existing);
-const providers = process.argv.slice(2);
-const isAsked = (type: string) => providers.length === 0 || providers.includes(type.split("/")[0]!);
-const types = [...new Set(resources.map(({ type }) => type))].filter(isAsked).sort();
+const files = await typeFilesIn(folder);
+const types: Record<string, AzureType> = {};
 let wrong = 0;
-let unknown = 0;
-for (const type of types) {
-  const schema = await schemaOf(type);
-  if (schema === undefined) {
-    unknown++;
-    console.log(`not checked, because the catalogue does not have it: ${type}`);
+for (const [name, bodies] of [...(await plannedBodies())].sort(([a], [b]) => (a < b ? -1 : 1))) {
+  const [type, version] = name.split("@") as [string, string];
+  const found =
+    (await typeOf(files, type, version, bodies)) ?? (await fromOlder(files, type, version, bodies));
+  if (found === undefined) {
+    wrong++;
+    console.log(`WRONG ${name}: Microsoft publishes no such type`);
     continue;
   }
-  for (const { file, symbol, body } of resources.filter((resource) => resource.type === type)) {
-    const problems = problemsIn(body, schema.body, schema, "");
-    wrong += problems.length;
-    console.log(`${problems.length === 0 ? "ok   " : "WRONG"} ${file} ${symbol}: ${type}`);
-    for (const problem of problems) console.log(`      ${problem.replace(/^\./, "")}`);
-  }
+  types[name] = found;
+  const problems = new Set(bodies.flatMap((body) => problemsOfResource(body, found)));
+  wrong += problems.size;
+  console.log(`${problems.size === 0 ? "ok   " : "WRONG"} ${name}: ${bodies.length} in all deployments`);
+  for (const problem of problems) console.log(`      ${problem}`);
 }
-console.log(`${types.length - unknown} of ${types.length} types checked, ${wrong} problems`);
+const lines = Object.entries(types).map(([name, type]) => `${JSON.stringify(name)}: ${JSON.stringify(type)}`);
+await writeFile(record, `{"source": ${JSON.stringify(files.source)}, "types": {\n${lines.join(",\n")}\n}}\n`);
+console.log(`${Object.keys(types).length} types checked, ${wrong} problems`);
 process.exitCode = wrong === 0 ? 0 : 1;
+
+/** The newest version before it, with what the version is known to add. */
+async function fromOlder(
+  { find, versions, source }: TypeFiles,
+  type: string,
+  version: string,
+  bodies: readonly unknown[],
+): Promise<AzureType | undefined> {
+  const addition = newer[`${type}@${version}`];
+  const older = (await versions(type.split("/")[0]!.toLowerCase())).filter(
+    (one) => one < version && !one.endsWith("preview"),
+  );
+  const last = older.at(-1);
+  if (addition === undefined || last === undefined) return undefined;
+  const found = await typeOf({ find, versions, source }, type, last, bodies);
+  if (found === undefined) return undefined;
+  console.log(`      ${type}@${version} is newer than the files: ${last} and what it adds`);
+  const [path, added] = addition;
+  const target = path.reduce((one, name) => (one as ObjectType).properties[name]!.type, found) as ObjectType;
+  Object.assign(target.properties, (added as ObjectType).properties);
+  return found;
+}

@@ -3,9 +3,15 @@ export { timeBudget } from "./base/budget.js";
 export type { LogFields, Logger, LoggerOption } from "./base/logger.js";
 export type { MetricAttributes, Metrics } from "./base/metrics.js";
 export type { SpanEnd, SpanStart, Telemetry, TraceSpan, Tracing } from "./base/tracing.js";
+export type {
+  BeginHandlerTransaction,
+  BeginOptions,
+  RanInTransaction,
+} from "./dispatch/begin-transaction.js";
 export type { DispatchResult } from "./dispatch/dispatch-run.js";
-export type { Dispatcher, DispatcherOptions } from "./dispatch/dispatcher.js";
+export type { Dispatcher } from "./dispatch/dispatcher.js";
 export { createDispatcher } from "./dispatch/dispatcher.js";
+export type { DispatcherOptions, InTransactions, OfStore } from "./dispatch/dispatcher-options.js";
 export type { HandlerMiddleware } from "./dispatch/handle-message.js";
 export type {
   HandlerContext,
@@ -43,8 +49,10 @@ export type {
 export { createInbox } from "./inbox/inbox.js";
 export type { TopicSchemas, Topics, TypedHandlers, TypedMessage } from "./outbox/define-topics.js";
 export { defineTopics } from "./outbox/define-topics.js";
-export type { EnqueueOptions, Outbox, OutboxOptions, OutgoingMessage } from "./outbox/outbox.js";
+export type { Enqueued, EnqueueOptions, OnceMessage } from "./outbox/enqueue-operations.js";
+export type { Outbox, OutboxOptions } from "./outbox/outbox.js";
 export { createOutbox } from "./outbox/outbox.js";
+export type { OutgoingMessage } from "./outbox/outgoing-message.js";
 export type { FailedAttempt } from "./queue/dead-letters.js";
 export { LeaseLostError } from "./queue/lease-lost-error.js";
 export type { MaintenanceResult } from "./queue/maintenance.js";

@@ -1,13 +1,4 @@
-import {
-  createDispatcher,
-  createInbox,
-  createOutbox,
-  createWorker,
-  type InboxMessage,
-  migrate,
-  type OutboxMessage,
-  type SqlExecutor,
-} from "oncebox";
+import { createDispatcher, createInbox, createOutbox, createWorker, migrate } from "oncebox";
 import { fromPg, openPostgres } from "oncebox/postgres";
 import { createWebhookRoute, type WebhookRoute } from "oncebox/webhooks";
 import { stripe } from "oncebox/webhooks/stripe";
@@ -36,7 +27,8 @@ export async function openOrders({ url, secret, publish }: OrdersOptions): Promi
   const inbox = createInbox(db);
   const outbox = createOutbox(db);
 
-  const received = createDispatcher<InboxMessage, SqlExecutor>({
+  const received = createDispatcher({
+    store: inbox,
     handlers: {
       "charge.succeeded": {
         transactional: true,
@@ -46,7 +38,8 @@ export async function openOrders({ url, secret, publish }: OrdersOptions): Promi
     },
     ignore: ["*"], // a provider sends more types than are handled
   });
-  const sent = createDispatcher<OutboxMessage>({
+  const sent = createDispatcher({
+    store: outbox,
     handlers: { "*": ({ topic, payload }) => publish(topic, payload) },
   });
   const workers = [

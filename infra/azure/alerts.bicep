@@ -10,6 +10,10 @@ param reapMinutes int
 param maximumInstanceCount int
 param service bool
 param admin bool
+@description('The namespace of Service Bus. Empty: there is none.')
+param busId string
+@description('The PostgreSQL server. Empty: there is none.')
+param postgresId string
 
 // By reapMinutes: windows that Azure accepts, in which reap runs at least three times.
 var windows = {
@@ -69,6 +73,14 @@ var rules = [
     threshold: 1
     window: 'PT5M'
   }
+  {
+    name: 'poison-queues'
+    description: 'A queue\'s function failed five times for a message, which now waits in the queue\'s poison queue. Run: oncebox doctor'
+    query: '${lines} | where line.message == "poison queue" and toint(line.messages) > 0'
+    operator: 'GreaterThan'
+    threshold: 0
+    window: windows[string(reapMinutes)].noReap // reap counts them
+  }
 ]
 
 // With service. Its failures are counted among those of all functions, by the rule above.
@@ -119,6 +131,47 @@ var adminRules = [
   }
 ]
 
+// What Azure measures itself. With serviceBus.
+var busMetrics = [
+  {
+    name: 'bus-dead-letters'
+    description: 'The consumer failed ten times for a message of Service Bus, which now is in the dead-letter queue. Run: oncebox doctor'
+    metric: 'DeadletteredMessages'
+    resourceId: busId
+    namespace: 'Microsoft.ServiceBus/namespaces'
+    dimensions: [{ name: 'EntityName', operator: 'Include', values: ['oncebox-incoming'] }]
+    aggregation: 'Maximum'
+    threshold: 0
+    window: 'PT5M'
+  }
+]
+
+// With database: postgres.
+var postgresMetrics = [
+  {
+    name: 'database-storage'
+    description: 'The database\'s disk is nearly full. It grows by itself, but a full one can only be read. Run: oncebox status'
+    metric: 'storage_percent'
+    resourceId: postgresId
+    namespace: 'Microsoft.DBforPostgreSQL/flexibleServers'
+    dimensions: []
+    aggregation: 'Maximum'
+    threshold: 85
+    window: 'PT15M'
+  }
+  {
+    name: 'database-cpu'
+    description: 'The database has been busy for 15 minutes. A burstable size slows down when its credits are used up. Run: oncebox status'
+    metric: 'cpu_percent'
+    resourceId: postgresId
+    namespace: 'Microsoft.DBforPostgreSQL/flexibleServers'
+    dimensions: []
+    aggregation: 'Average'
+    threshold: 90
+    window: 'PT15M'
+  }
+]
+
 resource people 'Microsoft.Insights/actionGroups@2023-01-01' = {
   name: 'ag-${name}'
   location: 'global'
@@ -156,6 +209,38 @@ resource alerts 'Microsoft.Insights/scheduledQueryRules@2023-12-01' = [
         ]
       }
       actions: { actionGroups: [people.id] }
+    }
+  }
+]
+
+resource metricAlerts 'Microsoft.Insights/metricAlerts@2018-03-01' = [
+  for rule in concat(empty(busId) ? [] : busMetrics, empty(postgresId) ? [] : postgresMetrics): {
+    name: '${name}-${rule.name}'
+    location: 'global'
+    tags: tags
+    properties: {
+      description: rule.description
+      severity: 2
+      enabled: true
+      scopes: [rule.resourceId]
+      evaluationFrequency: 'PT5M'
+      windowSize: rule.window
+      criteria: {
+        'odata.type': 'Microsoft.Azure.Monitor.SingleResourceMultipleMetricCriteria'
+        allOf: [
+          {
+            criterionType: 'StaticThresholdCriterion'
+            name: rule.name
+            metricNamespace: rule.namespace
+            metricName: rule.metric
+            dimensions: rule.dimensions
+            operator: 'GreaterThan'
+            threshold: rule.threshold
+            timeAggregation: rule.aggregation
+          }
+        ]
+      }
+      actions: [{ actionGroupId: people.id }]
     }
   }
 ]

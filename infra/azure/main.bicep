@@ -15,11 +15,11 @@ param environmentName string
 @description('The region, which must have Flex Consumption.')
 param location string
 
-@allowed(['sqlserver', 'none'])
-@description('sqlserver makes an Azure SQL database. none makes no database: put the URLs of yours into the vault.')
+@allowed(['sqlserver', 'postgres', 'none'])
+@description('sqlserver makes an Azure SQL database, postgres one of Azure Database for PostgreSQL. none makes no database: put the URLs of yours into the vault.')
 param database string = 'sqlserver'
 
-@description('The administrator of Azure SQL: the name of an Entra group that the migration\'s identity is a member of. Empty: the identity itself.')
+@description('The administrator of the database: the name of an Entra group that the migration\'s identity is a member of. Empty: the identity itself. In PostgreSQL both are.')
 param sqlAdministratorName string = ''
 
 @description('The object id of that group.')
@@ -56,8 +56,8 @@ param alwaysReadyCount int = 0
 @description('Recreate ends running functions at a deployment. RollingUpdate lets them finish; it is a preview.')
 param updateStrategy string = 'Recreate'
 
-@description('The size of Azure SQL: S0, S1 … by DTU, GP_Gen5_2 … by cores, GP_S_Gen5_2 … by cores in use.')
-param databaseSku string = 'S0'
+@description('The size of Azure SQL: S0, S1 … by DTU, GP_Gen5_2 … by cores, GP_S_Gen5_2 … by cores in use. Of PostgreSQL: Standard_B2ms, Standard_D2ds_v5 … Empty: S0, or Standard_B2ms.')
+param databaseSku string = ''
 
 @description('A serverless database (GP_S_…) pauses after so many minutes without a session; -1 for never. It can only pause when no timer polls it meanwhile: docs/deploy-azure.md has the schedules for it.')
 param databaseAutoPauseMinutes int = -1
@@ -97,6 +97,8 @@ var name = '${applicationName}-${environmentName}'
 var suffix = uniqueString(subscription().id, applicationName, environmentName, location)
 var hasSqlServer = database == 'sqlserver'
 var hasGithub = !empty(githubHooks)
+var hasPostgres = database == 'postgres'
+var makesDatabase = hasSqlServer || hasPostgres
 var hasFrontDoor = clientRequestsPerMinute > 0
 
 resource group 'Microsoft.Resources/resourceGroups@2024-03-01' = {
@@ -189,7 +191,7 @@ module bus 'service-bus.bicep' = if (serviceBus) {
 }
 
 // Which identity reads which secret. A database URL is a secret only where this deployment makes no database.
-var urlReaders = hasSqlServer
+var urlReaders = makesDatabase
   ? []
   : concat(
       [
@@ -212,8 +214,8 @@ var secretNames = concat(
   service ? ['inbox-service-tokens'] : [],
   admin ? ['admin-tokens'] : [],
   hasGithub ? ['github-token'] : [],
-  hasSqlServer ? [] : ['database-url', 'owner-database-url'],
-  !hasSqlServer && admin ? ['admin-database-url'] : []
+  makesDatabase ? [] : ['database-url', 'owner-database-url'],
+  !makesDatabase && admin ? ['admin-database-url'] : []
 )
 
 module vault 'key-vault.bicep' = {
@@ -253,7 +255,7 @@ module sqlServer 'database.bicep' = if (hasSqlServer) {
   params: {
     serverName: 'sql-${applicationName}-${suffix}'
     databaseName: 'oncebox'
-    skuName: databaseSku
+    skuName: empty(databaseSku) ? 'S0' : databaseSku
     autoPauseMinutes: databaseAutoPauseMinutes
     location: location
     tags: tags
@@ -265,18 +267,47 @@ module sqlServer 'database.bicep' = if (hasSqlServer) {
   }
 }
 
+module postgres 'postgres.bicep' = if (hasPostgres) {
+  name: 'postgres'
+  scope: group
+  params: {
+    serverName: 'psql-${applicationName}-${suffix}'
+    databaseName: 'oncebox'
+    skuName: empty(databaseSku) ? 'Standard_B2ms' : databaseSku
+    location: location
+    tags: tags
+    administratorName: migrateIdentity.outputs.name
+    administratorId: migrateIdentity.outputs.principalId
+    groupName: sqlAdministratorName
+    groupId: sqlAdministratorId
+    workspaceId: monitoring.outputs.workspaceId
+    privateNetworking: privateNetworking
+  }
+}
+
 var sqlServerName = hasSqlServer ? sqlServer!.outputs.server : ''
 var sqlDatabaseName = hasSqlServer ? sqlServer!.outputs.database : ''
-// The driver signs in as the identity that AZURE_CLIENT_ID names, which every app has.
+var postgresName = hasPostgres ? postgres!.outputs.server : ''
+var postgresDatabaseName = hasPostgres ? postgres!.outputs.database : ''
+// The drivers sign in as the identity that AZURE_CLIENT_ID names, which every app has. In PostgreSQL its name is its user.
 var sqlUrl = 'Server=tcp:${sqlServerName},1433;Database=${sqlDatabaseName};Authentication=Active Directory Integrated;Encrypt=true'
+var postgresTarget = '${postgresName}/${postgresDatabaseName}?authentication=entra&sslmode=verify-full'
 var vaultUrl = vault.outputs.url
-var databaseUrl = hasSqlServer ? sqlUrl : '{"from":"azure-key-vault","vault":"${vaultUrl}","name":"database-url"}'
-var ownerUrl = hasSqlServer ? sqlUrl : '{"from":"azure-key-vault","vault":"${vaultUrl}","name":"owner-database-url"}'
-var adminUrl = hasSqlServer ? sqlUrl : '{"from":"azure-key-vault","vault":"${vaultUrl}","name":"admin-database-url"}'
-var tenantSettings = union(
-  tenants == 'key-vault' ? { TENANTS_VAULT_URL: tenantsVault!.outputs.url } : {},
-  tenants == 'catalogue' && hasSqlServer ? { ONCEBOX_CATALOGUE_URL: sqlUrl } : {}
-)
+var secretUrl = '{"from":"azure-key-vault","vault":"${vaultUrl}","name":"database-url"}'
+var webhookUrl = hasSqlServer ? sqlUrl : (hasPostgres ? 'postgres://${webhookIdentity.outputs.name}@${postgresTarget}' : secretUrl)
+var workUrl = hasSqlServer ? sqlUrl : (hasPostgres ? 'postgres://${workIdentity.outputs.name}@${postgresTarget}' : secretUrl)
+var migrateUrl = hasSqlServer
+  ? sqlUrl
+  : (hasPostgres ? 'postgres://${migrateIdentity.outputs.name}@${postgresTarget}' : '{"from":"azure-key-vault","vault":"${vaultUrl}","name":"owner-database-url"}')
+var serviceUser = service ? serviceIdentity!.outputs.name : ''
+var serviceUrl = hasSqlServer ? sqlUrl : (hasPostgres ? 'postgres://${serviceUser}@${postgresTarget}' : secretUrl)
+var adminUser = admin ? adminIdentity!.outputs.name : ''
+var adminUrl = hasSqlServer
+  ? sqlUrl
+  : (hasPostgres ? 'postgres://${adminUser}@${postgresTarget}' : '{"from":"azure-key-vault","vault":"${vaultUrl}","name":"admin-database-url"}')
+// The catalogue is in the deployment's own database, if it makes one.
+var hasCatalogue = tenants == 'catalogue' && makesDatabase
+var tenantSettings = tenants == 'key-vault' ? { TENANTS_VAULT_URL: tenantsVault!.outputs.url } : {}
 var queueSettings = {
   ONCEBOX_QUEUES__queueServiceUri: queues.outputs.url
   ONCEBOX_QUEUES__credential: 'managedidentity'
@@ -295,14 +326,14 @@ var databaseUsers = concat(
     : []
 )
 
-var webhookSettings = union(queueSettings, tenantSettings, {
+var webhookSettings = union(queueSettings, tenantSettings, hasCatalogue ? { ONCEBOX_CATALOGUE_URL: webhookUrl } : {}, {
+  ONCEBOX_DATABASE_URL: webhookUrl
   ONCEBOX_QUEUES__clientId: webhookIdentity.outputs.clientId
-  ONCEBOX_DATABASE_URL: databaseUrl
   ONCEBOX_WEBHOOKS: '{"stripe":{"scheme":"stripe","secrets":[{"from":"azure-key-vault","vault":"${vaultUrl}","name":"stripe-webhook-secret"}]}}'
 })
-var workSettings = union(queueSettings, tenantSettings, {
+var workSettings = union(queueSettings, tenantSettings, hasCatalogue ? { ONCEBOX_CATALOGUE_URL: workUrl } : {}, {
+  ONCEBOX_DATABASE_URL: workUrl
   ONCEBOX_QUEUES__clientId: workIdentity.outputs.clientId
-  ONCEBOX_DATABASE_URL: databaseUrl
   ONCEBOX_CONSUME_QUEUE: queues.outputs.incomingQueue
   ONCEBOX_REAP_SCHEDULE: '35 */${reapMinutes} * * * *' // half a minute from the dispatcher's
 })
@@ -316,20 +347,20 @@ var busSettings = {
   ONCEBOX_BUS__credential: 'managedidentity'
   ONCEBOX_BUS__clientId: workIdentity.outputs.clientId
 }
-var migrateSettings = union(tenantSettings, {
-  ONCEBOX_DATABASE_URL: ownerUrl
-  ONCEBOX_DATABASE_USERS: hasSqlServer ? string(databaseUsers) : '[]'
+var migrateSettings = union(tenantSettings, hasCatalogue ? { ONCEBOX_CATALOGUE_URL: migrateUrl } : {}, {
+  ONCEBOX_DATABASE_URL: migrateUrl
+  ONCEBOX_DATABASE_USERS: makesDatabase ? string(databaseUsers) : '[]'
 })
 // One token on each line of the secret, so that two are valid during a rotation.
-var serviceSettings = {
-  ONCEBOX_DATABASE_URL: databaseUrl
+var serviceSettings = union(tenantSettings, hasCatalogue ? { ONCEBOX_CATALOGUE_URL: serviceUrl } : {}, {
+  ONCEBOX_DATABASE_URL: serviceUrl
   INBOX_SERVICE_TOKENS: '{"from":"azure-key-vault","vault":"${vaultUrl}","name":"inbox-service-tokens"}'
-}
+})
 // One token on each line of the secret, each name:secret.
-var adminSettings = {
+var adminSettings = union(tenantSettings, hasCatalogue ? { ONCEBOX_CATALOGUE_URL: adminUrl } : {}, {
   ONCEBOX_DATABASE_URL: adminUrl
   ONCEBOX_ADMIN_TOKENS: '{"from":"azure-key-vault","vault":"${vaultUrl}","name":"admin-tokens"}'
-}
+})
 
 module frontDoorProfile 'front-door-profile.bicep' = if (hasFrontDoor) {
   name: 'front-door-profile'
@@ -429,7 +460,7 @@ module serviceApp 'function-app.bicep' = if (service) {
     hostStorageName: 'sts${suffix}'
     deploymentsName: deployments.outputs.name
     applicationInsightsName: monitoring.outputs.name
-    settings: union(tenantSettings, serviceSettings)
+    settings: serviceSettings
     maximumInstanceCount: maximumInstanceCount
     instanceMemoryMB: instanceMemoryMB
     alwaysReadyCount: 0
@@ -455,7 +486,7 @@ module adminApp 'function-app.bicep' = if (admin) {
     hostStorageName: 'sta${suffix}'
     deploymentsName: deployments.outputs.name
     applicationInsightsName: monitoring.outputs.name
-    settings: union(tenantSettings, adminSettings)
+    settings: adminSettings
     maximumInstanceCount: maximumInstanceCount
     instanceMemoryMB: instanceMemoryMB
     alwaysReadyCount: 0
@@ -499,6 +530,7 @@ module endpoints 'private-endpoints.bicep' = if (privateNetworking) {
       service ? [{ name: 'service', service: 'blob', resourceId: serviceApp!.outputs.hostStorageId }] : [],
       admin ? [{ name: 'admin', service: 'blob', resourceId: adminApp!.outputs.hostStorageId }] : [],
       hasSqlServer ? [{ name: 'database', service: 'sqlServer', resourceId: sqlServer!.outputs.serverId }] : [],
+      hasPostgres ? [{ name: 'database', service: 'postgresqlServer', resourceId: postgres!.outputs.serverId }] : [],
       tenants == 'key-vault' ? [{ name: 'tenants', service: 'vault', resourceId: tenantsVault!.outputs.id }] : []
     )
   }
@@ -518,6 +550,8 @@ module alerts 'alerts.bicep' = {
     maximumInstanceCount: maximumInstanceCount
     service: service
     admin: admin
+    busId: serviceBus ? bus!.outputs.id : ''
+    postgresId: hasPostgres ? postgres!.outputs.serverId : ''
   }
 }
 
@@ -525,11 +559,15 @@ var appHostName = webhookApp.outputs.hostName
 
 output AZURE_RESOURCE_GROUP string = group.name
 output AZURE_KEY_VAULT string = vault.outputs.name
+output QUEUES_ACCOUNT string = queues.outputs.name
 output AZURE_TENANTS_VAULT string = tenants == 'key-vault' ? tenantsVault!.outputs.name : ''
 output SQL_SERVER string = sqlServerName
 output SQL_DATABASE string = sqlDatabaseName
+output POSTGRES_SERVER string = postgresName
+output POSTGRES_DATABASE string = postgresDatabaseName
 output WORK_IDENTITY string = workIdentity.outputs.name
 output WORK_CLIENT_ID string = workIdentity.outputs.clientId
+output WORK_PRINCIPAL_ID string = workIdentity.outputs.principalId
 output MIGRATE_PRINCIPAL_ID string = migrateIdentity.outputs.principalId
 output MIGRATE_APP string = migrateApp.outputs.name
 output MIGRATE_URL string = 'https://${migrateApp.outputs.hostName}/migrate'

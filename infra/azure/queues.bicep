@@ -41,7 +41,8 @@ resource wakeUps 'Microsoft.Storage/storageAccounts/queueServices/queues@2024-01
   name: 'oncebox-wake-up'
 }
 
-// Where the host puts a wake-up whose function failed five times.
+// Where the host puts a wake-up whose function failed five times. An alert tells of messages in a poison queue: reap counts
+// them, because Azure has no metric of a single queue.
 resource poison 'Microsoft.Storage/storageAccounts/queueServices/queues@2024-01-01' = {
   parent: queues
   name: 'oncebox-wake-up-poison'
@@ -81,6 +82,7 @@ resource maySend 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
 ]
 
 output id string = account.id
+output name string = account.name
 output url string = account.properties.primaryEndpoints.queue
 output wakeUpQueue string = wakeUps.name
 output incomingQueue string = incoming.name

@@ -39,5 +39,6 @@ resource mayReceive 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
   }
 }
 
+output id string = namespace.id
 output hostName string = '${namespace.name}.servicebus.windows.net'
 output queue string = queue.name

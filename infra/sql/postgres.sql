@@ -20,7 +20,10 @@ create table if not exists "infra"."oncebox_operations" (
   matched bigint not null default 0,
   done bigint not null default 0,
   last_seq bigint not null default 0,
-  ended_at timestamptz
+  ended_at timestamptz,
+  -- who went on with it last, after an interruption
+  resumed_by varchar(255),
+  resumed_at timestamptz
 );
 
 create table "infra"."inbox" (
@@ -62,6 +65,8 @@ create table "infra"."inbox_state" (
   last_error text,
   -- the same for errors that differ in ids and numbers only
   error_group varchar(16) collate "C",
+  -- of a message that was claimed after a crash: since when it was claimable
+  due_since timestamptz,
   -- the control that has parked the message
   parked_by bigint,
   -- the limits that have let it pass since it was last claimed
@@ -81,8 +86,12 @@ create table "infra"."inbox_done" (
   processed_at timestamptz not null,
   attempt integer not null,
   processed_by varchar(100),
-  last_error text
+  last_error text,
+  -- of a message that an operator has ended: archived or replaced
+  ended_as varchar(10) collate "C"
 );
+
+create index "inbox_ended_as" on "infra"."inbox_done" (seq) include (ended_as) where ended_as is not null;
 
 create table "infra"."inbox_attempts" (
   seq bigint not null,
@@ -297,7 +306,8 @@ begin
 
   -- A pause parks, whatever the message has passed. Each limit is passed once, in any order.
   update "infra"."inbox_state" s
-  set status = 7, parked_by = p.control, owner = null, locked_until = null, reclaimable_at = null
+  set status = 7, parked_by = p.control, owner = null, locked_until = null,
+    reclaimable_at = s.due_since
   from (
     select i.seq, (
         select c.id
@@ -985,8 +995,11 @@ create table "infra"."outbox" (
   due_at timestamptz,
   expires_at timestamptz,
   created_at timestamptz not null,
+  natural_key varchar(255) collate "C",
   constraint "outbox_key" unique (id)
 );
+
+create unique index "outbox_natural_key" on "infra"."outbox" (topic, natural_key) where natural_key is not null;
 
 create table "infra"."outbox_state" (
   seq bigint primary key,
@@ -1007,6 +1020,8 @@ create table "infra"."outbox_state" (
   last_error text,
   -- the same for errors that differ in ids and numbers only
   error_group varchar(16) collate "C",
+  -- of a message that was claimed after a crash: since when it was claimable
+  due_since timestamptz,
   -- the control that has parked the message
   parked_by bigint,
   -- the limits that have let it pass since it was last claimed
@@ -1181,7 +1196,8 @@ select
   case when s.seq is null then m.expires_at else s.expires_at end as "ExpiresAt",
   m.partition_key as "PartitionKey",
   coalesce(d.processed_at, s.last_attempt_at) as "LastAttemptAt",
-  m.headers as "Headers"
+  m.headers as "Headers",
+  m.natural_key as "NaturalKey"
 from "infra"."outbox" m
 left join "infra"."outbox_state" s on s.seq = m.seq
 left join "infra"."outbox_done" d on d.seq = m.seq;
@@ -1242,7 +1258,8 @@ begin
 
   -- A pause parks, whatever the message has passed. Each limit is passed once, in any order.
   update "infra"."outbox_state" s
-  set status = 7, parked_by = p.control, owner = null, locked_until = null, reclaimable_at = null
+  set status = 7, parked_by = p.control, owner = null, locked_until = null,
+    reclaimable_at = s.due_since
   from (
     select i.seq, (
         select c.id
@@ -1426,6 +1443,55 @@ begin
   execute definition;
 exception when invalid_function_definition then
   execute 'drop function if exists "infra"."outbox_rejoin_partition"(bigint[])';
+  execute definition;
+end
+$body1$;
+
+do $body1$
+declare
+  definition constant text := 'create or replace function "infra"."outbox_enqueue_once"(p_items json, p_now timestamptz) returns table (id uuid, known_id uuid)
+language plpgsql
+set enable_seqscan = off
+as $body$
+#variable_conflict use_column
+declare
+  v_now timestamptz := coalesce(p_now, clock_timestamp());
+  v_pending integer;
+begin
+  loop
+    with added as (
+      insert into "infra"."outbox" (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, created_at)
+      select i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, i.natural_key, v_now
+      from json_to_recordset(p_items) as i(id uuid, message_id uuid, topic text, payload text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, partition_key text, natural_key text)
+      on conflict do nothing
+      returning seq, due_at, expires_at, partition_key
+    ), arrivals as (
+      insert into "infra"."outbox_pending_arrivals" (seqs)
+      select array_agg(a.seq) from added a where a.partition_key is not null having count(*) > 0
+    )
+    insert into "infra"."outbox_state" (seq, status, visible_at, expires_at, keyed)
+    select a.seq, case when a.partition_key is null then 1 else 5 end, coalesce(a.due_at, v_now),
+      a.expires_at, case when a.partition_key is not null then true end
+    from added a;
+
+    select count(*) into v_pending
+    from json_to_recordset(p_items) as i(id uuid, message_id uuid, topic text, payload text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, partition_key text, natural_key text)
+    where i.natural_key is not null and not exists (
+      select from "infra"."outbox" m where m.topic = i.topic and m.natural_key = i.natural_key
+    );
+    exit when v_pending = 0;
+  end loop;
+
+  return query
+  select i.id, m.id
+  from json_to_recordset(p_items) as i(id uuid, message_id uuid, topic text, payload text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, partition_key text, natural_key text)
+  join "infra"."outbox" m on m.topic = i.topic and m.natural_key = i.natural_key;
+end
+$body$';
+begin
+  execute definition;
+exception when invalid_function_definition then
+  execute 'drop function if exists "infra"."outbox_enqueue_once"(json, timestamptz)';
   execute definition;
 end
 $body1$;

@@ -18,7 +18,10 @@ create table if not exists "oncebox_operations" (
   matched integer not null default 0,
   done integer not null default 0,
   last_seq integer not null default 0,
-  ended_at integer
+  ended_at integer,
+  -- who went on with it last, after an interruption
+  resumed_by text,
+  resumed_at integer
 ) strict;
 
 create table "Inbox" (
@@ -59,10 +62,14 @@ create table "InboxState" (
   last_error text,
   -- the same for errors that differ in ids and numbers only
   error_group text,
+  -- since when it was claimable at its last claim; null when that was of an unclaimed message
+  due_since integer,
   -- the control that has parked the message
   parked_by integer,
   -- the limits that have let it pass since it was last claimed, such as ',3,9,'
-  passes text
+  passes text,
+  -- of a done message that an operator has ended: archived or replaced
+  ended_as text
 ) strict;
 
 create index "InboxReady" on "InboxState" (visible_at, seq) where status = 1;
@@ -70,6 +77,8 @@ create index "InboxReady" on "InboxState" (visible_at, seq) where status = 1;
 create index "InboxHeld" on "InboxState" (visible_at, seq) where status = 2;
 
 create index "InboxLeased" on "InboxState" (visible_at, seq) where status = 6;
+
+create index "InboxEndedAs" on "InboxState" (seq, ended_as) where ended_as is not null;
 
 create index "InboxDead" on "InboxState" (seq, error_group, died_at) where died_at is not null;
 
@@ -282,8 +291,11 @@ create table "Outbox" (
   correlation_id text,
   headers text,
   partition_key text,
+  natural_key text,
   payload text not null
 ) strict;
+
+create unique index "OutboxNaturalKey" on "Outbox" (topic, natural_key) where natural_key is not null;
 
 create table "OutboxState" (
   seq integer primary key,
@@ -303,6 +315,8 @@ create table "OutboxState" (
   last_error text,
   -- the same for errors that differ in ids and numbers only
   error_group text,
+  -- since when it was claimable at its last claim; null when that was of an unclaimed message
+  due_since integer,
   -- the control that has parked the message
   parked_by integer,
   -- the limits that have let it pass since it was last claimed, such as ',3,9,'
@@ -474,6 +488,7 @@ select
   strftime('%Y-%m-%dT%H:%M:%fZ', s.expires_at / 1000.0, 'unixepoch') as ExpiresAt,
   m.partition_key as PartitionKey,
   strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(s.processed_at, s.last_attempt_at) / 1000.0, 'unixepoch') as LastAttemptAt,
-  m.headers as Headers
+  m.headers as Headers,
+  m.natural_key as NaturalKey
 from "Outbox" m
 left join "OutboxState" s on s.seq = m.seq;

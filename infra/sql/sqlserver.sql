@@ -31,6 +31,9 @@ if object_id(N'[infra].[oncebox_operations]', N'U') is null
     done bigint not null constraint [oncebox_operations_Done] default 0,
     last_seq bigint not null constraint [oncebox_operations_LastSeq] default 0,
     ended_at datetime2(3) null,
+    -- who went on with it last, after an interruption
+    resumed_by nvarchar(255) null,
+    resumed_at datetime2(3) null,
     constraint [oncebox_operations_PK] primary key clustered (id)
   )
 go
@@ -81,15 +84,20 @@ begin
     -- the same for errors that differ in ids and numbers only
     error_group varchar(16) collate Latin1_General_100_BIN2 null,
     last_error nvarchar(max) null,
+    -- since when it was due at its last claim
+    due_since datetime2(3) null,
     -- the control that has parked the message
     parked_by bigint null,
     -- the limits that have let it pass since it was last claimed, such as ',3,9,'
     passes varchar(max) null,
+    -- of a done message that an operator has ended: archived or replaced
+    ended_as varchar(10) collate Latin1_General_100_BIN2 null,
     constraint [InboxState_PK] primary key clustered (seq)
   );
   create index [Inbox_Ready] on [infra].[InboxState] (visible_at, seq) where status = 1;
   create index [Inbox_Held] on [infra].[InboxState] (visible_at, seq) include (locked_until, crashes) where status = 2;
   create index [Inbox_Dead] on [infra].[InboxState] (seq) include (expires_at, locked_until, error_group, died_at, keyed) where status = 4;
+  create index [Inbox_EndedAs] on [infra].[InboxState] (seq) include (ended_as) where ended_as is not null;
   create index [Inbox_Leased] on [infra].[InboxState] (visible_at, seq) include (locked_until) where status = 6;
   create index [Inbox_Expiry] on [infra].[InboxState] (expires_at) include (status, locked_until) where expires_at is not null and status in (1, 2, 5, 7);
   create table [infra].[InboxPartitionQueue] (
@@ -305,6 +313,7 @@ update [infra].[InboxState]
 set status = case when p.dies = 1 then 4 else 2 end,
   attempt = [InboxState].attempt + p.lost, crashes = [InboxState].crashes + p.lost,
   owner = case when p.dies = 0 then @owner end, locked_until = case when p.dies = 0 then @lease_end end,
+  due_since = [InboxState].visible_at,
   visible_at = (select a.later from [infra].[Inbox_After](@lease_end,
     case when ([InboxState].attempt + p.lost + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + p.lost + 1)) else @max_ms end
     + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000) a),
@@ -486,7 +495,7 @@ set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
 update [infra].[InboxState]
-set owner = null, locked_until = null, visible_at = @now
+set owner = null, locked_until = null, visible_at = coalesce([InboxState].due_since, @now)
 output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
 from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
 where [InboxState].seq = i.seq and [InboxState].owner = @owner option (loop join, force order);
@@ -673,7 +682,7 @@ if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id
 select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
   s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status, s.last_error as last_error,
   s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-  s.died_at as died_at, s.error_group as error_group, m.topic as topic, m.payload as payload,
+  s.died_at as died_at, s.error_group as error_group, s.ended_as as ended_as, m.topic as topic, m.payload as payload,
   m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at,
   m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at,
   m.last_seen_at as last_seen_at, m.deliveries as deliveries
@@ -698,8 +707,8 @@ go
 
 create or alter procedure [infra].[Inbox_List]
   @now datetime2(3) = null, @status tinyint, @status_2 tinyint, @status_3 tinyint, @status_4 tinyint, @status_5 tinyint,
-  @leased bit, @topic nvarchar(255), @source nvarchar(255), @error nvarchar(max), @error_group varchar(16),
-  @older_than_ms float, @newer_than_ms float, @after_seq bigint, @limit int
+  @leased bit, @ended_as varchar(10), @topic nvarchar(255), @source nvarchar(255), @error nvarchar(max),
+  @error_group varchar(16), @older_than_ms float, @newer_than_ms float, @after_seq bigint, @limit int
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
@@ -711,7 +720,7 @@ declare @since datetime2(3) = (select a.later from [infra].[Inbox_After](@now, -
 select top (@limit) s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
   s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status, s.last_error as last_error,
   s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-  s.died_at as died_at, s.error_group as error_group, m.topic as topic, m.payload as payload,
+  s.died_at as died_at, s.error_group as error_group, s.ended_as as ended_as, m.topic as topic, m.payload as payload,
   m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at,
   m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at,
   m.last_seen_at as last_seen_at, m.deliveries as deliveries
@@ -719,6 +728,7 @@ from [infra].[InboxState] s
 inner join [infra].[Inbox] m on m.seq = s.seq
 where s.seq > @after_seq
   and (@status is null or (s.status in (@status, @status_2, @status_3, @status_4, @status_5) and (s.status <> 6 or case when s.locked_until is null then 0 else 2 end in (@status, @status_2, @status_3, @status_4, @status_5))))
+  and (@ended_as is null or s.ended_as = @ended_as)
   and (@leased is null or case when s.locked_until is not null then 1 else 0 end = @leased)
   and (@topic is null or m.topic = @topic)
   and (@source is null or m.source = @source)
@@ -747,11 +757,11 @@ declare @pauses bit = case when exists (select 1 from [infra].[InboxControls] c 
 select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, cast(case when s.attempt > 0 then 1 else 0 end as bit) as retried,
   h.held as held, count_big(*) as [count], sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
   datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms,
-  sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused
+  sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused, s.ended_as as ended_as
 from [infra].[InboxState] s
 cross apply (
   select cast(case
-    when @pauses = 0 or s.locked_until is not null or s.status not in (1, 2, 5, 7) then 0
+    when @pauses = 0 or s.status not in (1, 2, 5, 7) then 0
     when exists (
       select 1 from [infra].[Inbox] m inner join [infra].[InboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
       where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
@@ -759,7 +769,7 @@ cross apply (
     else 0
   end as bit) as held
 ) h
-group by s.status, case when s.locked_until is not null then 1 else 0 end, case when s.attempt > 0 then 1 else 0 end, h.held;
+group by s.status, case when s.locked_until is not null then 1 else 0 end, case when s.attempt > 0 then 1 else 0 end, h.held, s.ended_as;
 go
 
 create or alter procedure [infra].[Inbox_OldestDue]
@@ -769,15 +779,29 @@ set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
+declare @pauses bit = case when exists (select 1 from [infra].[InboxControls] c where c.paused = 1 and c.scope <> N'queue') then 1 else 0 end;
+
 select datediff_big(millisecond, min(d.visible_at), @now) as oldest_due_ms
 from (
-  select min(s.visible_at) as visible_at
-  from [infra].[InboxState] s with (index([Inbox_Ready]))
-  where s.status = 1 and s.visible_at <= @now
+  select (
+    select top (1) s.visible_at
+    from [infra].[InboxState] s with (index([Inbox_Ready]))
+    where s.status = 1 and s.visible_at <= @now and (@pauses = 0 or not exists (
+      select 1 from [infra].[Inbox] m inner join [infra].[InboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
+      where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
+    ))
+    order by s.visible_at
+  ) as visible_at
   union all
-  select min(s.visible_at) as visible_at
-  from [infra].[InboxState] s with (index([Inbox_Held]))
-  where s.status = 2 and s.visible_at <= @now
+  select (
+    select top (1) s.visible_at
+    from [infra].[InboxState] s with (index([Inbox_Held]))
+    where s.status = 2 and s.visible_at <= @now and (@pauses = 0 or not exists (
+      select 1 from [infra].[Inbox] m inner join [infra].[InboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
+      where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
+    ))
+    order by s.visible_at
+  ) as visible_at
 ) d
 where not exists (
   select 1 from [infra].[InboxControls] c with (index([InboxControls_Key]), forceseek)
@@ -880,7 +904,7 @@ select g.seq as seq from @gone g;
 go
 
 create or alter procedure [infra].[Inbox_Archive]
-  @now datetime2(3) = null, @items nvarchar(max), @who nvarchar(255)
+  @now datetime2(3) = null, @items nvarchar(max), @who nvarchar(255), @ended_as varchar(10)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @gone table (seq bigint not null primary key, keyed bit null);
@@ -921,7 +945,7 @@ from @gone g, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlo
 where [Inbox].seq = g.seq option (loop join, force order);
 
 update [infra].[InboxState]
-set status = 3, processed_at = @now, died_at = null
+set status = 3, ended_as = @ended_as, processed_at = @now, died_at = null
 from @gone g, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
 where [InboxState].seq = g.seq option (loop join, force order);
 
@@ -942,11 +966,13 @@ values (@id, @now, @who, @action, N'inbox:Inbox', @filter);
 go
 
 create or alter procedure [infra].[Inbox_MoveOperation]
-  @now datetime2(3) = null, @id uniqueidentifier, @matched bigint, @done bigint, @last_seq bigint, @ended bit
+  @now datetime2(3) = null, @id uniqueidentifier, @matched bigint, @done bigint, @last_seq bigint, @ended bit,
+  @who nvarchar(255)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 update [infra].[oncebox_operations] with (updlock, rowlock, readcommittedlock)
-set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end
+set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end,
+  resumed_by = coalesce(@who, resumed_by), resumed_at = case when @who is null then resumed_at else @now end
 where id = @id;
 go
 
@@ -973,7 +999,7 @@ declare @controls table (
   paused bit not null, per_second float null, tokens float not null, refilled_at datetime2(3) not null
 );
 declare @owned table (seq bigint not null primary key, passes varchar(max) null);
-declare @parked table (seq bigint not null primary key, control bigint not null, due_at datetime2(3) not null);
+declare @parked table (seq bigint not null primary key, control bigint not null);
 
 begin transaction;
 insert into @owned (seq, passes)
@@ -990,10 +1016,10 @@ order by c.scope, c.name;
 
 set @now = coalesce(@given_now, sysutcdatetime());
 
-insert into @parked (seq, control, due_at)
-select p.seq, p.control, p.due_at
+insert into @parked (seq, control)
+select p.seq, p.control
 from (
-  select m.seq, coalesce(m.due_at, m.first_seen_at) as due_at, (
+  select m.seq, (
       select top (1) c.id
       from @controls c
       where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source)) and (c.paused = 1 or (
@@ -1008,7 +1034,7 @@ where p.control is not null option (loop join, force order);
 
 update [infra].[InboxState]
 set status = 7, parked_by = p.control, owner = null, locked_until = null,
-  visible_at = case when [InboxState].attempt = 0 then p.due_at else @now end
+  visible_at = [InboxState].due_since
 from @parked p, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
 where [InboxState].seq = p.seq and [InboxState].owner = @owner and [InboxState].status = 2 option (loop join, force order);
 
@@ -1699,9 +1725,11 @@ begin
     due_at datetime2(3) null,
     expires_at datetime2(3) null,
     created_at datetime2(3) not null,
+    natural_key nvarchar(255) collate Latin1_General_100_BIN2 null,
     constraint [Outbox_PK] primary key clustered (seq),
     constraint [Outbox_Key] unique nonclustered (id)
   );
+  create unique index [Outbox_NaturalKey] on [infra].[Outbox] (topic, natural_key) where natural_key is not null;
   create table [infra].[OutboxState] (
     seq bigint not null,
     visible_at datetime2(3) not null,
@@ -1722,6 +1750,8 @@ begin
     -- the same for errors that differ in ids and numbers only
     error_group varchar(16) collate Latin1_General_100_BIN2 null,
     last_error nvarchar(max) null,
+    -- since when it was due at its last claim
+    due_since datetime2(3) null,
     -- the control that has parked the message
     parked_by bigint null,
     -- the limits that have let it pass since it was last claimed, such as ',3,9,'
@@ -1832,7 +1862,8 @@ select
   s.expires_at as ExpiresAt,
   m.partition_key as PartitionKey,
   coalesce(s.processed_at, s.last_attempt_at) as LastAttemptAt,
-  m.headers as Headers
+  m.headers as Headers,
+  m.natural_key as NaturalKey
 from [infra].[Outbox] m
 inner join [infra].[OutboxState] s on s.seq = m.seq
 go
@@ -1858,12 +1889,13 @@ returns table as return
 select cast(a.[key] as int) as position, i.id as id, i.message_id as message_id,
   i.topic collate Latin1_General_100_BIN2 as topic, i.payload as payload, i.correlation_id as correlation_id,
   i.headers as headers, i.due_at as due_at, i.expires_at as expires_at,
-  i.partition_key collate Latin1_General_100_BIN2 as partition_key
+  i.partition_key collate Latin1_General_100_BIN2 as partition_key,
+  i.natural_key collate Latin1_General_100_BIN2 as natural_key
 from openjson(@items) a
 cross apply openjson(a.value) with (
   id uniqueidentifier, message_id uniqueidentifier, topic nvarchar(255), payload nvarchar(max),
   correlation_id nvarchar(255), headers nvarchar(max), due_at datetime2(3), expires_at datetime2(3),
-  partition_key nvarchar(255)
+  partition_key nvarchar(255), natural_key nvarchar(255)
 ) i
 go
 
@@ -1933,6 +1965,7 @@ update [infra].[OutboxState]
 set status = case when p.dies = 1 then 4 else 2 end,
   attempt = [OutboxState].attempt + p.lost, crashes = [OutboxState].crashes + p.lost,
   owner = case when p.dies = 0 then @owner end, locked_until = case when p.dies = 0 then @lease_end end,
+  due_since = [OutboxState].visible_at,
   visible_at = (select a.later from [infra].[Outbox_After](@lease_end,
     case when ([OutboxState].attempt + p.lost + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + p.lost + 1)) else @max_ms end
     + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000) a),
@@ -1987,7 +2020,7 @@ else
     s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at,
     s.processed_by as processed_by, m.topic as topic, m.payload as payload, m.partition_key as partition_key,
     m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id,
-    m.created_at as created_at,
+    m.created_at as created_at, m.natural_key as natural_key,
     case when c.status = 2 then @verdict when c.expires_at <= @now then 'expired' else 'exhausted' end as verdict
   from @claimed c
   inner join [infra].[OutboxState] s with (forceseek) on s.seq = c.seq
@@ -2113,7 +2146,7 @@ set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
 update [infra].[OutboxState]
-set owner = null, locked_until = null, visible_at = @now
+set owner = null, locked_until = null, visible_at = coalesce([OutboxState].due_since, @now)
 output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
 from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
 where [OutboxState].seq = i.seq and [OutboxState].owner = @owner option (loop join, force order);
@@ -2302,7 +2335,7 @@ select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible
   s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
   s.died_at as died_at, s.error_group as error_group, m.topic as topic, m.payload as payload,
   m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at,
-  m.id as id, m.message_id as message_id, m.created_at as created_at
+  m.id as id, m.message_id as message_id, m.created_at as created_at, m.natural_key as natural_key
 from [infra].[Outbox] m with (index([Outbox_Key]), forceseek)
 inner join [infra].[OutboxState] s with (forceseek) on s.seq = m.seq
 where m.id = @id option (loop join, force order);
@@ -2324,8 +2357,8 @@ go
 
 create or alter procedure [infra].[Outbox_List]
   @now datetime2(3) = null, @status tinyint, @status_2 tinyint, @status_3 tinyint, @status_4 tinyint, @status_5 tinyint,
-  @leased bit, @topic nvarchar(255), @source nvarchar(255), @error nvarchar(max), @error_group varchar(16),
-  @older_than_ms float, @newer_than_ms float, @after_seq bigint, @limit int
+  @leased bit, @ended_as varchar(10), @topic nvarchar(255), @source nvarchar(255), @error nvarchar(max),
+  @error_group varchar(16), @older_than_ms float, @newer_than_ms float, @after_seq bigint, @limit int
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
@@ -2339,11 +2372,12 @@ select top (@limit) s.seq as seq, s.attempt as attempt, s.expires_at as expires_
   s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
   s.died_at as died_at, s.error_group as error_group, m.topic as topic, m.payload as payload,
   m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at,
-  m.id as id, m.message_id as message_id, m.created_at as created_at
+  m.id as id, m.message_id as message_id, m.created_at as created_at, m.natural_key as natural_key
 from [infra].[OutboxState] s
 inner join [infra].[Outbox] m on m.seq = s.seq
 where s.seq > @after_seq
   and (@status is null or (s.status in (@status, @status_2, @status_3, @status_4, @status_5) and (s.status <> 6 or case when s.locked_until is null then 0 else 2 end in (@status, @status_2, @status_3, @status_4, @status_5))))
+  and (@ended_as is null or 1 = 0)
   and (@leased is null or case when s.locked_until is not null then 1 else 0 end = @leased)
   and (@topic is null or m.topic = @topic)
   and (@source is null or 1 = 0)
@@ -2376,7 +2410,7 @@ select s.status as status, cast(case when s.locked_until is not null then 1 else
 from [infra].[OutboxState] s
 cross apply (
   select cast(case
-    when @pauses = 0 or s.locked_until is not null or s.status not in (1, 2, 5, 7) then 0
+    when @pauses = 0 or s.status not in (1, 2, 5, 7) then 0
     when exists (
       select 1 from [infra].[Outbox] m inner join [infra].[OutboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic))
       where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
@@ -2394,15 +2428,29 @@ set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
+declare @pauses bit = case when exists (select 1 from [infra].[OutboxControls] c where c.paused = 1 and c.scope <> N'queue') then 1 else 0 end;
+
 select datediff_big(millisecond, min(d.visible_at), @now) as oldest_due_ms
 from (
-  select min(s.visible_at) as visible_at
-  from [infra].[OutboxState] s with (index([Outbox_Ready]))
-  where s.status = 1 and s.visible_at <= @now
+  select (
+    select top (1) s.visible_at
+    from [infra].[OutboxState] s with (index([Outbox_Ready]))
+    where s.status = 1 and s.visible_at <= @now and (@pauses = 0 or not exists (
+      select 1 from [infra].[Outbox] m inner join [infra].[OutboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic))
+      where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
+    ))
+    order by s.visible_at
+  ) as visible_at
   union all
-  select min(s.visible_at) as visible_at
-  from [infra].[OutboxState] s with (index([Outbox_Held]))
-  where s.status = 2 and s.visible_at <= @now
+  select (
+    select top (1) s.visible_at
+    from [infra].[OutboxState] s with (index([Outbox_Held]))
+    where s.status = 2 and s.visible_at <= @now and (@pauses = 0 or not exists (
+      select 1 from [infra].[Outbox] m inner join [infra].[OutboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic))
+      where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
+    ))
+    order by s.visible_at
+  ) as visible_at
 ) d
 where not exists (
   select 1 from [infra].[OutboxControls] c with (index([OutboxControls_Key]), forceseek)
@@ -2505,7 +2553,7 @@ select g.seq as seq from @gone g;
 go
 
 create or alter procedure [infra].[Outbox_Archive]
-  @now datetime2(3) = null, @items nvarchar(max), @who nvarchar(255)
+  @now datetime2(3) = null, @items nvarchar(max), @who nvarchar(255), @ended_as varchar(10)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @gone table (seq bigint not null primary key, keyed bit null);
@@ -2565,11 +2613,13 @@ values (@id, @now, @who, @action, N'outbox:Outbox', @filter);
 go
 
 create or alter procedure [infra].[Outbox_MoveOperation]
-  @now datetime2(3) = null, @id uniqueidentifier, @matched bigint, @done bigint, @last_seq bigint, @ended bit
+  @now datetime2(3) = null, @id uniqueidentifier, @matched bigint, @done bigint, @last_seq bigint, @ended bit,
+  @who nvarchar(255)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 update [infra].[oncebox_operations] with (updlock, rowlock, readcommittedlock)
-set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end
+set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end,
+  resumed_by = coalesce(@who, resumed_by), resumed_at = case when @who is null then resumed_at else @now end
 where id = @id;
 go
 
@@ -2596,7 +2646,7 @@ declare @controls table (
   paused bit not null, per_second float null, tokens float not null, refilled_at datetime2(3) not null
 );
 declare @owned table (seq bigint not null primary key, passes varchar(max) null);
-declare @parked table (seq bigint not null primary key, control bigint not null, due_at datetime2(3) not null);
+declare @parked table (seq bigint not null primary key, control bigint not null);
 
 begin transaction;
 insert into @owned (seq, passes)
@@ -2613,10 +2663,10 @@ order by c.scope, c.name;
 
 set @now = coalesce(@given_now, sysutcdatetime());
 
-insert into @parked (seq, control, due_at)
-select p.seq, p.control, p.due_at
+insert into @parked (seq, control)
+select p.seq, p.control
 from (
-  select m.seq, coalesce(m.due_at, m.created_at) as due_at, (
+  select m.seq, (
       select top (1) c.id
       from @controls c
       where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic)) and (c.paused = 1 or (
@@ -2631,7 +2681,7 @@ where p.control is not null option (loop join, force order);
 
 update [infra].[OutboxState]
 set status = 7, parked_by = p.control, owner = null, locked_until = null,
-  visible_at = case when [OutboxState].attempt = 0 then p.due_at else @now end
+  visible_at = [OutboxState].due_since
 from @parked p, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
 where [OutboxState].seq = p.seq and [OutboxState].owner = @owner and [OutboxState].status = 2 option (loop join, force order);
 
@@ -2824,23 +2874,25 @@ create or alter procedure [infra].[Outbox_Enqueue]
   @now datetime2(3) = null, @items nvarchar(max) = null, @id uniqueidentifier = null,
   @message_id uniqueidentifier = null, @topic nvarchar(255) = null, @payload nvarchar(max) = null,
   @correlation_id nvarchar(255) = null, @headers nvarchar(max) = null, @due_at datetime2(3) = null,
-  @expires_at datetime2(3) = null, @partition_key nvarchar(255) = null
+  @expires_at datetime2(3) = null, @partition_key nvarchar(255) = null, @natural_key nvarchar(255) = null
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @messages table (
   position int not null primary key, id uniqueidentifier null, message_id uniqueidentifier null,
   topic nvarchar(255) collate Latin1_General_100_BIN2 null, payload nvarchar(max) null,
   correlation_id nvarchar(255) null, headers nvarchar(max) null, due_at datetime2(3) null, expires_at datetime2(3) null,
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 null
+  partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
+  natural_key nvarchar(255) collate Latin1_General_100_BIN2 null
 );
 
 if @items is null
-  insert into @messages (position, id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key)
-  values (0, @id, @message_id, @topic, @payload, @correlation_id, @headers, @due_at, @expires_at, @partition_key);
+  insert into @messages (position, id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key)
+  values (0, @id, @message_id, @topic, @payload, @correlation_id, @headers, @due_at, @expires_at, @partition_key, @natural_key);
 else
-  insert into @messages (position, id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key)
-  select i.position, i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key
+  insert into @messages (position, id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key)
+  select i.position, i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, i.natural_key
   from [infra].[Outbox_MessagesFromJson](@items) i;
+declare @known table (position int not null primary key, id uniqueidentifier not null);
 declare @added table (
   seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 null, due_at datetime2(3) null, expires_at datetime2(3) null
 );
@@ -2862,12 +2914,41 @@ begin
   end
 end
 
-insert into [infra].[Outbox] (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, created_at)
-output inserted.seq, inserted.partition_key, inserted.due_at, inserted.expires_at into @added (seq, partition_key, due_at, expires_at)
-select i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, @now
-from @messages i
-where not exists (select 1 from [infra].[Outbox] m with (index([Outbox_Key]), forceseek, readcommittedlock) where m.id = i.id)
-order by i.position option (loop join, force order);
+declare @rounds int = 0, @again bit = 1;
+
+while @again = 1
+begin
+  set @again = 0;
+
+  delete from @known;
+
+  if exists (select 1 from @messages i where i.natural_key is not null)
+    insert into @known (position, id)
+    select i.position, m.id
+    from (select top (1000000) j.position, j.topic, j.natural_key from @messages j order by j.topic, j.natural_key) i
+    inner join [infra].[Outbox] m with (index([Outbox_NaturalKey]), forceseek, readcommittedlock)
+      on m.topic = i.topic and m.natural_key = i.natural_key and m.natural_key is not null option (loop join, force order);
+
+  begin try
+    if @@trancount > 1 set xact_abort off;
+
+    insert into [infra].[Outbox] (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, created_at)
+    output inserted.seq, inserted.partition_key, inserted.due_at, inserted.expires_at into @added (seq, partition_key, due_at, expires_at)
+    select i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, i.natural_key, @now
+    from @messages i
+    where not exists (select 1 from [infra].[Outbox] m with (index([Outbox_Key]), forceseek, readcommittedlock) where m.id = i.id)
+      and not exists (select 1 from @known k where k.position = i.position)
+    order by i.position option (loop join, force order);
+  end try
+  begin catch
+    set @rounds = @rounds + 1;
+    if @@trancount = 1 or @rounds = 10 or error_number() not in (2601, 2627)
+    begin; throw; end;
+    set @again = 1;
+  end catch;
+
+  set xact_abort on;
+end
 
 insert into [infra].[OutboxState] (seq, status, visible_at, expires_at, keyed)
 select a.seq, case when a.partition_key is null then 1 else 5 end, coalesce(a.due_at, @now),
@@ -2881,6 +2962,9 @@ if exists (select 1 from @added c where c.partition_key is not null)
   where c.partition_key is not null and m.partition_key is not null
   order by c.seq option (loop join, force order);
 commit transaction;
+
+if exists (select 1 from @known)
+  select i.id as id, k.id as known_id from @known k inner join @messages i on i.position = k.position;
 go
 
 create or alter procedure [infra].[Outbox_ExpireDead]

@@ -1,8 +1,16 @@
--- The user that the functions sign in with, and the role of operators. The user reads and writes the queues' tables, owns
--- nothing and changes no schema.
--- Run this script as the tables' owner after every `oncebox migrate`. It may be run again: it then grants what is new.
+-- The roles of oncebox. They read and write the queues' tables, own nothing and change no schema.
+--   oncebox_receivers  stores webhooks, and parts of them that are no events as dead
+--   oncebox_functions  does all that functions do; the user of a deployment with one user
+--   oncebox_service    the inbox as a service: leases and marks keys, and reads no message
+--   oncebox_operators  replays, discards and archives dead messages, pauses topics and limits them
+-- The deployments to Azure and AWS run this script themselves. By hand, run it as the tables' owner after every
+-- `oncebox migrate`. It may be run again: it then grants what is new.
 --   psql "$ADMIN_URL" -f infra/sql/users-postgres.sql
 --   psql "$ADMIN_URL" -c '\password oncebox_functions'
+-- On Azure a managed identity is a user, and a member of one of the roles. By hand, as an Entra administrator in the database
+-- postgres, with the identity's object id:
+--   select * from pgaadauth_create_principal_with_oid('id-orders-prod-work', '00000000-0000-0000-0000-000000000000', 'service', false, false);
+--   grant oncebox_functions to "id-orders-prod-work";
 -- Handlers that write to tables of your own in the same transaction need grants on those tables, too.
 
 do $$
@@ -31,6 +39,39 @@ grant select (id, queue, ended_at), delete on "infra"."oncebox_operations" to on
 grant select, insert, delete on "infra"."inbox_partition_queue", "infra"."outbox_partition_queue" to oncebox_functions;
 grant select, insert, update, delete on "infra"."inbox_partition_lock", "infra"."outbox_partition_lock" to oncebox_functions;
 grant select, insert, delete on "infra"."inbox_pending_arrivals", "infra"."outbox_pending_arrivals" to oncebox_functions;
+
+-- Webhooks. An upsert compares a delivery with what is stored, so the role can read the inbox; it cannot delete from it, and
+-- the outbox is closed to it.
+do $$
+begin
+  if not exists (select from pg_roles where rolname = 'oncebox_receivers') then
+    create role oncebox_receivers nologin nosuperuser nocreatedb nocreaterole;
+  end if;
+end
+$$;
+
+grant usage on schema "infra" to oncebox_receivers;
+grant select, insert, update on "infra"."inbox", "infra"."inbox_state" to oncebox_receivers;
+grant select on "infra"."inbox_done" to oncebox_receivers;
+grant select, insert on "infra"."inbox_partition_queue" to oncebox_receivers;
+grant select, insert, update on "infra"."inbox_partition_lock" to oncebox_receivers;
+grant select, insert, delete on "infra"."inbox_pending_arrivals" to oncebox_receivers;
+
+-- The inbox as a service. Its keys are rows without a payload.
+do $$
+begin
+  if not exists (select from pg_roles where rolname = 'oncebox_service') then
+    create role oncebox_service nologin nosuperuser nocreatedb nocreaterole;
+  end if;
+end
+$$;
+
+grant usage on schema "infra" to oncebox_service;
+grant select (seq, source, message_id, headers, first_seen_at, last_seen_at, xmax),
+  insert (source, message_id, topic, payload, headers, first_seen_at, last_seen_at),
+  update (headers, last_seen_at) on "infra"."inbox" to oncebox_service;
+grant select, insert, update, delete on "infra"."inbox_state" to oncebox_service;
+grant select, insert on "infra"."inbox_done" to oncebox_service;
 
 -- Operators: people and jobs that replay, discard and archive dead messages, pause topics and limit them. Grant the role to their users:
 --   grant oncebox_operators to alice;

@@ -1,7 +1,7 @@
 import type { AnyMessage, AnyQueue, QueueKind } from "../queue/any-queue.js";
 import type { Phase } from "../queue/phase.js";
 import type { CallOptions, ListFilter } from "../queue/work-store.js";
-import { isUnfinished, phaseOf, stateOfPhase } from "./phase.js";
+import { filterOfPhase, isUnfinished, phaseOf } from "./phase.js";
 
 export interface PhasedMessage {
   readonly message: AnyMessage;
@@ -28,10 +28,10 @@ export async function listPhased(
   { phase, state, limit = 100, after, ...filter }: PhasedFilter,
 ): Promise<PhasedPage> {
   const found: PhasedMessage[] = [];
-  const wanted = phase === undefined ? state : stateOfPhase(queue, phase);
+  const wanted = phase === undefined ? { state } : filterOfPhase(queue, phase);
   let cursor: number | null = after ?? 0;
   for (let page = 0; page < mostPages && cursor !== null && found.length < limit; page++) {
-    const read = await store.list({ ...filter, state: wanted, limit, after: cursor });
+    const read = await store.list({ ...filter, ...wanted, limit, after: cursor });
     const phased = await withPhases(store, read.messages, filter);
     found.push(...phased.filter((one) => phase === undefined || one.phase === phase));
     cursor = read.cursor;

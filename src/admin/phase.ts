@@ -1,17 +1,19 @@
 import { type AnyMessage, deadState, type QueueKind, statesOf } from "../queue/any-queue.js";
 import type { Control } from "../queue/controls.js";
-import { type Phase, phases } from "../queue/phase.js";
+import { type EndedAs, endings } from "../queue/message.js";
+import { inboxPhases, type Phase, phases } from "../queue/phase.js";
 
 type StoredMessage = Pick<AnyMessage, "topic" | "attempt" | "lockedUntil"> & {
   readonly state: string;
   readonly source?: string;
+  readonly endedAs?: EndedAs | null;
 };
 
 const ended: Readonly<Record<string, Phase>> = { Done: "done", Dead: "dead", Failed: "dead", Seen: "seen" };
 
 /** By the same rules as `phases` of a queue's `stats`. */
 export function phaseOf(message: StoredMessage, controls: readonly Control[]): Phase {
-  const end = ended[message.state];
+  const end = message.endedAs ?? ended[message.state];
   if (end !== undefined) return end;
   if (message.lockedUntil !== null) return "running";
   if (controls.some((control) => control.paused && isFor(control, message))) return "paused";
@@ -24,12 +26,20 @@ const isFor = ({ scope, name }: Control, message: StoredMessage): boolean =>
 /** Whether the phase depends on the controls. */
 export const isUnfinished = ({ state }: { readonly state: string }): boolean => ended[state] === undefined;
 
-/** The phases that messages of a queue can be in: the outbox knows of no message before it is enqueued. */
+/** The phases that messages of a queue can be in. */
 export const phasesIn = (queue: QueueKind): readonly Phase[] =>
-  queue === "inbox" ? phases : phases.filter((phase) => phase !== "seen");
+  queue === "inbox" ? phases : phases.filter((phase) => !inboxPhases.includes(phase));
 
-/** The state of all messages in this phase, and of some in others. */
-export const stateOfPhase = (queue: QueueKind, phase: Phase): string => {
+const isEnding = (phase: Phase): phase is EndedAs => endings.includes(phase as EndedAs);
+
+/** What the store is asked for, to find the messages of this phase: it finds some of others with it. */
+export const filterOfPhase = (
+  queue: QueueKind,
+  phase: Phase,
+): { readonly state: string; readonly endedAs?: EndedAs } =>
+  isEnding(phase) ? { state: "Done", endedAs: phase } : { state: stateOfPhase(queue, phase) };
+
+const stateOfPhase = (queue: QueueKind, phase: Phase): string => {
   if (phase === "done") return "Done";
   if (phase === "dead") return deadState[queue];
   if (queue === "outbox") return phase === "running" ? "InProgress" : "Ready";

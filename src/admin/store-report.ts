@@ -6,10 +6,10 @@ import type { AdminStores } from "./queue-stores.js";
 
 /** How one queue is. */
 export interface QueueReport {
-  /** Messages that could be claimed now. */
-  readonly backlog: number;
-  readonly oldestAgeMs: number | null;
-  /** Messages that wait for the end of a pause: the backlog is without them. */
+  /** Messages that could be claimed now, and how long the oldest of them has been due. */
+  readonly due: number;
+  readonly oldestDueAgeMs: number | null;
+  /** Messages that wait for the end of a pause: `due` is without them. */
   readonly pausedMessages: number;
   readonly dead: number;
   /** Whether the whole queue is paused. */
@@ -46,8 +46,8 @@ async function queueReport(
   const { due, oldestDueAgeMs, counts, phases } = await store.stats(call);
   const controls = await store.controls(call);
   return {
-    backlog: due,
-    oldestAgeMs: oldestDueAgeMs,
+    due,
+    oldestDueAgeMs,
     pausedMessages: phases.paused,
     dead: counts[deadState[queue]] ?? 0,
     paused: controls.some(({ scope, paused }) => scope === "queue" && paused),

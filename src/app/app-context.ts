@@ -6,12 +6,13 @@ import { type SecretResolver, secretsFromEnvironment } from "../config/secret-re
 import { InvalidArgumentError } from "../errors.js";
 import type { Database } from "../sql/dialect.js";
 import { jsonLogger } from "../telemetry/json-logger.js";
+import type { SignIn } from "../tenants/connections/tenant-stores.js";
 import type { FanOut } from "../tenants/fan-out/tenant-batch.js";
 import type { AppDefinition } from "./app-definition.js";
 import type { OpenTenants } from "./app-tenants.js";
 import type { WakeUp } from "./wake-up.js";
 
-export interface Platform {
+export interface Platform extends SignIn {
   readonly environment: Environment;
   /** Fetches secrets by reference; from the environment's variables by default. */
   readonly resolveSecret?: SecretResolver;
@@ -36,11 +37,11 @@ export interface AppContext {
 }
 
 export function appContext(definition: AppDefinition, platform: Platform): AppContext {
-  const { environment, wakeUp, fanOut } = platform;
+  const { environment, wakeUp, fanOut, signInAs } = platform;
   const resolveSecret = platform.resolveSecret ?? secretsFromEnvironment(environment.env);
   const logger = loggerOf(platform.logger ?? definition.logger ?? jsonLogger(environment.logLevel));
   const common = { definition, environment, resolveSecret, wakeUp, logger };
-  return { ...common, tenants: definition.tenants?.open({ ...common, fanOut }) };
+  return { ...common, tenants: definition.tenants?.open({ ...common, fanOut, signInAs }) };
 }
 
 /** Options that the inbox and the outbox of an app share. */

@@ -2,7 +2,7 @@ import type { LoggerOption } from "../base/logger.js";
 import type { Metrics } from "../base/metrics.js";
 import type { Tracing } from "../base/tracing.js";
 import type { SecretReference } from "../config/secret-reference.js";
-import type { DispatcherOptions } from "../dispatch/dispatcher.js";
+import type { DispatcherOptions } from "../dispatch/dispatcher-options.js";
 import type { Handlers } from "../dispatch/handlers.js";
 import type { TopicPattern } from "../dispatch/topic-patterns.js";
 import type { Otherwise } from "../dispatch/topic-plans.js";

@@ -32,7 +32,11 @@ function toSource(source: AppSource, resolve: SecretResolver): WebhookSource {
 }
 
 const fetching = (secrets: AppSource["secrets"], resolve: SecretResolver): Secrets =>
-  [secrets].flat().map((secret) => (isReference(secret) ? () => resolve(secret) : secret));
+  [secrets].flat().map((secret) => {
+    if (!isReference(secret)) return secret;
+    resolve.requirePackages?.(secret);
+    return () => resolve(secret);
+  });
 
 /** Any other value is left to the source's own checks. */
 export const isReference = (secret: unknown): secret is SecretReference =>

@@ -2,7 +2,7 @@ import type { Logger } from "../base/logger.js";
 import type { SecretResolver } from "../config/secret-reference.js";
 import type { Inbox } from "../inbox/inbox.js";
 import type { MigrateResult } from "../sql/migrate.js";
-import type { TenantStoreProvider } from "../tenants/connections/tenant-stores.js";
+import type { SignIn, TenantStoreProvider } from "../tenants/connections/tenant-stores.js";
 import type { FanOut } from "../tenants/fan-out/tenant-batch.js";
 import type { ReceivedWebhook } from "../webhooks/route-options.js";
 import type { AppDefinition } from "./app-definition.js";
@@ -10,7 +10,7 @@ import type { DispatchJob } from "./dispatch-job.js";
 import type { MaintenanceJob } from "./maintenance-jobs.js";
 import type { WakeUp } from "./wake-up.js";
 
-export interface TenantsContext {
+export interface TenantsContext extends SignIn {
   readonly definition: AppDefinition;
   readonly resolveSecret: SecretResolver;
   readonly logger: Logger;

@@ -26,6 +26,6 @@ export async function logQueueAge(
       unknown("oldest age", error);
     }
     if (metrics !== undefined)
-      await measureQueue(store, metrics, call).catch((error) => unknown("backlog", error));
+      await measureQueue(store, metrics, call).catch((error) => unknown("size", error));
   }
 }

@@ -116,17 +116,23 @@ export function openTenants(settings: TenantSettings, context: TenantsContext): 
   };
 }
 
-function openStores({ stores }: TenantSettings, { definition, resolveSecret, logger }: TenantsContext) {
+function openStores(
+  { stores }: TenantSettings,
+  { definition, resolveSecret, logger, signInAs }: TenantsContext,
+) {
   const telemetry = defined({ metrics: definition.metrics, tracing: definition.tracing });
   const withoutTable = ({ table: _, ...rest }: { table?: string } = {}) => ({ ...rest, ...telemetry });
-  return createTenantStores({
-    ...stores,
-    discover: withDefaultTables(stores.discover, definition),
-    resolveSecret,
-    logger,
-    inbox: withoutTable(definition.inbox),
-    outbox: withoutTable(definition.outbox),
-  });
+  return createTenantStores(
+    {
+      ...stores,
+      discover: withDefaultTables(stores.discover, definition),
+      resolveSecret,
+      logger,
+      inbox: withoutTable(definition.inbox),
+      outbox: withoutTable(definition.outbox),
+    },
+    { signInAs },
+  );
 }
 
 /** Tenants without names of their own have the app's names of schema and tables. */

@@ -1,4 +1,4 @@
-import type { DatabaseUser } from "../config/database-users.js";
+import { type DatabaseUser, databaseRoles } from "../config/database-users.js";
 import { openDatabase } from "../config/open-database.js";
 import { createCatalogue } from "../sql/catalogue.js";
 import type { Database } from "../sql/dialect.js";
@@ -47,20 +47,17 @@ async function prepareCatalogue(
   try {
     await migrate(db);
     await grantUsers(db, {}, users, scripts);
-    await createTable(db);
+    await createCatalogueTable(db);
   } finally {
     await db.close();
   }
 }
 
 /** The roles that users-*.sql creates, all of which find tenants. */
-const readers = {
-  sqlserver: ["oncebox_receivers", "oncebox_functions", "oncebox_service", "oncebox_operators"],
-  postgres: ["oncebox_functions", "oncebox_operators"],
-  sqlite: [],
-} as const;
+const readers = { sqlserver: databaseRoles, postgres: databaseRoles, sqlite: [] } as const;
 
-async function createTable(db: Database): Promise<void> {
+/** The table of tenants, which all roles may read. The roles exist already. */
+export async function createCatalogueTable(db: Database): Promise<void> {
   const run = (text: string) => db.driver.query({ ...statement("catalogue", text), unprepared: true }, {});
   const exists = await run('select 1 as found from "tenants"').then(
     () => true,

@@ -1,4 +1,4 @@
-import { isSecretReference, type SecretReference, type SecretResolver } from "../config/secret-reference.js";
+import { referenceIn, type SecretReference, type SecretResolver } from "../config/secret-reference.js";
 import type { Secrets } from "../webhooks/schemes/secret-keys.js";
 import { isReference, type SecretOrReference } from "./app-sources.js";
 
@@ -6,20 +6,15 @@ import { isReference, type SecretOrReference } from "./app-sources.js";
 export const tokenSecrets = (
   tokens: SecretOrReference | readonly SecretOrReference[],
   resolve: SecretResolver,
-): Secrets => [tokens].flat().map((token) => (isReference(token) ? () => resolved(token, resolve) : token));
+): Secrets =>
+  [tokens].flat().map((token) => {
+    if (!isReference(token)) return token;
+    resolve.requirePackages?.(token);
+    return () => resolved(token, resolve);
+  });
 
-/** Templates put a reference into the environment, and not the token itself. */
 async function resolved(reference: SecretReference, resolve: SecretResolver): Promise<string> {
   const text = await resolve(reference);
   const inner = reference.from === "env" ? referenceIn(text) : undefined;
   return inner === undefined ? text : resolve(inner);
-}
-
-function referenceIn(text: string): SecretReference | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isSecretReference(value) ? value : undefined;
-  } catch {
-    return undefined; // a token
-  }
 }

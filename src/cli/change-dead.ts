@@ -18,7 +18,7 @@ export const changeHelp = {
   all: "replay, discard or archive without a condition",
   "dry-run": "say how many messages it would be, and change none",
   rate: "the most messages per second",
-  by: "who does it, for the record; the user of this process by default",
+  by: "who does or resumes it, for the record; the user of this process by default",
   resume: "go on with the operation of this id, as `dead operations` prints it",
 };
 
@@ -46,10 +46,10 @@ const conditionsOf = (values: Values): readonly string[] =>
   Object.keys(values).filter((name) => name !== "queue" && (name in filterOptions || name in groupOptions));
 
 function refuseWithResume(values: Values, key: string | undefined): void {
-  const others = [...conditionsOf(values), ...["all", "dry-run", "by"].filter((name) => name in values)];
+  const others = [...conditionsOf(values), ...["all", "dry-run"].filter((name) => name in values)];
   if (others.length > 0 || key !== undefined)
     throw new UsageError(
-      "Beside --resume give --queue and --rate alone. The rest is in the operation's record.",
+      "Beside --resume give --queue, --rate and --by alone. The rest is in the operation's record.",
     );
 }
 

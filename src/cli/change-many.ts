@@ -23,7 +23,9 @@ export async function changeMany(
   if (matched === 0) terminal.err("No dead message matches.");
   if (!values["dry-run"]) {
     const queues = found.filter(({ matched }) => matched > 0).map(({ queue }) => queue);
-    return finishOperations(change, input, stores, await begin(change, input, stores, queues), rate);
+    return finishOperations(change, input, stores, await begin(change, input, stores, queues), {
+      ratePerSecond: rate,
+    });
   }
   const result = { matched, [pastOf[change]]: 0 };
   terminal.out(values.json ? JSON.stringify(result) : `${matched} would be ${pastOf[change]}.`);
@@ -63,7 +65,10 @@ export async function resumeChange(
       throw new InvalidArgumentError(
         `The operation ${id} is of the action ${operation.action}, not ${change}.`,
       );
-    return finishOperations(change, input, stores, [{ queue, operation }], rate);
+    return finishOperations(change, input, stores, [{ queue, operation }], {
+      ratePerSecond: rate,
+      resumedBy: operatorName(values),
+    });
   }
   throw new InvalidArgumentError(`There is no operation "${id}". \`oncebox dead operations\` shows them.`);
 }

@@ -19,7 +19,7 @@ export const controlHelp = {
   source: "the messages of this source, in the inbox",
   all: "all messages of the queue",
   queue: "inbox or outbox; both by default",
-  by: "who does it, for the record; your user name by default",
+  by: "who does it, for the record that `oncebox dead operations` lists; your user name by default",
   ...storeHelp,
 };
 

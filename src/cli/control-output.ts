@@ -18,7 +18,7 @@ export function controlLine(queue: QueueKind, control: Control & { readonly tena
 }
 
 const rulesOf = ({ paused, perSecond, parked }: Control): string => {
-  const held = paused || parked === 0 ? "" : ` (${parked} held back)`;
+  const held = paused || parked === 0 ? "" : ` (${parked} parked)`;
   const limit = perSecond === null ? [] : [`at most ${perSecond} per second${held}`];
   const rules = [...(paused ? ["paused"] : []), ...limit];
   return rules.length === 0 ? "ending" : rules.join(", ");

@@ -1,4 +1,5 @@
-import { queueOf } from "../queue/any-queue.js";
+import { keyText } from "../admin/page/key-text.js";
+import { type AnyKey, queueOf } from "../queue/any-queue.js";
 import type { Operation } from "../queue/dead-letters.js";
 import { type CommandInput, exitCodes, pageSize } from "./command.js";
 import { queuesOf } from "./message-filter.js";
@@ -8,7 +9,7 @@ import { tableLines } from "./table.js";
 /** Of each queue: enough to find an unfinished one among them. */
 const mostRecords = 1_000;
 
-/** Prints the records of operations: the unfinished ones, then the newest. */
+/** Prints the records of operations, and of pauses and limits: the unfinished ones, then the newest. */
 export const listOperations = ({ values, ...input }: CommandInput): Promise<number> => {
   const queues = queuesOf(values);
   const limit = pageSize(values);
@@ -28,7 +29,7 @@ export const listOperations = ({ values, ...input }: CommandInput): Promise<numb
 const unfinishedFirst = (a: Operation, b: Operation): number =>
   Number(a.endedAt !== null) - Number(b.endedAt !== null) || b.at.getTime() - a.at.getTime();
 
-const head = ["OPERATION", "ACTION", "QUEUE", "BY", "BEGAN", "ENDED", "DONE", "CONDITIONS"];
+const head = ["OPERATION", "ACTION", "QUEUE", "BY", "BEGAN", "RESUMED", "ENDED", "DONE", "WHICH"];
 
 const row = (operation: Operation): readonly string[] => [
   operation.id,
@@ -36,7 +37,25 @@ const row = (operation: Operation): readonly string[] => [
   operation.queue,
   operation.by,
   operation.at.toISOString(),
+  resumed(operation),
   operation.endedAt?.toISOString() ?? "unfinished",
-  `${operation.done} of ${operation.matched}`,
-  JSON.stringify(operation.filter),
+  operation.matched === 0 ? "-" : `${operation.done} of ${operation.matched}`,
+  whichText(operation),
 ];
+
+const resumed = ({ resumedBy, resumedAt }: Operation): string =>
+  resumedBy === null ? "-" : `by ${resumedBy} ${resumedAt!.toISOString()}`;
+
+/** Such as `topic=mail.welcome olderThanMs=60000`, or `all`. */
+function whichText({ action, filter }: Operation): string {
+  const { perSecond, ...conditions } = filter;
+  const rate = perSecond === null ? "no limit" : `at most ${perSecond} per second`;
+  const texts = Object.entries(conditions).map(([name, value]) => `${name}=${valueText(value)}`);
+  return `${texts.join(" ") || "all"}${action === "limit" ? `: ${rate}` : ""}`;
+}
+
+/** The keys of messages as the other commands take them. */
+function valueText(value: unknown): string {
+  if (Array.isArray(value)) return value.map(valueText).join(",");
+  return typeof value === "object" && value !== null ? keyText(value as AnyKey) : String(value);
+}

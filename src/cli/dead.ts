@@ -49,7 +49,8 @@ const actionNames = Object.keys(actions) as readonly ActionName[];
 
 export const deadCommand: Command = {
   name: "dead",
-  summary: "list, group, show, replay, discard, archive and edit dead messages",
+  summary:
+    "list, group, show, replay, discard, archive and edit dead messages; list what operators have done",
   usage: `dead ${actionNames.join("|")} [KEY] [options]`,
   options: {
     ...deadOptions,
@@ -82,7 +83,7 @@ export const deadCommand: Command = {
     "oncebox dead archive --older-than 30d",
     "oncebox dead edit stripe/evt_1 --payload-file corrected.json",
     "oncebox dead operations",
-    "oncebox dead replay --resume 0190a5c2-7d3e-7b1a-9c4f-2e8d6a1b3c5d",
+    "oncebox dead replay --resume 0190a5c2-7d3e-7b1a-9c4f-2e8d6a1b3c5d --by bob",
   ],
   positionals: 2,
   words: actionNames,

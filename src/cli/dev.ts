@@ -1,40 +1,28 @@
-import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { type LocalRun, type LocalRunOptions, startLocalRun } from "../adapters/local/local-run.js";
 import type { AppDefinition } from "../app/app-definition.js";
 import { defined } from "../base/defined.js";
 import type { Environment } from "../config/environment.js";
-import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
-import { signWebhook } from "../webhooks/signing/sign-webhook.js";
 import {
   type Command,
-  type CommandInput,
   count,
   databaseHelp,
   databaseOptions,
   exitCodes,
-  type Terminal,
   text,
   UsageError,
 } from "./command.js";
 import { withDevAdmin } from "./dev-admin.js";
+import { introduce } from "./dev-introduction.js";
 import { devLogger } from "./dev-logger.js";
-import { type DevSource, devSources, devToken } from "./dev-sources.js";
+import { sampleOf, tryOut } from "./dev-sample.js";
+import { devSources } from "./dev-sources.js";
 import { watchDev } from "./dev-watch.js";
 import { developmentDocuments } from "./development-documents.js";
-import {
-  type DevelopmentKeys,
-  developmentSecretOf,
-  keyTypeOf,
-  newDevelopmentKeys,
-  signingWith,
-} from "./development-keys.js";
+import { type DevelopmentKeys, newDevelopmentKeys } from "./development-keys.js";
 import { developmentSecrets, isThisMachine, shareDevelopmentKeys } from "./development-secrets.js";
-import { exampleEvent } from "./example-event.js";
 import { withFirstTopic } from "./first-topic.js";
 import { definitionFor, devDatabase } from "./load-app.js";
-import { providerTopic } from "./provider-topic.js";
-import { quoted } from "./quoted.js";
 import { secretStores } from "./secret-stores.js";
 
 export const devCommand: Command = {
@@ -96,11 +84,16 @@ export const devCommand: Command = {
     try {
       const sample = values.try ? sampleOf(sources, keys) : undefined;
       if (!values.json) {
-        introduce(input, local, sources, keys, firstTopic());
-        if (local.app.service !== undefined)
-          introduceService(terminal, local.url, shownToken(definition, loaded.environment, keys));
-        if (local.app.admin !== undefined)
-          terminal.out(`  the admin page    ${adminLink(local.url, admin.token, sample)}`);
+        introduce(input, {
+          local,
+          definition,
+          environment: loaded.environment,
+          sources,
+          keys,
+          topic: firstTopic(),
+          adminToken: admin.token,
+          sample,
+        });
       }
       if (sample !== undefined) await tryOut(terminal, local.url, sample, firstTopic());
       if (!terminal.signal.aborted) await once(terminal.signal, "abort");
@@ -128,96 +121,5 @@ async function started(definition: AppDefinition, options: LocalRunOptions): Pro
     throw new Error(
       `The port ${options.environment.port} is in use (EADDRINUSE). Choose another one with --port or PORT.`,
     );
-  }
-}
-
-function introduce(
-  { terminal, values }: CommandInput,
-  { url, app }: LocalRun,
-  sources: readonly DevSource[],
-  keys: DevelopmentKeys,
-  topic: string | undefined,
-): void {
-  const { self = "npx oncebox" } = terminal;
-  const file = values.app === undefined ? "" : ` --app ${values.app}`;
-  const database = app.tenants === undefined ? app.db.id : "the tenants' databases";
-  terminal.out(`oncebox listens at ${url}, on ${database}. Ctrl-C stops it.`);
-  terminal.out(`  status            curl ${url}/status`);
-  for (const { source, scheme, knownScheme, isDevelopment } of sources) {
-    // The source's name finds a scheme of the app's own, and a secret that must not be printed.
-    const isShared = isDevelopment && keyTypeOf(scheme) === undefined;
-    const secret = isShared ? ` --secret ${developmentSecretOf(scheme, keys)}` : "";
-    const what = knownScheme !== undefined && isDevelopment ? knownScheme : `${source}${file}`;
-    const target = `${url}/webhooks/${encodeURIComponent(source)}`;
-    const event = topic === undefined ? "" : eventOptions(scheme, topic);
-    terminal.out(`  a ${source} webhook  ${self} sign ${what}${secret} --url ${target}${event} --send`);
-  }
-  if (sources.length === 0 && app.service === undefined) {
-    terminal.out("  There are no webhook sources. Give --app FILE, or set ONCEBOX_WEBHOOKS.");
-  }
-}
-
-/** A token of the user's own is not printed, but the place where it belongs is. */
-const shownToken = (
-  definition: AppDefinition,
-  environment: Environment,
-  keys: DevelopmentKeys,
-): string | undefined =>
-  definition.service?.auth === "none" ? undefined : (devToken(definition, environment, keys) ?? "YOUR-TOKEN");
-
-function introduceService(terminal: Terminal, url: string, token: string | undefined): void {
-  const header = token === undefined ? "" : ` -H ${quoted(`authorization: Bearer ${token}`)}`;
-  terminal.out(`  the inbox service  curl ${url}/v1/inbox/try-begin${header} -d ${quoted('{"key":"a"}')}`);
-}
-
-/** The page takes the token out of the link, and no server sees what stands behind the #. */
-/** A link with the token signs in, and the page then follows the example webhook. A token of the user's own is not printed. */
-const adminLink = (url: string, token: string | undefined, sample: Sample | undefined): string => {
-  const following = sample === undefined ? "" : `&sample=${sample.id}`;
-  return `${url}/_oncebox${token === undefined ? "" : `#token=${token}${following}`}`;
-};
-
-/** The options of `oncebox sign` for an event of this topic. */
-function eventOptions(scheme: WebhookScheme, topic: string): string {
-  const event = exampleEvent(scheme, exampleId(), topic);
-  const headers = Object.entries(event.headers).map(
-    ([name, value]) => ` --header ${quoted(`${name}: ${value}`)}`,
-  );
-  return `${headers.join("")} --body ${quoted(event.body)}`;
-}
-
-const exampleId = (): string => `evt_${randomUUID().slice(0, 8)}`;
-
-/** The webhook that `--try` sends. */
-interface Sample {
-  readonly id: string;
-  readonly source: DevSource;
-  readonly keys: DevelopmentKeys;
-}
-
-function sampleOf(sources: readonly DevSource[], keys: DevelopmentKeys): Sample | undefined {
-  const source = sources.find(({ isDevelopment }) => isDevelopment);
-  return source && { id: exampleId(), source, keys };
-}
-
-/** Sends a webhook and its duplicate. The log lines that follow, and the admin page, show how it is handled. */
-async function tryOut(
-  terminal: Terminal,
-  url: string,
-  { id, source, keys }: Sample,
-  topic = providerTopic(source.knownScheme),
-): Promise<void> {
-  const event = exampleEvent(source.scheme, id, topic);
-  const request = signWebhook(source.scheme, {
-    url: `${url}/webhooks/${encodeURIComponent(source.source)}`,
-    body: event.body,
-    headers: event.headers,
-    ...signingWith(source.scheme, keys),
-    messageId: id,
-    topic,
-  });
-  for (const what of ["a webhook arrives", "the provider sends it again"]) {
-    const response = await fetch(request.url, request as RequestInit);
-    terminal.out(`${what}: ${response.status} ${await response.text()}`);
   }
 }

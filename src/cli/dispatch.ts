@@ -41,8 +41,26 @@ export const dispatchCommand: Command = {
   },
 };
 
-const describe = (result: object): string =>
-  Object.entries(result)
-    .filter(([, value]) => value !== 0)
-    .map(([name, value]) => `${name} ${value}`)
-    .join("  ");
+/** What became of the claimed messages. JSON has the names of the API. */
+const names: Readonly<Record<string, string>> = {
+  acked: "done",
+  abandoned: "attempt failed",
+  failed: "dead at once",
+  released: "given back",
+  lost: "lease lost",
+};
+const reasons: Readonly<Record<string, string>> = {
+  drained: "nothing more is due",
+  time: "the time is up",
+  aborted: "stopped",
+};
+
+/** Such as `claimed 5  done 3  attempt failed 2  (nothing more is due)`. Each claimed message is in one of the other numbers. */
+function describe(result: object): string {
+  const { handled: _, stopped, ...counts } = result as Readonly<Record<string, unknown>>;
+  const texts = Object.entries(counts)
+    .filter(([name, value]) => value !== 0 || name === "claimed")
+    .map(([name, value]) => `${names[name] ?? name} ${value}`);
+  if (typeof stopped === "string") texts.push(`(${reasons[stopped]})`);
+  return texts.join("  ");
+}

@@ -1,17 +1,22 @@
-import { archiveDead, discardDead, replayDead } from "../operators/replay-dead.js";
+import { finishOperation } from "../operators/replay-dead.js";
 import { type QueueKind, queueOf } from "../queue/any-queue.js";
 import type { Operation } from "../queue/dead-letters.js";
 import { type Change, pastOf, progressOf, sentenceOf } from "./change.js";
-import { type CommandInput, exitCodes, type Terminal } from "./command.js";
+import { type CommandInput, exitCodes, type Terminal, text, type Values } from "./command.js";
 import { progressBar } from "./progress.js";
 import type { QueueStores } from "./queue-stores.js";
+import { beforePasting, sameDatabase, word } from "./same-database.js";
 
 export interface Begun {
   readonly queue: QueueKind;
   readonly operation: Operation;
 }
 
-const changeAll = { replay: replayDead, discard: discardDead, archive: archiveDead } as const;
+export interface Pace {
+  readonly ratePerSecond: number | undefined;
+  /** Who goes on with operations that were interrupted. */
+  readonly resumedBy?: string;
+}
 
 /** Does what is left of operations, and says how many messages they changed. */
 export async function finishOperations(
@@ -19,15 +24,14 @@ export async function finishOperations(
   { values, terminal }: CommandInput,
   stores: QueueStores,
   begun: readonly Begun[],
-  ratePerSecond: number | undefined,
+  { ratePerSecond, resumedBy }: Pace,
 ): Promise<number> {
   const { signal } = terminal;
-  const progress = followed(change, begun, terminal);
+  const progress = followed(change, begun, values, terminal);
   try {
     for (const { queue, operation } of begun) {
-      const { id: resume, by } = operation;
-      const options = { by, resume, ratePerSecond, signal, onProgress: progress.show };
-      await changeAll[change](queueOf(stores, queue), {}, options);
+      const options = { ratePerSecond, resumedBy, signal, onProgress: progress.show };
+      await finishOperation(queueOf(stores, queue), change, operation.id, options);
     }
   } catch (error) {
     if (!signal.aborted) throw error;
@@ -46,7 +50,7 @@ export async function finishOperations(
   return progress.isComplete() ? exitCodes.ok : exitCodes.more;
 }
 
-function followed(change: Change, begun: readonly Begun[], terminal: Terminal) {
+function followed(change: Change, begun: readonly Begun[], values: Values, terminal: Terminal) {
   const latest = new Map(begun.map(({ operation }) => [operation.id, operation]));
   const sum = (of: (operation: Operation) => number): number =>
     [...latest.values()].reduce((total, operation) => total + of(operation), 0);
@@ -70,9 +74,20 @@ function followed(change: Change, begun: readonly Begun[], terminal: Terminal) {
       for (const { endedAt, ...counts } of latest.values())
         if (endedAt !== null && counts.done < counts.matched) terminal.err(leftOut(change, counts));
       for (const { id } of unfinished())
-        terminal.err(`Stopped before the end. Go on with: oncebox dead ${change} --resume ${id}`);
+        terminal.err(`Stopped before the end. Go on with: ${resumeLine(change, id, values)}`);
+      const first = unfinished().length > 0 ? beforePasting(values) : undefined;
+      if (first !== undefined) terminal.err(first);
     },
   };
+}
+
+/** A command that can be pasted: on the same database, at the same rate, by the same person. */
+function resumeLine(change: Change, id: string, values: Values): string {
+  const kept = ["rate", "by"].flatMap((name) => {
+    const value = text(values, name);
+    return value === undefined ? [] : [` --${name} ${word(value)}`];
+  });
+  return `oncebox dead ${change} --resume ${id}${kept.join("")}${sameDatabase(values)}`;
 }
 
 /** Another operator, or another operation, was faster. */

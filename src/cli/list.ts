@@ -28,7 +28,8 @@ export const listCommand: Command = {
   options: { ...filterOptions, state: { type: "string" }, ...pageOptions, ...storeOptions },
   help: {
     ...filterHelp,
-    state: "waiting, retrying, running, paused, done or dead; or the name of a state in the tables",
+    state:
+      "waiting, retrying, running, paused, done or dead; in the inbox archived, replaced and seen; or the name of a state in the tables",
     ...pageHelp,
     ...storeHelp,
     json: "print one JSON object per line",

@@ -32,7 +32,7 @@ export const packageCommand: Command = {
     service: "aws: make the archive of the inbox service too; on azure the app's definition decides",
     admin: "aws: make the archive of the diagnostics API too; on azure the app's definition decides",
     recover: "aws: make the archive of the recovery of GitHub's deliveries too; on azure a setting decides",
-    entra: "include the packages for SQL Server sign-in with Microsoft Entra; the default for azure",
+    entra: "include the packages for signing in to the database with Microsoft Entra; the default for azure",
     "no-entra": "leave those packages out; the default for aws",
     json: "print JSON",
   },

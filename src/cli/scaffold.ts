@@ -13,6 +13,20 @@ const templates = {
   azure: ["azure.yaml", "host.json", "infra/azure"],
 } as const satisfies Record<ScaffoldCloud, readonly string[]>;
 
+/** Where the templates name the database: on Azure the one that is made, on AWS the one whose port the network opens. */
+const databaseSetting = {
+  aws: {
+    file: "serverless.yml",
+    from: "    database: postgres\n",
+    to: (database: ScaffoldDatabase) => `    database: ${database}\n`,
+  },
+  azure: {
+    file: "infra/azure/main.parameters.json",
+    from: "{DATABASE=sqlserver}",
+    to: (database: ScaffoldDatabase) => `{DATABASE=${database}}`,
+  },
+} as const;
+
 const packages = {
   aws: ["@middy/core"],
   azure: ["@azure/functions", "@azure/identity", "@azure/keyvault-secrets", "@azure/storage-queue"],
@@ -58,8 +72,9 @@ export async function writeScaffold(options: ScaffoldOptions): Promise<readonly 
   for (const name of [...templates[cloud], `infra/sql/users-${database}.sql`, "infra/sql/catalogue.sql"]) {
     await cp(join(packageRoot, name), join(folder, name), { recursive: true });
   }
-  if (cloud === "azure" && database !== "sqlserver") await withoutAzureSql(folder);
-  if (cloud === "aws") await nameDatabase(folder, database);
+  const { file, from, to } = databaseSetting[cloud];
+  const text = await readFile(join(folder, file), "utf8");
+  await write(folder, file, text.replace(from, to(database)));
   await copyFunction("functions/app.ts", folder, (app) => withParts(app, options));
   for (const name of await readdir(join(packageRoot, "functions", cloud))) {
     if (!absent.includes(name)) await copyFunction(`functions/${cloud}/${name}`, folder);
@@ -72,23 +87,6 @@ export async function writeScaffold(options: ScaffoldOptions): Promise<readonly 
   return (await readdir(folder, { recursive: true, withFileTypes: true }))
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name));
-}
-
-/** The template's own database is Azure SQL. An app on another database would pay for it and not use it. */
-async function withoutAzureSql(folder: string): Promise<void> {
-  const name = "infra/azure/main.parameters.json";
-  const text = await readFile(join(folder, name), "utf8");
-  await write(folder, name, text.replace("{DATABASE=sqlserver}", "{DATABASE=none}"));
-}
-
-/** The stack's database, which its network follows. This repository's own is PostgreSQL. */
-async function nameDatabase(folder: string, database: ScaffoldDatabase): Promise<void> {
-  const text = await readFile(join(folder, "serverless.yml"), "utf8");
-  await write(
-    folder,
-    "serverless.yml",
-    text.replace("    database: postgres\n", `    database: ${database}\n`),
-  );
 }
 
 /** In this repository the functions import the sources. In a new app they import the package. */

@@ -1,5 +1,9 @@
 import { memoisePromise } from "../base/memoise-promise.js";
-import { type SecretResolver, secretsFromEnvironment } from "../config/secret-reference.js";
+import {
+  requirePackagesOf,
+  type SecretResolver,
+  secretsFromEnvironment,
+} from "../config/secret-reference.js";
 
 /** Resolves secrets of the environment and of both clouds' stores, as the deployed functions do. Loads a store's client at its first use. */
 export function secretStores(env: NodeJS.ProcessEnv): SecretResolver {
@@ -10,9 +14,11 @@ export function secretStores(env: NodeJS.ProcessEnv): SecretResolver {
   const azure = memoisePromise(async () =>
     (await import("../adapters/azure/key-vault.js")).azureSecrets(env),
   );
-  return async (reference) => {
+  const resolve: SecretResolver = async (reference) => {
     if (reference.from === "aws-secrets-manager") return (await aws())(reference);
     if (reference.from === "azure-key-vault") return (await azure())(reference);
     return environment(reference);
   };
+  const requirePackages = requirePackagesOf(env, "aws-secrets-manager", "azure-key-vault");
+  return Object.assign(resolve, { requirePackages });
 }

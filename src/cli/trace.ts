@@ -36,7 +36,7 @@ export const traceCommand: Command = {
   },
 };
 
-const head = ["QUEUE", "MESSAGE", "TOPIC", "STATE", "ENQUEUED", "FIRST ATTEMPT", "DONE", "DEAD", "ERROR"];
+const head = ["QUEUE", "MESSAGE", "TOPIC", "STATE", "ENQUEUED", "FIRST ATTEMPT", "ENDED", "DEAD", "ERROR"];
 
 const at = (time: Date | null): string => time?.toISOString() ?? "";
 

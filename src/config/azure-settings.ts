@@ -25,6 +25,8 @@ export interface AzureSettings {
   readonly consumeQueue: string | undefined;
   /** The queue of Service Bus whose messages the app's consumer handles. The settings `ONCEBOX_BUS__…` say where it is. */
   readonly consumeBusQueue: string | undefined;
+  /** Where the host moves a message of these queues whose function failed five times. */
+  readonly poisonQueues: readonly WakeQueue[];
   /** NCRONTAB expressions: second, minute, hour, day, month, day of the week. */
   readonly schedules: {
     readonly dispatch: string;
@@ -56,6 +58,10 @@ export function readAzureSettings(env: NodeJS.ProcessEnv = process.env): AzureSe
       : { queue: queueName(queue, setting), storage: queueStorage(filled, setting, queueConnection) };
   };
   const consumed = filled("ONCEBOX_CONSUME_QUEUE");
+  const storage = storageOf(filled, queueConnection);
+  const read = ["ONCEBOX_WAKE_QUEUE", "ONCEBOX_MESSAGE_WAKE_QUEUE", "ONCEBOX_CONSUME_QUEUE"].flatMap(
+    (setting) => filled(setting) ?? [],
+  );
   return {
     functions: readFunctionGroups(filled("ONCEBOX_FUNCTIONS")),
     queueConnection,
@@ -63,6 +69,7 @@ export function readAzureSettings(env: NodeJS.ProcessEnv = process.env): AzureSe
     messageWakeUp: wakeQueue("ONCEBOX_MESSAGE_WAKE_QUEUE"),
     consumeQueue: consumed === undefined ? undefined : queueName(consumed, "ONCEBOX_CONSUME_QUEUE"),
     consumeBusQueue: filled("ONCEBOX_CONSUME_BUS_QUEUE"),
+    poisonQueues: storage === undefined ? [] : read.map((queue) => ({ queue: `${queue}-poison`, storage })),
     schedules: {
       dispatch: filled("ONCEBOX_DISPATCH_SCHEDULE") ?? schedules.dispatch,
       reap: filled("ONCEBOX_REAP_SCHEDULE") ?? schedules.reap,
@@ -93,21 +100,30 @@ const connectionOf = (env: NodeJS.ProcessEnv): QueueConnection =>
     : "AzureWebJobsStorage";
 
 /** Reads the settings that the queue trigger reads, so that both use the same account. */
-function queueStorage(
+function storageOf(
   filled: (name: string) => string | undefined,
-  setting: string,
   connection: QueueConnection,
-): QueueStorage {
+): QueueStorage | undefined {
   const connectionString = filled(connection);
   if (connectionString !== undefined) return { connectionString };
   const account = filled(`${connection}__accountName`);
   const queueServiceUrl =
     filled(`${connection}__queueServiceUri`) ??
     (account === undefined ? undefined : `https://${account}.queue.core.windows.net`);
-  if (queueServiceUrl === undefined || !URL.canParse(queueServiceUrl)) {
+  if (queueServiceUrl === undefined || !URL.canParse(queueServiceUrl)) return undefined;
+  return { queueServiceUrl, clientId: filled(`${connection}__clientId`) };
+}
+
+function queueStorage(
+  filled: (name: string) => string | undefined,
+  setting: string,
+  connection: QueueConnection,
+): QueueStorage {
+  const storage = storageOf(filled, connection);
+  if (storage === undefined) {
     throw new InvalidArgumentError(
       `${setting} needs a storage account: set ${connection}, or ${connection}__queueServiceUri to the URL of its queues.`,
     );
   }
-  return { queueServiceUrl, clientId: filled(`${connection}__clientId`) };
+  return storage;
 }

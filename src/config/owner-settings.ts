@@ -9,6 +9,8 @@ export interface OwnerSettings {
   readonly database: "postgres" | "sqlserver";
   /** A JSON object with `username` and `password`, as RDS keeps its master user's. */
   readonly secret: Extract<SecretReference, { from: "aws-secrets-manager" }>;
+  /** The secret with the URL of the tenants' catalogue, where the deployment has one. */
+  readonly catalogue: string | undefined;
 }
 
 export function readOwnerSettings(env: NodeJS.ProcessEnv = process.env): OwnerSettings {
@@ -29,6 +31,7 @@ export function readOwnerSettings(env: NodeJS.ProcessEnv = process.env): OwnerSe
     url,
     database: kind === "postgres" ? "postgres" : "sqlserver",
     secret: { from: "aws-secrets-manager", id },
+    catalogue: env.ONCEBOX_CATALOGUE_SECRET?.trim() || undefined,
   };
 }
 

@@ -1,3 +1,4 @@
+import { requirePackage } from "../base/require-package.js";
 import { InvalidOperationError } from "../errors.js";
 
 /** Says where a secret is kept, for configuration that must not hold the secret itself. */
@@ -45,7 +46,44 @@ function hasTexts(
 export const withoutFinalNewline = (text: string): string => text.replace(/\r?\n$/, "");
 
 /** Fetches the secret that a reference names. Each cloud's adapter knows its own store, and the environment. */
-export type SecretResolver = (reference: SecretReference) => Promise<string>;
+export interface SecretResolver {
+  (reference: SecretReference): Promise<string>;
+  /** Refuses a reference when the package of its store is not installed. An app calls it when it starts. */
+  readonly requirePackages?: (reference: SecretReference) => void;
+}
+
+type Store = Exclude<SecretReference["from"], "env">;
+
+const stores: Readonly<Record<Store, { readonly user: string; readonly packages: readonly string[] }>> = {
+  "aws-secrets-manager": {
+    user: "A secret in AWS Secrets Manager",
+    packages: ["@aws-sdk/client-secrets-manager"],
+  },
+  "azure-key-vault": {
+    user: "A secret in Azure Key Vault",
+    packages: ["@azure/keyvault-secrets", "@azure/identity"],
+  },
+};
+
+/** For resolvers of these stores. A variable of the environment may hold a reference in turn. */
+export const requirePackagesOf =
+  (env: NodeJS.ProcessEnv, ...known: readonly Store[]) =>
+  (reference: SecretReference): void => {
+    const inner = reference.from === "env" ? referenceIn(env[reference.name] ?? "") : undefined;
+    const { from } = inner ?? reference;
+    if (from === "env" || !known.includes(from)) return;
+    for (const name of stores[from].packages) requirePackage(name, stores[from].user);
+  };
+
+/** Templates put a reference into the environment, and not the token itself. */
+export function referenceIn(text: string): SecretReference | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isSecretReference(value) ? value : undefined;
+  } catch {
+    return undefined; // a token
+  }
+}
 
 export const secretsFromEnvironment =
   (env: NodeJS.ProcessEnv): SecretResolver =>

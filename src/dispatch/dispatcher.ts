@@ -1,58 +1,28 @@
 import type { Budget } from "../base/budget.js";
-import { type LogFields, type Logger, type LoggerOption, loggerOf } from "../base/logger.js";
+import { type LogFields, type Logger, loggerOf } from "../base/logger.js";
 import { guardedMetrics, type Metrics } from "../base/metrics.js";
 import type { Telemetry, Tracing } from "../base/tracing.js";
 import { ArgumentRangeError } from "../errors.js";
-import { refuseUnknown, requireBatchSize, requireDuration } from "../queue/arguments.js";
+import { requireBatchSize, requireDuration } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
 import { type RetryPolicy, retryPolicy } from "../queue/retry-policy.js";
 import type { DispatchStore } from "../queue/work-store.js";
+import type { BeginHandlerTransaction } from "./begin-transaction.js";
 import { type DispatchResult, dispatchRun, type RunOptions } from "./dispatch-run.js";
+import {
+  type CheckedOptions,
+  checkOptions,
+  type DispatcherOptions,
+  type InTransactions,
+  type OfStore,
+} from "./dispatcher-options.js";
 import type { DurationEstimate } from "./duration-estimate.js";
 import type { HandlerMiddleware } from "./handle-message.js";
 import type { HandledCount } from "./handled-counts.js";
-import { type Handlers, type ResolvedHandler, resolveHandlers } from "./handlers.js";
+import { type ResolvedHandler, resolveHandlers } from "./handlers.js";
 import { type Lateness, lateness } from "./lateness.js";
 import type { TopicPattern } from "./topic-patterns.js";
-import { type Otherwise, type TopicPlan, topicPlans } from "./topic-plans.js";
-
-export interface DispatcherOptions<Message extends QueueMessage, Tx = unknown> {
-  /** By topic, case-sensitive. */
-  readonly handlers: Handlers<Message, Tx>;
-  /** Topics that are acknowledged without a handler: `["customer.*"]`. A handler of the topic itself goes before. */
-  readonly ignore?: readonly TopicPattern[];
-  /** What becomes of a message without a handler: `"retry"` by default, because the next deployment may bring one. */
-  readonly otherwise?: Otherwise;
-  /** Runs around every handler; the first is the outermost. */
-  readonly use?: readonly HandlerMiddleware<Message, Tx>[];
-  /** Handlers that may run at once: 10 by default. */
-  readonly concurrency?: number;
-  /**
-   * The longest that a handler may take, for topics without a `timeoutMs` of their own. By default a function's budget
-   * limits handlers, and a worker gives them 5 minutes.
-   */
-  readonly timeoutMs?: number;
-  /** Messages in a claim: 50 by default. */
-  readonly batchSize?: number;
-  /** 30 s by default. Leases of handlers that run longer are renewed. */
-  readonly leaseMs?: number;
-  /** Attempts and back-off of topics without their own; the store's policy by default. */
-  readonly retry?: Partial<RetryPolicy>;
-  /**
-   * Time kept free at the end, for handlers to stop and for the last settlements. By default it is learned from how long
-   * database calls take: 0.5 s at first, then between 0.15 and 2 s.
-   */
-  readonly reserveMs?: number;
-  /** The longest that one settlement may take before it is tried again on another connection: 10 s by default. */
-  readonly settleTimeoutMs?: number;
-  /** How long a handler is expected to take until its topic has been measured: 100 ms by default. */
-  readonly expectedHandlerMs?: number;
-  readonly logger?: LoggerOption;
-  readonly metrics?: Metrics;
-  readonly tracing?: Tracing;
-  /** For tests: instead of Math.random, in the back-off's jitter. */
-  readonly random?: () => number;
-}
+import { type TopicPlan, topicPlans } from "./topic-plans.js";
 
 export interface DispatcherConfig<Message extends QueueMessage, Tx> {
   readonly handlers: ReadonlyMap<TopicPattern, ResolvedHandler<Message, Tx>>;
@@ -75,6 +45,8 @@ export interface DispatcherConfig<Message extends QueueMessage, Tx> {
   /** Both, for handlers that measure and trace what they do. Undefined without either. */
   readonly telemetry: Telemetry | undefined;
   readonly random: () => number;
+  /** Undefined: the store begins transactions. */
+  readonly begin: BeginHandlerTransaction<Tx, Tx> | undefined;
   /** By topic, learned over all runs of this dispatcher, so that a warm function knows its handlers. */
   readonly durations: Map<string, DurationEstimate>;
   /** By topic, and by how the handling ended: the same objects in all runs, so that metrics know them again. */
@@ -94,36 +66,21 @@ export interface Dispatcher<Message extends QueueMessage, Tx = unknown> {
   ): Promise<DispatchResult>;
 }
 
-const known = [
-  "handlers",
-  "ignore",
-  "otherwise",
-  "use",
-  "concurrency",
-  "timeoutMs",
-  "batchSize",
-  "leaseMs",
-  "retry",
-  "reserveMs",
-  "settleTimeoutMs",
-  "expectedHandlerMs",
-  "logger",
-  "metrics",
-  "tracing",
-  "random",
-];
-
 /**
  * Creates what a timer-triggered function runs.
  *
  * @example
- * const dispatcher = createDispatcher<InboxMessage>({ handlers: { "invoice.paid": (message) => book(message.payload) } });
+ * const dispatcher = createDispatcher({ store: inbox, handlers: { "invoice.paid": (message) => book(message.data) } });
  * await dispatcher.run(inbox, timeBudget(context.getRemainingTimeInMillis()));
  */
+export function createDispatcher<Message extends QueueMessage, StoreTx, Tx>(
+  options: OfStore<Message, StoreTx> & InTransactions<StoreTx, Tx> & DispatcherOptions<Message, Tx>,
+): Dispatcher<Message, StoreTx>;
 export function createDispatcher<Message extends QueueMessage, Tx = unknown>(
-  options: DispatcherOptions<Message, Tx>,
-): Dispatcher<Message, Tx> {
-  const config = dispatcherConfig(options);
+  options: OfStore<Message, Tx> & DispatcherOptions<Message, Tx> & { readonly transaction?: undefined },
+): Dispatcher<Message, Tx>;
+export function createDispatcher<Message extends QueueMessage, Tx>(options: object): Dispatcher<Message, Tx> {
+  const config = dispatcherConfig(options as CheckedOptions<Message, Tx>);
   return {
     // a handler of any message also handles a more specific one
     run: (store, budget, runOptions) =>
@@ -133,9 +90,9 @@ export function createDispatcher<Message extends QueueMessage, Tx = unknown>(
 
 /** The options, checked and with their defaults. */
 export function dispatcherConfig<Message extends QueueMessage, Tx>(
-  options: DispatcherOptions<Message, Tx>,
+  options: CheckedOptions<Message, Tx>,
 ): DispatcherConfig<Message, Tx> {
-  refuseUnknown(options, known, "createDispatcher");
+  checkOptions(options);
   const retry = options.retry === undefined ? undefined : retryPolicy(options.retry);
   const metrics = options.metrics === undefined ? undefined : guardedMetrics(options.metrics);
   const { tracing } = options;
@@ -157,6 +114,7 @@ export function dispatcherConfig<Message extends QueueMessage, Tx>(
     tracing,
     telemetry: (metrics ?? tracing) && { metrics, tracing },
     random: options.random ?? Math.random,
+    begin: options.transaction,
     durations: new Map(),
     outcomes: new Map(),
     storeCalls: new WeakMap(),

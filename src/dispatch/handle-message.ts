@@ -95,7 +95,7 @@ async function handleWithin<Message extends QueueMessage, Tx>(
     const result = await chain();
     if (isFailureResult(result)) throw result;
     // The run has already settled this message as failed. Committing now would apply its writes and retry it too.
-    if (tx !== undefined) context.signal.throwIfAborted();
+    if (handler.transactional) context.signal.throwIfAborted();
   };
   try {
     const message = handler.schema === undefined ? held.message : await withData(held.message, handler);

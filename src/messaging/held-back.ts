@@ -13,7 +13,7 @@ export interface HeldBack {
 
 /** Messages that come back for the breaker's next trial. One would do; others may be taken by another process, or expire. */
 const trialMessages = 3;
-/** The others come back one by one, at this interval, so that a large backlog is not claimed and put back again and again. */
+/** The others come back one by one, at this interval, so that many messages are not claimed and put back again and again. */
 const spacingMs = 1_000;
 const longestMs = 60 * 60_000;
 /** Another process may hold messages back that this one could deliver, so this one makes them due from time to time. */

@@ -24,7 +24,7 @@ export interface ComposedHandler<Message> {
  * arrives.
  *
  * @example
- * const handle = compose([transaction(db), inbox({ subscriber: "orders" }), outbox()], async (message) => {
+ * const handle = compose([transaction(db), inbox({ subscriber: "orders" }), outbox()], async (message: InboxMessage) => {
  *   await currentTransaction()!.query(insertOrder, { id: message.messageId });
  *   return { topic: "order.placed", data: { id: message.messageId } };
  * });

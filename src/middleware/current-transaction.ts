@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { InvalidOperationError } from "../errors.js";
-import type { OutgoingMessage } from "../outbox/outbox.js";
+import type { OutgoingMessage } from "../outbox/outgoing-message.js";
 import type { Database } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
 

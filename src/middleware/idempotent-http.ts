@@ -50,7 +50,7 @@ const known = [
  * @example
  * const options = { transaction: transaction(db), subscriber: "payments-api", scope: callerOf };
  * const post = idempotentHttp(options, async (request) => {
- *   await currentTransaction()!.query(insertPayment, await request.json());
+ *   await currentTransaction()!.query(insertPayment, { payment: await request.text() });
  *   return Response.json({ ok: true }, { status: 201 });
  * });
  */

@@ -1,4 +1,5 @@
-import { createOutbox, type OutboxOptions, type OutgoingMessage } from "../outbox/outbox.js";
+import { createOutbox, type OutboxOptions } from "../outbox/outbox.js";
+import type { OutgoingMessage } from "../outbox/outgoing-message.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
 import { asTransaction } from "../sql/driver.js";
 import { requireScope, type TransactionScope } from "./current-transaction.js";

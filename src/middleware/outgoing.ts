@@ -1,6 +1,6 @@
 import { defined } from "../base/defined.js";
 import { InvalidArgumentError } from "../errors.js";
-import type { OutgoingMessage } from "../outbox/outbox.js";
+import type { OutgoingMessage } from "../outbox/outgoing-message.js";
 
 /** A message that a handler returns: as the outbox takes it, or with `data` and `attributes` of any JSON type. */
 export interface HandlerOutput extends Omit<OutgoingMessage, "topic" | "payload" | "headers"> {

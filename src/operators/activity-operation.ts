@@ -55,7 +55,7 @@ export function activityOperation<
       const { sinceMs, buckets, signal } = checked(options);
       const call = { signal };
       const { mostUnfinished } = activityLimits;
-      const [row] = await runner.execute(statements.backlog, { limit: mostUnfinished }, call);
+      const [row] = await runner.execute(statements.unfinished, { limit: mostUnfinished }, call);
       const now = db.dialect.fromTime(row!.now).getTime();
       const bucketMs = sinceMs / buckets;
       const params = { since: db.dialect.toTime(new Date(now - sinceMs)), bucket_ms: bucketMs };
@@ -79,20 +79,20 @@ export function activityOperation<
   };
 }
 
-/** From the present backlog backwards: before a bucket there were as many as after it, without its own, and with those it finished. */
+/** From the present number backwards: before a bucket there were as many as after it, without its own, and with those it finished. */
 function bucketsOf(
   since: number,
   bucketMs: number,
-  unfinished: number,
+  now: number,
   { enqueued, done, dead }: Readonly<Record<"enqueued" | "done" | "dead", readonly number[]>>,
 ): readonly ActivityBucket[] {
   const made: ActivityBucket[] = [];
-  let backlog = unfinished;
+  let unfinished = now;
   for (let index = enqueued.length - 1; index >= 0; index--) {
     const counts = { enqueued: enqueued[index]!, done: done[index]!, dead: dead[index]! };
     const [from, until] = [index, index + 1].map((at) => new Date(Math.round(since + at * bucketMs)));
-    made.push({ from: from!, until: until!, ...counts, backlog });
-    backlog = Math.max(0, backlog - counts.enqueued + counts.done + counts.dead);
+    made.push({ from: from!, until: until!, ...counts, unfinished });
+    unfinished = Math.max(0, unfinished - counts.enqueued + counts.done + counts.dead);
   }
   return made.reverse();
 }

@@ -94,7 +94,7 @@ export function changeByKeys<Key extends object, Message extends QueueMessage & 
 
     async archive(messages, call) {
       requireOperator(call, "archive");
-      return recorded("archive", messages, { who: call.by }, call);
+      return recorded("archive", messages, { who: call.by, ended_as: "archived" }, call);
     },
   };
 }

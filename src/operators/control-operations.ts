@@ -1,3 +1,4 @@
+import { uuidV7 } from "../base/uuid-v7.js";
 import { yieldToEventLoop } from "../base/wait.js";
 import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
 import { nameProblem, refuseUnknown } from "../queue/arguments.js";
@@ -8,10 +9,10 @@ import type { Operators } from "../queue/operators.js";
 import type { CallOptions } from "../queue/work-store.js";
 import { applyControls } from "../sql/apply-controls.js";
 import type { OperatorReadStatements, OperatorStatements } from "../sql/dialect.js";
-import type { SqlParams, SqlRow } from "../sql/driver.js";
+import type { SqlParams, SqlRow, SqlStatement } from "../sql/driver.js";
 import { isTrue } from "../sql/is-true.js";
 import type { QueueParts } from "../sql/queue-parts.js";
-import { requireOperator } from "./operation-record.js";
+import { type OperationRecords, requireOperator } from "./operation-record.js";
 
 type Names = "pause" | "resume" | "limit" | "controls";
 
@@ -31,6 +32,7 @@ export function controlOperations<
   parts: QueueParts<Key, Message, State>,
   statements: Pick<OperatorStatements, "putControl" | "endControl"> &
     Pick<OperatorReadStatements, "controls">,
+  records: OperationRecords,
 ): Pick<Operators<Key>, Names> {
   const { kind, db, runner, options } = parts;
 
@@ -44,18 +46,39 @@ export function controlOperations<
     at: db.dialect.fromTime(row.changed_at),
   });
 
-  const log = (what: string, by: string, { scope, name }: Target, more: object = {}): void =>
-    options.logger.info(what, { scope, ...(scope === "queue" ? {} : { name }), by, ...more });
-
-  const put = async (params: SqlParams, { by, signal }: OperatorOptions): Promise<Control> => {
-    const [row] = await runner.execute(statements.putControl, { ...params, who: by }, { signal });
-    return controlOf(row!);
+  /** Changes a control and records it, in one transaction. What changed nothing is neither recorded nor logged. */
+  const change = async (
+    { action, target, more = {} }: Change,
+    statement: SqlStatement,
+    params: SqlParams,
+    { by, signal }: OperatorOptions,
+  ): Promise<Control | undefined> => {
+    // Made before the transaction: one that is repeated after its commit was lost finds its own record, and the result it had.
+    const id = uuidV7();
+    let changed: Control | undefined;
+    await runner.atomically(
+      async (tx) => {
+        if ((await records.find(tx, id, { signal })) !== undefined) return;
+        const [row] = await runner.executeIn(tx, statement, { ...target, ...params, who: by }, { signal });
+        changed = row && controlOf(row);
+        if (changed === undefined) return;
+        const filter = { ...(target.scope === "queue" ? {} : { [target.scope]: target.name }), ...more };
+        await records.add(tx, { id, action, by, filter }, { signal });
+        await records.move(tx, id, { matched: 0, done: 0, cursor: 0, ended: true }, { signal });
+      },
+      { signal },
+    );
+    const { scope, name } = target;
+    if (changed !== undefined)
+      options.logger.info(action, { scope, ...(scope === "queue" ? {} : { name }), by, ...more });
+    return changed;
   };
 
-  const end = async (params: SqlParams, { by, signal }: OperatorOptions): Promise<Control | undefined> => {
-    const [row] = await runner.execute(statements.endControl, { ...params, who: by }, { signal });
-    return row && controlOf(row);
-  };
+  const put = async (what: Change, params: SqlParams, call: OperatorOptions): Promise<Control> =>
+    (await change(what, statements.putControl, params, call))!;
+
+  const end = (what: Change, params: SqlParams, call: OperatorOptions): Promise<Control | undefined> =>
+    change(what, statements.endControl, params, call);
 
   /** Returns what ended controls have parked, batch by batch. Where this is interrupted, claims go on with it. */
   const returnParked = async (call: CallOptions): Promise<number> => {
@@ -71,17 +94,14 @@ export function controlOperations<
   return {
     async pause(target, call) {
       requireOperator(call, "pause");
-      const params = targetParams(target, kind, "pause");
-      const control = await put({ ...params, paused: true, per_second: null }, call);
-      log("pause", call.by, params);
-      return control;
+      const what = { action: "pause", target: targetParams(target, kind, "pause") } as const;
+      return put(what, { paused: true, per_second: null }, call);
     },
 
     async resume(target, call) {
       requireOperator(call, "resume");
-      const params = targetParams(target, kind, "resume");
-      const ended = await end({ ...params, paused: true }, call);
-      if (ended !== undefined) log("resume", call.by, params);
+      const what = { action: "resume", target: targetParams(target, kind, "resume") } as const;
+      const ended = await end(what, { paused: true }, call);
       const returned = await returnParked({ signal: call.signal }); // also when an earlier call was interrupted
       return { wasPaused: ended !== undefined, returned };
     },
@@ -89,10 +109,13 @@ export function controlOperations<
     async limit(limit, call) {
       requireOperator(call, "limit");
       const { target, perSecond } = checkedLimit(limit);
-      const params = targetParams(target, kind, "limit");
-      log("limit", call.by, params, { perSecond });
-      if (perSecond !== null) return put({ ...params, paused: null, per_second: perSecond }, call);
-      const ended = await end({ ...params, paused: false }, call);
+      const what: Change = {
+        action: "limit",
+        target: targetParams(target, kind, "limit"),
+        more: { perSecond },
+      };
+      if (perSecond !== null) return put(what, { paused: null, per_second: perSecond }, call);
+      const ended = await end(what, { paused: false }, call);
       await returnParked({ signal: call.signal });
       return ended?.paused ? ended : null;
     },
@@ -101,6 +124,13 @@ export function controlOperations<
       return (await runner.execute(statements.controls, {}, call)).map(controlOf);
     },
   };
+}
+
+/** What is recorded of a change. */
+interface Change {
+  readonly action: "pause" | "resume" | "limit";
+  readonly target: Target;
+  readonly more?: object;
 }
 
 interface Target {

@@ -1,5 +1,6 @@
 import type { Logger } from "../base/logger.js";
 import { InvalidArgumentError } from "../errors.js";
+import type { QueueKind } from "../queue/any-queue.js";
 import { nameProblem, refuseUnknown } from "../queue/arguments.js";
 import type { Operation, OperationAction } from "../queue/dead-letters.js";
 import type { CallOptions } from "../queue/work-store.js";
@@ -16,7 +17,11 @@ export interface NewOperation {
 }
 
 /** What changes in a record. */
-export type OperationProgress = Pick<Operation, "matched" | "done" | "cursor"> & { readonly ended: boolean };
+export type OperationProgress = Pick<Operation, "matched" | "done" | "cursor"> & {
+  readonly ended: boolean;
+  /** Who goes on with it after an interruption. */
+  readonly resumedBy?: string | undefined;
+};
 
 /** The records of what operators do to one queue. */
 export interface OperationRecords {
@@ -40,12 +45,14 @@ export function operationRecords(
     action: row.action as OperationAction,
     at: fromTime(row.started_at),
     by: row.who as string,
-    queue: row.queue as string,
+    queue: kindOf(row.queue as string),
     filter: JSON.parse(row.filter as string) as Record<string, unknown>,
     matched: Number(row.matched),
     done: Number(row.done),
     cursor: rowNumber(row.last_seq),
     endedAt: row.ended_at === null ? null : fromTime(row.ended_at),
+    resumedBy: row.resumed_by as string | null,
+    resumedAt: row.resumed_at === null ? null : fromTime(row.resumed_at),
   });
   const read = async (id: string | null, limit: number, call: CallOptions) =>
     (await execute(statements.operations, { id, limit }, call)).map(operationOf);
@@ -59,8 +66,8 @@ export function operationRecords(
       const [row] = await executeIn(tx, statements.lockOperation, { id }, call);
       return row && operationOf(row);
     },
-    async move(tx, id, { cursor, ...progress }, call) {
-      const params = { id, ...progress, last_seq: cursor };
+    async move(tx, id, { matched, done, cursor, ended, resumedBy }, call) {
+      const params = { id, matched, done, ended, last_seq: cursor, who: resumedBy ?? null };
       const [row] = await executeIn(tx, statements.moveOperation, params, call);
       return operationOf(row!);
     },
@@ -68,6 +75,9 @@ export function operationRecords(
     list: (limit, call) => read(null, limit, call),
   };
 }
+
+/** The column also has the name of the table, such as `inbox:Inbox`. */
+const kindOf = (queue: string): QueueKind => (queue.startsWith("inbox") ? "inbox" : "outbox");
 
 /** The id is made before the transaction: one that is repeated after its commit was lost finds its own record. */
 export const startRecord = (

@@ -2,7 +2,13 @@ import { isGuid } from "../base/guid.js";
 import { uuidV7 } from "../base/uuid-v7.js";
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import { requireBatchSize } from "../queue/arguments.js";
-import { bulkActions, type ContinueOptions, type DeadFilter, type Operation } from "../queue/dead-letters.js";
+import {
+  type BulkAction,
+  bulkActions,
+  type ContinueOptions,
+  type DeadFilter,
+  type Operation,
+} from "../queue/dead-letters.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { Operators } from "../queue/operators.js";
 import type { CallOptions } from "../queue/work-store.js";
@@ -12,7 +18,13 @@ import type { SqlExecutor } from "../sql/driver.js";
 import { deadConditions, deadParams } from "../sql/message-filter.js";
 import type { QueueParts } from "../sql/queue-parts.js";
 import { rowNumber } from "../sql/row-number.js";
-import { logEnded, type OperationRecords, requireOperator, startRecord } from "./operation-record.js";
+import {
+  logEnded,
+  type OperationRecords,
+  requireBy,
+  requireOperator,
+  startRecord,
+} from "./operation-record.js";
 
 type Names = "startOperation" | "continueOperation" | "operation" | "operations";
 
@@ -45,10 +57,15 @@ export function operatorOperations<
   const continueIn = async (
     tx: SqlExecutor,
     id: string,
-    { limit, action, ...call }: CallOptions & Pick<ContinueOptions, "action"> & { readonly limit: number },
+    {
+      limit,
+      action,
+      resumedBy,
+      ...call
+    }: CallOptions & Pick<ContinueOptions, "action" | "resumedBy"> & { readonly limit: number },
   ): Promise<Operation> => {
     const operation = await records.find(tx, id, call);
-    if (operation === undefined || operation.action === "edit")
+    if (operation === undefined || !isBulk(operation.action))
       throw new InvalidOperationError(`There is no operation ${id} on this queue that could be continued.`);
     if (action !== undefined && action !== operation.action)
       throw new InvalidOperationError(
@@ -56,7 +73,11 @@ export function operatorOperations<
       );
     if (operation.endedAt !== null) return operation;
     const seqs = await nextSeqs(tx, operation, limit, call);
-    const params = { items: JSON.stringify(seqs), count: seqs.length, ttl_ms: null, who: operation.by };
+    const who = resumedBy ?? operation.resumedBy ?? operation.by;
+    const params = {
+      ...{ items: JSON.stringify(seqs), count: seqs.length },
+      ...{ ttl_ms: null, who, ended_as: "archived" },
+    };
     const changed =
       seqs.length === 0 ? [] : await runner.executeIn(tx, statementOf[operation.action], params, call);
     return records.move(
@@ -67,6 +88,7 @@ export function operatorOperations<
         done: operation.done + changed.length,
         cursor: seqs.at(-1) ?? operation.cursor,
         ended: seqs.length < limit,
+        resumedBy,
       },
       call,
     );
@@ -86,13 +108,16 @@ export function operatorOperations<
       });
     },
 
-    async continueOperation(id, { batchSize = defaults.operationBatchSize, action, signal } = {}) {
+    async continueOperation(id, { batchSize = defaults.operationBatchSize, action, resumedBy, signal } = {}) {
       requireBatchSize(batchSize);
+      if (resumedBy !== undefined) requireBy(resumedBy, "continueOperation");
       requireId(id);
       const operation = await runner.atomically(
-        (tx) => continueIn(tx, id.toLowerCase(), { limit: batchSize, action, signal }),
+        (tx) => continueIn(tx, id.toLowerCase(), { limit: batchSize, action, resumedBy, signal }),
         { signal },
       );
+      if (resumedBy !== undefined)
+        options.logger.info("operation resumed", { operation: operation.id, by: resumedBy });
       if (operation.endedAt !== null) logEnded(options.logger, operation);
       return operation;
     },
@@ -108,6 +133,8 @@ export function operatorOperations<
     },
   };
 }
+
+const isBulk = (action: string): action is BulkAction => bulkActions.includes(action as BulkAction);
 
 function requireId(id: unknown): void {
   if (!isGuid(id)) throw new InvalidArgumentError("An operation is named by its id, a GUID.");

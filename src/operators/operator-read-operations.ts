@@ -1,6 +1,6 @@
 import { isGuid } from "../base/guid.js";
 import { refuseUnknown, requireBatchSize, requireName } from "../queue/arguments.js";
-import type { QueueMessage } from "../queue/message.js";
+import type { EndedAs, QueueMessage } from "../queue/message.js";
 import type { BlockedPartition } from "../queue/operator-reads.js";
 import type { Operators } from "../queue/operators.js";
 import { defaults } from "../sql/defaults.js";
@@ -52,6 +52,7 @@ export function operatorReadOperations<
       const rows = await runner.execute(statements.byCorrelation, params, { signal });
       return rows.map((row) => {
         const doneAt = time(row.processed_at);
+        const endedAs = (row.ended_as as EndedAs | null | undefined) ?? null;
         return {
           key: shape.keyOf(row),
           topic: row.topic as string,
@@ -62,9 +63,10 @@ export function operatorReadOperations<
           attempt: Number(row.attempt),
           lastError: row.last_error as string | null,
           enqueuedAt: time(row.enqueued_at)!,
-          firstAttemptAt: time(row.first_failed_at) ?? doneAt,
+          firstAttemptAt: time(row.first_failed_at) ?? (endedAs === null ? doneAt : null),
           doneAt,
           diedAt: Number(row.status) === status.dead ? time(row.died_at) : null,
+          endedAs,
         };
       });
     },

@@ -4,7 +4,7 @@ import { InvalidArgumentError } from "../errors.js";
 import type { Inbox } from "../inbox/inbox.js";
 import type { Outbox } from "../outbox/outbox.js";
 import type { AnyKey, AnyMessage } from "../queue/any-queue.js";
-import type { InboxKey, InboxMessage, OutboxKey } from "../queue/message.js";
+import type { InboxKey, InboxMessage, OutboxKey, OutboxMessage } from "../queue/message.js";
 import type { Operators } from "../queue/operators.js";
 import { partsKey, type QueueParts } from "../sql/queue-parts.js";
 import { activityOperation } from "./activity-operation.js";
@@ -84,7 +84,7 @@ async function loadOperators(queue: Queue, parts: Parts): Promise<Operators<AnyK
     ...operatorOperations(parts, statements, records),
     ...activityOperation(parts, statements),
     ...operatorReadOperations(parts, statements),
-    ...controlOperations(parts, statements),
+    ...controlOperations(parts, statements, records),
   };
 }
 
@@ -95,4 +95,9 @@ const enqueueEdited = (queue: Queue): EnqueueEdited<AnyKey, AnyMessage> =>
         await queue.receive({ ...content, ...key }, call);
         return key;
       }
-    : async (_, content, call) => ({ id: await queue.enqueue(content, call) });
+    : async (old, content, call) => {
+        // It takes the archived message's natural key over. In another topic it could be another message's.
+        const isSameTopic = content.topic === old.topic;
+        const naturalKey = isSameTopic ? (old as OutboxMessage).naturalKey : null;
+        return { id: await queue.enqueue({ ...content, naturalKey }, call) };
+      };

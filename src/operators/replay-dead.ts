@@ -13,7 +13,7 @@ export interface ReplayDeadOptions extends CallOptions {
   readonly dryRun?: boolean | undefined;
   /** Called after each batch. */
   readonly onProgress?: ((operation: Operation) => void) | undefined;
-  /** The id of an operation that was interrupted: it goes on where it was, with its own filter. */
+  /** The id of an operation that was interrupted: it goes on where it was, with its own filter. `by` is recorded as who resumed it. */
   readonly resume?: string | undefined;
 }
 
@@ -34,7 +34,7 @@ const known = ["by", "ratePerSecond", "dryRun", "onProgress", "signal", "resume"
  * is killed half-way can be resumed, and replays each message once. Messages that die meanwhile are not replayed.
  *
  * @example
- * await replayDead(inbox, { topic: "invoice.paid" }, { by: "alice", ratePerSecond: 50 });
+ * await replayDead(operatorsOf(inbox), { topic: "invoice.paid" }, { by: "alice", ratePerSecond: 50 });
  */
 export const replayDead = (store: Store, filter: DeadFilter, options: ReplayDeadOptions) =>
   overDead(store, "replay", filter, options);
@@ -55,20 +55,33 @@ async function overDead(
 ): Promise<ReplayDeadResult> {
   refuseUnknown(options, known, `${action}Dead`);
   const { by, dryRun, signal, resume } = options;
-  const pace = paceOf(options.ratePerSecond);
+  paceOf(options.ratePerSecond);
   if (dryRun) return { matched: await store.countDead({ ...filter, signal }), done: 0, operation: null };
-  let id = resume;
-  if (id === undefined) {
-    const started = await store.startOperation(action, filter, { by, signal });
-    options.onProgress?.(started);
-    id = started.id;
-  }
-  for (;;) {
-    const operation = await store.continueOperation(id, { batchSize: pace.batchSize, action, signal });
-    options.onProgress?.(operation);
+  if (resume !== undefined) return finishOperation(store, action, resume, { ...options, resumedBy: by });
+  const started = await store.startOperation(action, filter, { by, signal });
+  options.onProgress?.(started);
+  return finishOperation(store, action, started.id, options);
+}
+
+interface FinishOptions extends Pick<ReplayDeadOptions, "ratePerSecond" | "onProgress" | "signal"> {
+  /** Who goes on with an operation that was interrupted. */
+  readonly resumedBy?: string | undefined;
+}
+
+/** Does what is left of an operation, batch by batch. */
+export async function finishOperation(
+  store: Pick<Store, "continueOperation">,
+  action: BulkAction,
+  id: string,
+  { ratePerSecond, onProgress, signal, resumedBy }: FinishOptions,
+): Promise<ReplayDeadResult> {
+  const { batchSize, waitMs } = paceOf(ratePerSecond);
+  for (let by = resumedBy; ; by = undefined) {
+    const operation = await store.continueOperation(id, { batchSize, action, resumedBy: by, signal });
+    onProgress?.(operation);
     const { matched, done, endedAt } = operation;
     if (endedAt !== null) return { matched, done, operation };
-    await sleep(pace.waitMs, signal);
+    await sleep(waitMs, signal);
   }
 }
 

@@ -4,7 +4,9 @@ import type { InboxMessage, OutboxMessage, QueueMessage } from "../queue/message
 import type { InputOf, OutputOf, StandardSchema } from "../queue/standard-schema.js";
 import { validated } from "../queue/validated.js";
 import type { SqlExecutor } from "../sql/driver.js";
-import type { EnqueueOptions, Outbox, OutgoingMessage } from "./outbox.js";
+import type { Enqueued, EnqueueOptions } from "./enqueue-operations.js";
+import type { Outbox } from "./outbox.js";
+import type { OutgoingMessage } from "./outgoing-message.js";
 
 export type TopicSchemas = Readonly<Record<string, StandardSchema>>;
 
@@ -13,8 +15,8 @@ type Typed<Message, Schema extends StandardSchema> = Omit<Message, "data"> & {
   readonly data: OutputOf<Schema>;
 };
 
-export type TypedHandlers<Message, Schemas extends TopicSchemas> = {
-  readonly [Topic in keyof Schemas]?: HandlerEntry<Typed<Message, Schemas[Topic]>, SqlExecutor>;
+export type TypedHandlers<Message, Schemas extends TopicSchemas, Tx = SqlExecutor> = {
+  readonly [Topic in keyof Schemas]?: HandlerEntry<Typed<Message, Schemas[Topic]>, Tx>;
 };
 
 /** A message of one of the topics, with data that its schema takes. */
@@ -27,11 +29,19 @@ export type TypedMessage<Schemas extends TopicSchemas> = {
 
 export interface Topics<Schemas extends TopicSchemas> {
   /** Handlers of received messages: `data` is typed, and checked before the handler runs. A message that does not fit is dead. */
-  handlers(handlers: TypedHandlers<InboxMessage, Schemas>): Handlers<InboxMessage, SqlExecutor>;
+  handlers<Tx = SqlExecutor>(handlers: TypedHandlers<InboxMessage, Schemas, Tx>): Handlers<InboxMessage, Tx>;
   /** The same for messages of the outbox. */
-  publishers(handlers: TypedHandlers<OutboxMessage, Schemas>): Handlers<OutboxMessage, SqlExecutor>;
+  publishers<Tx = SqlExecutor>(
+    handlers: TypedHandlers<OutboxMessage, Schemas, Tx>,
+  ): Handlers<OutboxMessage, Tx>;
   /** Enqueues one message, after its schema has checked its data. Returns its id. */
   enqueue(outbox: Outbox, message: TypedMessage<Schemas>, options?: EnqueueOptions): Promise<string>;
+  /** The same for a message with a natural key. Says whether it was known. */
+  enqueueOnce(
+    outbox: Outbox,
+    message: TypedMessage<Schemas> & { readonly naturalKey: string },
+    options?: EnqueueOptions,
+  ): Promise<Enqueued>;
 }
 
 /**
@@ -52,19 +62,25 @@ export function defineTopics<const Schemas extends TopicSchemas>(schemas: Schema
     if (Object.hasOwn(schemas, topic)) return schemas[topic]!;
     throw new InvalidArgumentError(`The topic "${topic}" is none of: ${Object.keys(schemas).join(", ")}.`);
   };
-  const withSchemas = <Message extends QueueMessage>(handlers: object): Handlers<Message, SqlExecutor> =>
+  const checked = (message: TypedMessage<Schemas>) =>
+    validated(schemaOf(message.topic), message.data, `The data of "${message.topic}"`);
+  const withSchemas = <Message extends QueueMessage, Tx>(handlers: object): Handlers<Message, Tx> =>
     Object.fromEntries(
       Object.entries(handlers).map(([topic, entry]) => {
         const definition = typeof entry === "function" ? { handle: entry } : entry;
-        return [topic, { ...definition, schema: schemaOf(topic) } as HandlerDefinition<Message, SqlExecutor>];
+        return [topic, { ...definition, schema: schemaOf(topic) } as HandlerDefinition<Message, Tx>];
       }),
     );
   return {
     handlers: (handlers) => withSchemas(handlers),
     publishers: (handlers) => withSchemas(handlers),
     async enqueue(outbox, message, options) {
-      await validated(schemaOf(message.topic), message.data, `The data of "${message.topic}"`);
+      await checked(message);
       return outbox.enqueue(message, options);
+    },
+    async enqueueOnce(outbox, message, options) {
+      await checked(message);
+      return outbox.enqueueOnce(message, options);
     },
   };
 }

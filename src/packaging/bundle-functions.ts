@@ -57,7 +57,7 @@ export interface BundleOptions {
   readonly admin?: boolean;
   /** On AWS: bundles the function that asks GitHub for failed deliveries as well, `functions/aws/recover-github.ts`. */
   readonly recover?: boolean;
-  /** Includes the packages for Microsoft Entra in a SQL Server bundle. They run only when they are used. */
+  /** Includes the packages that sign in to a database with Microsoft Entra. They run only when they are used. */
   readonly entra?: boolean;
 }
 

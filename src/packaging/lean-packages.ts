@@ -1,4 +1,5 @@
 import type { Plugin } from "esbuild";
+import { isOncebox } from "./own-package.js";
 
 /**
  * Leaves out parts of pg that a function never uses: the native library, passwords from a file in the home folder, and
@@ -43,7 +44,8 @@ const leanMiddyFiles: Readonly<Record<string, string>> = {
 
 /**
  * tedious requires Microsoft Entra's packages when it is loaded. They are half of its size, and most apps do not use them.
- * Here each package is required when one of its exports is first used, or its use is an error that names --entra.
+ * Here each package is required when one of its exports is first used, or its use is an error that names --entra. For
+ * PostgreSQL this package imports what it needs, in a file that is then left out.
  */
 export const entraWhenUsed = (entra: boolean, folder: string): Plugin => ({
   name: "Entra when used",
@@ -52,11 +54,20 @@ export const entraWhenUsed = (entra: boolean, folder: string): Plugin => ({
       namespace === "entra" || !/[\\/]tedious[\\/]/.test(importer) ? undefined : { path, namespace: "entra" },
     );
     onLoad({ filter: /.*/, namespace: "entra" }, ({ path }) => {
-      const message = `This bundle was built without ${path}. Build it with --entra.`;
       const get = entra
         ? `(_, name) => require(${JSON.stringify(path)})[name]`
-        : `() => { throw new Error(${JSON.stringify(message)}); }`;
+        : `() => { throw new Error(${JSON.stringify(without(path))}); }`;
       return { contents: `module.exports = new Proxy({}, { get: ${get} });`, resolveDir: folder };
     });
+    onLoad({ filter: /[\\/]sql[\\/]postgres[\\/]entra\.[jt]s$/ }, ({ path }) =>
+      entra || !isOncebox(path) ? undefined : { contents: postgresWithoutEntra },
+    );
   },
 });
+
+const without = (name: string): string => `This bundle was built without ${name}. Build it with --entra.`;
+
+const postgresWithoutEntra = `export const connectionSettings = (url) => {
+  if (/[?&]authentication=entra(&|$)/.test(url)) throw new Error(${JSON.stringify(without("@azure/identity"))});
+  return url === undefined ? {} : { connectionString: url };
+};`;

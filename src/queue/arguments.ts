@@ -40,10 +40,10 @@ export function optionalName(value: unknown, name: string): string | null {
   return value;
 }
 
-/** Like requireName. An empty partition key is refused: its messages would have no order. */
-export function optionalPartitionKey(value: unknown): string | null {
+/** Like requireName. An empty key is refused: its messages would have no order, or be enqueued twice. */
+export function optionalKey(value: unknown, name: string): string | null {
   if (value === undefined || value === null) return null;
-  requireName(value, "partitionKey");
+  requireName(value, name);
   return value;
 }
 

@@ -44,7 +44,7 @@ export interface Controls {
    * when their time has come.
    *
    * @example
-   * await outbox.pause({ topic: "mail.welcome" }, { by: "alice" });
+   * await operatorsOf(outbox).pause({ topic: "mail.welcome" }, { by: "alice" });
    */
   pause(target: ControlTarget, options: OperatorOptions): Promise<Control>;
   /** Ends a pause. A limit on the same target stays. A call that is interrupted is completed by the claims after it. */
@@ -54,7 +54,7 @@ export interface Controls {
    * as many once. Retries count. Returns null when the limit was taken away and nothing is left of the control.
    *
    * @example
-   * await outbox.limit({ topic: "mail.welcome", perSecond: 10 }, { by: "alice" });
+   * await operatorsOf(outbox).limit({ topic: "mail.welcome", perSecond: 10 }, { by: "alice" });
    */
   limit(limit: Limit, options: OperatorOptions): Promise<Control | null>;
   /** All controls of the queue. One that is neither paused nor limited is ending: its messages are being returned. */

@@ -1,3 +1,4 @@
+import type { QueueKind } from "./any-queue.js";
 import type { CallOptions, MessageFilter, ReplayOptions, Settlement } from "./work-store.js";
 
 /** An attempt that failed: abandoned, failed, timed out, or lost with its lease. A message keeps its last 50. */
@@ -42,26 +43,32 @@ export interface RecordedReplayOptions extends OperatorOptions, ReplayOptions {}
 /** What is done to all dead messages that match. */
 export const bulkActions = ["replay", "discard", "archive"] as const;
 export type BulkAction = (typeof bulkActions)[number];
-export type OperationAction = BulkAction | "edit";
+/** `limit` is also the end of a limit: its `filter.perSecond` is null then. */
+export type OperationAction = BulkAction | "edit" | "pause" | "resume" | "limit";
 
-/** The record of something that an operator does to dead messages. */
+/** The record of something that an operator does: to dead messages, or to the flow of messages by a pause or a limit. */
 export interface Operation {
   readonly id: string;
   readonly action: OperationAction;
   /** Messages that died after this time are not part of it. */
   readonly at: Date;
   readonly by: string;
-  /** Such as `inbox:Inbox`. */
-  readonly queue: string;
-  /** The conditions; `keys` of the messages that it changed, when they were named; `from` and `to` of an edit. */
+  readonly queue: QueueKind;
+  /**
+   * The conditions; `keys` of the messages that it changed, when they were named; `from` and `to` of an edit; the target of a pause or
+   * a limit, empty for the whole queue, and `perSecond` of a limit.
+   */
   readonly filter: Readonly<Record<string, unknown>>;
-  /** How many messages there were when it began. */
+  /** How many messages there were when it began; 0 of a pause or a limit, as is `done`. */
   readonly matched: number;
   readonly done: number;
   /** The row number up to which it is done. */
   readonly cursor: number;
   /** Null until it is complete. */
   readonly endedAt: Date | null;
+  /** Who went on with it last after an interruption, and when; null when it was not resumed. */
+  readonly resumedBy: string | null;
+  readonly resumedAt: Date | null;
 }
 
 /** Absent fields stay as they were. */
@@ -76,6 +83,8 @@ export interface ContinueOptions extends CallOptions {
   readonly batchSize?: number | undefined;
   /** Refuses an operation that does something else. */
   readonly action?: BulkAction | undefined;
+  /** Who goes on with it after an interruption: given with the first batch after it. It is recorded. */
+  readonly resumedBy?: string | undefined;
 }
 
 /** What operators do with dead messages. */
@@ -95,13 +104,13 @@ export interface DeadLetters<Key> {
   discard(messages: readonly Key[], options: OperatorOptions): Promise<Settlement<Key>>;
   /**
    * Moves dead messages, and no others, into the queue's table of archived messages, in one transaction with the record of it: 1,000
-   * at most. An inbox keeps their keys as Done: a redelivery is not handled.
+   * at most. An inbox keeps their keys as Done, with `endedAs` archived: a redelivery is not handled.
    */
   archive(messages: readonly Key[], options: OperatorOptions): Promise<Settlement<Key>>;
   /**
    * Enqueues a new message with the changed content and archives the dead one with its attempts, in one transaction. Returns the
    * new key. The new message has the correlation id of the old one, or else the old one's id, which its header
-   * `oncebox-edited-from` has in any case. An inbox keeps the old key as Done, so a redelivery is not handled.
+   * `oncebox-edited-from` has in any case. An inbox keeps the old key as Done, with `endedAs` replaced, so a redelivery is not handled.
    */
   editAndReplay(key: Key, changes: EditedContent, options: OperatorOptions): Promise<Key>;
 
@@ -111,6 +120,6 @@ export interface DeadLetters<Key> {
   continueOperation(id: string, options?: ContinueOptions): Promise<Operation>;
   /** Null when the queue has no such operation. */
   operation(id: string, options?: CallOptions): Promise<Operation | null>;
-  /** The unfinished ones first, then the newest. */
+  /** The unfinished ones first, then the newest. With pauses and limits that were set and ended. */
   operations(options?: CallOptions & { readonly limit?: number | undefined }): Promise<readonly Operation[]>;
 }

@@ -10,7 +10,7 @@ export interface MeasuredQueue {
 }
 
 /**
- * Writes the gauges of a queue: its backlog, what waits for a pause or a limit, the age of its oldest due message, and its
+ * Writes the gauges of a queue: its due messages, those that wait for a pause or a limit, the age of its oldest due message, and its
  * messages by state. It counts all messages, Done ones too. The reaper of an app does it; call it once a minute in a process without one.
  *
  * @example
@@ -23,9 +23,9 @@ export async function measureQueue(
 ): Promise<void> {
   const { gauge } = guardedMetrics(metrics);
   const queue = queueName(store);
-  const { counts, due, parked, oldestDueAgeMs } = await store.stats(call);
+  const { counts, due, controlled, oldestDueAgeMs } = await store.stats(call);
   gauge("oncebox.queue.due", due, { queue });
-  gauge("oncebox.queue.parked", parked, { queue });
+  gauge("oncebox.queue.controlled", controlled, { queue });
   gauge("oncebox.queue.oldest_due_age", oldestDueAgeMs ?? 0, { queue });
   for (const [state, messages] of Object.entries(counts))
     gauge("oncebox.queue.messages", messages, { queue, state });

@@ -36,6 +36,10 @@ export interface QueueMessage {
 export const inboxStates = ["Seen", "Processing", "Done", "Dead"] as const;
 export type InboxState = (typeof inboxStates)[number];
 
+/** How operators end dead messages of an inbox: by `archive`, and by `editAndReplay`, which enqueues another instead. */
+export const endings = ["archived", "replaced"] as const;
+export type EndedAs = (typeof endings)[number];
+
 export interface InboxKey {
   readonly source: string;
   readonly messageId: string;
@@ -48,6 +52,8 @@ export interface InboxMessage extends QueueMessage, InboxKey {
   readonly lastSeenAt: Date;
   /** How often the message has arrived. */
   readonly deliveries: number;
+  /** Of a Done message that no handler has done: how an operator ended it. */
+  readonly endedAs: EndedAs | null;
 }
 
 export const outboxStates = ["Ready", "InProgress", "Done", "Failed"] as const;
@@ -61,5 +67,7 @@ export interface OutboxMessage extends QueueMessage, OutboxKey {
   readonly state: OutboxState;
   /** The same on every delivery of this message, for receivers to deduplicate by. */
   readonly messageId: string;
+  /** What made a second enqueue with the same topic and key return this message; null for most. */
+  readonly naturalKey: string | null;
   readonly createdAt: Date;
 }

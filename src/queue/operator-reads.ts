@@ -1,3 +1,4 @@
+import type { EndedAs } from "./message.js";
 import type { CallOptions } from "./work-store.js";
 
 export interface ActivityOptions extends CallOptions {
@@ -14,8 +15,8 @@ export interface ActivityBucket {
   readonly enqueued: number;
   readonly done: number;
   readonly dead: number;
-  /** How many messages were to be handled at `until`: now, and before that by the counts of the buckets after it. */
-  readonly backlog: number;
+  /** How many messages were neither done nor dead at `until`: now, and before that by the counts of the buckets after it. */
+  readonly unfinished: number;
 }
 
 export interface Activity {
@@ -70,10 +71,13 @@ export interface CorrelatedMessage<Key> {
   readonly lastError: string | null;
   /** When it was received or, in an outbox, enqueued. */
   readonly enqueuedAt: Date;
-  /** When the first attempt ended, well or not; null before that. */
+  /** When the first attempt ended, well or not; null before that, and when its attempts are in the archive. */
   readonly firstAttemptAt: Date | null;
+  /** When it was acknowledged, or ended by an operator. */
   readonly doneAt: Date | null;
   readonly diedAt: Date | null;
+  /** As of an inbox message; null in an outbox. */
+  readonly endedAs: EndedAs | null;
 }
 
 /** What operators read beside single messages and dead ones. */

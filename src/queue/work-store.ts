@@ -1,5 +1,5 @@
 import type { FailedAttempt } from "./dead-letters.js";
-import type { QueueMessage } from "./message.js";
+import type { EndedAs, QueueMessage } from "./message.js";
 import type { OwnerToken } from "./owner-token.js";
 import type { Phase } from "./phase.js";
 
@@ -105,6 +105,8 @@ export interface MessageFilter extends CallOptions {
 
 export interface ListFilter<State extends string> extends MessageFilter {
   readonly state?: State | undefined;
+  /** Of an inbox: only Done messages that an operator has ended in this way. */
+  readonly endedAs?: EndedAs | undefined;
   /** 100 by default, 1,000 at most. */
   readonly limit?: number | undefined;
   /** The `cursor` of the previous page. */
@@ -128,8 +130,8 @@ export interface QueueStats<State extends string> {
   readonly phases: Readonly<Record<Phase, number>>;
   /** Messages that could be claimed right now. None while the whole queue is paused. */
   readonly due: number;
-  /** Messages that wait for a pause or a limit. */
-  readonly parked: number;
+  /** Messages that wait for a control, that is a pause or a limit, whether or not a claim has parked them. */
+  readonly controlled: number;
   /** How long the oldest due message has been waiting; null when none is due. */
   readonly oldestDueAgeMs: number | null;
   /** The part of the dead messages whose expiry has passed. */

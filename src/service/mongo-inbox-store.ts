@@ -1,6 +1,7 @@
 import { abortable } from "../base/abortable.js";
 import { defined } from "../base/defined.js";
 import { memoisePromise } from "../base/memoise-promise.js";
+import { requirePackage } from "../base/require-package.js";
 import { refuseUnknown, requireDuration, requireName } from "../queue/arguments.js";
 import { checkAll, requireOneOf } from "./check-all.js";
 import { checkedInboxStore, type KeyOperations } from "./checked-inbox-store.js";
@@ -60,6 +61,7 @@ const known = ["url", "client", "database", "retentionMs", "timeoutMs", "collect
  */
 export function createMongoInboxStore(options: MongoInboxStoreOptions): LeasingInboxStore {
   const { timeoutMs, retentionMs, createIndex, clock, database, collection } = checked(options);
+  if (options.client === undefined) requirePackage("mongodb", "The MongoDB inbox store");
   let opened: OpenMongoClient | undefined;
   const open = memoisePromise(async () => {
     opened = options.client === undefined ? await openMongoClient(options.url!, timeoutMs) : undefined;

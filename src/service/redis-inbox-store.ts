@@ -2,6 +2,7 @@ import { abortable } from "../base/abortable.js";
 import { defined } from "../base/defined.js";
 import { type LoggerOption, loggerOf } from "../base/logger.js";
 import { memoisePromise } from "../base/memoise-promise.js";
+import { requirePackage } from "../base/require-package.js";
 import { refuseUnknown, requireDuration, requireName } from "../queue/arguments.js";
 import { checkAll, requireOneOf } from "./check-all.js";
 import { checkedInboxStore, type KeyOperations } from "./checked-inbox-store.js";
@@ -38,6 +39,7 @@ const known = ["url", "client", "prefix", "retentionMs", "timeoutMs", "logger", 
  */
 export function createRedisInboxStore(options: RedisInboxStoreOptions): LeasingInboxStore {
   const { prefix, retentionMs, timeoutMs, clock, client } = checked(options);
+  if (client === undefined) requirePackage("ioredis", "The Redis inbox store");
   let opened: OpenRedisClient | undefined;
   const open = memoisePromise(async (): Promise<RedisClient> => {
     if (client !== undefined) return client;

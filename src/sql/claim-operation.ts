@@ -14,7 +14,7 @@ import { reasonOf } from "./reasons.js";
 const longestTokenWaitMs = 1_000;
 /** At a limit of hundreds per second, each token for itself would be a round trip. */
 const shortestTokenWaitMs = 50;
-/** The first claims after a pause set a whole backlog aside, batch by batch. The next claim goes on with it. */
+/** The first claims after a pause park all messages of a paused topic, batch by batch. The next claim goes on with it. */
 const longestParkingMs = 5_000;
 
 export function claimOperation<Key extends object, Message extends QueueMessage & Key, State extends string>(

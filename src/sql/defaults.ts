@@ -18,7 +18,7 @@ export const defaults = {
 /** Messages that one recorded call names: its record has the keys of all that it changed. */
 export const mostKeys = 1_000;
 
-/** What `activity` reads at most: beside the backlog, `most` rows each of messages, done messages and dead messages. */
+/** What `activity` reads at most: beside the unfinished messages, `most` rows each of messages, done messages and dead messages. */
 export const activityLimits = {
   window: 20_000,
   most: 100_000,

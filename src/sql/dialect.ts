@@ -74,7 +74,7 @@ export interface DeadStatements {
 export interface OperatorStatements {
   /** Deletes dead messages → seq */
   readonly discard: SqlStatement;
-  /** Moves dead messages into the archive, as `:who`. An inbox keeps their keys as done, without content → seq */
+  /** Moves dead messages into the archive, as `:who`. An inbox keeps their keys as done, without content, and ended as `:ended_as` → seq */
   readonly archive: SqlStatement;
   /** The first `:limit` after `:after_seq` that match → seq */
   readonly nextDead: SqlStatement;
@@ -82,7 +82,7 @@ export interface OperatorStatements {
   readonly addOperation: SqlStatement;
   /** → the operation of this queue, locked until the transaction ends; none when it does not exist */
   readonly lockOperation: SqlStatement;
-  /** → the operation */
+  /** Writes down how far it is, and who has resumed it when `:who` is not null → the operation */
   readonly moveOperation: SqlStatement;
   /** → the operations of this queue, or the one with `:id` when it is not null: the unfinished first, then the newest */
   readonly operations: SqlStatement;
@@ -101,7 +101,7 @@ export interface OperatorReadStatements extends DeadStatements {
   /** → id, scope, name ('' of the whole queue), paused, per_second, who, changed_at and parked of each control */
   readonly controls: SqlStatement;
   /** → one row: count of the messages that are to be handled, `:limit` of each kind at most; now */
-  readonly backlog: SqlStatement;
+  readonly unfinished: SqlStatement;
   readonly enqueuedBefore: SqlStatement;
   readonly doneBefore: SqlStatement;
   readonly diedBefore: SqlStatement;
@@ -113,7 +113,7 @@ export interface OperatorReadStatements extends DeadStatements {
   /**
    * The first `:limit` messages whose correlation id is `:correlation_id`, whose message id it is (inbox), or whose id is `:id` (outbox)
    * → key columns, message_id, topic, status, leased, correlation_id, partition_key, attempt, last_error, enqueued_at,
-   * first_failed_at, processed_at, died_at
+   * first_failed_at, processed_at, died_at; ended_as (inbox)
    */
   readonly byCorrelation: SqlStatement;
 }
@@ -164,11 +164,11 @@ export interface QueueStatements {
   readonly getCommitted?: SqlStatement;
   /** → attempt, ended_at, worker, error of the failed attempts of a message, the oldest first */
   readonly attempts: SqlStatement;
-  /** → message rows */
+  /** → message rows; of those that an operator has ended as `:ended_as`, when it is not null */
   readonly list: SqlStatement;
   /**
    * → rows that are added up: status, leased, retried (attempt > 0), held (waits for the pause of its topic or source), count, due,
-   * oldest_due_ms, expired (dead, and past the expiry), paused (the whole queue)
+   * oldest_due_ms, expired (dead, and past the expiry), paused (the whole queue), ended_as (done by an operator; inbox)
    */
   readonly stats: SqlStatement;
   /** → one row: oldest_due_ms, null while the queue is paused. It reads only messages that are not finished. */
@@ -224,6 +224,11 @@ export interface OutboxStatements extends QueueStatements {
   readonly enqueueMany: SqlStatement;
   /** As enqueueMany, when some have a partition key: they join their partition queues in this order */
   readonly enqueueKeyed: SqlStatement;
+  /**
+   * As enqueueKeyed, when some have a natural key, no two the same in one topic → id, known_id: the message that the outbox
+   * has under a natural key. It may leave out the rows of messages that it has added, where both ids are the same.
+   */
+  readonly enqueueOnce: SqlStatement;
   /**
    * Leases dead messages past their expiry that say nothing of it yet, or whose earlier lease of this kind has ended, and
    * writes the expiry into their errors → seq and the key columns. `release` ends the lease.

@@ -2,8 +2,8 @@ import { type Tracing, withContextHeaders } from "../base/tracing.js";
 import {
   optionalDate,
   optionalHeaders,
+  optionalKey,
   optionalName,
-  optionalPartitionKey,
   requirePayload,
 } from "../queue/arguments.js";
 import type { ReceivingDialect } from "./dialect.js";
@@ -53,7 +53,7 @@ export function withContent(
   requirePayload(message.payload);
   const time = (date: Date | null) => (date === null ? null : dialect.toTime(date));
   const headers = optionalHeaders(message.headers);
-  const partitionKey = optionalPartitionKey(message.partitionKey);
+  const partitionKey = optionalKey(message.partitionKey, "partitionKey");
   params.topic = message.topic;
   params.payload = toStoredText(message.payload);
   params.correlation_id = optionalName(message.correlationId, "correlationId");

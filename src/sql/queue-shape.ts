@@ -1,4 +1,5 @@
 import {
+  type EndedAs,
   type InboxKey,
   type InboxMessage,
   type InboxState,
@@ -113,6 +114,8 @@ export const inboxShape: QueueShape<InboxKey, InboxMessage, InboxState> = {
     message.firstSeenAt = dialect.fromTime(row.first_seen_at);
     message.lastSeenAt = dialect.fromTime(rare.last_seen_at ?? row.first_seen_at);
     message.deliveries = Number(rare.deliveries ?? 1);
+    message.endedAs = text(row.ended_as) as EndedAs | null;
+    if (message.endedAs !== null) message.lastAttemptAt = null; // its attempts are in the archive
     return message;
   },
   rowsIn: (state) =>
@@ -135,10 +138,12 @@ export const outboxShape: QueueShape<OutboxKey, OutboxMessage, OutboxState> = {
   ...outboxKey,
   states: outboxStates,
   toMessage(row, dialect, owner) {
-    const message = common(row, rareColumns(row), dialect, owner) as Writable<OutboxMessage>;
+    const rare = rareColumns(row);
+    const message = common(row, rare, dialect, owner) as Writable<OutboxMessage>;
     message.state = outboxStateOf(Number(row.status ?? status.held), isLeased(row));
     message.id = (row.id as string).toLowerCase();
     message.messageId = (row.message_id as string).toLowerCase();
+    message.naturalKey = text(rare.natural_key);
     message.createdAt = dialect.fromTime(row.created_at);
     return message;
   },

@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from "../errors.js";
 import { optionalCount, refuseUnknown, requireBatchSize } from "../queue/arguments.js";
 import { checkCall, plainCall } from "../queue/check-call.js";
-import type { QueueMessage } from "../queue/message.js";
+import { type EndedAs, endings, type QueueMessage } from "../queue/message.js";
 import { type Phase, phases } from "../queue/phase.js";
 import type { ListFilter } from "../queue/work-store.js";
 import { defaults } from "./defaults.js";
@@ -11,7 +11,7 @@ import { isTrue } from "./is-true.js";
 import { checkConditions, conditionNames, filterParams } from "./message-filter.js";
 import type { Operations, QueueParts } from "./queue-parts.js";
 
-const listFields: readonly string[] = [...conditionNames, "state", "limit", "after", "signal"];
+const listFields: readonly string[] = [...conditionNames, "state", "endedAs", "limit", "after", "signal"];
 
 type ReadNames = "get" | "attempts" | "list" | "stats" | "oldestDueAgeMs";
 
@@ -26,6 +26,8 @@ export function readOperations<Key extends object, Message extends QueueMessage 
     checkConditions(filter);
     if (filter.state !== undefined && !shape.states.includes(filter.state))
       throw new InvalidArgumentError(`state must be one of ${shape.states.join(", ")}.`);
+    if (filter.endedAs !== undefined && !endings.includes(filter.endedAs))
+      throw new InvalidArgumentError(`endedAs must be one of ${endings.join(", ")}.`);
     const { statuses: codes, leased } =
       filter.state === undefined ? { statuses: [], leased: null } : shape.rowsIn(filter.state);
     const [status = null, second = status, third = status, fourth = status, fifth = status] = codes;
@@ -36,6 +38,7 @@ export function readOperations<Key extends object, Message extends QueueMessage 
       status_4: fourth,
       status_5: fifth,
       leased,
+      ended_as: filter.endedAs ?? null,
       ...filterParams(filter),
       after_seq: filter.after ?? 0,
     };
@@ -75,22 +78,22 @@ export function readOperations<Key extends object, Message extends QueueMessage 
       const counts = Object.fromEntries(shape.states.map((state) => [state, 0])) as Record<State, number>;
       const inPhase = Object.fromEntries(phases.map((phase) => [phase, 0])) as Record<Phase, number>;
       let due = 0;
-      let parked = 0;
+      let controlled = 0;
       let expired = 0;
       let oldestDueAgeMs: number | null = null;
       for (const row of rows) {
         const state = shape.stateOf({ status: Number(row.status), leased: isTrue(row.leased) });
         counts[state] += Number(row.count);
         inPhase[phaseOfRow(state, row)] += Number(row.count);
-        if (Number(row.status) === statuses.parked) parked += Number(row.count);
+        if (Number(row.status) === statuses.parked) controlled += Number(row.count);
         const isHeld = isTrue(row.paused) || isTrue(row.held);
-        if (isHeld) parked += Number(row.due);
+        if (isHeld) controlled += Number(row.due);
         else due += Number(row.due);
         expired += Number(row.expired);
         const age = ageOf(row.oldest_due_ms);
         if (age !== null && !isHeld) oldestDueAgeMs = Math.max(oldestDueAgeMs ?? 0, age);
       }
-      return { counts, phases: inPhase, due, parked, oldestDueAgeMs, expired };
+      return { counts, phases: inPhase, due, controlled, oldestDueAgeMs, expired };
     },
 
     async oldestDueAgeMs(call = {}) {
@@ -103,8 +106,8 @@ export function readOperations<Key extends object, Message extends QueueMessage 
 
 const ended: Readonly<Record<string, Phase>> = { Done: "done", Dead: "dead", Failed: "dead", Seen: "seen" };
 
-function phaseOfRow(state: string, { leased, paused, held, retried }: SqlRow): Phase {
-  const end = ended[state];
+function phaseOfRow(state: string, { leased, paused, held, retried, ended_as }: SqlRow): Phase {
+  const end = (ended_as as EndedAs | null | undefined) ?? ended[state];
   if (end !== undefined) return end;
   if (isTrue(leased)) return "running";
   if (isTrue(paused) || isTrue(held)) return "paused";
@@ -112,4 +115,4 @@ function phaseOfRow(state: string, { leased, paused, held, retried }: SqlRow): P
 }
 
 const ageOf = (value: unknown): number | null =>
-  value === null || value === undefined ? null : Number(value);
+  value === null || value === undefined ? null : Math.round(Number(value));

@@ -2,6 +2,7 @@ import { describe } from "vitest";
 import { ownStatementTests } from "./driver/own-statements.js";
 import type { ContractHarness } from "./harness.js";
 import { enqueueTests } from "./outbox/enqueue.js";
+import { enqueueOnceTests } from "./outbox/enqueue-once.js";
 import { observabilityTests } from "./outbox/observability.js";
 import { operationsTests } from "./outbox/operations.js";
 import { resendTests } from "./outbox/resend.js";
@@ -21,6 +22,7 @@ export function outboxContract(harness: ContractHarness): void {
     queueTests("outbox", context.database);
     ownStatementTests(context);
     enqueueTests(context);
+    enqueueOnceTests(context);
     settleTests(context);
     operationsTests(context);
     resendTests(context);

@@ -12,7 +12,9 @@ import type { TransportHarness } from "./transports/harness.js";
  *   name: "MyTransport",
  *   async open(receive) {
  *     const server = await startMyServer(receiverRoute(receive));
- *     …
+ *     const { start: startReceiver, stop: stopReceiver } = server;
+ *     const destination = { serviceId: "receiver", address: server.address, secrets: [] };
+ *     return { transport: myTransport(), destination, startReceiver, stopReceiver, close: stopReceiver };
  *   },
  * });
  */

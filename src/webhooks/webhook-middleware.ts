@@ -14,8 +14,9 @@ export interface WebhookMiddlewareOptions {
  * as `express.raw`: the signature is over the bytes.
  *
  * @example
- * app.use(webhookMiddleware(route)); // Express
- * fastify.addHook("onRequest", ({ raw }, reply, done) => middleware(raw, reply.raw, done)); // Fastify
+ * const middleware = webhookMiddleware(route);
+ * app.use(middleware); // Express
+ * fastify.addHook("onRequest", (request, reply, done) => middleware(request.raw, reply.raw, done)); // Fastify
  */
 export function webhookMiddleware(
   route: WebhookRoute,

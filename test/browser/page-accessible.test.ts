@@ -1,13 +1,9 @@
-import { readFile } from "node:fs/promises";
-import { fileURLToPath } from "node:url";
-import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { operatorsOf } from "../../src/operators/operators-of.js";
 import { openPage, type PageRun, showView, startPageRun } from "../support/browser/admin-page.js";
+import { loadAxe, seriousViolations } from "../support/browser/axe.js";
 import { makeDead } from "../support/browser/dead-letter-walk.js";
 import { describeInBrowser } from "../support/browser/use-browser.js";
-
-const axe = fileURLToPath(new URL("../../node_modules/axe-core/axe.min.js", import.meta.url));
 
 const views = [
   "#/",
@@ -20,22 +16,6 @@ const views = [
   "#/pauses",
   "#/tenants",
 ];
-
-interface Violation {
-  readonly id: string;
-  readonly impact: string;
-  readonly nodes: readonly { readonly html: string; readonly failureSummary: string }[];
-}
-
-/** What axe-core finds serious or critical on the page as it is. */
-async function seriousViolations(page: Page): Promise<readonly string[]> {
-  const found: readonly Violation[] = await page.evaluate(
-    'axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => violations)',
-  );
-  return found
-    .filter(({ impact }) => impact === "serious" || impact === "critical")
-    .map(({ id, nodes }) => `${id}: ${nodes[0]!.html} ${nodes[0]!.failureSummary}`);
-}
 
 await describeInBrowser("everybody can use the admin page", (browser) => {
   let run: PageRun;
@@ -54,14 +34,13 @@ await describeInBrowser("everybody can use the admin page", (browser) => {
   it.each(["light", "dark"] as const)(
     "ADD-02 axe-core finds nothing serious in any view: %s",
     async (colorScheme) => {
-      const script = await readFile(axe, "utf8");
       const out = await openPage(browser, run.url, { colorScheme, token: null });
-      await out.page.evaluate(script);
+      await loadAxe(out.page);
       expect(await seriousViolations(out.page), "signing in").toEqual([]);
       await out.close();
 
       const { page, problems, close } = await openPage(browser, run.url, { colorScheme });
-      await page.evaluate(script);
+      await loadAxe(page);
       for (const hash of views) {
         await showView(page, hash);
         if (hash.startsWith("#/message/")) {

@@ -63,8 +63,12 @@ await describeInBrowser("the admin page on SQLite", (browser) => {
     await expect.poll(() => run.handled.size).toBe(10);
     expect([...run.handled.values()].every((payloads) => payloads.length === 1)).toBe(true);
     expect(await operatorsOf(run.app.inbox).operations()).toMatchObject([
-      { done: 10, endedAt: expect.any(Date) },
+      { done: 10, by: "alice", resumedBy: "alice", endedAt: expect.any(Date) },
     ]);
+    await showView(page, "#/");
+    await showView(page, "#/dead/inbox");
+    await page.locator("#operations summary").click();
+    await page.getByRole("row", { name: /^Replay alice .* by alice .* 10 of 10/ }).waitFor();
     await close();
   });
 
@@ -88,6 +92,17 @@ await describeInBrowser("the admin page on SQLite", (browser) => {
       ({ action, by }) => `${action} by ${by}`,
     );
     expect(done.sort()).toEqual(["archive by alice", "discard by alice"]);
+    await showView(page, "#/messages/inbox?state=archived");
+    await page.getByRole("row", { name: /^stripe\/evt_1 invoice.paid Archived / }).waitFor();
+    await page.getByRole("link", { name: "stripe/evt_1" }).click();
+    await page
+      .getByRole("region", { name: "stripe/evt_1" })
+      .getByText("Archived", { exact: true })
+      .first()
+      .waitFor();
+    await page.getByText("They are in the archive.").waitFor();
+    await showView(page, "#/");
+    await page.locator("#inbox-Archived").getByText("1").waitFor();
     await close();
   });
 
@@ -134,6 +149,13 @@ await describeInBrowser("the admin page on SQLite", (browser) => {
     await showView(page, "#/pauses");
     await page.getByRole("button", { name: "Resume topic invoice.paid of the inbox" }).click();
     await page.getByText("Nothing is paused or limited.").waitFor();
+    const changes = page.getByRole("region", { name: "Set and ended" }).getByRole("row");
+    await changes.nth(1).getByText("End of pause").waitFor();
+    expect(await changes.allInnerTexts()).toEqual([
+      expect.stringMatching(/^Queue/),
+      expect.stringMatching(/^Inbox\s+End of pause\s+topic: invoice.paid\s+alice/),
+      expect.stringMatching(/^Inbox\s+Pause\s+topic: invoice.paid\s+alice/),
+    ]);
     await expect.poll(() => [...run.handled.keys()]).toEqual(["evt_free", "evt_held"]);
     expect(problems).toEqual([]);
     await close();

@@ -184,12 +184,19 @@ export function describeChoices(stacks: () => Stacks): void {
     it("FUN-10 migrate=true: one more function, which alone reads the owner's secret and fills one of the others'", () => {
       const { dev, prod, otherChoices } = stacks();
       for (const stack of [dev, prod]) expect(JSON.stringify(stack.json)).not.toMatch(/Migrate|OWNER/);
+      expect(properties(otherChoices, "MigrateTenantSecretsPolicy").PolicyDocument).toEqual(
+        properties(otherChoices, "TenantSecretsPolicy").PolicyDocument,
+      );
+      expect(variables(otherChoices, "Migrate").ONCEBOX_CATALOGUE_SECRET).toBe("");
       const owner = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:rds!db-1-AbCdEf";
+      const fills = ["DescribeSecret", "GetSecretValue", "PutSecretValue"].map(
+        (one) => `secretsmanager:${one}`,
+      );
       expect(statements(otherChoices, "MigrateRole").map(({ Action, Resource: to }) => [Action, to])).toEqual(
         [
           [["logs:CreateLogStream", "logs:PutLogEvents"], { "Fn::GetAtt": ["MigrateLogGroup", "Arn"] }],
           ["secretsmanager:GetSecretValue", owner],
-          [["secretsmanager:DescribeSecret", "secretsmanager:PutSecretValue"], { Ref: "DatabaseUrlSecret" }],
+          [fills, { Ref: "DatabaseUrlSecret" }],
           [["kms:Decrypt", "kms:GenerateDataKey"], { "Fn::GetAtt": ["EncryptionKey", "Arn"] }],
         ],
       );

@@ -1,6 +1,9 @@
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
-import { join } from "node:path";
+import { execFile } from "node:child_process";
+import { cp, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
 import { RegoEngine, TemplateFile } from "@aws/cloudformation-validate";
+import { loadAwsServiceSpecSync } from "@aws-cdk/aws-service-spec";
 import type { APIGatewayProxyStructuredResultV2 } from "aws-lambda";
 import { unzipSync } from "fflate";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -23,6 +26,12 @@ interface Statement {
   readonly Effect: string;
   readonly Action: string | readonly string[];
   readonly Resource: unknown;
+}
+
+interface ResourceToImport {
+  readonly ResourceType: string;
+  readonly LogicalResourceId: string;
+  readonly ResourceIdentifier: Readonly<Record<string, string>>;
 }
 
 const functionNames = ["Webhook", "Consume", "Dispatch", "Reap", "Cleanup"] as const;
@@ -120,6 +129,88 @@ describe("the deployment to AWS", () => {
     expect(scripts).toEqual(
       expect.arrayContaining(["migrate.users-postgres.sql", "migrate.users-sqlserver.sql"]),
     );
+  });
+
+  it("FUN-08 FUN-10 with a catalogue of tenants the migration may fill its secret, and no other function may", async () => {
+    const { databaseUrl: _, ...rest } = choices;
+    const params = { ...rest, databaseUrl: "postgres://db.example/orders", database: "postgres" };
+    const { file, json } = await project.template("dev", { ...params, tenants: "catalogue" });
+    expect(json.Resources.MigrateCataloguePolicy!.Properties).toMatchObject({
+      Roles: [{ Ref: "MigrateRole" }],
+      PolicyDocument: {
+        Statement: [
+          {
+            Action: ["DescribeSecret", "GetSecretValue", "PutSecretValue"].map(
+              (one) => `secretsmanager:${one}`,
+            ),
+            Resource: { Ref: "CatalogueSecret" },
+          },
+        ],
+      },
+    });
+    const writers = Object.entries(json.Resources).filter(([, one]) =>
+      JSON.stringify(one).includes("secretsmanager:PutSecretValue"),
+    );
+    expect(writers.map(([name]) => name).sort()).toEqual(["MigrateCataloguePolicy", "MigrateRole"]);
+    const { Variables } = json.Resources.MigrateLambdaFunction!.Properties.Environment;
+    expect(Variables.ONCEBOX_CATALOGUE_SECRET).toBe(json.Resources.CatalogueSecret!.Properties.Name);
+    const engine = new RegoEngine();
+    const { diagnostics } = engine.validateStandard(new TemplateFile(file));
+    engine.free();
+    expect(diagnostics.filter(({ severity }) => severity === "ERROR" || severity === "FATAL")).toEqual([]);
+  });
+
+  it("FUN-10 what the stack leaves behind can be imported as the guide says: its program's template, names and identifiers", async () => {
+    const guide = await readFile(join(root, "docs/deploy-aws.md"), "utf8");
+    const [, program = ""] = /--query TemplateBody > stack\.json\nnode -e '\n([\s\S]*?)' > import\.json/.exec(
+      guide,
+    )!;
+    const folder = await mkdtemp(join(project.folder, "import-"));
+    await cp(dirname(dev.file), join(folder, ".serverless"), { recursive: true });
+    await cp(
+      join(dirname(dev.file), "cloudformation-template-create-stack.json"),
+      join(folder, "stack.json"),
+    );
+    const { stdout } = await promisify(execFile)(process.execPath, ["-e", program], { cwd: folder });
+    const file = join(folder, "import.json");
+    await writeFile(file, stdout);
+    const imported = JSON.parse(stdout) as Template;
+    const kept = Object.entries(dev.json.Resources).filter(
+      ([, { DeletionPolicy: policy }]) => policy !== undefined,
+    );
+    const [, list = ""] = /--resources-to-import '(\[[\s\S]*?\])'/.exec(guide)!;
+    const named = JSON.parse(list) as readonly ResourceToImport[];
+    expect(named.map(({ LogicalResourceId }) => LogicalResourceId).sort()).toEqual(
+      kept.map(([name]) => name).sort(),
+    );
+    const specification = loadAwsServiceSpecSync();
+    for (const { ResourceType, LogicalResourceId, ResourceIdentifier } of named) {
+      const { Type, DeletionPolicy } = imported.Resources[LogicalResourceId]!;
+      expect([Type, DeletionPolicy]).toEqual([ResourceType, "RetainExceptOnCreate"]); // an import needs a policy
+      const found = specification.lookup("resource", "cloudFormationType", "equals", ResourceType).only();
+      expect(Object.keys(ResourceIdentifier)).toEqual(found.primaryIdentifier);
+    }
+    // Nothing that is there is changed, and what is added refers to nothing that is not.
+    const before = JSON.parse(await readFile(join(folder, "stack.json"), "utf8")) as Template;
+    expect({ ...imported, Resources: undefined }).toEqual({ ...before, Resources: undefined });
+    expect(imported.Resources).toMatchObject(before.Resources);
+    const engine = new RegoEngine();
+    const { diagnostics } = engine.validateStandard(new TemplateFile(file));
+    engine.free();
+    expect(diagnostics.filter(({ severity }) => severity === "ERROR" || severity === "FATAL")).toEqual([]);
+  });
+
+  it("FUN-10 every resource type and every attribute that it refers to is in AWS's resource specification", () => {
+    const specification = loadAwsServiceSpecSync();
+    const attributes = (type: string) =>
+      Object.keys(specification.lookup("resource", "cloudFormationType", "equals", type).only().attributes);
+    for (const { json } of [dev, prod, withService, withAdmin, otherChoices]) {
+      const text = JSON.stringify(json);
+      const used = [...text.matchAll(/"Fn::GetAtt":\["(\w+)","([\w.]+)"\]/g)];
+      expect(used.length).toBeGreaterThan(30);
+      for (const [, name, attribute] of used)
+        expect([name, ...attributes(json.Resources[name!]!.Type)]).toContain(attribute);
+    }
   });
 
   it("FUN-10 it is named after the app, so that two of them in one account have nothing in common", () => {

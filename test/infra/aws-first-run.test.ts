@@ -11,6 +11,7 @@ import {
   scramVerifier,
 } from "../../src/adapters/aws/functions-user.js";
 import type { MigrateReport } from "../../src/adapters/aws/index.js";
+import { databaseRoles } from "../../src/config/database-users.js";
 import { urlOfUser } from "../../src/config/owner-settings.js";
 import { createInbox, migrate } from "../../src/index.js";
 import { openSqlServer } from "../../src/sql/sqlserver/index.js";
@@ -100,7 +101,66 @@ describe("functions of the AWS stack in an empty account", () => {
       );
       expect(role).toEqual({ rolsuper: false, rolcreaterole: false });
     } finally {
-      for (const role of [functionsUsers.postgres, "oncebox_operators", owner]) {
+      for (const role of [...databaseRoles, owner]) {
+        await database.run(`drop owned by ${role} cascade`).catch(() => {});
+        await database.run(`drop role if exists ${role}`);
+      }
+    }
+  });
+
+  it("FUN-08 FUN-10 migrate makes the catalogue, and migrates every tenant's database as its owner; then a tenant's webhook is stored", async () => {
+    const app = fileURLToPath(new URL("aws-tenant-app.ts", import.meta.url));
+    bundles = await bundleTestApp("postgres", ["@aws-sdk"], app);
+    const owner = `owner_${randomUUID().slice(0, 8)}`;
+    const tenantDatabases = [await ownDatabase(server.url), await ownDatabase(server.url)];
+    await database.run(`create role ${owner} login createrole password 'secret'`);
+    for (const { name, run } of [database, ...tenantDatabases]) {
+      await database.run(`grant create on database ${name} to ${owner}`);
+      await run(`grant create on schema public to ${owner}`);
+    }
+    secrets.set("orders/dev/database-url", {}); // as the stack leaves them
+    secrets.set("orders/dev/catalogue-url", {});
+    secrets.set("rds!db-1", { text: JSON.stringify({ username: owner, password: "secret" }) });
+    const withoutUser = (url: string) => url.replace("postgres@", "");
+    const env = {
+      ONCEBOX_DATABASE_URL: '{"from":"aws-secrets-manager","id":"orders/dev/database-url"}',
+      CATALOGUE_SECRET: "orders/dev/catalogue-url",
+      STRIPE_WEBHOOK_SECRET: webhookSecret,
+    };
+    try {
+      const migrating = start("migrate", {
+        ...env,
+        ONCEBOX_OWNER_URL: withoutUser(database.url),
+        ONCEBOX_OWNER_SECRET: "rds!db-1",
+        ONCEBOX_CATALOGUE_SECRET: "orders/dev/catalogue-url", // as in infra/aws/migrate-true.yml
+      });
+      expect(await migrating.invoke({})).toMatchObject({ madeUser: true, madeCatalogue: true });
+      const functionsUrl = secrets.get("orders/dev/database-url")!.text!;
+      expect(secrets.get("orders/dev/catalogue-url")!.text).toBe(functionsUrl);
+      for (const [index, { url }] of tenantDatabases.entries()) {
+        const target = new URL(url);
+        [target.username, target.password] = [new URL(functionsUrl).username, new URL(functionsUrl).password];
+        await database.run(`insert into tenants (id, database_url) values ('t${index}', '${target.href}')`);
+      }
+      const second = await migrating.invoke<MigrateReport>({});
+      expect(second).toMatchObject({ madeUser: false, madeCatalogue: false });
+      expect(second.applied.map((text) => text.split(" ")[0])).toEqual(["t0:", "t0:", "t1:", "t1:"]);
+      for (const { run } of tenantDatabases) {
+        const [table] = await run("select tableowner from pg_tables where tablename = 'inbox'");
+        expect(table).toEqual({ tableowner: owner });
+        await run(
+          "insert into infra.inbox (source, message_id, topic, payload, first_seen_at, last_seen_at) select 's', 'm', 'order.placed', '{}', now(), now()",
+        );
+        await run(
+          "insert into infra.inbox_state (seq, status, visible_at) select seq, 1, now() from infra.inbox",
+        );
+      }
+      // As the functions' user, which the migration gave its rights in each of them.
+      expect(await start("dispatch", env).invoke({})).toMatchObject({ inbox: { acked: 2 } });
+      expect(await migrating.invoke({})).toMatchObject({ applied: [] });
+    } finally {
+      for (const one of tenantDatabases) await one.drop();
+      for (const role of [...databaseRoles, owner]) {
         await database.run(`drop owned by ${role} cascade`).catch(() => {});
         await database.run(`drop role if exists ${role}`);
       }

@@ -8,6 +8,7 @@ import * as sns from "@aws-sdk/client-sns";
 import * as sqs from "@aws-sdk/client-sqs";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
+import { functionsUsers } from "../../src/adapters/aws/functions-user.js";
 import { commands } from "../../src/cli/run.js";
 import { databaseKindOf } from "../../src/config/database-url.js";
 import { urlOfUser } from "../../src/config/owner-settings.js";
@@ -116,6 +117,57 @@ describe("the commands of docs/deploy-aws.md", () => {
     expect(way.replace(byHand!, "")).not.toMatch(/psql "/);
     const last = way.lastIndexOf("npx osls@4 deploy");
     expect(way.slice(last)).not.toContain("live=false"); // the last deployment turns them on
+  });
+});
+
+describe("what docs/deploy-aws.md promises", () => {
+  const section = (title: string) => guide.split(`## ${title}\n`)[1]!.split("\n## ")[0]!;
+  const rows = (text: string) =>
+    text
+      .split("\n")
+      .filter((line) => /^\| (?!-)/.test(line))
+      .slice(1)
+      .map((row) =>
+        row
+          .split(/(?<!\\)\|/)
+          .slice(1, -1)
+          .map((cell) => cell.trim()),
+      );
+
+  it("FUN-10 the plan says of each step who does it, what it creates, which right it needs and how it is undone", () => {
+    const plan = rows(guide.split("### The plan\n")[1]!.split("\n## ")[0]!);
+    expect(plan.length).toBeGreaterThan(6);
+    for (const row of plan) {
+      expect(row).toHaveLength(5);
+      expect(row).not.toContain("");
+    }
+  });
+
+  it("FUN-10 the checklist has a command and the expected answer in each row", () => {
+    const checks = rows(section("What to look at after the first deployment"));
+    expect(checks.length).toBeGreaterThan(9);
+    for (const [command, answer, ...more] of checks) {
+      expect(command).toMatch(/^`(aws|npx|curl) .*`$/);
+      expect(answer).not.toBe("");
+      expect(more).toEqual([]);
+    }
+  });
+
+  it("FUN-10 the users that it names are those that migrate makes, on both databases", () => {
+    expect(guide).toContain(
+      `(\`${functionsUsers.postgres}\` on PostgreSQL, \`${functionsUsers.sqlserver}\` on SQL Server)`,
+    );
+    expect(guide).toContain(
+      `-v FunctionsUser=${functionsUsers.sqlserver} -v ClientId=none -v Role=oncebox_functions`,
+    );
+    for (const text of [guide, read("infra/aws/secrets.yml")]) {
+      const postgres = [...text.matchAll(/postgres:\/\/(\w+):…/g)].map(([, user]) => user);
+      expect(new Set(postgres.filter((user) => user !== "oncebox_admin"))).toEqual(
+        new Set([functionsUsers.postgres]),
+      );
+      const sqlserver = [...text.matchAll(/mssql:\/\/(\w+):…/g)].map(([, user]) => user);
+      expect(new Set(sqlserver)).toEqual(new Set([functionsUsers.sqlserver]));
+    }
   });
 });
 

@@ -12,36 +12,12 @@ import { functionGroups } from "../../src/config/function-groups.js";
 import { readGithubRecovery } from "../../src/config/github-recovery-settings.js";
 import { isSecretReference } from "../../src/config/secret-reference.js";
 import { inboxServiceDefaults } from "../../src/service/http/service-options.js";
+import { connectionSettings } from "../../src/sql/postgres/entra.js";
 import { root } from "./aws-stack.js";
+import { required, variants } from "./azure-variants.js";
 import { bicepPlan, type Plan, type Value } from "./bicep-plan.js";
 
-const required = { applicationName: "orders", environmentName: "prod", location: "westeurope" };
 const read = (name: string) => readFile(join(root, name), "utf8");
-
-/** The deployments that people make, by their parameters. */
-const variants: Readonly<Record<string, Readonly<Record<string, Value>>>> = {
-  "as it is": {},
-  "public addresses": { privateNetworking: false },
-  "with service": { service: true },
-  "with admin": { admin: true },
-  "a catalogue of tenants": { tenants: "catalogue" },
-  "tenants in a vault": { tenants: "key-vault" },
-  "a database of one's own": { database: "none", service: true, admin: true },
-  "Service Bus": { serviceBus: true },
-  "recovery of GitHub": { githubHooks: "acme/shop:123456789,acme:42" },
-  "Front Door": { clientRequestsPerMinute: 3000 },
-  everything: {
-    service: true,
-    admin: true,
-    tenants: "key-vault",
-    serviceBus: true,
-    githubHooks: "acme:42",
-    clientRequestsPerMinute: 3000,
-    purgeProtection: true,
-    updateStrategy: "RollingUpdate",
-    alwaysReadyCount: 1,
-  },
-};
 
 const plans = new Map<string, Plan>();
 let files: readonly BicepFile[];
@@ -89,6 +65,8 @@ const environmentOf = (app: string, variant?: string): Record<string, string> =>
     "<queues.incomingQueue>": "oncebox-incoming",
     "<sqlServer.server>": "sql.database.windows.net",
     "<sqlServer.database>": "oncebox",
+    "<postgres.server>": "psql.postgres.database.azure.com",
+    "<postgres.database>": "oncebox",
   };
   const guid = (text: string) =>
     text
@@ -418,6 +396,75 @@ describe("the settings of the function apps", () => {
     }
   });
 
+  it("FUN-10 on PostgreSQL every app signs in as its own identity, the migration as administrator, and no URL is a secret", async () => {
+    for (const app of functionGroups) {
+      const env = environmentOf(app, "PostgreSQL");
+      const { databaseUrl } = await readEnvironment(env);
+      const { password, ...settings } = connectionSettings(databaseUrl as string);
+      expect(settings).toEqual({
+        host: "psql.postgres.database.azure.com",
+        port: 5432,
+        user: `id-orders-prod-${app}`,
+        database: "oncebox",
+        ssl: true,
+      });
+      expect(password).toBeTypeOf("function");
+      expect(env.ONCEBOX_CATALOGUE_URL).toBe(databaseUrl);
+      expect(env.AZURE_CLIENT_ID).toBeDefined();
+      expect(rightsOf(app, "PostgreSQL").join()).not.toContain("database-url");
+    }
+    expect(readDatabaseUsers(environmentOf("migrate", "PostgreSQL")).users.map(({ role }) => role)).toEqual(
+      databaseRoles,
+    );
+    const [administrator, ...more] = all(
+      "Microsoft.DBforPostgreSQL/flexibleServers/administrators",
+      "PostgreSQL",
+    );
+    expect(more).toEqual([]);
+    expect(String(administrator!.body.name)).toBe("<migrateIdentity.principalId>");
+    expect(String(administrator!.body.properties.principalName)).toBe("<migrateIdentity.name>");
+    expect(administrator!.body.properties.principalType).toBe("ServicePrincipal");
+    const group = {
+      sqlAdministratorName: "orders-admins",
+      sqlAdministratorId: "00000000-0000-4000-8000-000000000009",
+    };
+    const { resources } = await bicepPlan({ ...required, database: "postgres", ...group });
+    const administrators = resources.filter(({ type }) => type.endsWith("/administrators"));
+    expect(administrators.map(({ body }) => [String(body.name), body.properties.principalType])).toEqual([
+      ["<migrateIdentity.principalId>", "ServicePrincipal"],
+      [group.sqlAdministratorId, "Group"],
+    ]);
+  });
+
+  it("FUN-10 PostgreSQL is small, backed up, without passwords and by TLS alone; its changes come one after the other", async () => {
+    const [server, ...more] = all("Microsoft.DBforPostgreSQL/flexibleServers", "PostgreSQL");
+    expect(more).toEqual([]);
+    expect(plan("PostgreSQL").resources.filter(({ type }) => type.startsWith("Microsoft.Sql/"))).toEqual([]);
+    expect(server!.body.sku).toEqual({ name: "Standard_B2ms", tier: "Burstable" });
+    expect(server!.body.properties).toMatchObject({
+      authConfig: { activeDirectoryAuth: "Enabled", passwordAuth: "Disabled" },
+      backup: { backupRetentionDays: 7 },
+      storage: { storageSizeGB: 32 },
+      network: { publicNetworkAccess: "Disabled" },
+    });
+    const parameters = all("Microsoft.DBforPostgreSQL/flexibleServers/configurations", "PostgreSQL");
+    expect(Object.fromEntries(parameters.map(({ body }) => [body.name, body.properties.value]))).toEqual({
+      require_secure_transport: "on",
+      ssl_min_protocol_version: "TLSv1.2",
+      log_connections: "on",
+      log_statement: "ddl",
+    });
+    const parts = plan("PostgreSQL with public addresses").resources.filter(({ type }) =>
+      type.startsWith("Microsoft.DBforPostgreSQL/flexibleServers/"),
+    );
+    expect(parts.slice(1).filter(({ body }) => body.dependsOn.length !== 1)).toEqual([]);
+    const bigger = await bicepPlan({ ...required, database: "postgres", databaseSku: "Standard_D2ds_v5" });
+    const { body } = bigger.resources.find(
+      ({ type }) => type === "Microsoft.DBforPostgreSQL/flexibleServers",
+    )!;
+    expect(body.sku).toEqual({ name: "Standard_D2ds_v5", tier: "GeneralPurpose" });
+  });
+
   it("FUN-10 without a database of its own it makes none, and the URLs are secrets: the owner's is the migration's alone", async () => {
     const variant = "a database of one's own";
     expect(plan(variant).resources.filter(({ type }) => /Sql|Postgre/.test(type))).toEqual([]);
@@ -446,6 +493,8 @@ describe("what is around the function apps", () => {
           minimalTlsVersion: "1.2",
           administrators: { azureADOnlyAuthentication: true },
         });
+      for (const { body } of all("Microsoft.DBforPostgreSQL/flexibleServers", variant))
+        expect(body.properties.authConfig).toMatchObject({ passwordAuth: "Disabled" });
       for (const { body } of all("Microsoft.Storage/storageAccounts", variant))
         expect(body.properties).toMatchObject({
           allowSharedKeyAccess: false,
@@ -464,12 +513,27 @@ describe("what is around the function apps", () => {
   });
 
   it("FUN-10 private networking is on unless it is turned off, and then nothing but the functions has a public address", () => {
-    const types = ["Microsoft.Sql/servers", "Microsoft.Storage/storageAccounts", "Microsoft.KeyVault/vaults"];
+    const types = [
+      "Microsoft.Sql/servers",
+      "Microsoft.DBforPostgreSQL/flexibleServers",
+      "Microsoft.Storage/storageAccounts",
+      "Microsoft.KeyVault/vaults",
+    ];
     const access = (variant?: string) =>
       new Set(
-        types.flatMap((type) => all(type, variant)).map(({ body }) => body.properties.publicNetworkAccess),
+        types
+          .flatMap((type) => all(type, variant))
+          .map(
+            ({ body: { properties } }) =>
+              properties.publicNetworkAccess ?? properties.network.publicNetworkAccess,
+          ),
       );
     expect(access()).toEqual(new Set(["Disabled"]));
+    expect(access("PostgreSQL")).toEqual(new Set(["Disabled"]));
+    expect(access("PostgreSQL with public addresses")).toEqual(new Set(["Enabled"]));
+    const rules = "Microsoft.DBforPostgreSQL/flexibleServers/firewallRules";
+    expect(all(rules, "PostgreSQL")).toEqual([]);
+    expect(all(rules, "PostgreSQL with public addresses")).toHaveLength(1);
     expect(access("everything")).toEqual(new Set(["Disabled"]));
     expect(access("public addresses")).toEqual(new Set(["Enabled"]));
     expect(all("Microsoft.Network/privateEndpoints", "public addresses")).toEqual([]);
@@ -480,7 +544,7 @@ describe("what is around the function apps", () => {
   });
 
   it("FUN-10 every account, vault and server has a private endpoint, and every endpoint a zone that the network resolves", () => {
-    for (const variant of ["as it is", "everything", "a database of one's own"]) {
+    for (const variant of ["as it is", "everything", "a database of one's own", "PostgreSQL"]) {
       const endpoints = all("Microsoft.Network/privateEndpoints", variant).map(
         ({ body }) => body.properties.privateLinkServiceConnections[0].properties,
       );
@@ -491,6 +555,7 @@ describe("what is around the function apps", () => {
         ),
         ...all("Microsoft.KeyVault/vaults", variant).map(({ module }) => `<${module}.id>`),
         ...all("Microsoft.Sql/servers", variant).map(() => "<sqlServer.serverId>"),
+        ...all("Microsoft.DBforPostgreSQL/flexibleServers", variant).map(() => "<postgres.serverId>"),
       ];
       expect(reached).toEqual(made.sort());
       const zones = all("Microsoft.Network/privateDnsZones", variant);
@@ -543,6 +608,11 @@ describe("what is around the function apps", () => {
     );
     for (const { body } of settings)
       expect(String(body.properties.workspaceId)).toBe("<monitoring.workspaceId>");
+    const ofPostgres = all("Microsoft.Insights/diagnosticSettings", "PostgreSQL").find(
+      ({ module }) => module === "postgres",
+    );
+    expect(String(ofPostgres!.body.scope)).toBe("<postgres.server>");
+    expect(ofPostgres!.body.properties.logs).toEqual([{ category: "PostgreSQLLogs", enabled: true }]);
     const [auditing] = all("Microsoft.Sql/servers/auditingSettings");
     expect(auditing!.body.properties).toMatchObject({ state: "Enabled", isAzureMonitorTargetEnabled: true });
     const groups = auditing!.body.properties.auditActionsAndGroups as string[];
@@ -594,7 +664,15 @@ describe("alerts", () => {
     }));
   const query = (name: string, variant?: string) =>
     rulesOf(variant).find((rule) => rule.name === name)!.query;
-  const always = ["dead-letters", "oldest-age", "no-reap", "failures", "webhook-failures", "at-limit"];
+  const always = [
+    "dead-letters",
+    "oldest-age",
+    "no-reap",
+    "failures",
+    "webhook-failures",
+    "at-limit",
+    "poison-queues",
+  ];
 
   it("FUN-10 on dead letters, the oldest age, failures and the limit of instances read what the functions log", () => {
     expect(rulesOf().map(({ name }) => name)).toEqual(always);
@@ -602,6 +680,29 @@ describe("alerts", () => {
     expect(query("oldest-age")).toContain('line.message == "queue" and toint(line.oldestDueAgeMs) > 300000');
     expect(query("webhook-failures")).toContain('line.message == "webhook" and toint(line.status) >= 500');
     for (const { actions } of rulesOf()) expect(actions).toEqual(["<alerts.people.id>"]);
+  });
+
+  it("FUN-10 a message in a poison queue or a dead-letter queue raises one, and PostgreSQL has its own", () => {
+    expect(query("poison-queues")).toContain('line.message == "poison queue" and toint(line.messages) > 0');
+    const metrics = (variant: string) =>
+      all("Microsoft.Insights/metricAlerts", variant).map(({ body }) => {
+        const [{ metricName, metricNamespace, dimensions }] = body.properties.criteria.allOf;
+        expect(body.properties.actions.map(({ actionGroupId }: Value) => String(actionGroupId))).toEqual([
+          "<alerts.people.id>",
+        ]);
+        return [String(body.properties.scopes[0]), `${metricNamespace} ${metricName}`, dimensions[0]?.values];
+      });
+    expect(metrics("as it is")).toEqual([]);
+    expect(metrics("Service Bus")).toEqual([
+      ["<bus.id>", "Microsoft.ServiceBus/namespaces DeadletteredMessages", ["oncebox-incoming"]],
+    ]);
+    expect(metrics("PostgreSQL")).toEqual(
+      ["storage_percent", "cpu_percent"].map((name) => [
+        "<postgres.serverId>",
+        `Microsoft.DBforPostgreSQL/flexibleServers ${name}`,
+        undefined,
+      ]),
+    );
   });
 
   it("FUN-10 SVC-07 the inbox service has three of its own, the diagnostics API two", () => {
@@ -629,9 +730,9 @@ describe("alerts", () => {
     for (const every of allowed!.split(", ").map(Number)) {
       const { resources } = await bicepPlan({ ...required, reapMinutes: every });
       const windows = resources
-        .filter(({ body }) => /-(oldest-age|no-reap)$/.test(String(body.name)))
+        .filter(({ body }) => /-(oldest-age|no-reap|poison-queues)$/.test(String(body.name)))
         .map(({ body }) => minutes[body.properties.windowSize]!);
-      expect(windows).toHaveLength(2);
+      expect(windows).toHaveLength(3);
       for (const window of windows) expect(window / every).toBeGreaterThanOrEqual(3);
     }
   });

@@ -11,6 +11,7 @@ export interface Planned {
   readonly file: string;
   readonly symbol: string;
   readonly type: string;
+  readonly apiVersion: string;
   readonly body: Value;
 }
 
@@ -77,7 +78,8 @@ export async function bicepPlan(params: Readonly<Record<string, Value>>): Promis
       for (const body of bodies(node.namedChildren.at(-1)!, scope)) {
         const target = kind.slice(1, -1);
         if (node.type === "resource_declaration") {
-          resources.push({ module, file, symbol, type: target.split("@")[0]!, body });
+          const [type, apiVersion] = target.split("@") as [string, string];
+          resources.push({ module, file, symbol, type, apiVersion, body });
         } else {
           modules[symbol] = body.params;
           deploy(symbol, target, body.params);

@@ -82,7 +82,8 @@ describe("the catalogue of tenants", () => {
     const aws = await readFile(join(root, "serverless.yml"), "utf8");
     expect(aws).toMatch(/^ {4}CATALOGUE_SECRET: .*catalogue-url/m);
     const azure = await readFile(join(root, "infra/azure/main.bicep"), "utf8");
-    expect(azure).toContain("ONCEBOX_CATALOGUE_URL: sqlUrl");
+    for (const app of ["webhook", "work", "migrate", "service", "admin"])
+      expect(azure).toContain(`ONCEBOX_CATALOGUE_URL: ${app}Url`);
     expect(azure).toContain("TENANTS_VAULT_URL: tenantsVault!.outputs.url");
   });
 });

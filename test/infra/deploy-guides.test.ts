@@ -43,6 +43,15 @@ describe.each(["docs/deploy-aws.md", "docs/deploy-azure.md"])("%s", (name) => {
     }
   });
 
+  it("every sum that it writes out is right", () => {
+    const sums = [...text.matchAll(/((?:[\d.]+ \+ )+[\d.]+) = \$([\d.]+\d)/g)];
+    expect(sums.length).toBeGreaterThan(1);
+    for (const [all, parts, sum] of sums) {
+      const together = parts!.split(" + ").reduce((total, part) => total + Number(part), 0);
+      expect(together, all).toBeCloseTo(Number(sum), 5);
+    }
+  });
+
   const [, service = ""] = text.split(/^## The inbox as a service$|^## Many tenants$/m);
 
   it("the costs of the inbox service add up", () => {
@@ -123,7 +132,7 @@ describe("the guides and the templates", () => {
     const parameters = read("infra/azure/main.parameters.json");
     for (const name of found(guide, /azd env set (\w+)/g)) expect(parameters).toContain(`\${${name}`);
     const outputs = found(read("infra/azure/main.bicep"), /^output (\w+) /gm);
-    const used = found(guide, /\$\{?([A-Z]+(?:_[A-Z]+)+)\b/g).filter(
+    const used = found(guide, /(?<!\\)\$\{?([A-Z]+(?:_[A-Z]+)+)\b/g).filter(
       (name) => name !== "NEW_TOKEN" && name !== "OWNER_URL",
     );
     expect(used.length).toBeGreaterThan(10);
@@ -144,16 +153,24 @@ describe("the guides and the templates", () => {
     expect([timers.length, queues]).toEqual([3, ["wakeup", "consume", "consume-bus"]]);
     const connections = (groups: number) => defaultConnections * (timers.length + groups * Number(instances));
     const most = { S0: 600, S1: 900, S2: 1_200 }; // sessions, in Microsoft's limits of the DTU model
-    const rows = [...guide.matchAll(/^\| (?:as it is|with)\b.*\| (\d) \| (\d+) \| (S\d) \|$/gm)];
+    // For users, in Microsoft's "Limits in Azure Database for PostgreSQL".
+    const ofPostgres = { Standard_B1ms: 35, Standard_B2s: 414, Standard_B2ms: 844, Standard_B4ms: 1_703 };
+    const rows = [
+      ...guide.matchAll(/^\| (?:as it is|with)\b.*\| (\d) \| (\d+) \| (S\d) \| (Standard_\w+) \|$/gm),
+    ];
     expect(rows).toHaveLength(4);
-    for (const [, groups, given, size] of rows) {
+    const fitting = (sizes: Readonly<Record<string, number>>, given: string | undefined) =>
+      Object.entries(sizes).find(([, sessions]) => sessions >= Number(given))![0];
+    for (const [, groups, given, size, postgresSize] of rows) {
       expect(Number(given)).toBe(connections(Number(groups)));
-      const fitting = Object.entries(most).find(([, sessions]) => sessions >= Number(given))![0];
-      expect(size).toBe(fitting);
+      expect([size, postgresSize]).toEqual([fitting(most, given), fitting(ofPostgres, given)]);
     }
+    for (const [size, sessions] of Object.entries({ ...most, ...ofPostgres }))
+      expect(guide).toContain(`${sessions.toLocaleString("en-US")} at ${size}`);
     // webhook, wakeup and consume, as a deployment has them without being asked for more
     expect(guide).toContain(`4 × (3 + 3 × ${instances}) = ${connections(3)} connections`);
-    expect(read("infra/azure/main.parameters.json")).toContain("DATABASE_SKU=S0");
+    const sizes = found(read("infra/azure/main.bicep"), /empty\(databaseSku\) \? '(\w+)'/g);
+    expect(sizes).toEqual(rows[0]!.slice(3)); // of a deployment as it is
   });
 
   it("FUN-10 the Azure guide says who needs which right, how each step is undone, and what is expected after it", () => {
@@ -180,6 +197,12 @@ describe("the guides and the templates", () => {
     }
     expect(guide).toContain("--authentication-method ActiveDirectoryDefault");
     expect(guide).not.toMatch(/sqlcmd -G/);
+    // A private server takes no firewall rule, so nobody is told to add one.
+    expect(section("The database by hand")).toMatch(
+      /there is then no firewall\s+rule to add\. Without it:\n\n```sh\naz sql server firewall-rule create/,
+    );
+    const [way] = guide.split("\n## The database by hand\n");
+    expect(way).not.toContain("firewall-rule");
     expect(section("Another version")).toMatch(
       /\*\*`Recreate`\*\*, the default. The platform ends running functions at once/,
     );

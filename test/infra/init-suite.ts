@@ -99,21 +99,7 @@ export const describeInit = (name: string, install: Install) =>
       await packed.cli(["init", "aws", "started"], parent);
       const folder = join(parent, "started");
       await install(folder, packed);
-      const { scripts } = JSON.parse(await readFile(join(folder, "package.json"), "utf8"));
-      const [program, ...args] = scripts.start.split(" ");
-      expect(program).toBe("oncebox");
-      const main = join(folder, "node_modules/oncebox/dist/cli/main.js");
-      const app = spawn(process.execPath, [main, ...args, "--port", "0"], { cwd: folder });
-      let printed = "";
-      for (const stream of [app.stdout, app.stderr])
-        stream.on("data", (chunk: Buffer) => {
-          printed += chunk;
-        });
-      const ended = once(app, "exit");
-      await expect.poll(() => printed, { timeout: 30_000 }).toMatch(/sending the receipt of evt_/);
-      app.kill("SIGINT");
-      expect(await ended).toEqual([0, null]);
-      expect(printed).not.toMatch(/ExperimentalWarning/);
+      await expectStart(folder, process.execPath);
     });
 
     it("FUN-09 FUN-10 SVC-03 for Azure, with the inbox service: it builds, and the host runs its function app", async () => {
@@ -159,3 +145,22 @@ export const describeInit = (name: string, install: Install) =>
       }
     }
   });
+
+/** Runs what `npm start` runs, on this Node, until the example's webhook is handled. Ctrl-C ends it. */
+export async function expectStart(folder: string, node: string): Promise<void> {
+  const { scripts } = JSON.parse(await readFile(join(folder, "package.json"), "utf8"));
+  const [program, ...args] = scripts.start.split(" ");
+  expect(program).toBe("oncebox");
+  const main = join(folder, "node_modules/oncebox/dist/cli/main.js");
+  const app = spawn(node, [main, ...args, "--port", "0"], { cwd: folder });
+  let printed = "";
+  for (const stream of [app.stdout, app.stderr])
+    stream.on("data", (chunk: Buffer) => {
+      printed += chunk;
+    });
+  const ended = once(app, "exit");
+  await expect.poll(() => printed, { timeout: 30_000 }).toMatch(/sending the receipt of evt_/);
+  app.kill("SIGINT");
+  expect(await ended).toEqual([0, null]);
+  expect(printed).not.toMatch(/ExperimentalWarning/);
+}

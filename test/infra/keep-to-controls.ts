@@ -15,7 +15,7 @@ export async function keepToControls(functions: Outbox, operator: Outbox): Promi
   await operatorsOf(operator).resume({ topic }, by);
   await operatorsOf(operator).limit({ topic, perSecond: 0.01 }, by);
   expect(await functions.claim({ owner })).toMatchObject([{ payload: "1" }]);
-  expect((await operator.stats()).parked).toBe(2);
+  expect((await operator.stats()).controlled).toBe(2);
   expect(await operatorsOf(operator).limit({ topic, perSecond: null }, by)).toBeNull();
   expect(await functions.claim({ owner })).toHaveLength(2);
 }

@@ -103,21 +103,91 @@ describe("the packed package, in projects of every kind", () => {
   it.each([
     ["missing.mjs", (name: string) => `await import("${name}")`],
     ["missing.cjs", (name: string) => `require("${name}")`],
-  ])("ADD-10 a missing SDK is told when a publisher is made, before any message: %s", async (file, load) => {
-    const makes = {
-      "@aws-sdk/client-sqs": 'sqsPublisher({ queueUrl: "https://sqs.example/1/orders" })',
-      "@aws-sdk/client-sns": 'snsPublisher({ topicArn: "arn:aws:sns:eu-central-1:1:orders" })',
-      "@aws-sdk/client-eventbridge": 'eventBridgePublisher({ source: "com.example" })',
-    };
-    const tries = Object.values(makes).map(
-      (make) => `try { p.${make}; } catch (e) { console.log(e.message); }`,
+  ])("ADD-10 a missing SDK is told when what uses it is made, before any message: %s", async (file, load) => {
+    const isModule = file.endsWith(".mjs");
+    const internal = (path: string) => load(join(packed.folder, isModule ? "dist" : "dist/cjs", path));
+    const publishers = load("oncebox/publishers");
+    const service = load("oncebox/service");
+    const sourceOf = (resolver: string, reference: object) =>
+      `(${internal("app/app-sources.js")}).webhookSources({ shop: ${JSON.stringify({ secrets: reference })} }, {}, (${resolver})(process.env))`;
+    const tokenOf = (resolver: string, name: string) =>
+      `(${internal("app/token-secrets.js")}).tokenSecrets({ from: "env", name: "${name}" }, (${resolver})(process.env))`;
+    const aws = `(${internal("adapters/aws/secrets-manager.js")}).awsSecrets`;
+    const azure = `(${internal("adapters/azure/key-vault.js")}).azureSecrets`;
+    const vault = { from: "azure-key-vault", vault: "https://v.example", name: "s" };
+    /** The package, who needs it, and what makes that. */
+    const makes: readonly (readonly [name: string, user: string, make: string])[] = [
+      [
+        "@aws-sdk/client-sqs",
+        "sqsPublisher",
+        `(${publishers}).sqsPublisher({ queueUrl: "https://sqs.example/1/a" })`,
+      ],
+      [
+        "@aws-sdk/client-sns",
+        "snsPublisher",
+        `(${publishers}).snsPublisher({ topicArn: "arn:aws:sns:eu-central-1:1:a" })`,
+      ],
+      [
+        "@aws-sdk/client-eventbridge",
+        "eventBridgePublisher",
+        `(${publishers}).eventBridgePublisher({ source: "com.example" })`,
+      ],
+      [
+        "ioredis",
+        "The Redis inbox store",
+        `(${service}).createRedisInboxStore({ url: "redis://localhost" })`,
+      ],
+      [
+        "mongodb",
+        "The MongoDB inbox store",
+        `(${service}).createMongoInboxStore({ url: "mongodb://localhost/x" })`,
+      ],
+      [
+        "@grpc/grpc-js",
+        "A destination with a gRPC address",
+        `(${load("oncebox/messaging")}).createService({
+          serviceId: "a",
+          db: (${load("oncebox/sqlite")}).openSqlite({ file: ":memory:" }),
+          messages: {},
+          destinations: { b: { address: "grpc://localhost:1", secrets: ["c2VjcmV0LXNlY3JldC1zZWNyZXQ="] } },
+        })`,
+      ],
+      [
+        "jose",
+        "A scheme with JSON web tokens",
+        `(${load("oncebox/webhooks")}).createWebhookRoute({
+          inbox: { receive() {}, enqueue() {} },
+          sources: { bank: { scheme: (${load("oncebox/webhooks/plaid")}).plaid, secrets: ["{}"] } },
+        })`,
+      ],
+      [
+        "@aws-sdk/client-secrets-manager",
+        "tenantsFromSecretsManager",
+        `(${internal("adapters/aws/tenants-from-secrets.js")}).tenantsFromSecretsManager({ prefix: "t/" })`,
+      ],
+      [
+        "@azure/keyvault-secrets",
+        "tenantsFromKeyVault",
+        `(${internal("adapters/azure/tenants-from-key-vault.js")}).tenantsFromKeyVault({ vault: "https://v.example", prefix: "t" })`,
+      ],
+      [
+        "@aws-sdk/client-secrets-manager",
+        "A secret in AWS Secrets Manager",
+        sourceOf(aws, { from: "aws-secrets-manager", id: "s" }),
+      ],
+      ["@azure/keyvault-secrets", "A secret in Azure Key Vault", sourceOf(azure, vault)],
+      ["@azure/keyvault-secrets", "A secret in Azure Key Vault", tokenOf(azure, "ADMIN_TOKEN")],
+    ];
+    const tries = makes.map(
+      ([, , make]) =>
+        `try { ${make}; console.log("made"); } catch (e) { console.log(e.message.split("\\n").at(-1)); }`,
     );
-    await writeFile(join(folder, file), `const p = ${load("oncebox/publishers")};\n${tries.join("\n")}\n`);
+    const program = [`process.env.ADMIN_TOKEN = ${JSON.stringify(JSON.stringify(vault))};`, ...tries];
+    await writeFile(join(folder, file), `${program.join("\n")}\n`);
     expect((await output(file)).split("\n")).toEqual(
-      Object.entries(makes).map(([name, make]) => {
-        const [user] = make.split("(");
-        return `${user} needs the package "${name}". Run: npm install ${name}`;
-      }),
+      makes.map(([name, user]) =>
+        expect.stringContaining(`${user} needs the package "${name}". Run: npm install ${name}`),
+      ),
     );
   });
 

@@ -152,7 +152,7 @@ const { defineApp } = require("oncebox/app");
 registerFunctions(defineApp({
   sources: { stripe: { scheme: "stripe", secrets: { from: "env", name: "STRIPE_WEBHOOK_SECRET" } } },
   handlers: ({ outbox }) => ({
-    "payment.received": {
+    "invoice.paid": {
       transactional: true,
       handle: ({ payload }, { tx }) => outbox.enqueue({ topic: "receipt.send", payload }, { tx }),
     },

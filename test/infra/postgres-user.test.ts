@@ -24,8 +24,9 @@ const day = 86_400_000;
 
 describe("the functions' user on PostgreSQL", () => {
   // Roles belong to the whole server, so this one has a name of its own.
-  const role = `functions_${randomUUID().slice(0, 8)}`;
-  const operators = role.replace("functions", "operators");
+  const suffix = randomUUID().slice(0, 8);
+  const role = `functions_${suffix}`;
+  const operators = `operators_${suffix}`;
   let database: OwnDatabase;
   let url: string;
   let db: Database;
@@ -36,9 +37,7 @@ describe("the functions' user on PostgreSQL", () => {
     const script = await readFile(join(root, "infra/sql/users-postgres.sql"), "utf8");
     const password = randomUUID();
     for (const _ of ["once", "again"]) {
-      await runScript(
-        script.replaceAll("oncebox_functions", role).replaceAll("oncebox_operators", operators),
-      );
+      await runScript(script.replaceAll(/oncebox_(functions|operators|receivers|service)/g, `$1_${suffix}`));
     }
     await database.run(`alter role ${role} password '${password}'`);
     const target = new URL(database.url);
@@ -49,10 +48,10 @@ describe("the functions' user on PostgreSQL", () => {
   });
   afterAll(async () => {
     await db?.close();
-    await database?.run(`drop owned by ${role}`);
-    await database?.run(`drop role ${role}`);
-    await database?.run(`drop owned by ${operators}`);
-    await database?.run(`drop role ${operators}`);
+    for (const name of [role, operators, `receivers_${suffix}`, `service_${suffix}`]) {
+      await database?.run(`drop owned by ${name}`);
+      await database?.run(`drop role ${name}`);
+    }
     await database?.drop();
   });
 

@@ -14,6 +14,8 @@ export interface ModelMessage {
   visibleAt: number;
   /** When it last became due. Leases, crashes and releases do not change it. */
   dueSince: number;
+  /** Since when it was claimable at its last claim. */
+  claimableSince: number;
   lockedUntil: number | null;
   owner: string | null;
   crashes: number;
@@ -62,6 +64,7 @@ export class QueueModel {
       attempt: 0,
       visibleAt: dueAt ?? this.now,
       dueSince: dueAt ?? this.now,
+      claimableSince: dueAt ?? this.now,
       lockedUntil: null,
       owner: null,
       crashes: 0,
@@ -122,10 +125,9 @@ export class QueueModel {
     return this.paused.delete(target);
   }
 
-  /** It waits with the time from which it was due; where a lease overwrites that, a retry with the time of the pause. */
+  /** It is as old as it was before the claim. */
   private park(message: ModelMessage): void {
-    const firstDue = message.attempt === 0 ? (message.sentDueAt ?? message.bornAt) : this.now;
-    message.visibleAt = this.returned === "in order" ? message.dueSince : firstDue;
+    message.visibleAt = message.claimableSince;
     message.status = "parked";
     this.unlock(message);
   }
@@ -160,6 +162,7 @@ export class QueueModel {
       message.attempt++;
       message.crashes++;
     }
+    message.claimableSince = message.visibleAt;
     message.visibleAt = this.now + leaseMs + this.backoff(message.attempt + 1);
     if (dies) {
       this.finish(message, "dead");
@@ -209,7 +212,7 @@ export class QueueModel {
 
   release(owner: string, keys: readonly string[]): string[] {
     return this.held(owner, keys).map((message) => {
-      message.visibleAt = this.returned === "in order" ? message.dueSince : this.now;
+      message.visibleAt = message.claimableSince;
       this.unlock(message);
       return message.key;
     });

@@ -1,3 +1,6 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,6 +16,12 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "oncebox-terminal-"));
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
+
+/** Its handler says that it has begun, and does not end. */
+const slowApp = `export default {
+  sources: { stripe: { scheme: "stripe", secrets: { from: "env", name: "STRIPE_WEBHOOK_SECRET" } } },
+  handlers: { "invoice.paid": () => new Promise((end) => (console.log("begun"), setTimeout(end, 600_000))) },
+};\n`;
 
 /** What `dev --try` prints until the example was sent twice. */
 async function printed(columns: number | undefined, ...args: string[]): Promise<readonly string[]> {
@@ -50,13 +59,7 @@ describe("oncebox dev and its terminal", () => {
 
   it("FUN-11 a second Ctrl-C ends it at once; npm's copy of the first does not", async () => {
     const app = join(folder, "slow.mjs");
-    await writeFile(
-      app,
-      `export default {
-        sources: { stripe: { scheme: "stripe", secrets: { from: "env", name: "STRIPE_WEBHOOK_SECRET" } } },
-        handlers: { "invoice.paid": () => new Promise((end) => (console.log("begun"), setTimeout(end, 600_000))) },
-      };\n`,
-    );
+    await writeFile(app, slowApp);
     const slow = await startDev(["--app", app, "--try"], folder);
     await expect.poll(slow.output, { timeout: 20_000 }).toContain("begun");
     const ended = slow.stop();
@@ -72,6 +75,45 @@ describe("oncebox dev and its terminal", () => {
     quick.child.kill("SIGINT");
     expect(await quick.stop()).toBe(0);
   });
+
+  const hasTerminal = process.platform === "linux" && existsSync("/usr/bin/script");
+  it.skipIf(!hasTerminal)(
+    "FUN-11 on a real terminal: readable lines, no warnings of Node, and Ctrl-C twice",
+    async () => {
+      const own = await mkdtemp(join(folder, "terminal-"));
+      await writeFile(join(own, "app.mjs"), slowApp);
+      const node = [process.execPath, "--import", join(root, "node_modules/tsx/dist/esm/index.mjs")];
+      const command = [
+        ...node,
+        join(root, "src/cli/main.ts"),
+        "dev",
+        "--port",
+        "0",
+        "--app",
+        "app.mjs",
+        "--try",
+      ];
+      const size = "stty cols 120;";
+      const args = ["-qefc", `${size} exec ${command.join(" ")}`, "/dev/null"];
+      const terminal = spawn("/usr/bin/script", args, { cwd: own, env: { ...process.env, TERM: "xterm" } });
+      let output = "";
+      terminal.stdout.on("data", (data) => {
+        output += data;
+      });
+      const ended = once(terminal, "exit");
+      await expect.poll(() => output, { timeout: 20_000 }).toContain("begun");
+      expect(output).toMatch(/^\d\d:\d\d:\d\d\.\d{3} info {2}webhook {2}.*source=stripe/m);
+      expect(output).not.toMatch(/^\{|ExperimentalWarning/m);
+      terminal.stdin.write("\x03");
+      await expect.poll(() => output, { timeout: 20_000 }).toContain("Ctrl-C again ends it at once.");
+      const again = () => {
+        if (terminal.exitCode === null) terminal.stdin.write("\x03");
+        return terminal.exitCode;
+      };
+      await expect.poll(again, { timeout: 20_000, interval: 100 }).toBe(130);
+      await ended;
+    },
+  );
 
   it("FUN-11 --watch starts again when a file of the app's project changes", async () => {
     const own = await mkdtemp(join(folder, "watched-"));

@@ -59,13 +59,10 @@ describe("the packed package", () => {
     ]);
   });
 
-  it("SVC-10 imports the inbox stores without any package, and names the missing one when it is needed", async () => {
+  it("SVC-10 imports the inbox stores without any package, and names the missing one when the store is made", async () => {
     const answers = await evaluate(`
       const { openInboxStore } = await import("oncebox/service");
-      const answer = async (settings) => {
-        const store = await openInboxStore(settings);
-        return store.isProcessed("k").catch((error) => error.message);
-      };
+      const answer = (settings) => openInboxStore(settings).then(() => "made", (error) => error.message);
       console.log(JSON.stringify([
         await answer({ kind: "redis", url: "redis://localhost" }),
         await answer({ kind: "mongodb", url: "mongodb://localhost/x" }),

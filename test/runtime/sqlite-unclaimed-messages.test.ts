@@ -148,7 +148,7 @@ describe("unclaimed messages on SQLite: due at once, and without a state row unt
     expect(await inbox.stats()).toMatchObject({
       counts: { Seen: 0, Processing: 4, Done: 0, Dead: 0 },
       due: 2,
-      parked: 0,
+      controlled: 0,
       oldestDueAgeMs: 5_000,
       expired: 0,
     });
@@ -328,7 +328,7 @@ describe("unclaimed messages on SQLite: due at once, and without a state row unt
       expect(await inbox.stats()).toMatchObject({
         counts: { Seen: 0, Processing: 4, Done: 0, Dead: 0 },
         due: 1,
-        parked: 0,
+        controlled: 0,
         oldestDueAgeMs: 1_000,
         expired: 0,
       });

@@ -1,5 +1,6 @@
 import { defined } from "../../src/base/defined.js";
-import { type DispatcherOptions, dispatcherConfig } from "../../src/dispatch/dispatcher.js";
+import { dispatcherConfig } from "../../src/dispatch/dispatcher.js";
+import type { DispatcherOptions } from "../../src/dispatch/dispatcher-options.js";
 import { newHeld } from "../../src/dispatch/new-held.js";
 import { newRun } from "../../src/dispatch/new-run.js";
 import type { HeldMessage, Lease, RunState } from "../../src/dispatch/run-state.js";

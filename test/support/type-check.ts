@@ -6,12 +6,12 @@ import { root } from "./markdown.js";
 
 const run = promisify(execFile);
 
-/** What the compiler says of all `.mts` files of a folder, with the project's own settings. Empty when they are right. */
+/** What the compiler says of all `.mts` files in a folder, however deep, with the project's own settings. Empty when they are right. */
 export async function typeErrors(folder: string): Promise<string> {
   const config = {
     extends: join(root, "tsconfig.json"),
     compilerOptions: { allowImportingTsExtensions: true, typeRoots: [join(root, "node_modules/@types")] },
-    include: [join(folder, "*.mts")],
+    include: [join(folder, "**/*.mts")],
     exclude: [],
   };
   await writeFile(join(folder, "tsconfig.json"), JSON.stringify(config));

@@ -7,12 +7,12 @@ interface LockedPackage {
   readonly resolved?: string;
 }
 
-const file = fileURLToPath(new URL("../../package-lock.json", import.meta.url));
-const { packages } = JSON.parse(readFileSync(file, "utf8")) as {
-  packages: Readonly<Record<string, LockedPackage>>;
-};
+const packagesOf = (name: string): Readonly<Record<string, LockedPackage>> =>
+  JSON.parse(readFileSync(fileURLToPath(new URL(`../../${name}`, import.meta.url)), "utf8")).packages;
 
-describe("the lock file", () => {
+describe.each(["package-lock.json", "site/package-lock.json"])("%s", (name) => {
+  const packages = packagesOf(name);
+
   it("has the packages of every platform, as npm ci requires", () => {
     const locked = new Set(Object.keys(packages).map((path) => path.split("node_modules/").at(-1)));
     const wanted = Object.values(packages).flatMap((one) => Object.keys(one.optionalDependencies ?? {}));

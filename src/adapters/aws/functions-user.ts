@@ -1,6 +1,7 @@
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { grantUsers } from "../../app/grant-users.js";
+import { defined } from "../../base/defined.js";
 import { InvalidOperationError } from "../../errors.js";
 import type { Database } from "../../sql/dialect.js";
 import { literal } from "../../sql/literal.js";
@@ -16,7 +17,7 @@ export const functionsUsers: Readonly<Record<Kind, string>> = { postgres: role, 
 interface FunctionsUser {
   readonly kind: Kind;
   /** Where the app's tables are. */
-  readonly tables: MigrateOptions;
+  readonly tables: { readonly [Name in keyof MigrateOptions]: MigrateOptions[Name] | undefined };
   /** infra/sql/users-*.sql */
   readonly script: string;
   /** Undefined when the user keeps the one it has. */
@@ -36,7 +37,7 @@ export async function grantFunctionsUser(
   const name = functionsUsers[kind];
   const users = kind === "sqlserver" ? [{ name, role, clientId: "none", objectId: "none" } as const] : [];
   const text = async () => script;
-  await grantUsers(db, tables, users, { postgres: text, sqlserver: text });
+  await grantUsers(db, defined(tables), users, { postgres: text, sqlserver: text });
   if (kind === "postgres" && password !== undefined)
     await run(`alter role ${name} password ${literal(scramVerifier(password))}`);
 }

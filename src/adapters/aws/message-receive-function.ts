@@ -17,7 +17,7 @@ export type MessageReceiveFunction = MiddyfiedHandler<
  * Receives messages of other services from an HTTP API (payload format 2.0) or a function URL, at any path.
  *
  * @example
- * export const handler = messageReceiveFunction(({ logger }) => createService({ serviceId: "inventory", logger, … }));
+ * export const handler = messageReceiveFunction(({ logger }) => createService({ serviceId: "inventory", db, messages, logger }));
  */
 export function messageReceiveFunction(open: OpenService): MessageReceiveFunction {
   const { receive } = messageHost(open, jsonLogger, awsWakeUp(readAwsMessageSettings()));

@@ -1,5 +1,6 @@
 import { memoisePromise } from "../../base/memoise-promise.js";
 import {
+  requirePackagesOf,
   type SecretReference,
   type SecretResolver,
   secretsFromEnvironment,
@@ -18,11 +19,12 @@ export function awsSecrets(env: NodeJS.ProcessEnv): SecretResolver {
     return (id: string) =>
       client.send(new GetSecretValueCommand({ SecretId: id }), { abortSignal: AbortSignal.timeout(5_000) });
   });
-  return async (reference) => {
+  const resolve: SecretResolver = async (reference) => {
     if (reference.from !== "aws-secrets-manager") return fromEnvironment(reference);
     const { SecretString: text } = await (await fetchSecret())(reference.id);
     return textOf(reference, withoutFinalNewline(text ?? ""));
   };
+  return Object.assign(resolve, { requirePackages: requirePackagesOf(env, "aws-secrets-manager") });
 }
 
 /** No error quotes the secret's value. */

@@ -1,5 +1,6 @@
 import type { Filter, SecretListEntry } from "@aws-sdk/client-secrets-manager";
 import { memoisePromise } from "../../base/memoise-promise.js";
+import { requirePackage } from "../../base/require-package.js";
 import { severalAtOnce } from "../../base/several-at-once.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
@@ -31,6 +32,7 @@ export function tenantsFromSecretsManager(filter: SecretFilter): TenantDiscovery
       "tenantsFromSecretsManager needs a prefix or a tag that tells tenants' secrets from others.",
     );
   }
+  requirePackage("@aws-sdk/client-secrets-manager", "tenantsFromSecretsManager");
   const load = memoisePromise(async () => {
     const sdk = await import("@aws-sdk/client-secrets-manager");
     return { sdk, client: new sdk.SecretsManagerClient({ maxAttempts: 3 }) };

@@ -1,5 +1,6 @@
 import { memoisePromise } from "../../base/memoise-promise.js";
 import {
+  requirePackagesOf,
   type SecretResolver,
   secretsFromEnvironment,
   withoutFinalNewline,
@@ -20,7 +21,7 @@ export function azureSecrets(env: NodeJS.ProcessEnv): SecretResolver {
         abortSignal: AbortSignal.timeout(5_000),
       });
   });
-  return async (reference) => {
+  const resolve: SecretResolver = async (reference) => {
     if (reference.from !== "azure-key-vault") return fromEnvironment(reference);
     const found = await (await fetchSecret())(reference.vault, reference.name);
     const value = withoutFinalNewline(found.value ?? "");
@@ -29,4 +30,5 @@ export function azureSecrets(env: NodeJS.ProcessEnv): SecretResolver {
     }
     return value;
   };
+  return Object.assign(resolve, { requirePackages: requirePackagesOf(env, "azure-key-vault") });
 }

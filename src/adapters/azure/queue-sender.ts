@@ -1,15 +1,12 @@
-import type { QueueClient, StoragePipelineOptions } from "@azure/storage-queue";
 import { memoisePromise } from "../../base/memoise-promise.js";
 import { requirePackage } from "../../base/require-package.js";
 import type { QueueStorage } from "../../config/azure-settings.js";
-import { azureCredential } from "./credential.js";
+import { openQueue } from "./open-queue.js";
 
 /** Limit of one call, so that a call that hangs does not block later ones. */
 const maxCallMs = 2_000;
 /** In seconds. By then the timer has started the function anyway. */
 const messageTimeToLive = 120;
-/** The client's default waits 4 s before it tries again. */
-const pipeline: StoragePipelineOptions = { retryOptions: { maxTries: 2, retryDelayInMs: 50 } };
 
 export interface QueueSender {
   send(text: string): Promise<void>;
@@ -38,13 +35,4 @@ export function queueSender(storage: QueueStorage, name: string): QueueSender {
       }
     },
   };
-}
-
-async function openQueue(storage: QueueStorage, name: string): Promise<QueueClient> {
-  const { QueueServiceClient } = await import("@azure/storage-queue");
-  const service =
-    "connectionString" in storage
-      ? QueueServiceClient.fromConnectionString(storage.connectionString, pipeline)
-      : new QueueServiceClient(storage.queueServiceUrl, await azureCredential(storage.clientId), pipeline);
-  return service.getQueueClient(name);
 }

@@ -22,7 +22,7 @@ export interface MessageFunctionsOptions {
  * - `wakeUpMessages`: dispatches too, by the queue that `ONCEBOX_MESSAGE_WAKE_QUEUE` names
  *
  * @example
- * registerMessageFunctions(({ logger }) => createService({ serviceId: "inventory", logger, … }));
+ * registerMessageFunctions(({ logger }) => createService({ serviceId: "inventory", db, messages, logger }));
  */
 export function registerMessageFunctions(open: OpenService, options: MessageFunctionsOptions = {}): void {
   let host: MessageHost | undefined;

@@ -3,8 +3,9 @@ import type { AppDefinition } from "../../app/app-definition.js";
 import type { App } from "../../app/create-app.js";
 import type { AzureSettings } from "../../config/azure-settings.js";
 import { tenantBatchesIn } from "../../tenants/fan-out/tenant-batch.js";
-import { inInvocation } from "./invocation-logger.js";
+import { inInvocation, invocationLogger } from "./invocation-logger.js";
 import { serviceBusHandler, storageQueueHandler } from "./middleware.js";
+import { logPoisonQueues } from "./poison-queues.js";
 import type { timedJobs } from "./timed-jobs.js";
 
 /** Timers and queues: everything that no request starts. */
@@ -21,7 +22,13 @@ export function registerWork(
   });
   functionApp.timer("reap", {
     schedule: schedules.reap,
-    handler: job((ready, budget) => ready.reap(budget)),
+    handler: job(async (ready, budget) => {
+      const [report] = await Promise.all([
+        ready.reap(budget),
+        logPoisonQueues(settings.poisonQueues, invocationLogger("info")),
+      ]);
+      return report;
+    }),
   });
   functionApp.timer("cleanup", {
     schedule: schedules.cleanup,

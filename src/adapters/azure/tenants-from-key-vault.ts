@@ -1,4 +1,5 @@
 import { memoisePromise } from "../../base/memoise-promise.js";
+import { requirePackage } from "../../base/require-package.js";
 import { severalAtOnce } from "../../base/several-at-once.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
@@ -38,6 +39,8 @@ export function tenantsFromKeyVault({ vault, ...filter }: KeyVaultTenants): Tena
       "tenantsFromKeyVault needs a prefix or a tag that tells tenants' secrets from others.",
     );
   }
+  for (const name of ["@azure/keyvault-secrets", "@azure/identity"])
+    requirePackage(name, "tenantsFromKeyVault");
   const load = memoisePromise(async () => {
     const [{ SecretClient }, credential] = await Promise.all([
       import("@azure/keyvault-secrets"),

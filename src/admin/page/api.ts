@@ -122,8 +122,13 @@ export const api = {
     (await get<{ readonly operations: readonly wire.Operation[] }>(`${queue}/operations`, call)).operations,
   startOperation: (queue: Queue, action: wire.BulkAction, filter: Filter) =>
     post<wire.Operation>(`${queue}/operations`, { action, filter: bodyOf(filter) }),
-  continueOperation: (queue: Queue, id: string, batchSize: number, call?: Call) =>
-    post<wire.Operation>(`${queue}/operations/${encodeURIComponent(id)}/continue`, { batchSize }, call),
+  /** `resume`: it was interrupted, and who goes on with it is recorded. */
+  continueOperation: (
+    queue: Queue,
+    id: string,
+    batch: { readonly batchSize: number; readonly resume?: true },
+    call?: Call,
+  ) => post<wire.Operation>(`${queue}/operations/${encodeURIComponent(id)}/continue`, batch, call),
   partitions: async (queue: Queue, call?: Call) =>
     (await get<{ readonly partitions: readonly wire.BlockedPartition[] }>(`${queue}/partitions`, call))
       .partitions,

@@ -11,7 +11,7 @@ interface Running {
   readonly queue: Queue;
   readonly stop: AbortController;
   readonly progress: ReturnType<typeof progressOf>;
-  operation: Operation;
+  operation: BulkOperation;
 }
 
 const mostAtOnce = 200;
@@ -21,13 +21,18 @@ const region = element("section", { class: "running", "aria-label": "Running ope
 export const runningRegion = (): HTMLElement => region;
 export const isRunning = (id: string): boolean => running.has(id);
 
-const verbs: Readonly<Record<Operation["action"], readonly [doing: string, done: string]>> = {
+const verbs: Readonly<Record<BulkAction, readonly [doing: string, done: string]>> = {
   replay: ["Replaying", "replayed"],
   discard: ["Discarding", "discarded"],
   archive: ["Archiving", "archived"],
-  edit: ["Editing", "edited"],
 };
-export const doneWord = (action: Operation["action"]): string => verbs[action][1];
+export const doneWord = (action: BulkAction): string => verbs[action][1];
+
+/** What is done batch by batch. The other operations are done at once. */
+export interface BulkOperation extends Operation {
+  readonly action: BulkAction;
+}
+export const isBulk = (operation: Operation): operation is BulkOperation => operation.action in verbs;
 
 export async function startOperation(
   queue: Queue,
@@ -35,11 +40,22 @@ export async function startOperation(
   filter: Parameters<typeof api.startOperation>[2],
   perSecond: number | undefined,
 ): Promise<void> {
-  await runOperation(queue, await api.startOperation(queue, action, filter), perSecond);
+  const operation = await api.startOperation(queue, action, filter);
+  await runOperation(queue, { ...operation, action }, { perSecond });
+}
+
+interface RunOptions {
+  readonly perSecond?: number | undefined;
+  /** It was interrupted: who goes on with it is recorded. */
+  readonly resume?: true;
 }
 
 /** Resolves when the operation is complete, stopped or failed. */
-export async function runOperation(queue: Queue, operation: Operation, perSecond?: number): Promise<void> {
+export async function runOperation(
+  queue: Queue,
+  operation: BulkOperation,
+  options: RunOptions = {},
+): Promise<void> {
   if (running.has(operation.id)) return;
   const stop = new AbortController();
   const entry: Running = { queue, operation, stop, progress: progressOf(operation, stop) };
@@ -48,7 +64,7 @@ export async function runOperation(queue: Queue, operation: Operation, perSecond
   region.append(entry.progress.row);
   region.hidden = false;
   try {
-    await finish(entry, perSecond);
+    await finish(entry, options);
     const { action, done } = entry.operation;
     announce(`${count(done, "message")} ${doneWord(action)}.`);
   } catch (error) {
@@ -66,12 +82,13 @@ export async function runOperation(queue: Queue, operation: Operation, perSecond
 }
 
 /** Batches of a quarter of a second's worth, and a wait after each. */
-async function finish(entry: Running, perSecond: number | undefined): Promise<void> {
+async function finish(entry: Running, { perSecond, resume }: RunOptions): Promise<void> {
   const { signal } = entry.stop;
   const batchSize = perSecond === undefined ? mostAtOnce : Math.min(mostAtOnce, Math.ceil(perSecond / 4));
   const waitMs = perSecond === undefined ? 0 : (batchSize / perSecond) * 1_000;
-  for (;;) {
-    entry.operation = await nextBatch(entry, batchSize);
+  for (let first = resume; ; first = undefined) {
+    const batch = { batchSize, ...(first && { resume: first }) };
+    entry.operation = { ...entry.operation, ...(await nextBatch(entry, batch)) } as BulkOperation;
     entry.progress.show(entry.operation);
     if (entry.operation.endedAt !== null) return;
     await pause(waitMs, signal);
@@ -82,11 +99,11 @@ async function finish(entry: Running, perSecond: number | undefined): Promise<vo
 /** Waits when the server has had enough requests for this minute. */
 async function nextBatch(
   { queue, operation, stop: { signal } }: Running,
-  batchSize: number,
+  batch: Parameters<typeof api.continueOperation>[2],
 ): Promise<Operation> {
   for (;;) {
     try {
-      return await api.continueOperation(queue, operation.id, batchSize, { signal });
+      return await api.continueOperation(queue, operation.id, batch, { signal });
     } catch (error) {
       if (!(error instanceof ApiError && error.status === 429)) throw error;
       await pause(Math.max(error.waitMs, 1_000), signal);
@@ -96,7 +113,7 @@ async function nextBatch(
 }
 
 /** Its elements stay the same while it runs, so that a click or the focus is not lost. */
-function progressOf({ id, action }: Operation, stop: AbortController) {
+function progressOf({ id, action }: BulkOperation, stop: AbortController) {
   const text = element("span", { id: `progress-${id}` });
   const bar = element("progress", { "aria-labelledby": text.id });
   const row = element(

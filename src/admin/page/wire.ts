@@ -23,7 +23,8 @@ export interface Bucket {
   readonly enqueued: number;
   readonly done: number;
   readonly dead: number;
-  readonly backlog: number;
+  /** Neither done nor dead. */
+  readonly unfinished: number;
 }
 export interface Activity {
   readonly buckets: readonly Bucket[];
@@ -41,6 +42,8 @@ export interface ListedMessage {
   readonly attempt: number;
   readonly correlationId: string | null;
   readonly partitionKey: string | null;
+  /** Of the outbox. */
+  readonly naturalKey?: string | null;
   readonly lastError: string | null;
   readonly lastAttemptAt: string | null;
   /** Of a dead message. */
@@ -98,13 +101,16 @@ export const actionNames: Readonly<Record<BulkAction, string>> = {
 
 export interface Operation {
   readonly id: string;
-  readonly action: BulkAction | "edit";
+  readonly queue: Queue;
+  readonly action: BulkAction | "edit" | "pause" | "resume" | "limit";
   readonly at: string;
   readonly by: string;
   readonly filter: Readonly<Record<string, unknown>>;
   readonly matched: number;
   readonly done: number;
   readonly endedAt: string | null;
+  readonly resumedBy: string | null;
+  readonly resumedAt: string | null;
 }
 
 export interface Settlement {
@@ -150,8 +156,8 @@ export interface WayStep {
 }
 
 export interface QueueReport {
-  readonly backlog: number;
-  readonly oldestAgeMs: number | null;
+  readonly due: number;
+  readonly oldestDueAgeMs: number | null;
   readonly pausedMessages: number;
   readonly dead: number;
 }
@@ -172,5 +178,18 @@ export const keyOf = ({ source, messageId, id }: Partial<InboxKey & OutboxKey>):
   id === undefined ? { source: source!, messageId: messageId! } : { id };
 
 /** Where a message is. */
-export type Phase = "waiting" | "retrying" | "running" | "paused" | "done" | "dead" | "seen";
+export type Phase =
+  | "waiting"
+  | "retrying"
+  | "running"
+  | "paused"
+  | "done"
+  | "dead"
+  | "archived"
+  | "replaced"
+  | "seen";
 export const phases: readonly Phase[] = ["waiting", "retrying", "running", "paused", "done", "dead"];
+/** An operator, and no handler, has ended such a message. */
+export const isEnded = (phase: Phase): boolean => phase === "archived" || phase === "replaced";
+/** The outbox has none in them, and most inboxes have none either. */
+export const inboxPhases: readonly Phase[] = ["archived", "replaced", "seen"];

@@ -9,7 +9,8 @@ const filterRule = "must be an object of conditions; {} for all dead messages";
 
 /**
  * Operations on all dead messages that match. A request does one batch: the caller continues until the operation has ended,
- * as fast as it wants to, and another caller can go on with it.
+ * as fast as it wants to, and another caller can go on with it. With `resume` the batch is the first after an interruption: who
+ * asks is recorded.
  */
 export function operationRoutes(queue: QueueKind): readonly AdminRoute[] {
   const path = `${queue}/operations`;
@@ -37,9 +38,10 @@ export function operationRoutes(queue: QueueKind): readonly AdminRoute[] {
     storeRoute({
       path: `${path}/{id}/continue`,
       method: "POST",
-      request: z.strictObject({ id: guid, batchSize }),
-      async run(stores, { id, batchSize: size }, { signal }) {
-        const ok = await queueOf(stores, queue).continueOperation(id, { batchSize: size, signal });
+      request: z.strictObject({ id: guid, batchSize, resume: z.optional(z.literal(true, "must be true")) }),
+      async run(stores, { id, batchSize: size, resume }, { by, signal }) {
+        const resumedBy = resume ? by : undefined;
+        const ok = await queueOf(stores, queue).continueOperation(id, { batchSize: size, resumedBy, signal });
         return { ok, details: { operationId: ok.id, action: ok.action, done: ok.done } };
       },
     }),

@@ -23,7 +23,7 @@ const shares = { roundTrip: 0.1, receive: 0.35, claim: 0.15, dispatch: 0.4 };
 const claimSize = 50;
 
 /** Enough for several claims, and filled in a moment. */
-const backlog = 500;
+const waiting = 500;
 
 /** A run that handled nothing was too short for a slow database. The next one gets twice the time, up to the longest. */
 const runMs = { shortest: 1_000, longest: 64_000 };
@@ -89,9 +89,9 @@ async function timed(
 }
 
 const fill = (inbox: Inbox, next: () => IncomingMessage): Promise<unknown> =>
-  inbox.enqueue(Array.from({ length: backlog }, next));
+  inbox.enqueue(Array.from({ length: waiting }, next));
 
-/** Only the claim is timed. The release keeps the backlog as long as it was. */
+/** Only the claim is timed. The release keeps as many messages waiting as there were. */
 async function claims(inbox: Inbox, start: () => Budget, next: () => IncomingMessage): Promise<Measurement> {
   await fill(inbox, next);
   const owner = newOwnerToken();

@@ -1,11 +1,12 @@
 import type { Client, ServiceError } from "@grpc/grpc-js";
+import { requirePackage } from "../../base/require-package.js";
 import type { Envelope } from "../envelope.js";
 import type { Transport, TransportResponse } from "../transport.js";
 import { checkedResponse, malformed, refusalOf } from "./acknowledgement.js";
 import { type AcknowledgementFields, decodeAcknowledgement, encodeMessage } from "./grpc-messages.js";
 import { httpStatusOf, statusName } from "./grpc-status.js";
 import { type GrpcTarget, grpcSchemes, grpcTarget } from "./grpc-target.js";
-import { loadGrpc } from "./load-grpc.js";
+import { grpcPackage, loadGrpc } from "./load-grpc.js";
 import type { MessageBody } from "./message-body.js";
 import { openCalls } from "./open-calls.js";
 import { fieldsOfBody } from "./signed-fields.js";
@@ -16,7 +17,7 @@ export type GrpcTransportOptions = TransportOptions;
 
 /**
  * Sends messages by gRPC: `grpc://host:port/RFReceiver/Receive`, and `grpcs:` with TLS. It needs the package
- * `@grpc/grpc-js`, and loads it with the first message. All messages to one host share a connection.
+ * `@grpc/grpc-js`, looks for it when a destination is checked, and loads it with the first message. All messages to one host share a connection.
  */
 export function grpcTransport(body: MessageBody, options: GrpcTransportOptions = {}): Transport {
   const { timeoutMs, maxResponseBytes, tls } = checkedOptions(options, [], "grpcTransport");
@@ -36,7 +37,10 @@ export function grpcTransport(body: MessageBody, options: GrpcTransportOptions =
 
   return {
     schemes: grpcSchemes,
-    check: (address) => void grpcTarget(address),
+    check(address) {
+      grpcTarget(address);
+      requirePackage(grpcPackage, "A destination with a gRPC address");
+    },
     async send(message, destination, { signal: outer }) {
       const target = grpcTarget(destination.address);
       const receiver = `${destination.serviceId} at ${target.shown}`;

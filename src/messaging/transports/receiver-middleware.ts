@@ -18,8 +18,9 @@ export interface ReceiverMiddlewareOptions {
  * after one that keeps the bytes, such as `express.raw`: the signature is over the bytes.
  *
  * @example
- * app.use(receiverMiddleware(orders.receiver.fetch)); // Express
- * fastify.addHook("onRequest", ({ raw }, reply, done) => middleware(raw, reply.raw, done)); // Fastify
+ * const middleware = receiverMiddleware(orders.receiver.fetch);
+ * app.use(middleware); // Express
+ * fastify.addHook("onRequest", (request, reply, done) => middleware(request.raw, reply.raw, done)); // Fastify
  */
 export function receiverMiddleware(fetch: Route, options: ReceiverMiddlewareOptions = {}): NodeMiddleware {
   refuseUnknown(options, ["path", "logger"], "receiverMiddleware");

@@ -80,7 +80,8 @@ begin
 
   -- A pause parks, whatever the message has passed. Each limit is passed once, in any order.
   update ${n.state} s
-  set status = ${status.parked}, parked_by = p.control, owner = null, locked_until = null, reclaimable_at = null
+  set status = ${status.parked}, parked_by = p.control, owner = null, locked_until = null,
+    reclaimable_at = s.due_since
   from (
     select i.seq, (
         select c.id

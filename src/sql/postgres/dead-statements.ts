@@ -66,7 +66,7 @@ where ${dead(n)}`,
 });
 
 const operation = `id, ${epochMs("started_at")} as started_at, who, action, queue, filter, matched, done, last_seq,
-  ${epochMs("ended_at")} as ended_at`;
+  ${epochMs("ended_at")} as ended_at, resumed_by, ${epochMs("resumed_at")} as resumed_at`;
 
 /**
  * Ends the states and the attempts of dead messages, and does what the given CTEs do with `gone`. The message is locked before its
@@ -101,8 +101,8 @@ const keepAsDone = (n: QueueNames) => `emptied as (
   set payload = '', headers = null
   where m.seq = any (array(select seq from gone))
 ), kept as (
-  insert into ${doneTable(n)} (seq, processed_at, attempt, last_error)
-  select seq, ${now}, attempt, last_error
+  insert into ${doneTable(n)} (seq, processed_at, attempt, last_error, ended_as)
+  select seq, ${now}, attempt, last_error, :ended_as
   from gone
 )`;
 
@@ -146,7 +146,9 @@ for update`,
       "move operation",
       `update ${table}
 set matched = :matched::bigint, done = :done::bigint, last_seq = :last_seq::bigint,
-  ended_at = case when :ended::boolean then ${now} end
+  ended_at = case when :ended::boolean then ${now} end,
+  resumed_by = coalesce(:who::text, resumed_by),
+  resumed_at = case when :who::text is null then resumed_at else ${now} end
 where id = :id::uuid
 returning ${operation}`,
     ),

@@ -10,6 +10,7 @@ const rolledBack = new Set([
   "ECONNREFUSED",
   "ENOTFOUND",
   "EAI_AGAIN",
+  "ONCEBOX_ENTRA_TOKEN",
 ]);
 /** The session ended while the statement ran. Class 08 is that too. */
 const connectionLost = new Set(["57P01", "57P02", "57P05", "ECONNRESET", "EPIPE", "ETIMEDOUT"]);

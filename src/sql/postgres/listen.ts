@@ -1,5 +1,4 @@
 import type { Client, ClientConfig } from "pg";
-import { defined } from "../../base/defined.js";
 import { type Logger, type LoggerOption, loggerOf } from "../../base/logger.js";
 import { safeReason } from "../../base/safe-reason.js";
 import type { WakeUpSource } from "../../dispatch/worker.js";
@@ -7,6 +6,7 @@ import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
 import type { NotifyQueue } from "../dialect.js";
 import { pgListener } from "./client.js";
+import { connectionSettings } from "./entra.js";
 import { channelOf, namesOf } from "./notify.js";
 
 export interface WakeUpOptions extends NotifyQueue {
@@ -40,7 +40,7 @@ export function wakeUpOnNotify(options: WakeUpOptions): WakeUpSource {
     query_timeout: 15_000,
     keepAlive: true,
     ...options.config,
-    ...defined({ connectionString: options.url }),
+    ...connectionSettings(options.url),
   };
   return listener(config, channelOf(namesOf(options)), loggerOf(options.logger));
 }

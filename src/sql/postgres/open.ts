@@ -5,10 +5,11 @@ import { refuseUnknown } from "../../queue/arguments.js";
 import { defaultConnections } from "../default-connections.js";
 import type { ReceivingDatabase } from "../dialect.js";
 import { pgClient } from "./client.js";
+import { connectionSettings } from "./entra.js";
 import { postgresReceiving } from "./receiving-dialect.js";
 
 export interface PostgresOptions {
-  /** `postgres://user:password@host/database?sslmode=verify-full` */
+  /** `postgres://user:password@host/database?sslmode=verify-full`; on Azure `postgres://identity@host/database?authentication=entra` */
   readonly url?: string;
   /** Anything else `pg.Pool` takes: host, ssl, password as a function for tokens, … */
   readonly config?: PoolConfig;
@@ -35,7 +36,7 @@ export function connectPostgres(options: PostgresOptions): ReceivingDatabase {
     keepAlive: true,
     pipeline: true,
     ...options.config,
-    ...defined({ connectionString: options.url }),
+    ...connectionSettings(options.url),
   };
   const driver = pgClient({ config, prepare: options.prepare ?? true, ...defined({ pool }) });
   return {

@@ -6,7 +6,7 @@ import { quote } from "./names.js";
 
 export const operationsTable = (schema: string) => `${quote(schema)}.${quote("oncebox_operations")}`;
 
-/** What operators have done to dead messages, and how far they came. */
+/** What operators have done: to dead messages, and how far they came; pauses and limits. */
 export const createOperations = (schema: string): string =>
   `create table if not exists ${operationsTable(schema)} (
   id uuid primary key,
@@ -18,7 +18,10 @@ export const createOperations = (schema: string): string =>
   matched bigint not null default 0,
   done bigint not null default 0,
   last_seq bigint not null default 0,
-  ended_at timestamptz
+  ended_at timestamptz,
+  -- who went on with it last, after an interruption
+  resumed_by varchar(255),
+  resumed_at timestamptz
 )`;
 
 /** Of ended operations: one that goes on is needed to resume it. */

@@ -33,8 +33,8 @@ group by b.bucket`,
 export const operatorReadStatements = (n: QueueNames): OperatorReadStatements => ({
   ...deadStatements(n),
   controls: readControls(n),
-  backlog: statement(
-    "backlog",
+  unfinished: statement(
+    "unfinished",
     `select count(*)::float8 as count, ${epochMs(now)} as now
 from (
   select from ${n.state} s
@@ -94,7 +94,9 @@ select ${keys(n)}${n.kind === "inbox" ? "" : ", m.message_id"}, m.topic, coalesc
   s.locked_until is not null as leased, m.correlation_id, m.partition_key, coalesce(s.attempt, d.attempt) as attempt,
   coalesce(s.last_error, d.last_error) as last_error, ${epochMs(`m.${bornAt(n)}`)} as enqueued_at,
   (select min(${epochMs("a.ended_at")}) from ${attemptsTable(n)} a where a.seq = m.seq) as first_failed_at,
-  ${epochMs("d.processed_at")} as processed_at, ${epochMs("s.died_at")} as died_at
+  ${epochMs("d.processed_at")} as processed_at, ${epochMs("s.died_at")} as died_at${
+    n.kind === "inbox" ? ", d.ended_as" : ""
+  }
 ${messages(n)}
 where m.seq = any (array(select seq from found))
 order by m.seq

@@ -8,6 +8,7 @@ import { isShownAsSeen } from "../shown-status.js";
 import { archiveRows } from "./archive.js";
 import { attemptRows, recordAttemptsFunction } from "./attempts.js";
 import { applyControlsFunction, createControls } from "./controls.js";
+import { enqueueOnceFunction } from "./enqueue-once.js";
 import { inboxFunctions } from "./functions.js";
 import { keyFunctions } from "./key-functions.js";
 import { doneTable, quote } from "./names.js";
@@ -40,6 +41,8 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
   last_error text,
   -- the same for errors that differ in ids and numbers only
   error_group varchar(16) collate "C",
+  -- of a message that was claimed after a crash: since when it was claimable
+  due_since timestamptz,
   -- the control that has parked the message
   parked_by bigint,
   -- the limits that have let it pass since it was last claimed
@@ -53,8 +56,18 @@ const doneRows = (n: QueueNames) => `create table ${doneTable(n)} (
   processed_at timestamptz not null,
   attempt integer not null,
   processed_by varchar(100),
-  last_error text
+  last_error text${
+    n.kind === "inbox"
+      ? `,
+  -- of a message that an operator has ended: archived or replaced
+  ended_as varchar(10) collate "C"`
+      : ""
+  }
 )`;
+
+/** Only of messages that operators have ended. */
+const endedIndex = (n: QueueNames) =>
+  `create index ${n.bare("_ended_as")} on ${doneTable(n)} (seq) include (ended_as) where ended_as is not null`;
 
 /**
  * The only index beside the key that every message is in, because each message pays for it. Dead messages have one of their
@@ -68,6 +81,10 @@ const stateIndexes = (n: QueueNames) => [
 /** Only messages that have a correlation id pay for it. See docs/decisions/0021. */
 const correlationIndex = (n: QueueNames) =>
   `create index ${n.bare("_correlation")} on ${n.message} (correlation_id, seq) where correlation_id is not null`;
+
+/** Only messages that have a natural key pay for it. See docs/decisions/0032. */
+const naturalKeyIndex = (n: QueueNames) =>
+  `create unique index ${n.bare("_natural_key")} on ${n.message} (topic, natural_key) where natural_key is not null`;
 
 export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>> = {
   inbox: [
@@ -98,6 +115,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         ...stateIndexes(n),
         correlationIndex(n),
         doneRows(n),
+        endedIndex(n),
         attemptRows(n),
         archiveRows(n),
         ...createControls(n),
@@ -122,8 +140,10 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   due_at timestamptz,
   expires_at timestamptz,
   created_at timestamptz not null,
+  natural_key varchar(255) collate "C",
   constraint ${n.bare("_key")} unique (id)
 )`,
+        naturalKeyIndex(n),
         stateTable(n),
         ...stateIndexes(n),
         correlationIndex(n),
@@ -197,7 +217,8 @@ select
   case when s.seq is null then m.expires_at else s.expires_at end as "ExpiresAt",
   m.partition_key as "PartitionKey",
   coalesce(d.processed_at, s.last_attempt_at) as "LastAttemptAt",
-  m.headers as "Headers"
+  m.headers as "Headers",
+  m.natural_key as "NaturalKey"
 ${messages(n)}`;
 
 export const routines = (n: QueueNames): readonly string[] =>
@@ -210,7 +231,13 @@ export const routines = (n: QueueNames): readonly string[] =>
         ...inboxFunctions(n),
         ...keyFunctions(n),
       ]
-    : [outboxView(n), recordAttemptsFunction(n), applyControlsFunction(n), ...partitionFunctions(n)];
+    : [
+        outboxView(n),
+        recordAttemptsFunction(n),
+        applyControlsFunction(n),
+        ...partitionFunctions(n),
+        enqueueOnceFunction(n),
+      ];
 
 export const sentView = (n: QueueNames): readonly string[] => [
   `create or replace view ${n.object("_sent")} as

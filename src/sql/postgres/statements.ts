@@ -38,7 +38,10 @@ const epoch = (column: string, name: string) => `${epochMs(column)} as ${name}`;
 const messageColumns = (n: QueueNames) =>
   n.kind === "inbox"
     ? `m.source, m.message_id, m.hash, m.deliveries, ${epoch("m.first_seen_at", "first_seen_at")}, ${epoch("m.last_seen_at", "last_seen_at")}`
-    : `m.id, m.message_id, ${epoch("m.created_at", "created_at")}`;
+    : `m.id, m.message_id, m.natural_key, ${epoch("m.created_at", "created_at")}`;
+
+/** Of a done message: how an operator ended it. The outbox keeps no such message. */
+const endedAs = (n: QueueNames) => (n.kind === "inbox" ? "d.ended_as" : "null");
 
 /** The row of a message in any state. A message without a state row is done. */
 const row = (
@@ -48,7 +51,8 @@ const row = (
   ${epoch("coalesce(s.reclaimable_at, s.visible_at, d.processed_at)", "next_attempt_at")}, ${epoch("s.locked_until", "locked_until")},
   coalesce(s.last_error, d.last_error) as last_error, ${epoch("s.last_attempt_at", "last_attempt_at")},
   ${epoch("s.died_at", "died_at")}, s.error_group, coalesce(s.crashes, 0) as crashes, ${messageColumns(n)},
-  coalesce(s.status, ${status.done}) as status, s.owner, ${epoch("d.processed_at", "processed_at")}, d.processed_by`;
+  coalesce(s.status, ${status.done}) as status, s.owner, ${epoch("d.processed_at", "processed_at")}, d.processed_by,
+  ${endedAs(n)} as ended_as`;
 
 /**
  * The row of a message that a claim has just leased: the columns that nearly every message has, and the others as JSON in
@@ -64,7 +68,7 @@ function claimedRow(n: QueueNames): string {
     "m.headers is null",
     "m.correlation_id is null",
     "m.partition_key is null",
-    ...(inbox ? ["m.hash is null", "m.deliveries = 1"] : []),
+    ...(inbox ? ["m.hash is null", "m.deliveries = 1"] : ["m.natural_key is null"]),
   ].join(" and ");
   const rareColumns = [
     `'attempt', s.attempt, 'crashes', s.crashes, 'last_error', s.last_error, 'last_attempt_at', ${epochMs("s.last_attempt_at")}, 'headers', m.headers`,
@@ -73,7 +77,7 @@ function claimedRow(n: QueueNames): string {
       ? [
           `'hash', encode(m.hash, 'hex'), 'deliveries', m.deliveries, 'last_seen_at', ${epochMs("m.last_seen_at")}`,
         ]
-      : []),
+      : [`'natural_key', m.natural_key`]),
   ].join(", ");
   return `s.seq, m.topic, m.payload, ${inbox ? "m.source" : "m.id"}, m.message_id, ${epoch(`m.${bornAt(n)}`, bornAt(n))},
   ${epoch("s.reclaimable_at", "next_attempt_at")}, ${epoch("s.locked_until", "locked_until")},
@@ -118,6 +122,7 @@ const list = (n: QueueNames) => `(
     and m.seq > :after_seq::bigint
     and ${wantedMessage(n)}
     and ${wantedState("coalesce(s.last_error, d.last_error)")}
+    and (:ended_as::text is null or ${n.kind === "inbox" ? "d.ended_as = :ended_as" : "false"})
   order by m.seq
   limit :limit::int
 )
@@ -132,13 +137,30 @@ union all
     offset 0
   ) m
   left join ${doneTable(n)} d on false
-  where :status::int <> ${status.done}
+  where :status::int <> ${status.done} and :ended_as::text is null
     and ${hasStatus("s", [":status::int", ":status_2::int", ":status_3::int", ":status_4::int", ":status_5::int"])}
     and s.seq > :after_seq::bigint
     and ${wantedState("s.last_error")}
   order by s.seq
   limit :limit::int
 )`;
+
+/**
+ * All done messages are counted by the primary key, and those that operators have ended by their partial index: a group by a column
+ * would read every row.
+ */
+function countDone(n: QueueNames): string {
+  const counted = (count: string, endedAs: string) =>
+    `select ${status.done}, false, false, false, (${count})::float8, 0, null, 0, false, ${endedAs}`;
+  const all = `(select count(*) from ${doneTable(n)})`;
+  if (n.kind === "outbox") return counted(all, "null");
+  const ended = `from ${doneTable(n)} d where d.ended_as is not null`;
+  return `${counted(`${all} - (select count(*) ${ended})`, "null")}
+union all
+${counted("count(*)", "d.ended_as")}
+${ended}
+group by d.ended_as`;
+}
 
 function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions): QueueStatements {
   // A claimable row with a lease was lost by its worker. That counts as an attempt, perhaps the last.
@@ -186,6 +208,7 @@ set status = case when ${dies} then ${status.dead} else ${status.ready} end,
   crashes = s.crashes + (${hasLease})::int,
   owner = case when ${dies} then null else :owner::uuid end,
   locked_until = case when ${dies} then null else ${now} + ${lease} end,
+  due_since = s.reclaimable_at,
   reclaimable_at = ${now} + ${lease} + ${backoff(`s.attempt + (${hasLease})::int + 1`)},
   last_error = case
     when s.expires_at <= ${now} then ${literal(reasons.expired)}
@@ -278,11 +301,11 @@ from ended
 where ${removeDead("ended", "true")}
   and ${recordAttempts(n, "ended", { attempt: "failed.attempt", endedAt: now, worker: ":owner::uuid", error: ":error::text" })}`,
     ),
-    // The message keeps its place in the order and its count of crashes.
+    // The message keeps its place in the order, the time since when it was claimable and its count of crashes.
     release: statement(
       "release",
       `update ${n.state} s
-set owner = null, locked_until = null, reclaimable_at = null
+set owner = null, locked_until = null, reclaimable_at = s.due_since
 where s.seq = ${seqs} and ${ownedBy("s")}
 returning s.seq`,
     ),
@@ -397,21 +420,20 @@ order by a.number`,
   (count(*) filter (where ${claimable}))::float8 as due,
   (extract(epoch from ${now} - min(coalesce(s.reclaimable_at, s.visible_at)) filter (where ${claimable})) * 1000)::float8 as oldest_due_ms,
   (count(*) filter (where s.status = ${status.dead} and s.expires_at <= ${now}))::float8 as expired,
-  (select ${isPaused(n)}) as paused
+  (select ${isPaused(n)}) as paused, null as ended_as
 from (
-  select s.*, s.locked_until is null and s.status in (${status.ready}, ${status.held}, ${status.blocked}, ${status.parked}) and ${isHeld(n)} as held
+  select s.*, s.status in (${status.ready}, ${status.held}, ${status.blocked}, ${status.parked}) and ${isHeld(n)} as held
   from ${n.state} s
 ) s
 group by 1, 2, 3, 4
 union all
-select ${status.done}, false, false, false, count(*)::float8, 0, null, 0, false
-from ${doneTable(n)}`,
+${countDone(n)}`,
     ),
     oldestDue: statement(
       "oldest_due",
       `select (extract(epoch from ${now} - min(coalesce(s.reclaimable_at, s.visible_at))) * 1000)::float8 as oldest_due_ms
 from ${n.state} s
-where ${claimable} and not ${isPaused(n)}`,
+where ${claimable} and not ${isPaused(n)} and not ${isHeld(n)}`,
     ),
     replay: statement(
       "replay",
@@ -483,6 +505,10 @@ insert into ${n.state} (seq, status, visible_at, expires_at, keyed)
 select seq, case when partition_key is null then ${status.ready} else ${status.blocked} end, coalesce(due_at, created_at),
   expires_at, case when partition_key is not null then true end
 from added`,
+    ),
+    enqueueOnce: statement(
+      "enqueue once",
+      `select r.* from ${n.object("_enqueue_once")}(:items::json, :now::timestamptz) r`,
     ),
     expireDead: statement(
       "expire dead",

@@ -108,7 +108,7 @@ function rareColumns(n: QueueNames, ofState: Readonly<Record<string, string>> = 
     correlation_id: "m.correlation_id",
     partition_key: "m.partition_key",
     due_at: "m.due_at",
-    ...(n.kind === "inbox" ? ofInbox : {}),
+    ...(n.kind === "inbox" ? ofInbox : { natural_key: "m.natural_key" }),
     ...ofState,
   };
   const pairs = Object.entries(values).map(([name, value]) => `'${name}', ${value}`);
@@ -118,7 +118,9 @@ function rareColumns(n: QueueNames, ofState: Readonly<Record<string, string>> = 
 /** An unclaimed message that came once, with nothing but its payload. */
 const isPlain = (n: QueueNames) =>
   `m.headers is null and m.correlation_id is null${
-    n.kind === "inbox" ? " and m.deliveries = 1 and m.last_seen_at = m.first_seen_at and m.hash is null" : ""
+    n.kind === "inbox"
+      ? " and m.deliveries = 1 and m.last_seen_at = m.first_seen_at and m.hash is null"
+      : " and m.natural_key is null"
   }`;
 
 interface ClaimedColumns {
@@ -203,6 +205,7 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
   crashes = ${claimed.crashes},
   owner = case when ${dies} then null else :owner end,
   locked_until = ${claimed.lockedUntil},
+  due_since = s.visible_at,
   visible_at = ${claimed.visibleAt},
   last_error = ${claimed.lastError},
   error_group = ${claimed.errorGroup},

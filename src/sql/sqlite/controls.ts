@@ -1,8 +1,8 @@
 import { returnedBatch } from "../defaults.js";
 import { status } from "../dialect.js";
 import type { SqlStatement } from "../driver.js";
-import { bornAt, type QueueNames } from "../names.js";
-import { now, sentSeqs } from "./expressions.js";
+import type { QueueNames } from "../names.js";
+import { dueSince, now, sentSeqs } from "./expressions.js";
 import { controlsTable } from "./names.js";
 import { steps } from "./steps.js";
 
@@ -57,9 +57,9 @@ export const mayFree = (n: QueueNames): string =>
 /** A pause parks, whatever the message has passed. Each limit is passed once, in any order. */
 const park = (n: QueueNames) => `update ${n.state} as s
 set status = ${status.parked}, parked_by = p.control, owner = null, locked_until = null,
-  visible_at = iif(s.attempt = 0, p.due_at, ${now})
+  visible_at = ${dueSince(n)}
 from (
-  select m.seq, coalesce(m.due_at, m.${bornAt(n)}) as due_at, (
+  select m.seq, (
       select c.id
       from ${controlsTable(n)} c
       where ${appliesTo(n)} and (c.paused or (c.per_second is not null and instr(coalesce(t.passes, ''), ',' || c.id || ',') = 0))

@@ -54,7 +54,8 @@ where ${dead(n)}`,
   ),
 });
 
-const operation = "id, started_at, who, action, queue, filter, matched, done, last_seq, ended_at";
+const operation =
+  "id, started_at, who, action, queue, filter, matched, done, last_seq, ended_at, resumed_by, resumed_at";
 
 const sentDead = (n: QueueNames) =>
   `select seq from ${n.state} where seq in ${sentSeqs} and status = ${status.dead}`;
@@ -64,7 +65,7 @@ const deleteMessages = (n: QueueNames) => `delete from ${n.message} where seq in
 /** Steps: the keys stay, and are purged with other Done messages. What they contained is in the archive. */
 const keepAsDone = (n: QueueNames): readonly string[] => [
   `update ${n.message} set payload = '', headers = null where seq in ${stepSeqs}`,
-  `update ${n.state} set status = ${status.done}, processed_at = ${now}, died_at = null where seq in ${stepSeqs}`,
+  `update ${n.state} set status = ${status.done}, ended_as = :ended_as, processed_at = ${now}, died_at = null where seq in ${stepSeqs}`,
   `delete from ${attemptsTable(n)} where seq in ${stepSeqs}`,
   leave(n),
 ];
@@ -102,7 +103,8 @@ returning ${operation}`,
     moveOperation: steps(
       "move operation",
       `update ${table}
-set matched = :matched, done = :done, last_seq = :last_seq, ended_at = case when :ended then ${now} end
+set matched = :matched, done = :done, last_seq = :last_seq, ended_at = case when :ended then ${now} end,
+  resumed_by = coalesce(:who, resumed_by), resumed_at = iif(:who is null, resumed_at, ${now})
 where id = :id
 returning ${operation}`,
     ),

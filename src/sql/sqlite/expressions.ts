@@ -41,6 +41,10 @@ export const stateColumns = {
 } as const;
 export const visibleAt = (n: QueueNames) => `coalesce(s.visible_at, m.${bornAt(n)})`;
 
+/** Since when the state `s` was claimable at its last claim: it has no such time while its first claim was of an unclaimed message. */
+export const dueSince = (n: QueueNames) =>
+  `coalesce(s.due_since, (select ${bornAt(n)} from ${n.message} where seq = s.seq))`;
+
 /** The key columns of a message `m`. */
 export const keysOf = (n: QueueNames) =>
   keyColumns(n)

@@ -46,9 +46,10 @@ const runners = new WeakMap<object, RunStatement>();
  * The transaction that is open on a connection of the caller's.
  *
  * @example
- * db.exec("begin");
- * await outbox.enqueue({ topic: "order.created", payload }, { tx: fromSqlite(db) });
- * db.exec("commit");
+ * const connection = new DatabaseSync("app.db");
+ * connection.exec("begin");
+ * await outbox.enqueue({ topic: "order.created", payload }, { tx: fromSqlite(connection) });
+ * connection.exec("commit");
  */
 export function fromSqlite(connection: SqliteTransactionConnection): SqlExecutor {
   if (typeof connection?.prepare !== "function") {

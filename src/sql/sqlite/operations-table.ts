@@ -7,7 +7,7 @@ import { steps } from "./steps.js";
 
 export const operationsTable = (schema: string) => inSchema(schema, "oncebox_operations");
 
-/** What operators have done to dead messages, and how far they came. */
+/** What operators have done: to dead messages, and how far they came; pauses and limits. */
 export const createOperations = (schema: string): string =>
   `create table if not exists ${operationsTable(schema)} (
   id text primary key,
@@ -19,7 +19,10 @@ export const createOperations = (schema: string): string =>
   matched integer not null default 0,
   done integer not null default 0,
   last_seq integer not null default 0,
-  ended_at integer
+  ended_at integer,
+  -- who went on with it last, after an interruption
+  resumed_by text,
+  resumed_at integer
 ) strict`;
 
 /** Of ended operations: one that goes on is needed to resume it. */

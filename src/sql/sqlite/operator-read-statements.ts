@@ -25,8 +25,8 @@ export const operatorReadStatements = (n: QueueNames): OperatorReadStatements =>
   ...deadStatements(n),
   controls: readControls(n),
   // Each part by an index of its own: a condition on all of them would read the rows of all Done messages.
-  backlog: steps(
-    "backlog",
+  unfinished: steps(
+    "unfinished",
     `select ${[
       `${n.state} where status = ${status.ready}`,
       `${n.state} where status = ${status.held}`,
@@ -86,7 +86,7 @@ limit ${limit}`,
 select ${keysOf(n)}${n.kind === "inbox" ? "" : ", m.message_id"}, m.topic, ${stateColumns.status} as status,
   s.locked_until is not null as leased, m.correlation_id, m.partition_key, ${stateColumns.attempt} as attempt, s.last_error,
   m.${bornAt(n)} as enqueued_at, (select min(a.ended_at) from ${attemptsTable(n)} a where a.seq = m.seq) as first_failed_at,
-  s.processed_at, s.died_at
+  s.processed_at, s.died_at${n.kind === "inbox" ? ", s.ended_as" : ""}
 ${messages(n)}
 where m.seq in (select seq from found)
 order by m.seq

@@ -16,7 +16,7 @@ const row = (
 ) => `${seq}, m.topic, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at,
   ${stateColumns.attempt} as attempt, s.expires_at, ${visibleAt(n)} as next_attempt_at, s.locked_until, s.owner, s.last_error, s.last_attempt_at,
   s.died_at, s.error_group, s.processed_at, s.processed_by, ${stateColumns.crashes} as crashes, ${stateColumns.status} as status, m.message_id,
-  ${n.kind === "inbox" ? "m.source, m.hash, m.first_seen_at, m.last_seen_at, m.deliveries" : "m.id, m.created_at"}`;
+  ${n.kind === "inbox" ? "m.source, m.hash, m.first_seen_at, m.last_seen_at, m.deliveries, s.ended_as" : "m.id, m.created_at, m.natural_key"}`;
 
 /** The message that the key's parameters name. */
 const byKey = (n: QueueNames) =>
@@ -42,10 +42,24 @@ where s.seq > :after_seq
   and (:error_group is null or coalesce(s.error_group, '') = :error_group)
   and ${wanted(n)}`;
 
+/** Messages that an operator has ended: the outbox keeps none. */
+const listEnded = (n: QueueNames) =>
+  n.kind === "inbox"
+    ? `\nunion all\n${listStates(n, ` indexed by ${n.bare("EndedAs")}`, `s.ended_as = :ended_as and (:status is null or :status = ${status.done})`)}`
+    : "";
+
 const oldestUnclaimedMs = (n: QueueNames) =>
   `(select max(0, ${now} - m.${bornAt(n)}) ${unclaimed(n)} order by m.seq limit 1)`;
 
-const isUnleased = `s.locked_until is null and s.status in (${status.ready}, ${status.held}, ${status.blocked}, ${status.parked})`;
+/** The first message that no pause of its topic or source holds: the claims park the others within one poll. */
+const oldestOf = (n: QueueNames, one: number) => `select (
+    select ${now} - s.visible_at from ${n.state} s
+    where s.status = ${one} and s.visible_at <= ${now} and not ${isHeld(n, `(select * from ${n.message} where seq = s.seq) m`)}
+    order by s.visible_at, s.seq
+    limit 1
+  ) as age`;
+
+const isWaitingOrLeased = `s.status in (${status.ready}, ${status.held}, ${status.blocked}, ${status.parked})`;
 
 const isDue = `s.visible_at <= ${now} and s.status in (${status.ready}, ${status.held})`;
 
@@ -79,9 +93,9 @@ order by a.number`,
   // the message's number SQLite would sort all of them.
   list: steps(
     "list",
-    `${listStates(n, "", `:status is not ${status.dead} and (:status is null or ${hasStatus("s", listed)})`)}
+    `${listStates(n, "", `:ended_as is null and :status is not ${status.dead} and (:status is null or ${hasStatus("s", listed)})`)}
 union all
-${listStates(n, ` indexed by ${n.bare("Dead")}`, `:status = ${status.dead} and s.died_at is not null`)}
+${listStates(n, ` indexed by ${n.bare("Dead")}`, `:status = ${status.dead} and s.died_at is not null`)}${listEnded(n)}
 union all
 select ${row(n)}
 ${messages(n)}
@@ -89,6 +103,7 @@ where m.seq > max(:after_seq, (select seq from ${cursorTable(n)}))
   and s.seq is null
   and (:status is null or ${status.ready} in (${listed.join(", ")}))
   and (:leased is null or not :leased)
+  and :ended_as is null
   and :error is null
   and :error_group is null
   and ${wanted(n)}
@@ -99,12 +114,13 @@ limit ${limit}`,
   stats: steps(
     "stats",
     `with known as materialized (
-  select s.status, s.locked_until is not null as leased, s.attempt > 0 as retried, s.held, count(*) as count,
+  select s.status, s.locked_until is not null as leased, s.attempt > 0 as retried, s.held, ${n.kind === "inbox" ? "s.ended_as" : "null"} as ended_as,
+    count(*) as count,
     count(*) filter (where ${isDue}) as due,
     ${now} - min(s.visible_at) filter (where ${isDue}) as oldest_due_ms,
     count(*) filter (where s.status = ${status.dead} and s.expires_at <= ${now}) as expired
-  from (select s.*, ${isUnleased} and ${isHeld(n, `(select * from ${n.message} where seq = s.seq) m`)} as held from ${n.state} s) s
-  group by 1, 2, 3, 4
+  from (select s.*, ${isWaitingOrLeased} and ${isHeld(n, `(select * from ${n.message} where seq = s.seq) m`)} as held from ${n.state} s) s
+  group by 1, 2, 3, 4, 5
 ),
 unclaimed (held, count) as materialized (
   select 1, (select count(*) ${unclaimed(n)} and ${isHeld(n, "(select 1)")})
@@ -112,9 +128,9 @@ unclaimed (held, count) as materialized (
   select 0, (select count(*) from ${n.message}) - (select coalesce(sum(count), 0) from known)
     - (select count(*) ${unclaimed(n)} and ${isHeld(n, "(select 1)")})
 )
-select status, leased, retried, held, count, due, oldest_due_ms, expired, ${isPaused(n)} as paused from known
+select status, leased, retried, held, ended_as, count, due, oldest_due_ms, expired, ${isPaused(n)} as paused from known
 union all
-select ${status.ready}, 0, 0, held, count, count, ${oldestUnclaimedMs(n)}, 0, ${isPaused(n)}
+select ${status.ready}, 0, 0, held, null, count, count, ${oldestUnclaimedMs(n)}, 0, ${isPaused(n)}
 from unclaimed
 where count > 0`,
   ),
@@ -122,11 +138,11 @@ where count > 0`,
     "oldest_due",
     `select max(age) as oldest_due_ms
 from (
-  select ${now} - min(visible_at) as age from ${n.state} where status = ${status.ready} and visible_at <= ${now}
+  ${oldestOf(n, status.ready)}
   union all
-  select ${now} - min(visible_at) from ${n.state} where status = ${status.held} and visible_at <= ${now}
+  ${oldestOf(n, status.held)}
   union all
-  select ${oldestUnclaimedMs(n)}
+  select (select max(0, ${now} - m.${bornAt(n)}) ${unclaimed(n)} and not ${isHeld(n, "(select 1)")} order by m.seq limit 1)
 )
 where not ${isPaused(n)}`,
   ),

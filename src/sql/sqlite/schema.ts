@@ -40,10 +40,18 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
   last_error text,
   -- the same for errors that differ in ids and numbers only
   error_group text,
+  -- since when it was claimable at its last claim; null when that was of an unclaimed message
+  due_since integer,
   -- the control that has parked the message
   parked_by integer,
   -- the limits that have let it pass since it was last claimed, such as ',3,9,'
-  passes text
+  passes text${
+    n.kind === "inbox"
+      ? `,
+  -- of a done message that an operator has ended: archived or replaced
+  ended_as text`
+      : ""
+  }
 ) strict`;
 
 /** Each is filtered to the rows that its reader wants: months of Done rows cost nothing. */
@@ -51,7 +59,10 @@ const stateIndexes = (n: QueueNames) => [
   `create index ${n.bare("Ready")} on ${n.state} (visible_at, seq) where status = ${status.ready}`,
   `create index ${n.bare("Held")} on ${n.state} (visible_at, seq) where status = ${status.held}`,
   ...(n.kind === "inbox"
-    ? [`create index ${n.bare("Leased")} on ${n.state} (visible_at, seq) where status = ${status.leased}`]
+    ? [
+        `create index ${n.bare("Leased")} on ${n.state} (visible_at, seq) where status = ${status.leased}`,
+        `create index ${n.bare("EndedAs")} on ${n.state} (seq, ended_as) where ended_as is not null`,
+      ]
     : []),
   // Covers what a list of error groups reads. An ack changes no column of it, so it costs an ack nothing.
   `create index ${n.bare("Dead")} on ${n.state} (seq, error_group, died_at) where died_at is not null`,
@@ -137,6 +148,10 @@ end`;
 const correlationIndex = (n: QueueNames) =>
   `create index ${n.bare("Correlation")} on ${n.message} (correlation_id) where correlation_id is not null`;
 
+/** Only messages that have a natural key pay for it. See docs/decisions/0032. */
+const naturalKeyIndex = (n: QueueNames) =>
+  `create unique index ${n.bare("NaturalKey")} on ${n.message} (topic, natural_key) where natural_key is not null`;
+
 export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>> = {
   inbox: [
     {
@@ -193,8 +208,10 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   correlation_id text,
   headers text,
   partition_key text,
+  natural_key text,
   payload text not null
 ) strict`,
+        naturalKeyIndex(n),
         stateTable(n),
         ...stateIndexes(n),
         ...createCursor(n),
@@ -267,7 +284,8 @@ select
   ${instant("s.expires_at")} as ExpiresAt,
   m.partition_key as PartitionKey,
   ${instant("coalesce(s.processed_at, s.last_attempt_at)")} as LastAttemptAt,
-  m.headers as Headers
+  m.headers as Headers,
+  m.natural_key as NaturalKey
 ${messages(n)}`;
 
 export const routines = (n: QueueNames): readonly string[] => [

@@ -1,7 +1,7 @@
 import { type QueueStatements, status } from "../dialect.js";
 import type { QueueNames } from "../names.js";
 import { recordAbandoned, recordFailed } from "./attempts.js";
-import { backoff, lease, now, sentSeqs, whole } from "./expressions.js";
+import { backoff, dueSince, lease, now, sentSeqs, whole } from "./expressions.js";
 import { leave, rejoin, removeDead } from "./partitions.js";
 import { steps } from "./steps.js";
 
@@ -56,7 +56,7 @@ returning seq`,
   release: steps(
     "release",
     `update ${n.state} as s
-set owner = null, locked_until = null, visible_at = ${now}
+set owner = null, locked_until = null, visible_at = ${dueSince(n)}
 where s.seq in ${sentSeqs} and ${isOwned}
 returning seq`,
   ),

@@ -52,10 +52,11 @@ export function outboxStatements(n: QueueNames, options: QueueStatementOptions):
   const enqueue = (
     values: string,
     more = "",
+    onConflict = "on conflict (id) do nothing",
   ) => `insert into ${n.message} (seq, id, message_id, topic, payload,
   correlation_id, headers, due_at, expires_at${more}, created_at)
 ${values}
-on conflict (id) do nothing`;
+${onConflict}`;
   const many = (columns: string) =>
     `select ${seqInBatch}, ${columns}, ${now} from json_each(:items) i where true`;
 
@@ -67,6 +68,19 @@ on conflict (id) do nothing`;
       "enqueue keyed",
       readFirstSeq(n),
       enqueue(many(`${jsonOutbox}, ${field("partition_key")}`), ", partition_key"),
+    ),
+    enqueueOnce: steps(
+      "enqueue once",
+      readFirstSeq(n),
+      enqueue(
+        many(`${jsonOutbox}, ${field("partition_key")}, ${field("natural_key")}`),
+        ", partition_key, natural_key",
+        "on conflict do nothing",
+      ),
+      `select ${field("id")} as id, m.id as known_id
+from json_each(:items) i
+cross join ${n.message} m on m.topic = ${field("topic")} and m.natural_key = ${field("natural_key")}
+where m.natural_key is not null`,
     ),
     expireDead: expireDead(n),
     ...resendStatements(n),

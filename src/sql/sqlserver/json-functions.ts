@@ -45,6 +45,7 @@ export const outboxColumns: JsonColumns = {
   id: "uniqueidentifier",
   message_id: "uniqueidentifier",
   ...contentColumns,
+  natural_key: name,
 };
 
 export const columnList = (columns: JsonColumns, alias = ""): string =>

@@ -20,6 +20,8 @@ const operation = columns("o", [
   "done",
   "last_seq",
   "ended_at",
+  "resumed_by",
+  "resumed_at",
 ]);
 
 const readOperation = (n: QueueNames, hint = "") => `select ${operation}

@@ -6,7 +6,7 @@ export const operationsName = quote("oncebox_operations");
 
 export const operationsTable = (schema: string): string => `${quote(schema)}.${operationsName}`;
 
-/** What operators have done to dead messages, and how far they came. */
+/** What operators have done: to dead messages, and how far they came; pauses and limits. */
 export const createOperations = (schema: string): string =>
   `if object_id(${unicodeLiteral(operationsTable(schema))}, N'U') is null
   create table ${operationsTable(schema)} (
@@ -20,5 +20,8 @@ export const createOperations = (schema: string): string =>
     done bigint not null constraint ${quote("oncebox_operations_Done")} default 0,
     last_seq bigint not null constraint ${quote("oncebox_operations_LastSeq")} default 0,
     ended_at datetime2(3) null,
+    -- who went on with it last, after an interruption
+    resumed_by nvarchar(255) null,
+    resumed_at datetime2(3) null,
     constraint ${quote("oncebox_operations_PK")} primary key clustered (id)
   )`;

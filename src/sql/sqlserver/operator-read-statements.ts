@@ -10,7 +10,7 @@ export function operatorReadStatements(n: QueueNames): OperatorReadStatements {
   return {
     ...deadStatements(n),
     controls: readControls(n),
-    backlog: readStatement(n, reads.backlog),
+    unfinished: readStatement(n, reads.unfinished),
     enqueuedBefore: readStatement(n, reads.enqueuedBefore),
     doneBefore: readStatement(n, reads.doneBefore),
     diedBefore: readStatement(n, reads.diedBefore),

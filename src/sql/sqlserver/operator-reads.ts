@@ -10,7 +10,7 @@ import { columns } from "./procedures/rows.js";
 import type { Read } from "./read-statement.js";
 
 /** Each part by an index of its own: a condition on all of them would read the rows of all Done messages. */
-function backlog(n: QueueNames): string {
+function unfinished(n: QueueNames): string {
   const parts = [
     `${n.state} s with (index(${n.bare("_Ready")})) where s.status = ${status.ready}`,
     `${n.state} s with (index(${n.bare("_Held")})) where s.status = ${status.held}`,
@@ -118,7 +118,7 @@ ${findById(n)}
 select top (@limit) ${columns("m", [...new Set([...keyColumns(n), "message_id"]), "topic", "correlation_id", "partition_key"])},
   s.status as status, ${asBit("s.locked_until is not null")} as leased, s.attempt as attempt, s.last_error as last_error,
   m.${bornAt(n)} as enqueued_at, (select min(a.ended_at) from ${attemptsTable(n)} a with (forceseek) where a.seq = f.seq) as first_failed_at,
-  s.processed_at as processed_at, s.died_at as died_at
+  ${columns("s", ["processed_at", "died_at", ...(n.kind === "inbox" ? ["ended_as"] : [])])}
 from @found f
 inner join ${n.message} m with (forceseek) on m.seq = f.seq
 inner join ${n.state} s with (forceseek) on s.seq = f.seq
@@ -128,7 +128,7 @@ const window = ["before_seq", "limit", "since", "bucket_ms"] as const;
 
 export const operatorReads = (n: QueueNames) =>
   ({
-    backlog: { name: "backlog", parameters: ["now", "limit"], body: backlog(n) },
+    unfinished: { name: "unfinished", parameters: ["now", "limit"], body: unfinished(n) },
     enqueuedBefore: { name: "enqueued before", parameters: window, body: enqueuedBefore(n) },
     doneBefore: { name: "done before", parameters: window, body: doneBefore(n) },
     diedBefore: { name: "died before", parameters: window, body: diedBefore(n) },

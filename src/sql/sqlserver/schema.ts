@@ -37,10 +37,18 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
   -- the same for errors that differ in ids and numbers only
   error_group varchar(16) ${binary} null,
   last_error nvarchar(max) null,
+  -- since when it was due at its last claim
+  due_since datetime2(3) null,
   -- the control that has parked the message
   parked_by bigint null,
   -- the limits that have let it pass since it was last claimed, such as ',3,9,'
-  passes varchar(max) null,
+  passes varchar(max) null,${
+    n.kind === "inbox"
+      ? `
+  -- of a done message that an operator has ended: archived or replaced
+  ended_as varchar(10) ${binary} null,`
+      : ""
+  }
   constraint ${n.bare("State_PK")} primary key clustered (seq)
 )`;
 
@@ -54,6 +62,7 @@ const stateIndexes = (n: QueueNames) => [
   `create index ${n.bare("_Dead")} on ${n.state} (seq) include (expires_at, locked_until, error_group, died_at, keyed) where status = ${status.dead}`,
   ...(n.kind === "inbox"
     ? [
+        `create index ${n.bare("_EndedAs")} on ${n.state} (seq) include (ended_as) where ended_as is not null`,
         `create index ${n.bare("_Leased")} on ${n.state} (visible_at, seq) include (locked_until) where status = ${status.leased}`,
       ]
     : []),
@@ -63,6 +72,10 @@ const stateIndexes = (n: QueueNames) => [
 /** Only messages that have a correlation id pay for it. See docs/decisions/0021. */
 const correlationIndex = (n: QueueNames) =>
   `create index ${n.bare("_Correlation")} on ${n.message} (correlation_id, seq) where correlation_id is not null`;
+
+/** Only messages that have a natural key pay for it. See docs/decisions/0032. */
+const naturalKeyIndex = (n: QueueNames) =>
+  `create unique index ${n.bare("_NaturalKey")} on ${n.message} (topic, natural_key) where natural_key is not null`;
 
 /** A statement of many rows must not lock the whole table: every other call would wait for it. */
 const withoutEscalation = (n: QueueNames) =>
@@ -126,9 +139,11 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   due_at datetime2(3) null,
   expires_at datetime2(3) null,
   created_at datetime2(3) not null,
+  natural_key nvarchar(255) ${binary} null,
   constraint ${n.bare("_PK")} primary key clustered (seq),
   constraint ${n.bare("_Key")} unique nonclustered (id)
 )`,
+        naturalKeyIndex(n),
         stateTable(n),
         ...stateIndexes(n),
         ...partitionTables(n),
@@ -198,7 +213,8 @@ select
   s.expires_at as ExpiresAt,
   m.partition_key as PartitionKey,
   coalesce(s.processed_at, s.last_attempt_at) as LastAttemptAt,
-  m.headers as Headers
+  m.headers as Headers,
+  m.natural_key as NaturalKey
 from ${n.message} m
 inner join ${n.state} s on s.seq = m.seq`;
 

@@ -55,6 +55,7 @@ export function outboxStatements(n: QueueNames, options: QueueStatementOptions):
     enqueue: callProcedure(n, "enqueue", "Enqueue", enqueued.one),
     enqueueMany: callProcedure(n, "enqueue many", "Enqueue", enqueued.many),
     enqueueKeyed: callProcedure(n, "enqueue keyed", "Enqueue", enqueued.many),
+    enqueueOnce: callProcedure(n, "enqueue once", "Enqueue", enqueued.many),
     expireDead: callProcedure(n, "expire dead", "ExpireDead", signatures.ExpireDead),
     listDone: callProcedure(n, "list done", "ListDone", signatures.ListDone),
     resend: replay(n, "done"),

@@ -96,6 +96,12 @@ interface OpenedTenant {
   readonly stores: () => Promise<TenantStores>;
 }
 
+/** How a migration reaches the tenants' databases as another user than the one that their records name. */
+export interface SignIn {
+  /** Returns the URL to open instead of a tenant's. */
+  readonly signInAs?: ((url: string) => string) | undefined;
+}
+
 /**
  * The stores of many tenants, found at run time. A store is made when it is first asked for. An unchanged tenant keeps
  * its stores and its pool; the pool of a changed or removed tenant is closed when its running work is finished.
@@ -104,11 +110,15 @@ interface OpenedTenant {
  * const tenants = createTenantStores({ discover: tenantsFromConfiguration([{ id: "acme", database: "sqlite:acme.db" }]) });
  * const inbox = await tenants.inbox("acme");
  */
-export function createTenantStores(options: TenantStoresOptions): TenantStoreProvider {
+export function createTenantStores(
+  options: TenantStoresOptions,
+  { signInAs = (url) => url }: SignIn = {},
+): TenantStoreProvider {
   const { refreshMs, discoverMs } = requireOptions(options);
   const logger = loggerOf(options.logger);
   const budget = connectionBudget(options.connections);
-  const pools = databasePools(budget, options.open ?? openDatabase);
+  const open = options.open ?? openDatabase;
+  const pools = databasePools(budget, (url, limits) => open(signInAs(url), limits));
   const opened = new Map<string, OpenedTenant>();
   let distinct: readonly string[] = [];
   let isClosed = false;

@@ -25,7 +25,7 @@ export function limitTests({ queue, counts, keyOf, ids }: QueueContext): void {
       expect(payloads(await store.claim({ owner }))).toEqual(["000"]); // the first does not wait for a token
       expect(await store.stats()).toMatchObject({
         due: 0,
-        parked: 8,
+        controlled: 8,
         counts: counts({ waiting: 8, held: 2 }),
       });
       const passed: string[][] = [];
@@ -193,7 +193,7 @@ export function limitTests({ queue, counts, keyOf, ids }: QueueContext): void {
       const waiting = store.claim({ owner, signal: stop.signal });
       setTimeout(() => stop.abort(reason), 50);
       await expect(waiting).rejects.toBe(reason);
-      expect((await store.stats()).parked).toBe(1);
+      expect((await store.stats()).controlled).toBe(1);
     });
 
     it("ADD-17 a limit that cannot be kept is refused, and limits nothing", async () => {

@@ -68,6 +68,34 @@ export function replayDeadTests({ queue, ids, keyOf }: QueueContext): void {
       expect(await claimAll(store, owner)).toHaveLength(12);
     });
 
+    it("ADD-02 the record says who started an operation, and who resumed it last", async () => {
+      const made = await queue();
+      const { store, clock } = made;
+      await deadWith(made, many(6, "503"));
+      const at = clock();
+      const { id, ...started } = await store.startOperation("replay", {}, { by: "alice" });
+      expect(started).toMatchObject({ by: "alice", at, resumedBy: null, resumedAt: null });
+      const next = { batchSize: 2 };
+      expect(await store.continueOperation(id, next)).toMatchObject({ done: 2, resumedBy: null });
+      clock.advance(60_000);
+      const bob = { by: "alice", at, resumedBy: "bob", resumedAt: clock() };
+      expect(await store.continueOperation(id, { ...next, resumedBy: "bob" })).toMatchObject({
+        done: 4,
+        ...bob,
+      });
+      clock.advance(60_000);
+      expect(await store.continueOperation(id, { batchSize: 1 })).toMatchObject({ done: 5, ...bob });
+      const carol = { by: "alice", at, resumedBy: "carol", resumedAt: clock() };
+      const resumed = await replayDead(store, {}, { by: "carol", resume: id });
+      expect(resumed).toMatchObject({ done: 6, operation: { ...carol, endedAt: clock() } });
+      expect(await store.operation(id)).toMatchObject(carol);
+      expect(await store.operations()).toMatchObject([carol]);
+      // nothing is left to resume
+      expect(await store.continueOperation(id, { resumedBy: "dave" })).toMatchObject(carol);
+      for (const resumedBy of ["", " ", "x".repeat(300)])
+        await expect(store.continueOperation(id, { resumedBy })).rejects.toBeInstanceOf(InvalidArgumentError);
+    });
+
     it("ADD-02 an abort stops it between two batches, and the record says how far it came", async () => {
       const made = await queue();
       const { store } = made;

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { InvalidArgumentError } from "../../errors.js";
 import { createInbox, type InboxOptions } from "../../inbox/inbox.js";
 import { operatorsOf } from "../../operators/operators-of.js";
+import { archiveDead } from "../../operators/replay-dead.js";
 import type { InboxKey, InboxState } from "../../queue/message.js";
 import type { CallOptions, ListFilter } from "../../queue/work-store.js";
 import { skipUnless } from "../harness.js";
@@ -76,6 +77,65 @@ export function operationsTests(context: InboxContext): void {
       expect(await operatorsOf(inbox).countDead({ errorGroup: "" })).toBe(1);
     });
 
+    it("ADD-02 IBX-029 a message that an operator has ended is told from one that was handled, and stays a known one", async () => {
+      const made = await holding(context, 0);
+      const { inbox, owner } = made;
+      const operators = operatorsOf(inbox);
+      const deadAs = async (topic: string) => {
+        const message = context.message({ topic, correlationId: "order 7" });
+        await inbox.receive(message);
+        await inbox.fail(owner, await inbox.claim({ owner }), "410");
+        return message;
+      };
+      await inbox.receive(context.message({ topic: "handled", correlationId: "order 7" }));
+      await inbox.ack(owner, await inbox.claim({ owner }));
+      const one = await deadAs("one");
+      await deadAs("two");
+      const edited = await deadAs("edited");
+      expect(await inbox.get(keyOf(one))).toMatchObject({ state: "Dead", endedAs: null });
+      await operators.archive([keyOf(one)], { by: "alice" });
+      await archiveDead(operators, { topic: "two" }, { by: "alice" });
+      await operators.editAndReplay(keyOf(edited), { topic: "corrected" }, { by: "alice" });
+
+      const endings = {
+        handled: null,
+        one: "archived",
+        two: "archived",
+        edited: "replaced",
+        corrected: null,
+      };
+      const endingsOf = (found: readonly { readonly topic: string; readonly endedAs: string | null }[]) =>
+        Object.fromEntries(found.map(({ topic, endedAs }) => [topic, endedAs]));
+      expect(endingsOf((await inbox.list()).messages)).toEqual(endings);
+      expect(endingsOf(await operators.byCorrelation("order 7"))).toEqual(endings);
+      expect(await inbox.get(keyOf(edited))).toMatchObject({
+        ...{ state: "Done", endedAs: "replaced" },
+        ...{ lastAttemptAt: null, processedAt: made.clock() },
+      });
+      const [handled, archived] = await operators.byCorrelation("order 7");
+      expect(handled).toMatchObject({ firstAttemptAt: made.clock(), doneAt: made.clock() });
+      expect(archived).toMatchObject({ firstAttemptAt: null, doneAt: made.clock() });
+      const topics = async (filter: ListFilter<InboxState>) =>
+        (await inbox.list(filter)).messages.map(({ topic }) => topic);
+      expect(await topics({ endedAs: "archived" })).toEqual(["one", "two"]);
+      expect(await topics({ state: "Done", endedAs: "archived", limit: 1 })).toEqual(["one"]);
+      expect(await topics({ state: "Done", endedAs: "archived", topic: "two" })).toEqual(["two"]);
+      expect(await topics({ endedAs: "replaced" })).toEqual(["edited"]);
+      expect(await topics({ state: "Dead", endedAs: "replaced" })).toEqual([]);
+      await expect(async () => topics({ endedAs: "done" as "archived" })).rejects.toBeInstanceOf(
+        InvalidArgumentError,
+      );
+      const { counts, phases } = await inbox.stats();
+      expect(counts).toMatchObject({ Done: 4, Dead: 0 });
+      expect(phases).toMatchObject({ done: 1, archived: 2, replaced: 1, dead: 0, waiting: 1 });
+
+      for (const message of [one, edited]) {
+        expect(await inbox.receive(message)).toBe("done");
+        expect(await inbox.get(keyOf(message))).toMatchObject({ state: "Done", payload: "", deliveries: 2 });
+      }
+      expect((await inbox.stats()).phases).toEqual(phases);
+    });
+
     it("ADD-02 get returns the message by both parts of its key, and null for an unknown one", async () => {
       const { inbox } = await context.freshInbox();
       const message = context.message({ headers: { a: "b" }, correlationId: "c" });
@@ -137,7 +197,7 @@ export function operationsTests(context: InboxContext): void {
       expect(await inbox.stats()).toMatchObject({
         counts: empty,
         due: 0,
-        parked: 0,
+        controlled: 0,
         oldestDueAgeMs: null,
         expired: 0,
       });
@@ -146,12 +206,18 @@ export function operationsTests(context: InboxContext): void {
       // due: the fresh one; the crashed and the abandoned one wait for their back-off
       const counts = { Seen: 1, Processing: 5, Done: 1, Dead: 1 };
       expect((await inbox.stats()).phases).toMatchObject({ seen: 1, running: 1, done: 1, dead: 1 });
-      expect(await inbox.stats()).toMatchObject({ counts, due: 1, parked: 0, oldestDueAgeMs: 0, expired: 0 });
+      expect(await inbox.stats()).toMatchObject({
+        counts,
+        due: 1,
+        controlled: 0,
+        oldestDueAgeMs: 0,
+        expired: 0,
+      });
       clock.advance(1_500);
       expect(await inbox.stats()).toMatchObject({
         counts,
         due: 1,
-        parked: 0,
+        controlled: 0,
         oldestDueAgeMs: 1_500,
         expired: 0,
       });
@@ -160,7 +226,7 @@ export function operationsTests(context: InboxContext): void {
       expect(await inbox.stats()).toMatchObject({
         counts,
         due: 3,
-        parked: 0,
+        controlled: 0,
         oldestDueAgeMs: 10_000,
         expired: 0,
       });

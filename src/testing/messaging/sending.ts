@@ -417,8 +417,8 @@ export function sendingContract(harness: ContractHarness): void {
       expect((await sent(made)).map(({ retryCount }) => retryCount)).toEqual([1, 1, 1, 1, 1, 0, 0, 0]);
     });
 
-    it("MSG-02 while a circuit breaker is open its backlog stays put, others are sent at once, and all of it follows when the destination is back", async () => {
-      const backlog = 300;
+    it("MSG-02 while a circuit breaker is open its messages stay put, others are sent at once, and all of it follows when the destination is back", async () => {
+      const heldBack = 300;
       const periods = 120;
       let isAway = true;
       const made = await pair({
@@ -440,8 +440,8 @@ export function sendingContract(harness: ContractHarness): void {
       const { orders, clock } = made;
       const send = (destination: "orders" | "inventory") =>
         orders.send.OrderApproved(destination, { orderId: "7" }, { maxRetries: 1_000 });
-      for (let n = 0; n < backlog; n++) await send("inventory");
-      expect((await dispatch(orders)).claimed).toBe(backlog);
+      for (let n = 0; n < heldBack; n++) await send("inventory");
+      expect((await dispatch(orders)).claimed).toBe(heldBack);
       let claimed = 0;
       for (let second = 0; second < periods; second++) {
         clock.advance(1_000);
@@ -450,12 +450,12 @@ export function sendingContract(harness: ContractHarness): void {
         claimed += result.claimed - 1;
         expect(await orders.get(other)).toMatchObject({ state: "Sent" });
       }
-      // one each second, and a few for each trial; the whole backlog once would be more
+      // one each second, and a few for each trial; all of them once would be more
       expect(claimed).toBeGreaterThan(0);
-      expect(claimed).toBeLessThan(backlog);
+      expect(claimed).toBeLessThan(heldBack);
       const retries = (await orders.list({ state: "Pending", limit: 1_000 })).messages;
-      expect(retries).toHaveLength(backlog);
-      expect(retries.filter(({ retryCount }) => retryCount === 0).length).toBeGreaterThan(backlog - 30);
+      expect(retries).toHaveLength(heldBack);
+      expect(retries.filter(({ retryCount }) => retryCount === 0).length).toBeGreaterThan(heldBack - 30);
 
       isAway = false;
       const before = clock();
@@ -468,7 +468,7 @@ export function sendingContract(harness: ContractHarness): void {
       expect((await orders.outboxStats()).counts.Pending).toBeLessThan(10);
       clock.advance(5 * 60_000);
       await dispatch(orders);
-      expect((await orders.outboxStats()).counts).toMatchObject({ Pending: 0, Sent: backlog + periods });
+      expect((await orders.outboxStats()).counts).toMatchObject({ Pending: 0, Sent: heldBack + periods });
     });
 
     it("MSG-01 messages with one partition key are sent in order, and wait for a retry of the first", async () => {

@@ -163,6 +163,17 @@ export function flowContract(harness: ContractHarness): void {
       expect(await made.outgoing()).toEqual(["1", "2", "3", "[4]"]);
     });
 
+    it("MID-06 ADD-18 a returned or published message with a natural key is written once, and the transaction commits", async () => {
+      const made = await shop();
+      const handle = compose<Order>([made.transaction, made.outbox], async () => {
+        publish({ topic: "a", payload: "1", naturalKey: "7" }, { topic: "a", payload: "2" });
+        return { topic: "a", data: 3, naturalKey: "7" };
+      });
+      await handle({});
+      await handle({});
+      expect(await made.outgoing()).toEqual(["1", "2", "2"]);
+    });
+
     it("MID-07 transaction alone, and transaction with inbox, pass the handler's output on", async () => {
       const made = await shop();
       const alone = compose<Order>([made.transaction], async () => "output");

@@ -9,7 +9,7 @@ const minute = 60_000;
 /** What happened in a queue over time. */
 export function activityTests({ queue }: QueueContext): void {
   describe("activity", () => {
-    it("MSG-14 counts what was enqueued, done and dead in each bucket, and the backlog at its end", async () => {
+    it("MSG-14 counts what was enqueued, done and dead in each bucket, and what was unfinished at its end", async () => {
       const { store, owner, clock } = await queue();
       await store.add(messages(6)); // before the time that is asked for
       clock.advance(10 * minute);
@@ -25,10 +25,10 @@ export function activityTests({ queue }: QueueContext): void {
       const at = (minutes: number) => new Date(clock().getTime() + minutes * minute);
       // What happens at the very end of the time is in its last bucket.
       expect(buckets).toEqual([
-        { from: at(-4), until: at(-3), enqueued: 0, done: 0, dead: 0, backlog: 6 },
-        { from: at(-3), until: at(-2), enqueued: 0, done: 0, dead: 0, backlog: 6 },
-        { from: at(-2), until: at(-1), enqueued: 0, done: 1, dead: 0, backlog: 5 },
-        { from: at(-1), until: at(0), enqueued: 2, done: 3, dead: 1, backlog: 3 },
+        { from: at(-4), until: at(-3), enqueued: 0, done: 0, dead: 0, unfinished: 6 },
+        { from: at(-3), until: at(-2), enqueued: 0, done: 0, dead: 0, unfinished: 6 },
+        { from: at(-2), until: at(-1), enqueued: 0, done: 1, dead: 0, unfinished: 5 },
+        { from: at(-1), until: at(0), enqueued: 2, done: 3, dead: 1, unfinished: 3 },
       ]);
     });
 
@@ -38,19 +38,19 @@ export function activityTests({ queue }: QueueContext): void {
       const [replayed, discarded] = await held(2);
       await store.fail(owner, [replayed!, discarded!], "410");
       const counts = async () => (await store.activity({ sinceMs: minute, buckets: 1 })).buckets[0];
-      expect(await counts()).toMatchObject({ enqueued: 2, dead: 2, done: 0, backlog: 0 });
+      expect(await counts()).toMatchObject({ enqueued: 2, dead: 2, done: 0, unfinished: 0 });
       await store.replay([replayed!]);
       await store.discard([discarded!], { by: "alice" });
-      expect(await counts()).toMatchObject({ enqueued: 1, dead: 0, done: 0, backlog: 1 });
+      expect(await counts()).toMatchObject({ enqueued: 1, dead: 0, done: 0, unfinished: 1 });
     });
 
-    it("MSG-14 ADD-17 a message that a pause has set aside is in the backlog", async () => {
+    it("MSG-14 ADD-17 a message that a pause has set aside is unfinished", async () => {
       const { store, owner } = await queue();
       await store.add(messages(2));
       await store.pause({ topic: messages(1)[0]!.topic }, { by: "alice" });
       expect(await store.claim({ owner })).toEqual([]);
       expect((await store.controls())[0]).toMatchObject({ parked: 2 });
-      expect((await store.activity({ sinceMs: minute, buckets: 1 })).buckets[0]!.backlog).toBe(2);
+      expect((await store.activity({ sinceMs: minute, buckets: 1 })).buckets[0]!.unfinished).toBe(2);
     });
 
     it("MSG-14 an empty queue has empty buckets; by default they are those of a day", async () => {
@@ -59,7 +59,7 @@ export function activityTests({ queue }: QueueContext): void {
       expect(truncated).toBe(false);
       expect(buckets).toHaveLength(activityLimits.buckets);
       expect(buckets[0]!.from).toEqual(new Date(clock().getTime() - 86_400_000));
-      expect(buckets.at(-1)).toMatchObject({ until: clock(), enqueued: 0, done: 0, dead: 0, backlog: 0 });
+      expect(buckets.at(-1)).toMatchObject({ until: clock(), enqueued: 0, done: 0, dead: 0, unfinished: 0 });
     });
 
     it("MSG-14 refuses times and buckets that it cannot give", async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { InvalidArgumentError } from "../../errors.js";
-import type { OutgoingMessage } from "../../outbox/outbox.js";
+import type { OutgoingMessage } from "../../outbox/outgoing-message.js";
 import { watched } from "../support/watched.js";
 import { numbered, type OutboxContext, stored } from "./support.js";
 

@@ -1,5 +1,6 @@
 import { expect } from "vitest";
-import { createOutbox, type Outbox, type OutboxOptions, type OutgoingMessage } from "../../outbox/outbox.js";
+import { createOutbox, type Outbox, type OutboxOptions } from "../../outbox/outbox.js";
+import type { OutgoingMessage } from "../../outbox/outgoing-message.js";
 import type { OutboxKey, OutboxMessage } from "../../queue/message.js";
 import type { Database } from "../../sql/dialect.js";
 import type { SqlRow } from "../../sql/driver.js";

@@ -76,14 +76,15 @@ export function blockedPartitionTests(database: () => TestDatabase): void {
         key("b2"),
         key("b3"),
       );
-      const backlog = async () => (await store.activity({ sinceMs: 60_000, buckets: 1 })).buckets[0]!.backlog;
-      expect(await backlog()).toBe(5);
+      const unfinished = async () =>
+        (await store.activity({ sinceMs: 60_000, buckets: 1 })).buckets[0]!.unfinished;
+      expect(await unfinished()).toBe(5);
       expect(await store.blockedPartitions()).toMatchObject([
         { partitionKey: "b", reason: "scheduled", waiting: 2 },
         { partitionKey: "a", reason: "leased", waiting: 1 },
       ]);
       await ack("a1");
-      expect(await backlog()).toBe(4);
+      expect(await unfinished()).toBe(4);
       expect(await store.blockedPartitions()).toMatchObject([{ partitionKey: "b", waiting: 2 }]);
     },
   );

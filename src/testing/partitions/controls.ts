@@ -24,7 +24,7 @@ export function partitionControlTests(database: () => TestDatabase): void {
       expect(await claimed()).toEqual([]); // b2 is the head now, and parked
       await put(key("a3"));
       expect(await claimed()).toEqual([]);
-      expect((await store.stats()).parked).toBe(2);
+      expect((await store.stats()).controlled).toBe(2);
       expect(await store.blockedPartitions()).toMatchObject([
         { partitionKey: "a", reason: "parked", waiting: 2 },
         { partitionKey: "b", reason: "parked", waiting: 1 },

@@ -199,7 +199,7 @@ export function leaseTests({ queue, ids, keyOf, unknownKey, counts, states }: Qu
       expect(ids(await store.claim({ owner }))).toEqual(ids(healthy.slice(1)));
     });
 
-    it("ADD-11 messages that the reaper found, and released messages, keep their place before the backlog", async () => {
+    it("ADD-11 messages that the reaper found, and released messages, keep their place before the others", async () => {
       const { store, owner, clock, held } = await queue();
       const [reaped, released] = [await held(2), await held(2)];
       await store.add(messages(5));

@@ -1,5 +1,7 @@
+import { controlAgeTests } from "../controls/ages.js";
 import { limitTests } from "../controls/limit.js";
 import { pauseTests } from "../controls/pause.js";
+import { controlRecordTests } from "../controls/records.js";
 import { archiveTests } from "../dead-letters/archive.js";
 import { attemptTests } from "../dead-letters/attempts.js";
 import { discardTests } from "../dead-letters/discard.js";
@@ -50,6 +52,8 @@ export function queueTests(kind: QueueKind, database: () => TestDatabase): void 
   correlationTests(context);
   pauseTests(context);
   limitTests(context);
+  controlRecordTests(context);
+  controlAgeTests(context);
   observabilityTests(context);
   concurrencyTests(context);
   permissionTests(context);

@@ -1,4 +1,5 @@
 import { memoisePromise } from "../../base/memoise-promise.js";
+import { requirePackage } from "../../base/require-package.js";
 import type { KeysOf } from "./certificate-keys.js";
 import { type ChallengeSigner, challengeSigner } from "./challenge.js";
 import type { Delivery } from "./delivery.js";
@@ -61,6 +62,7 @@ function jwtVerifier(
   secrets: Secrets,
   settings: VerifierSettings,
 ): Verifier {
+  requirePackage("jose", "A scheme with JSON web tokens");
   const keys = createSecretKeys(secrets, { ...settings, toKey: toPinned });
   const made = memoisePromise(async () =>
     (await import("./jwt-verifier.js")).createJwtVerifier(checked, rule, keys, settings),

@@ -196,14 +196,21 @@ describe("bundles for Lambda", () => {
     }
   });
 
-  it("FUN-09 on SQL Server the packages of Microsoft Entra are included only with the option entra", async () => {
-    const webhook = join(root, "functions/aws/webhook.ts");
-    const settings = { database: "sqlserver", entryPoints: [webhook], external: ["@aws-sdk/*"] } as const;
-    const metafile = await bundle({ ...settings, entra: true, outFolder: join(folder, "entra") });
-    const isEntra = (file: string) => file.includes("node_modules/@azure/identity/");
-    expect(contentsOf(metafile, "webhook").some(isEntra)).toBe(true);
-    expect(contentsOf(built.get("sqlserver")!, "webhook").some(isEntra)).toBe(false);
-  });
+  it.each(["sqlserver", "postgres"] as const)(
+    "FUN-09 on %s the packages of Microsoft Entra are included only with the option entra",
+    async (database) => {
+      const webhook = join(root, "functions/aws/webhook.ts");
+      const settings = { database, entryPoints: [webhook], external: ["@aws-sdk/*"] };
+      const metafile = await bundle({
+        ...settings,
+        entra: true,
+        outFolder: join(folder, `entra-${database}`),
+      });
+      const isEntra = (file: string) => file.includes("node_modules/@azure/identity/");
+      expect(contentsOf(metafile, "webhook").some(isEntra)).toBe(true);
+      expect(contentsOf(built.get(database)!, "webhook").some(isEntra)).toBe(false);
+    },
+  );
 
   /** Runs a bundle in a process of its own, from a folder where no package can be found. */
   const invoke = async (

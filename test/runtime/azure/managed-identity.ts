@@ -7,6 +7,10 @@ export interface ManagedIdentity {
   readonly env: Readonly<Record<string, string>>;
   /** The resources for which tokens were requested. */
   readonly resources: readonly string[];
+  /** What requests get. It is valid for a day. */
+  readonly token: string;
+  /** Returns the token that the next request gets instead. */
+  issueNext(options: { lifetimeSeconds: number }): string;
   stop(): Promise<void>;
 }
 
@@ -14,6 +18,8 @@ export interface ManagedIdentity {
 export async function startManagedIdentity(): Promise<ManagedIdentity> {
   const header = randomUUID();
   const resources: string[] = [];
+  const prepared: IssuedToken[] = [];
+  const usual = issue(24 * 3_600);
   const server = createServer((request, response) => {
     const resource = new URL(request.url!, "http://localhost").searchParams.get("resource");
     if (request.headers["x-identity-header"] !== header || resource === null) {
@@ -21,12 +27,12 @@ export async function startManagedIdentity(): Promise<ManagedIdentity> {
       return;
     }
     resources.push(resource);
-    const expires = Math.floor(Date.now() / 1_000) + 24 * 3_600;
+    const issued = prepared.shift() ?? usual;
     response.setHeader("content-type", "application/json");
     response.end(
       JSON.stringify({
-        access_token: token(resource, expires),
-        expires_on: String(expires),
+        access_token: issued.token,
+        expires_on: String(issued.expires),
         resource,
         token_type: "Bearer",
       }),
@@ -37,13 +43,30 @@ export async function startManagedIdentity(): Promise<ManagedIdentity> {
   return {
     env: { IDENTITY_ENDPOINT: `http://127.0.0.1:${port}/msi/token`, IDENTITY_HEADER: header },
     resources,
+    token: usual.token,
+    issueNext({ lifetimeSeconds }) {
+      const issued = issue(lifetimeSeconds);
+      prepared.push(issued);
+      return issued.token;
+    },
     stop: () => new Promise((resolve) => server.close(() => resolve())),
   };
 }
 
-function token(audience: string, expires: number): string {
+interface IssuedToken {
+  readonly token: string;
+  /** In seconds since 1970. */
+  readonly expires: number;
+}
+
+function issue(lifetimeSeconds: number): IssuedToken {
+  const expires = Math.floor(Date.now() / 1_000) + lifetimeSeconds;
+  return { token: tokenOf(expires), expires };
+}
+
+function tokenOf(expires: number): string {
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
   const issuer = `https://sts.windows.net/${randomUUID()}/`;
-  const claims = { aud: audience, iss: issuer, nbf: expires - 48 * 3_600, iat: expires, exp: expires };
+  const claims = { iss: issuer, nbf: expires - 48 * 3_600, iat: expires, exp: expires };
   return `${part({ typ: "JWT", alg: "RS256" })}.${part(claims)}.${part({})}`;
 }

@@ -1,6 +1,7 @@
 import { setImmediate as nextTick } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import {
+  createDispatcher,
   createInbox,
   createOutbox,
   type Database,
@@ -8,6 +9,7 @@ import {
   newOwnerToken,
   type SqlExecutor,
   statement,
+  timeBudget,
 } from "../../../src/index.js";
 import {
   compose,
@@ -155,6 +157,41 @@ export function ormSuite<Native>(name: string, open: () => Promise<Orm<Native>>)
         expect(await orm.countOrders()).toBe(1);
         expect(await inboxStore.get({ source: "s", messageId: "7" })).toMatchObject({ state: "Done" });
         expect((await outboxStore.list()).messages).toMatchObject([{ payload: '{"messageId":"7"}' }]);
+      }));
+
+    it("ADD-04 ADD-06 a handler runs in a transaction that the library opened, and the acknowledgement is in it", () =>
+      withOrm(async (orm) => {
+        const { inboxStore, outboxStore } = storesOf(orm);
+        for (const messageId of ["1", "2"])
+          await inboxStore.receive({ source: "s", messageId, topic: "t", payload: messageId });
+        let fails = true;
+        const dispatcher = createDispatcher({
+          store: inboxStore,
+          concurrency: 1,
+          logger: false,
+          transaction: (work) => orm.transaction((native) => work(orm.adapt(native), native)),
+          handlers: {
+            t: {
+              transactional: true,
+              retry: { baseMs: 60_000, maxMs: 60_000 },
+              async handle(message, { tx }) {
+                await orm.insertOrder(tx, Number(message.messageId));
+                const placed = { topic: "placed", payload: "", naturalKey: message.messageId };
+                await outboxStore.enqueueOnce(placed, { tx: orm.adapt(tx) });
+                if (fails && message.messageId === "2") throw new Error("the business says no");
+              },
+            },
+          },
+        });
+        expect(await dispatcher.run(inboxStore, timeBudget(60_000))).toMatchObject({ acked: 1 });
+        expect([await orm.countOrders(), (await outboxStore.list()).messages.length]).toEqual([1, 1]);
+        fails = false;
+        const { nextAttemptAt } = (await inboxStore.get({ source: "s", messageId: "2" }))!;
+        const clock = () => new Date(nextAttemptAt.getTime() + 1_000);
+        const later = createInbox(orm.db, { ...storesOf(orm).named, clock });
+        expect(await dispatcher.run(later, timeBudget(60_000))).toMatchObject({ acked: 1, lost: 0 });
+        expect([await orm.countOrders(), (await outboxStore.list()).messages.length]).toEqual([2, 2]);
+        expect((await inboxStore.stats()).counts.Done).toBe(2);
       }));
 
     it("ADD-06 MID-01 a statement of the caller's own takes :name in it", () =>

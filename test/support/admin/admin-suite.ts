@@ -137,6 +137,19 @@ export function describeAdmin(harness: ContractHarness): void {
       const ended = await post(`inbox/operations/${rest.id}/continue`);
       expect(ended.json).toMatchObject({ action: "archive", done: 1, endedAt: expect.any(String) });
       expect(await inbox.get(keyOf("m3"))).toMatchObject({ state: "Done" });
+      const listed = async (state: string) =>
+        (await get(`inbox/messages?state=${state}`)).json.messages.map(
+          ({ messageId }: { messageId: string }) => messageId,
+        );
+      expect(await listed("archived")).toEqual(["m3", "m4"]);
+      expect(await listed("replaced")).toEqual(["m2"]);
+      expect(await listed("done")).toEqual([]);
+      expect((await get("inbox/stats")).json.phases).toMatchObject({ archived: 2, replaced: 1, done: 0 });
+      const shown = await get("inbox/message?source=stripe&messageId=m2");
+      expect(shown.json).toMatchObject({ phase: "replaced", state: "Done" });
+      const way = (await get("correlation/m2")).json.steps.map(({ phase }: { phase: string }) => phase);
+      expect(way).toEqual(["replaced", "waiting"]);
+      expect((await get("outbox/messages?state=archived")).json.error).toMatchObject({ field: "state" });
     });
 
     it("ADD-02 replays by filter in batches, with a record of who did it, and another caller may go on", async () => {
@@ -149,8 +162,15 @@ export function describeAdmin(harness: ContractHarness): void {
       expect(started.json).toMatchObject({ by: "alice (Zoë 🙂)", matched: 20, done: 0, endedAt: null });
       const path = `inbox/operations/${started.json.id}/continue`;
       expect((await post(path, { batchSize: 8 })).json).toMatchObject({ done: 8, endedAt: null });
+      const resumed = await send(`/_oncebox/${path}`, {
+        method: "POST",
+        headers: { "x-oncebox-by": "bob" },
+        body: JSON.stringify({ batchSize: 4, resume: true }),
+      });
+      const who = { by: "alice (Zoë 🙂)", resumedBy: "alice (bob)", resumedAt: expect.any(String) };
+      expect(resumed.json).toMatchObject({ done: 12, ...who });
       const last = await post(path);
-      expect(last.json).toMatchObject({ done: 20, endedAt: expect.any(String) });
+      expect(last.json).toMatchObject({ done: 20, ...who, endedAt: expect.any(String) });
       expect((await post(path)).json).toMatchObject({ done: 20 });
       expect((await inbox.stats()).counts).toMatchObject({ Dead: 5 });
       expect((await get("inbox/operations?limit=1")).json.operations).toHaveLength(1);
@@ -212,6 +232,17 @@ export function describeAdmin(harness: ContractHarness): void {
       expect((await post("outbox/resume", { all: true })).json).toMatchObject({ wasPaused: false });
       expect(await inbox.claim({ owner })).toHaveLength(1);
       expect(await outbox.claim({ owner })).toHaveLength(1);
+      const records = async (queue: string) => (await get(`${queue}/operations`)).json.operations.reverse();
+      expect(await records("inbox")).toMatchObject([
+        { queue: "inbox", action: "pause", by: "alice", filter: { source: "stripe" } },
+        { queue: "inbox", action: "resume", by: "alice", filter: { source: "stripe" } },
+      ]);
+      expect(await records("outbox")).toMatchObject([
+        { action: "pause", by: "alice", filter: {} },
+        { action: "limit", by: "alice", filter: { topic: "receipt", perSecond: 0.5 } },
+        { action: "limit", by: "alice", filter: { topic: "receipt", perSecond: null } },
+        { action: "resume", by: "alice", filter: {} },
+      ]);
     });
 
     it("ADD-02 ADD-17 tells waiting, retrying, running, paused, done and dead messages apart, and lists each", async () => {
@@ -270,7 +301,7 @@ export function describeAdmin(harness: ContractHarness): void {
       const { json: activity } = await get("inbox/activity?sinceMs=3600000&buckets=2");
       expect(activity).toMatchObject({
         truncated: false,
-        buckets: [{ enqueued: 0 }, { enqueued: 2, dead: 1, backlog: 1 }],
+        buckets: [{ enqueued: 0 }, { enqueued: 2, dead: 1, unfinished: 1 }],
       });
       const { json: blocked } = await get("inbox/partitions");
       expect(blocked.partitions).toMatchObject([
@@ -285,10 +316,10 @@ export function describeAdmin(harness: ContractHarness): void {
       expect((await get("correlation/none")).json).toEqual({ steps: [] });
     });
 
-    it("MSG-14 health: alive without a token; with one the version, backlog and age of each store, and 503 when one is away", async () => {
+    it("MSG-14 health: alive without a token; with one the version, due messages and age of each store, and 503 when one is away", async () => {
       const { get, as, db, inbox } = await opened();
       await inbox.receive({ source: "a", messageId: "1", topic: "t", payload: secret });
-      const queue = { backlog: 0, oldestAgeMs: null, pausedMessages: 0, dead: 0, paused: false };
+      const queue = { due: 0, oldestDueAgeMs: null, pausedMessages: 0, dead: 0, paused: false };
       const well = await get("health");
       expect([well.status, well.json]).toEqual([
         200,
@@ -298,7 +329,7 @@ export function describeAdmin(harness: ContractHarness): void {
           stores: [
             {
               reachable: true,
-              inbox: { ...queue, backlog: 1, oldestAgeMs: expect.any(Number) },
+              inbox: { ...queue, due: 1, oldestDueAgeMs: expect.any(Number) },
               outbox: queue,
             },
           ],

@@ -46,7 +46,7 @@ export async function walkDeadLetter(browser: Browser, run: PageRun): Promise<vo
   await page.getByRole("link", { name: "stripe/evt_walk" }).click();
 
   await page.getByRole("heading", { name: "Message", exact: true }).waitFor();
-  const attempts = page.getByRole("region", { name: "Failed attempts" }).getByRole("row");
+  const attempts = page.getByRole("region", { name: "History of failed attempts" }).getByRole("row");
   expect(await attempts.count()).toBe(2); // the heads of the columns, and one
   expect(await page.content()).not.toContain('"id": "evt_walk"');
   await page.getByRole("button", { name: "Show payload" }).click();

@@ -118,6 +118,7 @@ describe("what the diagnostics API refuses", () => {
     ["outbox/operations", { action: "replay", filter: { source: "a" } }, "InvalidField", "filter.source"],
     [`inbox/operations/${id}/continue`, { batchSize: 0 }, "InvalidField", "batchSize"],
     [`inbox/operations/${id}/continue`, { batchSize: 1_001 }, "InvalidField", "batchSize"],
+    [`inbox/operations/${id}/continue`, { resume: false }, "InvalidField", "resume"],
     [`inbox/operations/${id}/continue`, { id }, "UnknownField", "id"],
     ["inbox/operations/1/continue", {}, "InvalidField", "id"],
     ["inbox/pause", {}, "MissingField", "topic"],

@@ -46,12 +46,12 @@ describe("the diagnostics API of an app with tenants", () => {
     expect(lines()).toMatch(/"level":"info".*"route":"POST inbox\/dead\/replay".*"tenant":"acme"/);
   });
 
-  it("MSG-14 tenants are listed in pages with backlog, age and state; one that is away does not hide the others", async () => {
+  it("MSG-14 tenants are listed in pages with due messages, age and state; one that is away does not hide the others", async () => {
     const { get, post, all } = await startedWith(["c", "a", "b"], ["c"]);
     await all.get("a")!.outbox.enqueue({ topic: "t", payload: "" });
     await all.get("b")!.db.close();
     const { json } = await get("tenants?limit=2");
-    const empty = { backlog: 0, oldestAgeMs: null, pausedMessages: 0, dead: 0, paused: false };
+    const empty = { due: 0, oldestDueAgeMs: null, pausedMessages: 0, dead: 0, paused: false };
     expect(json).toEqual({
       tenants: [
         {
@@ -59,7 +59,7 @@ describe("the diagnostics API of an app with tenants", () => {
           state: "active",
           reachable: true,
           inbox: empty,
-          outbox: { backlog: 1, oldestAgeMs: expect.any(Number), pausedMessages: 0, dead: 0, paused: false },
+          outbox: { due: 1, oldestDueAgeMs: expect.any(Number), pausedMessages: 0, dead: 0, paused: false },
         },
         { tenant: "b", state: "unreachable", reachable: false, reason: expect.any(String) },
       ],
@@ -71,7 +71,7 @@ describe("the diagnostics API of an app with tenants", () => {
       {
         tenant: "a",
         state: "paused",
-        inbox: { backlog: 0, pausedMessages: 1, paused: true },
+        inbox: { due: 0, pausedMessages: 1, paused: true },
         outbox: { paused: false },
       },
     ]);

@@ -37,20 +37,24 @@ const message = { source: "s", messageId: "1", topic: "t", payload: "{}" };
 describe("the telemetry of an app", () => {
   useContextManager();
 
-  it("MSG-13 ADD-05 the reaper writes backlog, parked messages, oldest age and the messages of each state", async () => {
+  it("MSG-13 ADD-05 the reaper writes due and controlled messages, oldest age and the messages of each state", async () => {
     const { metrics, gauges } = recordingMetrics();
     const app = await appWith({ database: "sqlite::memory:", metrics });
     await app.inbox.receive(message);
     await app.reap(timeBudget(60_000));
     expect(gauges()).toEqual([
       ["oncebox.queue.due", 1, { queue: "inbox" }],
-      ["oncebox.queue.parked", 0, { queue: "inbox" }],
+      ["oncebox.queue.controlled", 0, { queue: "inbox" }],
       ["oncebox.queue.oldest_due_age", expect.any(Number), { queue: "inbox" }],
       ["oncebox.queue.messages", 0, { queue: "inbox", state: "Seen" }],
       ["oncebox.queue.messages", 1, { queue: "inbox", state: "Processing" }],
       ["oncebox.queue.messages", 0, { queue: "inbox", state: "Done" }],
       ["oncebox.queue.messages", 0, { queue: "inbox", state: "Dead" }],
-      ...["due", "parked", "oldest_due_age"].map((name) => [`oncebox.queue.${name}`, 0, { queue: "outbox" }]),
+      ...["due", "controlled", "oldest_due_age"].map((name) => [
+        `oncebox.queue.${name}`,
+        0,
+        { queue: "outbox" },
+      ]),
       ...["Ready", "InProgress", "Done", "Failed"].map((state) => [
         "oncebox.queue.messages",
         0,
@@ -60,7 +64,7 @@ describe("the telemetry of an app", () => {
     await app.close();
   });
 
-  it("MSG-13 ADD-17 messages under a pause are in oncebox.queue.parked, and not in the backlog", async () => {
+  it("MSG-13 ADD-17 messages under a pause are in oncebox.queue.controlled, and not in oncebox.queue.due", async () => {
     const { metrics, gauges } = recordingMetrics();
     const app = await appWith({ database: "sqlite::memory:", metrics });
     await app.inbox.receive(message);
@@ -70,7 +74,7 @@ describe("the telemetry of an app", () => {
     await operatorsOf(app.outbox).pause("all", { by: "alice" });
     await app.reap(timeBudget(60_000));
     const counted = (name: string) => gauges().filter(([one]) => one === `oncebox.queue.${name}`);
-    expect(counted("parked").map(([, value]) => value)).toEqual([1, 2]);
+    expect(counted("controlled").map(([, value]) => value)).toEqual([1, 2]);
     expect(counted("due").map(([, value]) => value)).toEqual([0, 0]);
     await app.close();
   });

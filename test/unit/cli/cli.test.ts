@@ -464,7 +464,9 @@ describe("the command line", () => {
       inbox: { counts: { Processing: 2, Done: 0 }, due: 2, oldestDueAgeMs: expect.any(Number) },
       outbox: { counts: { Ready: 0 }, due: 0, oldestDueAgeMs: null },
     });
-    expect((await cli("dispatch", "--once", "--app", app)).out).toMatch(/acked 2[\s\S]*tenants turns/);
+    expect((await cli("dispatch", "--once", "--app", app)).out).toMatch(
+      /inbox +claimed 2 {2}done 2 {2}\(nothing more is due\)[\s\S]*tenants turns/,
+    );
     expect((await cli("status", "--app", app)).out).toMatch(/inbox .*done 2/);
   });
 

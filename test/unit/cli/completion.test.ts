@@ -40,7 +40,7 @@ describe("shell completion", () => {
     expect(await offered("dead", "replay", "--dr")).toEqual(["--dry-run"]);
     expect(await offered("status", "--max")).toEqual(["--max-age", "--max-dead"]);
     expect(await offered("dead", "list", "--queue", "in")).toEqual(["inbox"]);
-    expect(await offered("list", "--state", "r")).toEqual(["retrying", "running"]);
+    expect(await offered("list", "--state", "r")).toEqual(["retrying", "running", "replaced"]);
     expect(await offered("init", "a")).toEqual(["aws", "azure"]);
     expect(await offered("status", "--app", "x")).toEqual([]); // then bash completes files
     expect(await offered("nonsense", "--")).toEqual([]);

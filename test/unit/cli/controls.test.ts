@@ -76,6 +76,9 @@ describe("pause, resume and limit", () => {
       out: 'outbox  resumed the topic "mail"\noutbox  waiting 2  retrying 0  running 0  paused 0  done 0  dead 0',
     });
     expect((await claimed()).sort()).toEqual(["mail", "other", "paid"]);
+    const records = await run("dead", "operations", "--queue", "outbox");
+    expect(records.out).toMatch(/ resume +outbox +\S+ +\S+Z +- +\S+Z +- +topic=mail$/m);
+    expect(records.out).toMatch(/ pause +outbox +alice +\S+Z +- +\S+Z +- +topic=mail$/m);
     expect(await run("resume", "--topic", "mail")).toMatchObject({
       code: exitCodes.failed,
       err: 'There was no pause of the topic "mail" in inbox and outbox. `oncebox status` shows what is paused.',

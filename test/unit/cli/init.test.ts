@@ -153,7 +153,7 @@ describe("oncebox init", () => {
     expect(example).toEqual(JSON.parse(documented));
   });
 
-  it("FUN-10 an app for Azure on PostgreSQL makes no Azure SQL database, and one on SQL Server does", async () => {
+  it("FUN-10 an app for Azure makes the database that it is for, and no other", async () => {
     const databaseOf = async (database: string) => {
       const folder = join(parent, `azure-on-${database}`);
       expect((await cli("init", "azure", folder, "--database", database)).code).toBe(0);
@@ -162,7 +162,7 @@ describe("oncebox init", () => {
       return JSON.parse(await readFile(join(folder, "infra/azure/main.parameters.json"), "utf8")).parameters
         .database.value;
     };
-    expect(await databaseOf("postgres")).toMatch(/DATABASE=none/);
+    expect(await databaseOf("postgres")).toMatch(/DATABASE=postgres/);
     expect(await databaseOf("sqlserver")).toMatch(/DATABASE=sqlserver/);
   });
 

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exitCodes } from "../../../src/cli/command.js";
 import { loadPreset, presetNames } from "../../../src/webhooks/preset-names.js";
 import { cli, cliWith } from "../../support/cli.js";
+import { codeBlocks } from "../../support/markdown.js";
 import { startListen } from "../../support/start-listening.js";
 
 type Listening = Awaited<ReturnType<typeof startListen>>;
@@ -109,6 +110,28 @@ describe("oncebox listen", () => {
     expect(nobody).toContain("404 not found");
     expect(listening.lines().join("\n")).not.toContain(secret);
     expect(await listening.stop()).toBe(exitCodes.ok);
+  });
+
+  it("ADD-07 FUN-02 prints what docs/webhooks.md shows of a webhook that was changed on the way", async () => {
+    const listening = await startListen({}, "github", "--secret", secret);
+    const signed = '{"action":"opened"}';
+    const signature = createHmac("sha256", secret).update(signed).digest("hex");
+    await fetch(`${listening.url}/webhooks/github`, {
+      method: "POST",
+      body: `${signed}\n`,
+      headers: {
+        "content-type": "application/json",
+        "x-github-event": "issues",
+        "x-github-delivery": "1",
+        "x-hub-signature-256": `sha256=${signature}`,
+      },
+    });
+    const withoutTime = (text: string) => text.trim().replace(/^[\d:]+ /, "");
+    const shown = codeBlocks("docs/webhooks.md", "text").find((block) =>
+      block.includes("POST /webhooks/github"),
+    );
+    expect(withoutTime(listening.lines().at(-1)!)).toBe(withoutTime(shown!));
+    await listening.stop();
   });
 
   it("ADD-07 FUN-02 has the sources of the app, and the URL of a tunnel", async () => {

@@ -1,9 +1,11 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { execFileSync } from "node:child_process";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exitCodes } from "../../../src/cli/command.js";
 import { runCli } from "../../../src/cli/run.js";
+import { beforePasting, sameDatabase } from "../../../src/cli/same-database.js";
 import { createInbox, createOutbox, migrate, newOwnerToken } from "../../../src/index.js";
 import { operatorsOf } from "../../../src/operators/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
@@ -36,7 +38,7 @@ async function filled(file = join(folder, `${crypto.randomUUID()}.db`)) {
   for (const message of await inbox.claim({ owner }))
     await inbox.fail(owner, [message], message.source === "erp" ? "timed \u001b[2Jout" : "no such order");
   await inbox.enqueue([incoming("stripe", "evt/3", "paid")]);
-  const failed = await outbox.enqueue({ topic: "mail", payload: "the secret" });
+  const failed = await outbox.enqueue({ topic: "mail", payload: "the secret", naturalKey: "order-7" });
   await outbox.fail(owner, await outbox.claim({ owner }), "refused");
   await outbox.enqueue({ topic: "mail", payload: "the secret" });
   await db.close();
@@ -113,8 +115,10 @@ describe("commands on messages", () => {
     expect(JSON.parse(outgoing.out)).toMatchObject({
       queue: "outbox",
       state: "Failed",
+      naturalKey: "order-7",
       payload: "the secret",
     });
+    expect((await show(String(failed))).out).toMatch(/^naturalKey +order-7$/m);
     expect(await show("erp/3")).toMatchObject({
       code: exitCodes.failed,
       out: "",
@@ -262,13 +266,13 @@ describe("commands on messages", () => {
     expect(keys).toEqual(["erp/2", "stripe/evt%2F3", expect.any(String)]);
     expect(jsonLines((await dead("operations", "--json")).out)).toMatchObject([
       {
-        queue: "inbox:Inbox",
+        queue: "inbox",
         action: "discard",
         by: userInfo().username,
         filter: { topic: "paid" },
         done: 1,
       },
-      { queue: "outbox:Outbox", action: "discard", by: "alice", filter: { keys: [{ id: failed }] }, done: 1 },
+      { queue: "outbox", action: "discard", by: "alice", filter: { keys: [{ id: failed }] }, done: 1 },
     ]);
   });
 
@@ -309,13 +313,19 @@ describe("commands on messages", () => {
       /"topic":"letter".*"payload":"the secret".*"trace":"t-2"/,
     );
     expect(jsonLines((await dead("operations", "--json")).out)).toMatchObject([
-      { action: "edit", queue: "outbox:Outbox", by: userInfo().username, done: 1 },
-      { action: "edit", queue: "inbox:Inbox", by: "alice", done: 1 },
+      { action: "edit", queue: "outbox", by: userInfo().username, done: 1 },
+      { action: "edit", queue: "inbox", by: "alice", done: 1 },
     ]);
     expect(await dead("edit", "erp/2", "--payload-file", payload)).toMatchObject({
       code: exitCodes.failed,
-      err: "erp/2 was not edited. It is not dead but done.",
+      err: "erp/2 was not edited. It is not dead but replaced.",
     });
+    const replaced = await cli("list", "--state", "replaced", "--database", url);
+    expect(replaced.out).toMatch(/^erp\/2 +replaced +moved /m);
+    expect((await cli("status", "--database", url)).out).toMatch(
+      /^inbox .* dead 1 {2}replaced 1 {2}\(due now/m,
+    );
+    expect((await cli("show", "erp/2", "--database", url)).out).toMatch(/^phase +replaced$/m);
   });
 
   it("ADD-02 ADD-07 dead edit changes nothing when the change cannot be read, and quotes none of it", async () => {
@@ -451,7 +461,9 @@ describe("commands on messages", () => {
     expect(out).toEqual([
       expect.stringMatching(/^Operation \S+: 2 in the inbox\.$/),
       expect.stringMatching(/^Operation \S+: 1 in the outbox\.$/),
-      expect.stringMatching(/^Stopped before the end\. Go on with: oncebox dead replay --resume \S+$/),
+      expect.stringMatching(
+        /^Stopped before the end\. Go on with: oncebox dead replay --resume \S+ --rate 1 --database \S+$/,
+      ),
       expect.stringMatching(/^Stopped before the end/),
       "Replayed 1.",
     ]);
@@ -472,6 +484,50 @@ describe("commands on messages", () => {
     const again = await dead("replay", "--resume", ids[0]!, "--json");
     expect(JSON.parse(again.out)).toEqual({ replayed: 2, now: 0, operations: [ids[0]] });
     expect((await dead("replay", "--all", "--dry-run")).out).toMatch(/^0 /);
+  });
+
+  it("ADD-02 ADD-07 the line that goes on with an operation can be pasted into a shell, and who does it is recorded", async () => {
+    const place = join(folder, "it's a $place");
+    await mkdir(place);
+    const { url } = await filled(join(place, "app.db"));
+    const stopping = new AbortController();
+    const err: string[] = [];
+    await runCli(
+      ["dead", "archive", "--queue", "inbox", "--all", "--rate", "1", "--by", "alice b", "--database", url],
+      {
+        ...{ env: {}, isInteractive: true, out: () => {}, signal: stopping.signal },
+        err: (line) => void err.push(line),
+        redraw: () => stopping.abort(),
+      },
+    );
+    const line = err.find((one) => one.startsWith("Stopped"))!.replace(/^.*Go on with: /, "");
+    const script = `oncebox() { printf '%s\\0' "$@"; }\n${line}`;
+    const words = execFileSync("bash", ["-c", script], { encoding: "utf8" }).split("\0").slice(0, -1);
+    expect(words.slice(-6)).toEqual(["--rate", "1", "--by", "alice b", "--database", url]);
+    expect(await cli(...words)).toMatchObject({ code: exitCodes.ok, out: "Archived 1 now, 2 in all." });
+    const operations = ["dead", "operations", "--database", url];
+    const [operation] = jsonLines((await cli(...operations, "--json")).out);
+    expect(operation).toMatchObject({ by: "alice b", resumedBy: "alice b", resumedAt: expect.any(String) });
+    expect((await cli(...operations)).out).toMatch(
+      / archive +inbox +alice b +\S+ +by alice b \S+ +\S+ +2 of 2 +all$/m,
+    );
+  });
+
+  it("ADD-07 a password is not in the line that goes on with an operation", () => {
+    const database = "postgres://ops:s3cret@db.example.com/app";
+    expect(sameDatabase({ database, tenant: "a" })).toBe(' --database "$ONCEBOX_DATABASE_URL" --tenant a');
+    expect(beforePasting({ database })).toMatch(/^Set ONCEBOX_DATABASE_URL to the URL/);
+    const named = "mssql://db.example.com/app?user=ops&password=s3cret";
+    expect(sameDatabase({ database: named })).not.toContain("s3cret");
+    const without = {
+      app: "dist/app.js",
+      database: "postgres://ops@db.example.com/app",
+      schema: "my schema",
+    };
+    expect(sameDatabase(without)).toBe(
+      " --app dist/app.js --database postgres://ops@db.example.com/app --schema 'my schema'",
+    );
+    expect(beforePasting(without)).toBeUndefined();
   });
 
   it("ADD-02 ADD-07 a resumed operation says how many messages others changed meanwhile", async () => {

@@ -137,7 +137,7 @@ function runbookQueries(harness: ContractHarness): void {
 
   describe.each(queues)("on the %s", (queue) => {
     it("ADD-02 the backlog by topic", async () => {
-      const rows = await rowsOf("Backlog by topic", queue);
+      const rows = await rowsOf("Unfinished messages by topic", queue);
       const numbers = rows.map(({ topic, waiting, leased, blocked, parked, retried }) => [
         topic,
         ...[waiting, leased, blocked, parked, retried].map(Number),

@@ -1,8 +1,5 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { fromSources, root } from "../../support/markdown.js";
-import { typeErrors } from "../../support/type-check.js";
+import { describe } from "vitest";
+import { typePrograms } from "../../support/type-programs.js";
 
 /** What every program begins with. */
 const head = `
@@ -108,27 +105,4 @@ const wrong: Readonly<Record<string, readonly [program: string, error: RegExp]>>
   "what is no schema": [`signal({ orderId: "string" });`, /StandardSchema/],
 };
 
-describe("types of services", () => {
-  let folder = "";
-  let errors = "";
-  const fileOf = (index: number): string => `wrong-${index}.mts`;
-  beforeAll(async () => {
-    folder = await mkdtemp(join(root, "node_modules", ".types-")); // where zod is found
-    await writeFile(join(folder, "right.mts"), fromSources(head + right));
-    for (const [index, [program]] of Object.values(wrong).entries())
-      await writeFile(join(folder, fileOf(index)), fromSources(`${head}${program}\nexport {};\n`));
-    errors = await typeErrors(folder);
-  }, 120_000);
-  afterAll(() => rm(folder, { recursive: true, force: true }));
-
-  it("MSG-12 programs that are right compile", () => {
-    expect(errors.split("\n").filter((line) => line.includes("right.mts"))).toEqual([]);
-  });
-
-  for (const [index, [mistake, [, words]]] of Object.entries(wrong).entries()) {
-    it(`MSG-12 the compiler refuses ${mistake}`, () => {
-      const found = errors.split(/\n(?=\S)/).filter((text) => text.includes(`/${fileOf(index)}(`));
-      expect(found.join("\n")).toMatch(words);
-    });
-  }
-});
+describe("types of services", () => typePrograms({ id: "MSG-12", head, right, wrong }));

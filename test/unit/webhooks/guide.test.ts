@@ -134,7 +134,7 @@ describe("the guide to webhooks", () => {
   });
 
   it("FUN-02 has an example of a custom scheme that works", async () => {
-    const [, source = ""] = /const acme = (\{[\s\S]*?\n\}) as const;/.exec(guide) ?? [];
+    const [, source = ""] = /const acme = (\{[\s\S]*?\n\}) as const satisfies/.exec(guide) ?? [];
     const scheme = new Function(`return (${source});`)() as WebhookScheme;
     const { route, messages } = await reception({ sources: { acme: { scheme, secrets: "s" } } });
     const body = '{"event":{"id":"e1"},"kind":"invoice","action":"paid"}';
@@ -145,7 +145,7 @@ describe("the guide to webhooks", () => {
   });
 
   it("FUN-01 has examples of handshakes that work", async () => {
-    const [, source = ""] = /const handshakes = (\{[\s\S]*?\n\}) as const;/.exec(guide) ?? [];
+    const [, source = ""] = /const handshakes = (\{[\s\S]*?\n\}) as const satisfies/.exec(guide) ?? [];
     const handshakes = new Function(`return (${source});`)() as Record<string, Handshake>;
     const secret = "s3cret";
     const sources = Object.fromEntries(

@@ -97,7 +97,7 @@ export function deadList(context: ViewContext, { messages, cursor }: MessagePage
           cellClass: "error-text",
           cell: ({ lastError }) => lastError ?? "no error",
         },
-        { name: "Attempts", class: "number", cell: ({ attempt }) => number(attempt) },
+        { name: "Attempts used", class: "number", cell: ({ attempt }) => number(attempt) },
         { name: "Died", cell: ({ diedAt }) => when(diedAt) },
       ],
       messages,

@@ -1,8 +1,8 @@
 import type { Filter } from "../api.js";
 import { element } from "../dom.js";
 import { duration } from "../format.js";
-import { linkTo, type Route } from "../routes.js";
-import { phases } from "../wire.js";
+import { linkTo, type Queue, type Route } from "../routes.js";
+import { inboxPhases, type Phase, phases } from "../wire.js";
 import { choice, field } from "./field.js";
 import { stateLabel } from "./state-badge.js";
 
@@ -16,6 +16,9 @@ export const filterOf = ({ query }: Route): Filter => {
   const given = Object.entries({ topic, source, error, errorGroup, olderThanMs, newerThanMs });
   return Object.fromEntries(given.filter(([, value]) => value !== undefined));
 };
+
+const phasesIn = (queue: Queue): readonly Phase[] =>
+  queue === "inbox" ? [...phases, ...inboxPhases] : phases;
 
 /** Puts its fields into the address, which shows the view again. */
 export function filterForm(route: Route, { withState = false } = {}): HTMLElement {
@@ -41,7 +44,7 @@ export function filterForm(route: Route, { withState = false } = {}): HTMLElemen
     withState &&
       field(
         "State",
-        choice("state", [any, ...phases.map((one) => [one, stateLabel(one)] as const)], query.state),
+        choice("state", [any, ...phasesIn(queue).map((one) => [one, stateLabel(one)] as const)], query.state),
       ),
     field("Topic", text("topic")),
     queue === "inbox" && field("Source", text("source")),

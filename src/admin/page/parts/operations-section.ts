@@ -1,6 +1,6 @@
-import { element } from "../dom.js";
+import { type Child, element } from "../dom.js";
 import { number } from "../format.js";
-import { isRunning, runOperation } from "../running-operations.js";
+import { isBulk, isRunning, runOperation } from "../running-operations.js";
 import type { ViewContext } from "../view.js";
 import type { Operation } from "../wire.js";
 import { button } from "./button.js";
@@ -13,9 +13,15 @@ const names: Readonly<Record<Operation["action"], string>> = {
   discard: "Discard",
   archive: "Archive",
   edit: "Edit and replay",
+  pause: "Pause",
+  resume: "End of pause",
+  limit: "Limit",
 };
 
-/** What was done to dead messages, by whom. Open when something is unfinished. */
+export const operationName = ({ action, filter }: Operation): string =>
+  action === "limit" && filter.perSecond === null ? "End of limit" : names[action];
+
+/** What operators have done, and who resumed it. Open when something is unfinished. */
 export function operationsSection(
   context: ViewContext,
   operations: readonly Operation[],
@@ -37,14 +43,15 @@ export function operationsSection(
     table(
       "Operations",
       [
-        { name: "What", cell: ({ action }) => names[action] },
+        { name: "What", cell: operationName },
         { name: "By", cell: ({ by }) => by },
         { name: "Began", cell: ({ at }) => when(at) },
+        { name: "Resumed", cell: resumed },
         { name: "Which", class: "wide", cell: ({ filter }) => conditionTexts(filter).join(", ") || "all" },
         {
           name: "Done",
           class: "number",
-          cell: ({ done, matched }) => `${number(done)} of ${number(matched)}`,
+          cell: ({ done, matched }) => (matched === 0 ? "–" : `${number(done)} of ${number(matched)}`),
         },
         { name: "Ended", cell: (operation) => ending(context, operation) },
       ],
@@ -54,12 +61,15 @@ export function operationsSection(
   );
 }
 
+const resumed = ({ resumedBy, resumedAt }: Operation): Child =>
+  resumedBy === null ? "–" : [`by ${resumedBy} `, when(resumedAt)];
+
 function ending(context: ViewContext, operation: Operation): Node | string {
   const { id, endedAt } = operation;
   if (endedAt !== null) return when(endedAt);
-  if (isRunning(id)) return "running";
+  if (isRunning(id) || !isBulk(operation)) return "running";
   const resume = async () => {
-    await runOperation(context.route.queue, operation);
+    await runOperation(context.route.queue, operation, { resume: true });
     if (!context.signal.aborted) context.reload();
   };
   return button("Resume", resume, {

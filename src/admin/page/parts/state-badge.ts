@@ -9,6 +9,8 @@ const looks: Readonly<Record<string, readonly [kind: string, sign: string, label
   paused: ["held", "‖", "Paused"],
   done: ["done", "✓", "Done"],
   dead: ["dead", "✕", "Dead"],
+  archived: ["held", "▤", "Archived"],
+  replaced: ["held", "⇄", "Replaced"],
   limited: ["held", "⇣", "Limited"],
   ended: ["waiting", "○", "Ended"],
   active: ["done", "✓", "Active"],

@@ -1,7 +1,7 @@
 import { type Child, element } from "../dom.js";
 import { count, duration } from "../format.js";
 import { queueName } from "../routes.js";
-import type { WayStep } from "../wire.js";
+import { isEnded, type WayStep } from "../wire.js";
 import { messageLink } from "./message-link.js";
 import { stateBadge } from "./state-badge.js";
 import { at } from "./time.js";
@@ -12,7 +12,7 @@ interface Moment {
 }
 
 /** What happened to a message, in its order. */
-function momentsOf({ queue, enqueuedAt, firstAttemptAt, doneAt, diedAt }: WayStep): readonly Moment[] {
+function momentsOf({ queue, phase, enqueuedAt, firstAttemptAt, doneAt, diedAt }: WayStep): readonly Moment[] {
   const received = queue === "inbox";
   const moments: (Moment | null)[] = [
     { iso: enqueuedAt, text: received ? "received" : "enqueued" },
@@ -20,10 +20,13 @@ function momentsOf({ queue, enqueuedAt, firstAttemptAt, doneAt, diedAt }: WaySte
       ? { iso: firstAttemptAt, text: "first attempt failed" }
       : null,
     diedAt === null ? null : { iso: diedAt, text: "dead" },
-    doneAt === null ? null : { iso: doneAt, text: received ? "handled" : "published" },
+    doneAt === null ? null : { iso: doneAt, text: endingOf(phase, received) },
   ];
   return moments.filter((one) => one !== null);
 }
+
+const endingOf = (phase: WayStep["phase"], received: boolean): string =>
+  isEnded(phase) ? phase : received ? "handled" : "published";
 
 /** The way of one event: each message of it, and its moments. */
 export const waySteps = (steps: readonly WayStep[]): HTMLElement =>
@@ -41,7 +44,7 @@ export const waySteps = (steps: readonly WayStep[]): HTMLElement =>
           element("strong", {}, step.topic),
           messageLink(step.queue, step.key),
           stateBadge(step.phase),
-          step.attempt > 0 && element("span", { class: "hint" }, count(step.attempt, "failed attempt")),
+          step.attempt > 0 && element("span", { class: "hint" }, `${count(step.attempt, "attempt")} used`),
         ),
         momentLine(momentsOf(step)),
         step.lastError !== null && element("p", { class: "error-text" }, step.lastError),

@@ -6,7 +6,7 @@ import { keyText } from "../key-text.js";
 import { button } from "../parts/button.js";
 import { changeDialog } from "../parts/change-dialogs.js";
 import { editForm } from "../parts/edit-form.js";
-import { stateBadge } from "../parts/state-badge.js";
+import { stateBadge, stateLabel } from "../parts/state-badge.js";
 import { table } from "../parts/table.js";
 import { at } from "../parts/time.js";
 import { waySteps } from "../parts/way-steps.js";
@@ -15,13 +15,14 @@ import { linkTo, queueName } from "../routes.js";
 import { doneWord } from "../running-operations.js";
 import type { View, ViewContext } from "../view.js";
 import {
-  type Attempt,
   actionNames,
   type BulkAction,
   bulkActions,
+  isEnded,
   type Key,
   keyOf,
   type ListedMessage,
+  type MessageWithAttempts,
   type WholeMessage,
 } from "../wire.js";
 
@@ -40,7 +41,7 @@ export const message: View = {
       replaceContent(
         facts,
         summarySection(context, found),
-        attemptsSection(found.attempts),
+        attemptsSection(found),
         element(
           "section",
           { class: "card", "aria-labelledby": "way-title" },
@@ -61,7 +62,7 @@ export const message: View = {
   },
 };
 
-const isOver = ({ phase }: ListedMessage) => phase === "done" || phase === "dead";
+const isOver = ({ phase }: ListedMessage) => phase === "done" || phase === "dead" || isEnded(phase);
 
 function summarySection(context: ViewContext, shown: ListedMessage): HTMLElement {
   const isDead = shown.phase === "dead";
@@ -111,7 +112,8 @@ function fields({ route: { queue } }: ViewContext, shown: ListedMessage): HTMLEl
         element("a", { href: linkTo("way", undefined, { id: shown.correlationId }) }, shown.correlationId),
     ],
     ["Partition key", shown.partitionKey],
-    ["Failed attempts", number(shown.attempt)],
+    ["Natural key", shown.naturalKey],
+    ["Attempts used", number(shown.attempt)],
     ["Crashes", shown.crashes > 0 && number(shown.crashes)],
     ["Received", time(shown.firstSeenAt)],
     ["Last received", shown.deliveries !== undefined && shown.deliveries > 1 && time(shown.lastSeenAt)],
@@ -133,7 +135,7 @@ function fields({ route: { queue } }: ViewContext, shown: ListedMessage): HTMLEl
           "dead letters like it",
         ),
     ],
-    ["Done", time(shown.processedAt)],
+    [endingLabel(shown), time(shown.processedAt)],
     ["Done by", shown.processedBy],
   ];
   return element(
@@ -145,13 +147,15 @@ function fields({ route: { queue } }: ViewContext, shown: ListedMessage): HTMLEl
   );
 }
 
-const attemptsSection = (attempts: readonly Attempt[]): HTMLElement =>
+const endingLabel = ({ phase }: ListedMessage): string => (isEnded(phase) ? stateLabel(phase) : "Done");
+
+const attemptsSection = ({ attempts, phase }: MessageWithAttempts): HTMLElement =>
   element(
     "section",
     { class: "card", "aria-labelledby": "attempts-title" },
-    element("h2", { id: "attempts-title" }, "Failed attempts"),
+    element("h2", { id: "attempts-title" }, "History of failed attempts"),
     table(
-      "Failed attempts",
+      "History of failed attempts",
       [
         { name: "Attempt", class: "number", cell: ({ attempt }) => number(attempt) },
         { name: "Ended", cell: ({ endedAt }) => at(endedAt) },
@@ -159,7 +163,7 @@ const attemptsSection = (attempts: readonly Attempt[]): HTMLElement =>
         { name: "Error", class: "wide", cellClass: "error-text", cell: ({ error }) => error ?? "no error" },
       ],
       attempts,
-      "No attempt has failed.",
+      isEnded(phase) ? "They are in the archive." : "No attempt has failed.",
     ),
   );
 
@@ -169,13 +173,16 @@ function contentSection(context: ViewContext, key: Key): HTMLElement {
   const shown = element("div", { tabindex: -1 });
   const show = async () => {
     const message = await api.message(queue, key, { payload: true, signal: context.signal });
-    replaceContent(
-      shown,
-      headersTable(message),
-      element("h3", {}, "Payload"),
-      element("pre", { tabindex: 0, "aria-label": "Payload" }, readable(message.payload ?? "")),
-      message.phase === "dead" && editForm(queue, key, message),
-    );
+    if (isEnded(message.phase))
+      replaceContent(shown, element("p", {}, "It is in the table of archived messages."));
+    else
+      replaceContent(
+        shown,
+        headersTable(message),
+        element("h3", {}, "Payload"),
+        element("pre", { tabindex: 0, "aria-label": "Payload" }, readable(message.payload ?? "")),
+        message.phase === "dead" && editForm(queue, key, message),
+      );
     shown.focus();
   };
   return element(

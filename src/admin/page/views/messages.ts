@@ -31,7 +31,7 @@ export const messages: View = {
             { name: "Message", cell: (message) => messageLink(queue, keyOf(message)) },
             { name: "Topic", cell: ({ topic }) => topic },
             { name: "State", cell: (message) => stateBadge(message.phase) },
-            { name: "Failed attempts", class: "number", cell: ({ attempt }) => number(attempt) },
+            { name: "Attempts used", class: "number", cell: ({ attempt }) => number(attempt) },
             {
               name: "Error",
               class: "wide",

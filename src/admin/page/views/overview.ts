@@ -9,7 +9,7 @@ import { stateBadge, stateLabel } from "../parts/state-badge.js";
 import { repeat } from "../repeat.js";
 import { linkTo, type Queue, queueName, queues } from "../routes.js";
 import type { View } from "../view.js";
-import { type Activity, type Control, phases, type Stats } from "../wire.js";
+import { type Activity, type Control, inboxPhases, type Phase, phases, type Stats } from "../wire.js";
 
 const minute = 60_000;
 const ranges = [15 * minute, 60 * minute, 6 * 60 * minute, 24 * 60 * minute];
@@ -116,7 +116,7 @@ function figures(queue: Queue, { phases: numbers, due, oldestDueAgeMs }: Stats):
     { class: "figures" },
     figure("Due now", number(due)),
     figure("Oldest waits", oldestDueAgeMs === null ? "–" : duration(oldestDueAgeMs)),
-    phases.map((phase) =>
+    shownPhases(numbers).map((phase) =>
       figure(
         stateLabel(phase),
         number(numbers[phase]),
@@ -126,6 +126,12 @@ function figures(queue: Queue, { phases: numbers, due, oldestDueAgeMs }: Stats):
     ),
   );
 }
+
+/** Those of the inbox alone where there are such messages. */
+const shownPhases = (numbers: Stats["phases"]): readonly Phase[] => [
+  ...phases,
+  ...inboxPhases.filter((phase) => numbers[phase] > 0),
+];
 
 const paused = (queue: Queue, controls: readonly Control[]): HTMLElement =>
   element(
@@ -145,7 +151,7 @@ function charts(queue: Queue, { buckets }: Activity): readonly HTMLElement[] {
   const each = duration(times[1]!.getTime() - times[0]!.getTime());
   const over = `in the last ${duration(sinceMs)}`;
   const first = queue === "inbox" ? "Received" : "Enqueued";
-  const last = buckets.at(-1)!.backlog;
+  const unfinished = buckets.map((one) => one.unfinished);
   return [
     chart({
       id: `${queue}-throughput`,
@@ -159,12 +165,12 @@ function charts(queue: Queue, { buckets }: Activity): readonly HTMLElement[] {
       ],
     }),
     chart({
-      id: `${queue}-backlog`,
-      title: `${queueName[queue]}: backlog`,
-      summary: `${count(last, "message")} not finished now; ${number(Math.max(...buckets.map(({ backlog }) => backlog)))} at most ${over}.`,
+      id: `${queue}-unfinished`,
+      title: `${queueName[queue]}: unfinished messages`,
+      summary: `${count(unfinished.at(-1)!, "message")} neither done nor dead now; ${number(Math.max(...unfinished))} at most ${over}.`,
       times,
       filled: true,
-      series: [{ name: "Backlog", kind: "backlog", values: buckets.map(({ backlog }) => backlog) }],
+      series: [{ name: "Unfinished", kind: "unfinished", values: unfinished }],
     }),
   ];
 }

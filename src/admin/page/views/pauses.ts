@@ -3,13 +3,15 @@ import { api, type ControlTarget } from "../api.js";
 import { type Child, element } from "../dom.js";
 import { count, number } from "../format.js";
 import { button } from "../parts/button.js";
+import { conditionTexts } from "../parts/conditions.js";
 import { choice, field } from "../parts/field.js";
+import { operationName } from "../parts/operations-section.js";
 import { stateBadge } from "../parts/state-badge.js";
 import { table } from "../parts/table.js";
 import { when } from "../parts/time.js";
 import { type Queue, queueName, queues } from "../routes.js";
 import type { View, ViewContext } from "../view.js";
-import type { Control } from "../wire.js";
+import type { Control, Operation } from "../wire.js";
 
 interface QueueControl extends Control {
   readonly queue: Queue;
@@ -19,14 +21,56 @@ export const pauses: View = {
   title: "Pauses and limits",
   async show(context) {
     const { signal } = context;
-    const all = await Promise.all(
-      queues.map(async (queue) =>
+    const [controls, operations] = await Promise.all([
+      ofQueues(async (queue) =>
         (await api.controls(queue, { signal })).map((one): QueueControl => ({ ...one, queue })),
       ),
-    );
-    return [controlsSection(context, all.flat()), pauseForm(context), limitForm(context)];
+      ofQueues((queue) => api.operations(queue, { signal })),
+    ]);
+    return [
+      controlsSection(context, controls),
+      pauseForm(context),
+      limitForm(context),
+      ...changesSection(operations),
+    ];
   },
 };
+
+const ofQueues = async <T>(read: (queue: Queue) => Promise<readonly T[]>): Promise<readonly T[]> =>
+  (await Promise.all(queues.map(read))).flat();
+
+const controlActions: readonly Operation["action"][] = ["pause", "resume", "limit"];
+
+/** Who set and ended pauses and limits: the newest first. */
+function changesSection(operations: readonly Operation[]): readonly HTMLElement[] {
+  const changes = operations
+    .filter(({ action }) => controlActions.includes(action))
+    .sort((a, b) => b.at.localeCompare(a.at));
+  if (changes.length === 0) return [];
+  return [
+    element(
+      "section",
+      { class: "card", "aria-labelledby": "changes-title" },
+      element("h2", { id: "changes-title" }, "Set and ended"),
+      table(
+        "Pauses and limits that were set and ended",
+        [
+          { name: "Queue", cell: ({ queue }) => queueName[queue] },
+          { name: "What", cell: operationName },
+          {
+            name: "Which",
+            class: "wide",
+            cell: ({ filter }) => conditionTexts(filter).join(", ") || "everything",
+          },
+          { name: "By", cell: ({ by }) => by },
+          { name: "When", cell: ({ at }) => when(at) },
+        ],
+        changes,
+        "",
+      ),
+    ),
+  ];
+}
 
 const nameOf = ({ scope, name }: ControlTarget): string =>
   scope === "queue" ? "everything" : `${scope} ${name}`;
@@ -35,7 +79,7 @@ function controlsSection(context: ViewContext, controls: readonly QueueControl[]
   return element(
     "section",
     { class: "card", "aria-labelledby": "controls-title" },
-    element("h2", { id: "controls-title" }, "Held back now"),
+    element("h2", { id: "controls-title" }, "Now"),
     table(
       "Pauses and limits",
       [
@@ -58,7 +102,7 @@ function how({ paused, perSecond, parked }: Control): Child {
     paused && stateBadge("paused"),
     " ",
     perSecond !== null && [stateBadge("limited"), ` ${number(perSecond)} per second`],
-    perSecond !== null && !paused && parked > 0 && `, ${count(parked, "message")} held back`,
+    perSecond !== null && !paused && parked > 0 && `, ${count(parked, "message")} parked`,
   ];
 }
 

@@ -50,10 +50,10 @@ const queueColumn = (queue: Queue) => ({
 
 function reportText(report: QueueReport | undefined): string {
   if (report === undefined) return "–";
-  const { backlog, oldestAgeMs, pausedMessages, dead } = report;
-  const age = oldestAgeMs === null ? "" : `, the oldest for ${duration(oldestAgeMs)}`;
+  const { due, oldestDueAgeMs, pausedMessages, dead } = report;
+  const age = oldestDueAgeMs === null ? "" : `, the oldest for ${duration(oldestDueAgeMs)}`;
   const paused = pausedMessages === 0 ? "" : `; ${number(pausedMessages)} paused`;
-  return `${number(backlog)} due${age}${paused}; ${number(dead)} dead`;
+  return `${number(due)} due${age}${paused}; ${number(dead)} dead`;
 }
 
 const openButton = ({ tenant }: Tenant): HTMLElement =>

@@ -56,6 +56,7 @@ update ${n.state}
 set status = case when p.dies = 1 then ${status.dead} else ${status.held} end,
   attempt = ${s}.attempt + p.lost, crashes = ${s}.crashes + p.lost,
   owner = case when p.dies = 0 then @owner end, locked_until = case when p.dies = 0 then @lease_end end,
+  due_since = ${s}.visible_at,
   visible_at = ${addMs(n, "@lease_end", `\n    ${backoffSql(`(${s}.attempt + p.lost + 1)`, `${s}.seq`)}`)},
   last_error = case
     when ${s}.expires_at <= @now then ${unicodeLiteral(reasons.expired)}

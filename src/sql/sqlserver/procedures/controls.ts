@@ -1,6 +1,6 @@
 import { returnedBatch } from "../../defaults.js";
 import { status } from "../../dialect.js";
-import { bornAt, type QueueNames } from "../../names.js";
+import type { QueueNames } from "../../names.js";
 import { controlsTable } from "../controls.js";
 import { binary } from "../expressions.js";
 import { signatures } from "../signatures.js";
@@ -31,10 +31,10 @@ export const appliesTo = (n: QueueNames) =>
 /** A pause parks, whatever the message has passed. Each limit is passed once, in any order. */
 const park = (n: QueueNames) => {
   const s = stateTable(n);
-  return `insert into @parked (seq, control, due_at)
-select p.seq, p.control, p.due_at
+  return `insert into @parked (seq, control)
+select p.seq, p.control
 from (
-  select m.seq, coalesce(m.due_at, m.${bornAt(n)}) as due_at, (
+  select m.seq, (
       select top (1) c.id
       from @controls c
       where ${appliesTo(n)} and (c.paused = 1 or (
@@ -49,7 +49,7 @@ where p.control is not null ${seekEach};
 
 update ${n.state}
 set status = ${status.parked}, parked_by = p.control, owner = null, locked_until = null,
-  visible_at = case when ${s}.attempt = 0 then p.due_at else @now end
+  visible_at = ${s}.due_since
 from @parked p, ${n.state} with (${lockRow})
 where ${s}.seq = p.seq and ${owned(s)} ${seekEach};`;
 };
@@ -128,7 +128,7 @@ declare @controls table (
   paused bit not null, per_second float null, tokens float not null, refilled_at datetime2(3) not null
 );
 declare @owned table (seq bigint not null primary key, passes varchar(max) null);
-declare @parked table (seq bigint not null primary key, control bigint not null, due_at datetime2(3) not null);
+declare @parked table (seq bigint not null primary key, control bigint not null);
 
 ${atomically(`insert into @owned (seq, passes)
 select s.seq, s.passes

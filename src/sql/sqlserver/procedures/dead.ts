@@ -52,7 +52,7 @@ from @gone g, ${n.message} with (${lockRow})
 where ${n.bare("")}.seq = g.seq ${seekEach};
 
 update ${n.state}
-set status = ${status.done}, processed_at = @now, died_at = null
+set status = ${status.done}, ended_as = @ended_as, processed_at = @now, died_at = null
 from @gone g, ${n.state} with (${lockRow})
 where ${stateTable(n)}.seq = g.seq ${seekEach};
 
@@ -69,7 +69,8 @@ const addOperation = (
 values (@id, @now, @who, @action, ${unicodeLiteral(queueId(n))}, @filter);`;
 
 const moveOperation = (n: QueueNames) => `update ${operationsTable(n.schema)} with (${lockTarget})
-set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end
+set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end,
+  resumed_by = coalesce(@who, resumed_by), resumed_at = case when @who is null then resumed_at else @now end
 where id = @id;`;
 
 /** Of ended operations: one that goes on is needed to resume it. Whoever works on one is not waited for. */

@@ -11,7 +11,8 @@ import { readFreely, readPast, seekEach } from "./procedure.js";
 import { row } from "./rows.js";
 
 /** The row of a message in any state. */
-const anyRow = (n: QueueNames) => row(n, "s", ["died_at", "error_group"]);
+const anyRow = (n: QueueNames) =>
+  row(n, "s", ["died_at", "error_group", ...(n.kind === "inbox" ? ["ended_as"] : [])]);
 
 export const resolve = (n: QueueNames) =>
   n.kind === "inbox"
@@ -49,6 +50,7 @@ from ${n.state} s
 inner join ${n.message} m on m.seq = s.seq
 where s.seq > @after_seq
   and (@status is null or ${hasStatus("s", ["@status", "@status_2", "@status_3", "@status_4", "@status_5"])})
+  and (@ended_as is null or ${n.kind === "inbox" ? "s.ended_as = @ended_as" : "1 = 0"})
   and (@leased is null or ${asInt("s.locked_until is not null")} = @leased)
   and (@topic is null or m.topic = @topic)
   and (@source is null or ${n.kind === "inbox" ? "m.source = @source" : "1 = 0"})
@@ -59,37 +61,53 @@ where s.seq > @after_seq
 order by s.seq
 option (recompile);`;
 
+/** A condition: a topic or a source is paused. */
+const hasPauses = (n: QueueNames) =>
+  `exists (select 1 from ${controlsTable(n)} c where c.paused = 1 and c.scope <> N'queue')`;
+
+/** A condition: a pause of its topic or source holds the message of the state `s`. */
+const isHeld = (n: QueueNames) => `exists (
+      select 1 from ${n.message} m inner join ${controlsTable(n)} c on ${appliesTo(n)}
+      where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
+    )`;
+
 export function stats(n: QueueNames): string {
+  const endedAs = n.kind === "inbox" ? ", s.ended_as" : "";
   const due = `s.visible_at <= @now and s.status in (${status.ready}, ${status.held})`;
   return `${readFreely}
 declare @paused bit = ${asInt(isPaused(n))};
-declare @pauses bit = ${asInt(`exists (select 1 from ${controlsTable(n)} c where c.paused = 1 and c.scope <> N'queue')`)};
+declare @pauses bit = ${asInt(hasPauses(n))};
 
 -- an apply, because a group may not be made by a subquery; without pauses of topics and sources it looks at no message
 select s.status as status, ${asBit("s.locked_until is not null")} as leased, ${asBit("s.attempt > 0")} as retried,
   h.held as held, count_big(*) as [count], sum(cast(${asInt(due)} as bigint)) as due,
   datediff_big(millisecond, min(case when ${due} then s.visible_at end), @now) as oldest_due_ms,
-  sum(cast(${asInt(`s.status = ${status.dead} and s.expires_at <= @now`)} as bigint)) as expired, @paused as paused
+  sum(cast(${asInt(`s.status = ${status.dead} and s.expires_at <= @now`)} as bigint)) as expired, @paused as paused${endedAs && `${endedAs} as ended_as`}
 from ${n.state} s
 cross apply (
   select cast(case
-    when @pauses = 0 or s.locked_until is not null or s.status not in (${status.ready}, ${status.held}, ${status.blocked}, ${status.parked}) then 0
-    when exists (
-      select 1 from ${n.message} m inner join ${controlsTable(n)} c on ${appliesTo(n)}
-      where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
-    ) then 1
+    when @pauses = 0 or s.status not in (${status.ready}, ${status.held}, ${status.blocked}, ${status.parked}) then 0
+    when ${isHeld(n)} then 1
     else 0
   end as bit) as held
 ) h
-group by s.status, ${asInt("s.locked_until is not null")}, ${asInt("s.attempt > 0")}, h.held;`;
+group by s.status, ${asInt("s.locked_until is not null")}, ${asInt("s.attempt > 0")}, h.held${endedAs};`;
 }
 
-/** One query for each filtered index: a condition on both statuses would use neither index. */
+/**
+ * One query for each filtered index: a condition on both statuses would use neither index. What a pause of a topic or a source holds is
+ * left out: the claims park it within one poll.
+ */
 export function oldestDue(n: QueueNames): string {
-  const oldest = (index: string, one: number) => `select min(s.visible_at) as visible_at
-  from ${n.state} s with (index(${n.bare(index)}))
-  where s.status = ${one} and s.visible_at <= @now`;
+  const oldest = (index: string, one: number) => `select (
+    select top (1) s.visible_at
+    from ${n.state} s with (index(${n.bare(index)}))
+    where s.status = ${one} and s.visible_at <= @now and (@pauses = 0 or not ${isHeld(n)})
+    order by s.visible_at
+  ) as visible_at`;
   return `${readFreely}
+declare @pauses bit = ${asInt(hasPauses(n))};
+
 select datediff_big(millisecond, min(d.visible_at), @now) as oldest_due_ms
 from (
   ${oldest("_Ready", status.ready)}

@@ -47,7 +47,14 @@ ${leavePartition(n, "@changed", "@blocks = 0 and c.keyed = 1")}`,
     ),
     // It stays held, so the next claim takes it before the messages that have never been claimed. A dead message whose
     // expiry was told stays dead.
-    make("Release", settle(n, "owner = null, locked_until = null, visible_at = @now", `${s}.owner = @owner`)),
+    make(
+      "Release",
+      settle(
+        n,
+        `owner = null, locked_until = null, visible_at = coalesce(${s}.due_since, @now)`,
+        `${s}.owner = @owner`,
+      ),
+    ),
     make(
       "Renew",
       `${prepareLease(n)}

@@ -23,7 +23,7 @@ const messageColumns = (n: QueueNames) => [
   "due_at",
   ...(n.kind === "inbox"
     ? ["source", "message_id", "hash", "first_seen_at", "last_seen_at", "deliveries"]
-    : ["id", "message_id", "created_at"]),
+    : ["id", "message_id", "created_at", "natural_key"]),
 ];
 
 const aliased = (alias: string, list: readonly string[]) =>

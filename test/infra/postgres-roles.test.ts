@@ -1,0 +1,137 @@
+import { randomUUID } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { grantUsers } from "../../src/app/grant-users.js";
+import { databaseRoles } from "../../src/config/database-users.js";
+import { createInbox, createOutbox, type Database, migrate, newOwnerToken } from "../../src/index.js";
+import { createSqlInboxStore } from "../../src/service/sql-inbox-store.js";
+import { openPostgres } from "../../src/sql/postgres/index.js";
+import { type StartedServer, startPostgres } from "../support/start-postgres.js";
+import { root } from "./aws-stack.js";
+import { type OwnDatabase, ownDatabase, query } from "./own-database.js";
+
+const denied = { code: "42501" };
+const users = databaseRoles.map((role) => ({
+  name: `id-orders-prod-${role.replace("oncebox_", "")}`,
+  role,
+  clientId: randomUUID(),
+  objectId: randomUUID(),
+}));
+const scripts = {
+  postgres: () => readFile(join(root, "infra/sql/users-postgres.sql"), "utf8"),
+  sqlserver: async () => "",
+};
+
+describe("the users of function apps on Azure Database for PostgreSQL, as the migration makes them", () => {
+  /** Of this file alone: roles belong to the whole server. */
+  let server: StartedServer;
+  let database: OwnDatabase;
+  let owner: Database;
+  const labels: string[] = [];
+
+  beforeAll(async () => {
+    server = await startPostgres();
+    database = await ownDatabase(server.url);
+    // What an Entra administrator has: he creates roles, and may create schemas.
+    await database.run(`create role "id-orders-prod-migrate" login createrole`);
+    await database.run(`grant create on database ${database.name} to "id-orders-prod-migrate"`);
+    owner = openPostgres({ url: as("id-orders-prod-migrate"), maxConnections: 2 });
+    await migrate(owner);
+    for (const _ of ["once", "again"]) await grantUsers(withoutAzure(owner), {}, users, scripts);
+  });
+  afterAll(async () => {
+    await owner?.close();
+    await database?.drop();
+    await server?.stop();
+  });
+
+  const as = (name: string): string => {
+    const target = new URL(database.url);
+    target.username = name;
+    return target.href;
+  };
+
+  /** Only Azure has what knows these labels. Every other server says so, and then has read the statement. */
+  const withoutAzure = (db: Database): Database => ({
+    ...db,
+    driver: {
+      ...db.driver,
+      async query(statement, params, options) {
+        if (!statement.text.startsWith("security label")) return db.driver.query(statement, params, options);
+        labels.push(statement.text);
+        await expect(db.driver.query(statement, params, options)).rejects.toThrow(
+          'security label provider "pgaadauth" is not loaded',
+        );
+        return [];
+      },
+    },
+  });
+
+  const signedIn = async (role: (typeof databaseRoles)[number], work: (db: Database) => Promise<void>) => {
+    const db = openPostgres({ url: as(users.find((user) => user.role === role)!.name), maxConnections: 2 });
+    await work(db).finally(() => db.close());
+  };
+
+  it("FUN-10 each has a label with the identity's object id, its role, and nothing else", async () => {
+    expect(labels).toHaveLength(2 * users.length);
+    for (const { name, objectId } of users)
+      expect(labels).toContain(
+        `security label for "pgaadauth" on role "${name}" is 'aadauth,oid=${objectId},type=service'`,
+      );
+    const members = await database.run(
+      `select u.rolname as name, r.rolname as role, u.rolcreaterole or u.rolcreatedb or u.rolsuper as strong
+from pg_auth_members m join pg_roles u on u.oid = m.member join pg_roles r on r.oid = m.roleid
+where u.rolname like 'id-orders-prod-%' and u.rolname <> 'id-orders-prod-migrate' order by 1`,
+    );
+    expect(members).toEqual(
+      users
+        .map(({ name, role }) => ({ name, role, strong: false }))
+        .sort((a, b) => (a.name < b.name ? -1 : 1)),
+    );
+  });
+
+  it("FUN-10 receivers store webhooks, with partition keys too, and cannot handle, delete or send", async () => {
+    await signedIn("oncebox_receivers", async (db) => {
+      const inbox = createInbox(db);
+      const message = { source: "s", messageId: "1", topic: "t", payload: "{}" };
+      expect(await inbox.receive(message)).toBe("enqueued");
+      expect(await inbox.receive(message)).toBe("duplicate");
+      expect(await inbox.receive({ ...message, payload: "[]" })).toBe("duplicate");
+      expect(await inbox.receive({ ...message, messageId: "2", partitionKey: "k" })).toBe("enqueued");
+      await inbox.enqueue(["3", "4"].map((messageId) => ({ ...message, messageId })));
+      await inbox.markDead({ source: "s", messageId: "part" }, "no event");
+      await expect(inbox.purgeDone({ retentionMs: 1 })).rejects.toMatchObject(denied);
+      await expect(query(db, "delete from infra.inbox")).rejects.toMatchObject(denied);
+      await expect(query(db, "delete from infra.inbox_state")).rejects.toMatchObject(denied);
+      await expect(createOutbox(db).enqueue({ topic: "t", payload: "{}" })).rejects.toMatchObject(denied);
+      await expect(query(db, "select * from infra.outbox")).rejects.toMatchObject(denied);
+      await expect(query(db, "select * from infra.oncebox_operations")).rejects.toMatchObject(denied);
+      await expect(query(db, "create table infra.more (n int)")).rejects.toMatchObject(denied);
+    });
+  });
+
+  it("FUN-10 SVC-07 the inbox service leases and marks keys, and reads no message", async () => {
+    await signedIn("oncebox_service", async (db) => {
+      const store = createSqlInboxStore(db);
+      const begun = await store.tryBegin("served", { owner: "consumer-1" });
+      if (begun.status !== "Acquired") throw new Error(begun.status);
+      expect(await store.tryBegin("served")).toMatchObject({ status: "Busy" });
+      expect(await store.inspect("served")).toMatchObject({ status: "Leased", owner: "consumer-1" });
+      expect(await store.renew("served", begun.leaseId, 60_000)).toMatchObject({ status: "Renewed" });
+      expect(await store.finish("served", begun.leaseId)).toEqual({ status: "Processed" });
+      expect(await store.isProcessed("served")).toBe(true);
+      await store.markProcessed("marked");
+      const again = await store.tryBegin("given-back");
+      if (again.status !== "Acquired") throw new Error(again.status);
+      expect(await store.release("given-back", again.leaseId)).toEqual({ status: "Released" });
+      const inbox = createInbox(db);
+      const message = { source: "s", messageId: "9", topic: "t", payload: "{}" };
+      await expect(inbox.receive(message)).rejects.toMatchObject(denied);
+      await expect(inbox.list({ state: "Seen" })).rejects.toMatchObject(denied);
+      await expect(inbox.claim({ owner: newOwnerToken() })).rejects.toMatchObject(denied);
+      await expect(query(db, "select payload from infra.inbox")).rejects.toMatchObject(denied);
+      await expect(query(db, "select * from infra.outbox_state")).rejects.toMatchObject(denied);
+    });
+  });
+});

@@ -1,0 +1,139 @@
+import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { parse } from "yaml";
+import { createInbox, migrate } from "../../../src/index.js";
+import { openSqlite } from "../../../src/sql/sqlite/index.js";
+import { createWebhookRoute } from "../../../src/webhooks/index.js";
+import { type OwnDatabase, ownDatabase } from "../../infra/own-database.js";
+import { commandLinesIn, problemOf } from "../../support/command-lines.js";
+import { type Block, blocks, blocksIn, placeOf } from "../../support/documents.js";
+import { readDocument, root } from "../../support/markdown.js";
+
+const run = promisify(execFile);
+
+/** Blocks that are run or checked by a test of their own, by document and language. */
+const elsewhere: Readonly<Record<string, string>> = {
+  "docs/getting-started.md text": "test/runtime/getting-started.test.ts",
+  "docs/messaging-protocol.md text": "test/unit/messaging/protocol-vectors.test.ts",
+  "docs/runbook.md sql": "test/unit/docs/runbook-queries.test.ts",
+  "docs/telemetry.md kusto": "test/unit/docs/telemetry-queries.test.ts",
+  "docs/telemetry.md sql": "test/unit/docs/telemetry-queries.test.ts",
+  "docs/telemetry.md text": "test/unit/docs/telemetry-queries.test.ts",
+  "docs/webhooks.md text": "test/unit/cli/listen.test.ts",
+};
+const keyOf = ({ document, language }: Block): string => `${document} ${language}`;
+
+/** The programs that the commands of the documents start, and words of the shell. */
+const programs = [
+  ..."npm npx node oncebox curl psql sqlcmd jq aws az azd openssl".split(" "),
+  ..."cd cp mkdir export printf set for done".split(" "),
+];
+
+describe("the code blocks of the documents", () => {
+  it("each is in a language that a test checks", () => {
+    const known = ["ts", "js", "sh", "json", "yaml"]; // programs.test.ts has the first two
+    const here = ["docs/operations.md sql", "docs/azure.md kusto"];
+    const others = blocks.filter(({ language }) => !known.includes(language)).map(keyOf);
+    expect([...new Set(others)].sort()).toEqual([...here, ...Object.keys(elsewhere)].sort());
+    for (const [key, test] of Object.entries(elsewhere)) {
+      expect(existsSync(join(root, test)), test).toBe(true);
+      expect(readDocument(test)).toContain(key.split(" ")[0]);
+    }
+  });
+
+  it("JSON and YAML can be parsed", () => {
+    const [json, yaml] = [blocksIn("json"), blocksIn("yaml")];
+    expect(json.length).toBeGreaterThan(8);
+    expect(yaml.length).toBeGreaterThan(0);
+    for (const block of json) expect(() => JSON.parse(block.code), placeOf(block)).not.toThrow();
+    for (const block of yaml) expect(() => parse(block.code), placeOf(block)).not.toThrow();
+  });
+
+  it.skipIf(process.platform === "win32")("a shell can read each of its lines", async () => {
+    const shell = blocksIn("sh");
+    expect(shell.length).toBeGreaterThan(80);
+    for (const block of shell) {
+      const { stderr } = await run("bash", ["-n", "-c", block.code]).catch(
+        (error: { stderr: string }) => error,
+      );
+      expect(stderr, placeOf(block)).toBe("");
+    }
+  });
+
+  it("the shell's lines start programs that the documents speak of", () => {
+    const started = blocksIn("sh").flatMap((block) =>
+      block.code
+        .replace(/\\\n/g, " ")
+        .replace(/'[^']*'/g, "''")
+        .split("\n")
+        .filter((line) => /^[a-z]/.test(line))
+        .map((line) => line.split(/[ ;]/)[0]!),
+    );
+    expect(started.length).toBeGreaterThan(150);
+    expect([...new Set(started)].filter((name) => !programs.includes(name))).toEqual([]);
+  });
+
+  it("every command of oncebox exists and takes the options that a block gives it", async () => {
+    const lines = blocksIn("sh").flatMap((block) =>
+      commandLinesIn(block.code.replace(/^npm .*$/gm, "")).map((line) => ({ place: placeOf(block), line })),
+    );
+    expect(lines.length).toBeGreaterThan(70);
+    const problems = [];
+    for (const { place, line } of lines) {
+      const problem = await problemOf(line);
+      if (problem !== undefined) problems.push([place, line.join(" "), problem]);
+    }
+    expect(problems).toEqual([]);
+  });
+});
+
+describe("the SQL of docs/operations.md", () => {
+  let database: OwnDatabase;
+  beforeAll(async () => {
+    database = await ownDatabase();
+    await migrate(database.db);
+  });
+  afterAll(() => database?.drop());
+
+  it("runs on PostgreSQL", async () => {
+    const statements = blocksIn("sql")
+      .filter(({ document }) => document === "docs/operations.md")
+      .flatMap(({ code }) => code.replace(/--.*$/gm, "").split(";"))
+      .filter((text) => text.trim() !== "");
+    expect(statements).toHaveLength(2);
+    for (const text of statements) expect(await database.run(text)).toEqual([]);
+  });
+});
+
+describe("the query of docs/azure.md", () => {
+  it("asks for fields of the line that a refused webhook writes", async () => {
+    const [{ code } = { code: "" }] = blocksIn("kusto").filter(
+      ({ document }) => document === "docs/azure.md",
+    );
+    const asked = new Set([...code.matchAll(/line\.(\w+)/g)].map(([, name]) => name!));
+    const lines: object[] = [];
+    const log = (message: string, fields: object = {}) => void lines.push({ message, ...fields });
+    const db = openSqlite({ file: ":memory:" });
+    await migrate(db);
+    const route = createWebhookRoute({
+      inbox: createInbox(db),
+      logger: { debug: log, info: log, warn: log, error: log },
+      sources: { stripe: { scheme: "stripe", secrets: "whsec_0123456789abcdef" } },
+    });
+    await route(
+      new Request("http://localhost/webhooks/stripe", {
+        method: "POST",
+        body: "{}",
+        headers: { "content-type": "application/json" },
+      }),
+    );
+    await db.close();
+    const [line] = lines.filter((one) => "status" in one);
+    expect(line).toMatchObject({ message: "webhook", status: 401 });
+    for (const name of asked) expect(line, name).toHaveProperty(name);
+    expect([...asked].sort()).toEqual(["message", "outcome", "reason", "source", "status"]);
+  });
+});
