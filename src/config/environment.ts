@@ -2,7 +2,7 @@ import { InvalidArgumentError } from "../errors.js";
 import { daysToMs, deadRetentionDays, isDeadRetention } from "../queue/dead-retention.js";
 import { type LogLevel, logLevels } from "../telemetry/json-logger.js";
 import { isSecretReference, type SecretReference, secretReferenceForms } from "./secret-reference.js";
-import type { SourcesFromJson } from "./sources-from-json.js";
+import { type SourcesFromJson, sourcesFromJson } from "./sources-from-json.js";
 
 /** The settings that every platform reads from the environment. Only this folder reads `process.env`. */
 export interface Environment {
@@ -64,13 +64,11 @@ function databaseUrl(text: string | undefined): string | SecretReference | undef
   throw new InvalidArgumentError(`ONCEBOX_DATABASE_URL must be a URL or ${secretReferenceForms}`);
 }
 
-/** Loads zod only when the variable is set. Most functions start without it. */
-async function webhooks(text: string | undefined): Promise<SourcesFromJson | undefined> {
+function webhooks(text: string | undefined): SourcesFromJson | undefined {
   const value = filled(text);
-  if (value === undefined) return undefined;
-  const parsed = json(value, "ONCEBOX_WEBHOOKS");
-  const { sourcesFromJson } = await import("./sources-from-json.js");
-  return sourcesFromJson(parsed, "ONCEBOX_WEBHOOKS");
+  return value === undefined
+    ? undefined
+    : sourcesFromJson(json(value, "ONCEBOX_WEBHOOKS"), "ONCEBOX_WEBHOOKS");
 }
 
 export function readLogLevel(env: NodeJS.ProcessEnv = processEnv): LogLevel {
