@@ -184,11 +184,20 @@ select
   m.first_seen_at as FirstSeenUtc,
   m.last_seen_at as LastSeenUtc,
   case
-    when (s.status = 0 or (s.status = 6 and s.locked_until is null)) then 'Seen'
+    when s.status = 3 then coalesce(s.ended_as, 'done')
+    when (s.status = 0 or (s.status = 6 and s.locked_until is null)) then 'seen'
+    when s.status = 4 then 'dead'
+    when s.locked_until is not null then 'running'
+    when exists (select 1 from [infra].[InboxControls] c where c.paused = 1 and (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))) then 'paused'
+    when s.attempt > 0 then 'retrying'
+    else 'waiting'
+  end as Status,
+  case
     when s.status = 3 then 'Done'
+    when (s.status = 0 or (s.status = 6 and s.locked_until is null)) then 'Seen'
     when s.status = 4 then 'Dead'
     else 'Processing'
-  end as Status,
+  end as State,
   s.locked_until as LockedUntil,
   s.owner as OwnerToken,
   s.attempt as Attempt,
@@ -621,12 +630,12 @@ as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @before datetime2(3) = (select a.later from [infra].[Inbox_After](@now, -@retention_ms) a);
 declare @last_seq bigint, @more bit = 0;
-declare @scanned table (seq bigint not null primary key, status tinyint not null, processed_at datetime2(3) null);
+declare @scanned table (seq bigint not null primary key, ended_at datetime2(3) null, keyed bit null);
 declare @old table (seq bigint not null primary key);
 declare @gone table (seq bigint not null primary key);
 
-insert into @scanned (seq, status, processed_at)
-select top (@limit) s.seq, s.status, s.processed_at
+insert into @scanned (seq, ended_at, keyed)
+select top (@limit) s.seq, case when s.status = 3 then s.processed_at end, s.keyed
 from [infra].[InboxState] s with (forceseek, readpast, rowlock, readcommittedlock)
 where s.seq > @after_seq
 order by s.seq;
@@ -644,12 +653,78 @@ select m.seq
 from @scanned w
 inner join [infra].[Inbox] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
 inner join [infra].[InboxState] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
-where w.status = 3 and w.processed_at < @before and s.status = 3 and m.last_seen_at < @before and (@source is null or m.source = @source) option (loop join, force order);
+where w.ended_at < @before and s.status = 3 and s.processed_at < @before and m.last_seen_at < @before and (@source is null or m.source = @source) option (loop join, force order);
 
 delete from [infra].[Inbox]
 output deleted.seq into @gone (seq)
 from @old o, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
 where [Inbox].seq = o.seq and [Inbox].last_seen_at < @before and (@source is null or [Inbox].source = @source) option (loop join, force order);
+
+delete from [infra].[InboxState]
+from @gone g, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
+where [InboxState].seq = g.seq option (loop join, force order);
+
+delete from [infra].[InboxAttempts]
+from @gone g, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
+where [InboxAttempts].seq = g.seq option (loop join, force order);
+commit transaction;
+
+select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;
+go
+
+create or alter procedure [infra].[Inbox_PurgeDead]
+  @now datetime2(3) = null, @limit int, @retention_ms float, @after_seq bigint
+as
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+declare @before datetime2(3) = (select a.later from [infra].[Inbox_After](@now, -@retention_ms) a);
+declare @last_seq bigint, @more bit = 0;
+declare @scanned table (seq bigint not null primary key, ended_at datetime2(3) null, keyed bit null);
+declare @old table (seq bigint not null primary key);
+declare @gone table (seq bigint not null primary key);
+
+insert into @scanned (seq, ended_at, keyed)
+select top (@limit) s.seq, s.died_at, s.keyed
+from [infra].[InboxState] s with (index([Inbox_Dead]), forceseek, readpast, rowlock, readcommittedlock)
+where s.status = 4 and s.seq > @after_seq
+order by s.seq;
+
+if @@rowcount = @limit set @more = 1;
+
+select @last_seq = max(w.seq) from @scanned w;
+
+if not exists (select 1 from [infra].[Inbox] m with (forceseek, readpast, rowlock, readcommittedlock) where m.seq = @last_seq and m.first_seen_at < @before)
+  set @more = 0;
+
+if exists (select 1 from @scanned w where w.keyed = 1)
+begin
+  declare @kept table (seq bigint not null);
+
+  insert into @kept (seq)
+  select q.seq
+  from @scanned w
+  inner join [infra].[InboxPartitionQueue] q with (index([InboxPartitionQueue_Seq]), forceseek, rowlock, readcommittedlock) on q.seq = w.seq
+  where w.keyed = 1 option (loop join, force order);
+
+  insert into @kept (seq)
+  select c.seq
+  from [infra].[InboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)
+  inner join @scanned w on w.seq = c.seq option (loop join, force order);
+
+  delete from @scanned where seq in (select k.seq from @kept k);
+end
+
+begin transaction;
+insert into @old (seq)
+select m.seq
+from @scanned w
+inner join [infra].[Inbox] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
+inner join [infra].[InboxState] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
+where w.ended_at < @before and s.status = 4 and (s.locked_until is null or s.locked_until <= @now) and s.died_at < @before and m.last_seen_at < @before option (loop join, force order);
+
+delete from [infra].[Inbox]
+output deleted.seq into @gone (seq)
+from @old o, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
+where [Inbox].seq = o.seq and [Inbox].last_seen_at < @before option (loop join, force order);
 
 delete from [infra].[InboxState]
 from @gone g, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
@@ -1846,11 +1921,19 @@ select
   m.payload as Payload,
   m.created_at as CreatedAt,
   case
-    when s.status = 3 then 2
-    when s.status = 4 then 3
-    when s.locked_until is not null then 1
-    else 0
+    when s.status = 3 then 'done'
+    when s.status = 4 then 'dead'
+    when s.locked_until is not null then 'running'
+    when exists (select 1 from [infra].[OutboxControls] c where c.paused = 1 and (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic))) then 'paused'
+    when s.attempt > 0 then 'retrying'
+    else 'waiting'
   end as Status,
+  case
+    when s.status = 3 then 'Done'
+    when s.status = 4 then 'Failed'
+    when s.locked_until is not null then 'InProgress'
+    else 'Ready'
+  end as State,
   s.locked_until as LockedUntil,
   s.owner as OwnerToken,
   cast(case when s.status = 3 then 1 else 0 end as bit) as IsProcessed,
@@ -2275,12 +2358,12 @@ as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @before datetime2(3) = (select a.later from [infra].[Outbox_After](@now, -@retention_ms) a);
 declare @last_seq bigint, @more bit = 0;
-declare @scanned table (seq bigint not null primary key, status tinyint not null, processed_at datetime2(3) null);
+declare @scanned table (seq bigint not null primary key, ended_at datetime2(3) null, keyed bit null);
 declare @old table (seq bigint not null primary key);
 declare @gone table (seq bigint not null primary key);
 
-insert into @scanned (seq, status, processed_at)
-select top (@limit) s.seq, s.status, s.processed_at
+insert into @scanned (seq, ended_at, keyed)
+select top (@limit) s.seq, case when s.status = 3 then s.processed_at end, s.keyed
 from [infra].[OutboxState] s with (forceseek, readpast, rowlock, readcommittedlock)
 where s.seq > @after_seq
 order by s.seq;
@@ -2298,7 +2381,73 @@ select m.seq
 from @scanned w
 inner join [infra].[Outbox] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
 inner join [infra].[OutboxState] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
-where w.status = 3 and w.processed_at < @before and s.status = 3 and m.created_at < @before option (loop join, force order);
+where w.ended_at < @before and s.status = 3 and s.processed_at < @before and m.created_at < @before option (loop join, force order);
+
+delete from [infra].[Outbox]
+output deleted.seq into @gone (seq)
+from @old o, [infra].[Outbox] with (forceseek, updlock, rowlock, readcommittedlock)
+where [Outbox].seq = o.seq and [Outbox].created_at < @before option (loop join, force order);
+
+delete from [infra].[OutboxState]
+from @gone g, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
+where [OutboxState].seq = g.seq option (loop join, force order);
+
+delete from [infra].[OutboxAttempts]
+from @gone g, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
+where [OutboxAttempts].seq = g.seq option (loop join, force order);
+commit transaction;
+
+select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;
+go
+
+create or alter procedure [infra].[Outbox_PurgeDead]
+  @now datetime2(3) = null, @limit int, @retention_ms float, @after_seq bigint
+as
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+declare @before datetime2(3) = (select a.later from [infra].[Outbox_After](@now, -@retention_ms) a);
+declare @last_seq bigint, @more bit = 0;
+declare @scanned table (seq bigint not null primary key, ended_at datetime2(3) null, keyed bit null);
+declare @old table (seq bigint not null primary key);
+declare @gone table (seq bigint not null primary key);
+
+insert into @scanned (seq, ended_at, keyed)
+select top (@limit) s.seq, s.died_at, s.keyed
+from [infra].[OutboxState] s with (index([Outbox_Dead]), forceseek, readpast, rowlock, readcommittedlock)
+where s.status = 4 and s.seq > @after_seq
+order by s.seq;
+
+if @@rowcount = @limit set @more = 1;
+
+select @last_seq = max(w.seq) from @scanned w;
+
+if not exists (select 1 from [infra].[Outbox] m with (forceseek, readpast, rowlock, readcommittedlock) where m.seq = @last_seq and m.created_at < @before)
+  set @more = 0;
+
+if exists (select 1 from @scanned w where w.keyed = 1)
+begin
+  declare @kept table (seq bigint not null);
+
+  insert into @kept (seq)
+  select q.seq
+  from @scanned w
+  inner join [infra].[OutboxPartitionQueue] q with (index([OutboxPartitionQueue_Seq]), forceseek, rowlock, readcommittedlock) on q.seq = w.seq
+  where w.keyed = 1 option (loop join, force order);
+
+  insert into @kept (seq)
+  select c.seq
+  from [infra].[OutboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)
+  inner join @scanned w on w.seq = c.seq option (loop join, force order);
+
+  delete from @scanned where seq in (select k.seq from @kept k);
+end
+
+begin transaction;
+insert into @old (seq)
+select m.seq
+from @scanned w
+inner join [infra].[Outbox] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
+inner join [infra].[OutboxState] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
+where w.ended_at < @before and s.status = 4 and (s.locked_until is null or s.locked_until <= @now) and s.died_at < @before and m.created_at < @before option (loop join, force order);
 
 delete from [infra].[Outbox]
 output deleted.seq into @gone (seq)

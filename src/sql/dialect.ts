@@ -154,6 +154,11 @@ export interface QueueStatements {
   readonly reap: SqlStatement;
   /** Of one `:source`, or of all when it is null → one row: deleted, last_seq, more */
   readonly purge: SqlStatement;
+  /**
+   * The same for messages that died before the retention. A dead message that is in its partition queue is kept: it blocks the others of
+   * its key, and without it they would go on as if it had been handled.
+   */
+  readonly purgeDead: SqlStatement;
   /** Deletes records of this queue's operations that ended before the retention, `:limit` at most → one row: deleted */
   readonly purgeOperations: SqlStatement;
   /** → seq and the key columns of the messages that exist */

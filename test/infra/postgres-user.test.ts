@@ -72,6 +72,7 @@ describe("the functions' user on PostgreSQL", () => {
         }),
         publishers: { receipt: ({ correlationId }) => void handled.push(correlationId!) },
         retentionMs: 1,
+        deadRetentionMs: 86_400_000,
       },
       { environment: await readEnvironment({ ONCEBOX_DATABASE_URL: url, ONCEBOX_LOG_LEVEL: "silent" }) },
     );

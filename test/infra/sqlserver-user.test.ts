@@ -246,6 +246,7 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
         },
         publishers: { receipt: ({ correlationId }) => void sent.push(correlationId!) },
         retentionMs: 1,
+        deadRetentionMs: 86_400_000,
       },
       { environment: await readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" }) },
     );

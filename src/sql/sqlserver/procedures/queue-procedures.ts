@@ -7,8 +7,9 @@ import { signatures } from "../signatures.js";
 import { claim } from "./claim.js";
 import { controlProcedures } from "./controls.js";
 import { deadProcedures } from "./dead.js";
-import { purge, reap } from "./maintain.js";
+import { reap } from "./maintain.js";
 import { atomically, owned, type Procedure, prepareLease, procedure, stateTable } from "./procedure.js";
+import { purge, purgeDead } from "./purge.js";
 import { attempts, due, get, list, oldestDue, resolve, stats } from "./queries.js";
 import { abandon, settle } from "./settle.js";
 
@@ -68,6 +69,7 @@ ${settle(
     ),
     make("Reap", reap(n)),
     make("Purge", purge(n)),
+    make("PurgeDead", purgeDead(n)),
     make("Resolve", resolve(n)),
     procedure(n, "Get", n.kind === "inbox" ? signatures.GetByKey : signatures.GetById, get(n)),
     procedure(
