@@ -6,19 +6,19 @@ import type { PlainRequest, PlainResponse } from "../base/plain-http.js";
 import { readBody } from "../base/read-body.js";
 import { toWebResponse } from "../base/to-web-response.js";
 import { inSpan } from "../base/tracing.js";
+import { deliveryAcceptor } from "./accept-delivery.js";
 import { afterEnqueueCaller } from "./after-enqueue.js";
 import { type Ending, failureOf, refuse, unreadBodies } from "./ending.js";
 import { endingLog } from "./ending-log.js";
-import { extractMessages, maxEvents } from "./extract-message.js";
 import { type FoundSource, findSource } from "./find-source.js";
-import { endHandshake, findInHead, findInProven, findWithToken } from "./handshake.js";
+import { endHandshake, findInHead } from "./handshake.js";
 import { dividedSources, withPresets } from "./load-presets.js";
 import { publicUrlOf } from "./public-url.js";
 import { type ReceiveDeadline, receiveDeadline } from "./receive-deadline.js";
 import { refusedResponse } from "./responses.js";
 import { checkRouteOptions, type WebhookRouteOptions } from "./route-options.js";
 import { checkScheme } from "./schemes/check-scheme.js";
-import { contentTypeOf, createDelivery, type Delivery, formOfQuery, isJsonType } from "./schemes/delivery.js";
+import { contentTypeOf, createDelivery } from "./schemes/delivery.js";
 import type { FetchText } from "./schemes/fetch-text.js";
 import type { ReadScheme } from "./schemes/read-scheme.js";
 import { type LoadedSource, type ResolvedSource, resolveSources } from "./sources.js";
@@ -68,7 +68,7 @@ export function createWebhookReceiver(
   const logEnding = endingLog(logger, () => clock().getTime());
   const announce =
     options.afterEnqueue && afterEnqueueCaller(options.afterEnqueue, settings.afterEnqueueMs, logger);
-  const store = messageStore({ inbox, tracing, announce });
+  const accept = deliveryAcceptor(messageStore({ inbox, tracing, announce }), clock);
 
   const resolve = (sources: Readonly<Record<string, LoadedSource>>, problems: readonly string[]) =>
     resolveSources(sources, problems, {
@@ -86,41 +86,6 @@ export function createWebhookReceiver(
 
   const bodies = Object.values(options.sources).map((source) => source.maxBodyBytes ?? settings.maxBodyBytes);
   const unverified = openBodies({ maxBytes: Math.max(settings.maxUnverifiedBytes, ...bodies) });
-
-  /** Verifies the delivery before it uses anything of the body. */
-  const accept = async (
-    source: ResolvedSource,
-    delivery: Delivery,
-    deadline: ReceiveDeadline,
-  ): Promise<Ending> => {
-    const withToken = await deadline.within("verifying", () => findWithToken(source, delivery));
-    const refusal =
-      withToken === undefined ? await deadline.within("verifying", () => source.verify(delivery)) : undefined;
-    if (refusal !== undefined) return refuse("unauthorized", refusal);
-    const found = withToken ?? findInProven(source, delivery);
-    if (found === undefined) return storeEvents(source, formOfQuery(delivery), deadline);
-    const { handshake, event, toStore } = found;
-    const answered = () => deadline.within("the handshake", () => endHandshake(handshake, event));
-    if (toStore.length === 0) return answered();
-    const stored = await storeEvents(source, delivery, deadline, toStore);
-    if (stored.refusal !== undefined) return stored;
-    const { response, refusal: unanswered } = await answered();
-    return unanswered === undefined ? { ...stored, response } : stored;
-  };
-
-  const storeEvents = async (
-    source: ResolvedSource,
-    delivery: Delivery,
-    deadline: ReceiveDeadline,
-    events?: readonly Delivery[],
-  ): Promise<Ending> => {
-    const isJson = isJsonType(delivery.contentType) && delivery.body.length > 0 && !isEncoded(delivery);
-    if (isJson && delivery.json() === undefined) return refuse("bad request", "the body is not JSON");
-    const messages = extractMessages(delivery, source, clock(), events);
-    if (messages === "no id") return refuse("bad request", "the request has neither an id nor a body");
-    if (messages === "too many events") return refuse("too large", tooManyEvents);
-    return store(source, messages, deadline);
-  };
 
   const handle = async (
     request: WebhookRequest,
@@ -192,8 +157,6 @@ export function createWebhookReceiver(
   return Object.assign(receive, { prepare: async () => void (await ready()) });
 }
 
-const tooManyEvents = `the delivery has more than ${maxEvents} events: let the sender send fewer at once, or leave out split`;
-
 /** Loaded when it is used: most providers publish nothing to fetch. */
 const fetchText: FetchText = async (url, signal) =>
   (await import("./schemes/fetch-text.js")).fetchText(url, signal);
@@ -204,7 +167,3 @@ const withAnswersOf = ({ scheme: { refusals } }: ResolvedSource, ending: Ending)
   if (refusal === undefined || refusals?.[refusal.name] === undefined) return ending;
   return { ...ending, response: refusedResponse(refusal.name, { ...refusal.headers }, refusals) };
 };
-
-/** Compressed JSON is stored as it is. */
-const isEncoded = (delivery: Delivery): boolean =>
-  !["", "identity"].includes((delivery.headers.get("content-encoding") ?? "").toLowerCase());
