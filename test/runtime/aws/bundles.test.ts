@@ -76,7 +76,7 @@ describe("bundles for Lambda", () => {
     expect(contents.filter((file) => /schemes\/check-|node_modules\/zod\//.test(file))).toEqual([]);
   });
 
-  it("FUN-09 the core without a driver has at most 74 KB", async () => {
+  it("FUN-09 the core without a driver has at most 77 KB", async () => {
     const metafile = await bundle({
       database: "postgres",
       entryPoints: [join(root, "src/index.ts")],
@@ -84,7 +84,7 @@ describe("bundles for Lambda", () => {
       outFolder: join(folder, "core"),
     });
     expect(contentsOf(metafile, "index").filter((file) => file.includes("node_modules"))).toEqual([]);
-    expect(outputOf(metafile, "index").bytes).toBeLessThanOrEqual(74 * kilobyte);
+    expect(outputOf(metafile, "index").bytes).toBeLessThanOrEqual(77 * kilobyte);
   });
 
   it("FUN-09 the function that recovers GitHub's deliveries has no database, no route, and at most 40 KB", async () => {
@@ -332,14 +332,14 @@ describe("bundles for Lambda", () => {
     expect(loaded.filter((name) => name.includes("undici"))).toEqual([]);
   });
 
-  it("MSG-09 FUN-09 a receiver of messages on PostgreSQL has at most 309 KB without gRPC, holds no server, and does not load Node's fetch", async () => {
+  it("MSG-09 FUN-09 a receiver of messages on PostgreSQL has at most 314 KB without gRPC, holds no server, and does not load Node's fetch", async () => {
     const metafile = await bundle({
       database: "postgres",
       entryPoints: [join(root, "test/runtime/message-app/aws/receive.ts")],
       external: [...clouds.aws.external, "@grpc/grpc-js"], // gRPC as if it were not installed
       outFolder: join(folder, "messages"),
     });
-    expect(outputOf(metafile, "receive").bytes).toBeLessThanOrEqual(309 * kilobyte);
+    expect(outputOf(metafile, "receive").bytes).toBeLessThanOrEqual(314 * kilobyte);
     const foreign =
       /node_modules\/(@grpc|protobufjs|express|fastify|@azure)\/|\/(transports\/listen[\w-]*|receiver-middleware|node-server)\.ts$/;
     expect(contentsOf(metafile, "receive").filter((file) => foreign.test(file))).toEqual([]);
