@@ -66,6 +66,8 @@ const givenTo = (code: string): string =>
 /** The variables that the programs read. */
 const environment = {
   ONCEBOX_ADMIN_TOKENS: "alice:0123456789abcdef",
+  ONCEBOX_GITHUB_TOKEN: "a token of GitHub",
+  ONCEBOX_RECOVER_GITHUB: "acme/shop:123456789",
   TENANTS_PREFIX: "orders/prod/tenants/",
   TENANTS_VAULT_URL: "https://tenants.vault.azure.net",
 };
