@@ -103,7 +103,7 @@ describe("the SQL of docs/operations.md", () => {
       .filter(({ document }) => document === "docs/operations.md")
       .flatMap(({ code }) => code.replace(/--.*$/gm, "").split(";"))
       .filter((text) => text.trim() !== "");
-    expect(statements).toHaveLength(2);
+    expect(statements).toHaveLength(3);
     for (const text of statements) expect(await database.run(text)).toEqual([]);
   });
 });
