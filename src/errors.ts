@@ -85,6 +85,13 @@ export class SchemaMissingError extends InvalidOperationError {
   override readonly name = "SchemaMissingError";
 }
 
+/** The database user has no right to do this. */
+export class PermissionDeniedError extends InvalidOperationError {
+  static override readonly code = "ONCEBOX_PERMISSION_DENIED";
+  override readonly code = PermissionDeniedError.code;
+  override readonly name = "PermissionDeniedError";
+}
+
 /** `data` was read of a message whose payload is not JSON. No retry can help. */
 export class PayloadNotJsonError extends InvalidOperationError {
   static override readonly code = "ONCEBOX_PAYLOAD_NOT_JSON";

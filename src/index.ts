@@ -37,6 +37,7 @@ export {
   InvalidArgumentError,
   InvalidOperationError,
   PayloadNotJsonError,
+  PermissionDeniedError,
   SchemaMissingError,
 } from "./errors.js";
 export type {

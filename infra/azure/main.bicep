@@ -72,6 +72,9 @@ param service bool = false
 @description('The diagnostics API and the admin page, /_oncebox: a function app of its own, with its identity, token secret and alerts. The app must define admin.')
 param admin bool = false
 
+@description('GitHub is asked for failed deliveries of these webhooks, each quarter of an hour: acme/shop:123456789, or acme:123456789 of an organization, with commas between them. Empty: it is not.')
+param githubHooks string = ''
+
 @description('A queue of Service Bus that other services fill, beside the one of Storage.')
 param serviceBus bool = false
 
@@ -79,6 +82,11 @@ param serviceBus bool = false
 param oldestAgeMs int = 300000
 
 param logRetentionDays int = 30
+
+@description('Dead messages are deleted so many days after their death. 0: as the app says (deadRetentionMs), and else never.')
+@minValue(0)
+@maxValue(366)
+param deadRetentionDays int = 0
 
 @description('For production: nobody can purge the vault, so after `azd down` its name stays taken for 90 days.')
 param purgeProtection bool = false
@@ -93,6 +101,7 @@ var tags = { 'azd-env-name': environmentName }
 var name = '${applicationName}-${environmentName}'
 var suffix = uniqueString(subscription().id, applicationName, environmentName, location)
 var hasSqlServer = database == 'sqlserver'
+var hasGithub = !empty(githubHooks)
 var hasPostgres = database == 'postgres'
 var makesDatabase = hasSqlServer || hasPostgres
 var hasFrontDoor = clientRequestsPerMinute > 0
@@ -202,12 +211,14 @@ var secretReaders = concat(
   [{ secret: 'stripe-webhook-secret', principalId: webhookIdentity.outputs.principalId }],
   service ? [{ secret: 'inbox-service-tokens', principalId: serviceIdentity!.outputs.principalId }] : [],
   admin ? [{ secret: 'admin-tokens', principalId: adminIdentity!.outputs.principalId }] : [],
+  hasGithub ? [{ secret: 'github-token', principalId: workIdentity.outputs.principalId }] : [],
   urlReaders
 )
 var secretNames = concat(
   ['stripe-webhook-secret'],
   service ? ['inbox-service-tokens'] : [],
   admin ? ['admin-tokens'] : [],
+  hasGithub ? ['github-token'] : [],
   makesDatabase ? [] : ['database-url', 'owner-database-url'],
   !makesDatabase && admin ? ['admin-database-url'] : []
 )
@@ -330,7 +341,12 @@ var workSettings = union(queueSettings, tenantSettings, hasCatalogue ? { ONCEBOX
   ONCEBOX_QUEUES__clientId: workIdentity.outputs.clientId
   ONCEBOX_CONSUME_QUEUE: queues.outputs.incomingQueue
   ONCEBOX_REAP_SCHEDULE: '35 */${reapMinutes} * * * *' // half a minute from the dispatcher's
+  ONCEBOX_DEAD_RETENTION_DAYS: string(deadRetentionDays)
 })
+var githubSettings = {
+  ONCEBOX_RECOVER_GITHUB: githubHooks
+  ONCEBOX_GITHUB_TOKEN: '{"from":"azure-key-vault","vault":"${vaultUrl}","name":"github-token"}'
+}
 var busSettings = {
   ONCEBOX_CONSUME_BUS_QUEUE: serviceBus ? bus!.outputs.queue : ''
   ONCEBOX_BUS__fullyQualifiedNamespace: serviceBus ? bus!.outputs.hostName : ''
@@ -398,7 +414,7 @@ module workApp 'function-app.bicep' = {
     hostStorageName: 'stk${suffix}'
     deploymentsName: deployments.outputs.name
     applicationInsightsName: monitoring.outputs.name
-    settings: serviceBus ? union(workSettings, busSettings) : workSettings
+    settings: union(workSettings, serviceBus ? busSettings : {}, hasGithub ? githubSettings : {})
     maximumInstanceCount: maximumInstanceCount
     instanceMemoryMB: instanceMemoryMB
     alwaysReadyCount: 0

@@ -219,36 +219,55 @@ for each row execute function "infra"."inbox_enqueue_arrivals"();
 
 insert into "infra"."oncebox_migrations" (queue, number, name) values ('inbox:inbox', 1, 'inbox');
 
-create or replace view "infra"."inbox_messages" as
+do $body$
+declare
+  definition constant text := 'create or replace view "infra"."inbox_messages" as
 select
-  m.source as "Source",
-  m.message_id as "MessageId",
-  m.topic as "Topic",
-  m.payload as "Payload",
-  m.hash as "Hash",
-  m.first_seen_at as "FirstSeenUtc",
-  m.last_seen_at as "LastSeenUtc",
+  m.source,
+  m.message_id,
+  m.topic,
+  m.payload,
+  m.hash,
+  m.first_seen_at as first_seen_utc,
+  m.last_seen_at as last_seen_utc,
   case
-    when s.seq is null then 'Done'
-    when (s.status = 0 or (s.status = 6 and s.locked_until is null)) then 'Seen'
-    when s.status = 4 then 'Dead'
-    else 'Processing'
-  end as "Status",
-  s.locked_until as "LockedUntil",
-  s.owner as "OwnerToken",
-  coalesce(s.attempt, d.attempt) as "Attempt",
-  coalesce(s.last_error, d.last_error) as "LastError",
-  coalesce(s.reclaimable_at, s.visible_at) as "NextAttemptAt",
-  m.due_at as "DueTimeUtc",
-  case when s.seq is null then m.expires_at else s.expires_at end as "ExpiresAt",
-  m.correlation_id as "CorrelationId",
-  d.processed_at as "ProcessedAt",
-  m.deliveries as "Deliveries",
-  m.partition_key as "PartitionKey",
-  coalesce(d.processed_at, s.last_attempt_at) as "LastAttemptAt"
+    when s.seq is null then coalesce(d.ended_as, ''done'')
+    when (s.status = 0 or (s.status = 6 and s.locked_until is null)) then ''seen''
+    when s.status = 4 then ''dead''
+    when s.locked_until is not null then ''running''
+    when exists (select from "infra"."inbox_controls" c where c.paused and case c.scope when ''topic'' then c.name = m.topic when ''source'' then c.name = m.source else true end) then ''paused''
+    when s.attempt > 0 then ''retrying''
+    else ''waiting''
+  end as status,
+  case
+    when s.seq is null then ''Done''
+    when (s.status = 0 or (s.status = 6 and s.locked_until is null)) then ''Seen''
+    when s.status = 4 then ''Dead''
+    else ''Processing''
+  end as state,
+  s.locked_until,
+  s.owner as owner_token,
+  coalesce(s.attempt, d.attempt) as attempt,
+  coalesce(s.last_error, d.last_error) as last_error,
+  coalesce(s.reclaimable_at, s.visible_at) as next_attempt_at,
+  m.due_at as due_time_utc,
+  case when s.seq is null then m.expires_at else s.expires_at end as expires_at,
+  m.correlation_id,
+  d.processed_at,
+  m.deliveries,
+  m.partition_key,
+  coalesce(d.processed_at, s.last_attempt_at) as last_attempt_at
 from "infra"."inbox" m
 left join "infra"."inbox_state" s on s.seq = m.seq
-left join "infra"."inbox_done" d on d.seq = m.seq;
+left join "infra"."inbox_done" d on d.seq = m.seq';
+begin
+  execute definition;
+exception when invalid_table_definition then
+  execute 'drop view if exists "infra"."inbox_sent"';
+  execute 'drop view if exists "infra"."inbox_messages"';
+  execute definition;
+end
+$body$;
 
 do $body1$
 declare
@@ -491,6 +510,25 @@ begin
   execute definition;
 exception when invalid_function_definition then
   execute 'drop function if exists "infra"."inbox_rejoin_partition"(bigint[])';
+  execute definition;
+end
+$body1$;
+
+do $body1$
+declare
+  definition constant text := 'create or replace function "infra"."inbox_in_partition"(p_seq bigint) returns boolean
+language plpgsql
+stable
+set enable_seqscan = off
+as $body$
+begin
+  return exists (select from "infra"."inbox_partition_queue" q where q.seq = p_seq);
+end
+$body$';
+begin
+  execute definition;
+exception when invalid_function_definition then
+  execute 'drop function if exists "infra"."inbox_in_partition"(bigint)';
   execute definition;
 end
 $body1$;
@@ -1170,37 +1208,55 @@ for each row execute function "infra"."outbox_enqueue_arrivals"();
 
 insert into "infra"."oncebox_migrations" (queue, number, name) values ('outbox:outbox', 1, 'outbox');
 
-create or replace view "infra"."outbox_messages" as
+do $body$
+declare
+  definition constant text := 'create or replace view "infra"."outbox_messages" as
 select
-  m.id as "Id",
-  m.topic as "Topic",
-  m.payload as "Payload",
-  m.created_at as "CreatedAt",
+  m.id,
+  m.topic,
+  m.payload,
+  m.created_at,
   case
-    when s.seq is null then 2
-    when s.status = 4 then 3
-    when s.locked_until is not null then 1
-    else 0
-  end as "Status",
-  s.locked_until as "LockedUntil",
-  s.owner as "OwnerToken",
-  s.seq is null as "IsProcessed",
-  d.processed_at as "ProcessedAt",
-  d.processed_by as "ProcessedBy",
-  coalesce(s.attempt, d.attempt) as "RetryCount",
-  coalesce(s.last_error, d.last_error) as "LastError",
-  coalesce(s.reclaimable_at, s.visible_at) as "NextAttemptAt",
-  m.message_id as "MessageId",
-  m.correlation_id as "CorrelationId",
-  m.due_at as "DueTimeUtc",
-  case when s.seq is null then m.expires_at else s.expires_at end as "ExpiresAt",
-  m.partition_key as "PartitionKey",
-  coalesce(d.processed_at, s.last_attempt_at) as "LastAttemptAt",
-  m.headers as "Headers",
-  m.natural_key as "NaturalKey"
+    when s.seq is null then ''done''
+    when s.status = 4 then ''dead''
+    when s.locked_until is not null then ''running''
+    when exists (select from "infra"."outbox_controls" c where c.paused and case c.scope when ''topic'' then c.name = m.topic when ''source'' then false else true end) then ''paused''
+    when s.attempt > 0 then ''retrying''
+    else ''waiting''
+  end as status,
+  case
+    when s.seq is null then ''Done''
+    when s.status = 4 then ''Failed''
+    when s.locked_until is not null then ''InProgress''
+    else ''Ready''
+  end as state,
+  s.locked_until,
+  s.owner as owner_token,
+  s.seq is null as is_processed,
+  d.processed_at,
+  d.processed_by,
+  coalesce(s.attempt, d.attempt) as retry_count,
+  coalesce(s.last_error, d.last_error) as last_error,
+  coalesce(s.reclaimable_at, s.visible_at) as next_attempt_at,
+  m.message_id,
+  m.correlation_id,
+  m.due_at as due_time_utc,
+  case when s.seq is null then m.expires_at else s.expires_at end as expires_at,
+  m.partition_key,
+  coalesce(d.processed_at, s.last_attempt_at) as last_attempt_at,
+  m.headers,
+  m.natural_key
 from "infra"."outbox" m
 left join "infra"."outbox_state" s on s.seq = m.seq
-left join "infra"."outbox_done" d on d.seq = m.seq;
+left join "infra"."outbox_done" d on d.seq = m.seq';
+begin
+  execute definition;
+exception when invalid_table_definition then
+  execute 'drop view if exists "infra"."outbox_sent"';
+  execute 'drop view if exists "infra"."outbox_messages"';
+  execute definition;
+end
+$body$;
 
 do $body1$
 declare
@@ -1443,6 +1499,25 @@ begin
   execute definition;
 exception when invalid_function_definition then
   execute 'drop function if exists "infra"."outbox_rejoin_partition"(bigint[])';
+  execute definition;
+end
+$body1$;
+
+do $body1$
+declare
+  definition constant text := 'create or replace function "infra"."outbox_in_partition"(p_seq bigint) returns boolean
+language plpgsql
+stable
+set enable_seqscan = off
+as $body$
+begin
+  return exists (select from "infra"."outbox_partition_queue" q where q.seq = p_seq);
+end
+$body$';
+begin
+  execute definition;
+exception when invalid_function_definition then
+  execute 'drop function if exists "infra"."outbox_in_partition"(bigint)';
   execute definition;
 end
 $body1$;

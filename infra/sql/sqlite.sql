@@ -260,11 +260,20 @@ select
   strftime('%Y-%m-%dT%H:%M:%fZ', m.first_seen_at / 1000.0, 'unixepoch') as FirstSeenUtc,
   strftime('%Y-%m-%dT%H:%M:%fZ', m.last_seen_at / 1000.0, 'unixepoch') as LastSeenUtc,
   case
-    when (s.status = 0 or (s.status = 6 and s.locked_until is null)) then 'Seen'
+    when s.status = 3 then coalesce(s.ended_as, 'done')
+    when (s.status = 0 or (s.status = 6 and s.locked_until is null)) then 'seen'
+    when s.status = 4 then 'dead'
+    when s.locked_until is not null then 'running'
+    when exists (select 1 from "InboxControls" c where c.paused and case c.scope when 'topic' then c.name = m.topic when 'source' then c.name = m.source else true end) then 'paused'
+    when s.attempt > 0 then 'retrying'
+    else 'waiting'
+  end as Status,
+  case
     when s.status = 3 then 'Done'
+    when (s.status = 0 or (s.status = 6 and s.locked_until is null)) then 'Seen'
     when s.status = 4 then 'Dead'
     else 'Processing'
-  end as Status,
+  end as State,
   strftime('%Y-%m-%dT%H:%M:%fZ', s.locked_until / 1000.0, 'unixepoch') as LockedUntil,
   s.owner as OwnerToken,
   coalesce(s.attempt, 0) as Attempt,
@@ -469,11 +478,19 @@ select
   m.payload as Payload,
   strftime('%Y-%m-%dT%H:%M:%fZ', m.created_at / 1000.0, 'unixepoch') as CreatedAt,
   case
-    when s.status = 3 then 2
-    when s.status = 4 then 3
-    when s.locked_until is not null then 1
-    else 0
+    when s.status = 3 then 'done'
+    when s.status = 4 then 'dead'
+    when s.locked_until is not null then 'running'
+    when exists (select 1 from "OutboxControls" c where c.paused and case c.scope when 'topic' then c.name = m.topic when 'source' then false else true end) then 'paused'
+    when s.attempt > 0 then 'retrying'
+    else 'waiting'
   end as Status,
+  case
+    when s.status = 3 then 'Done'
+    when s.status = 4 then 'Failed'
+    when s.locked_until is not null then 'InProgress'
+    else 'Ready'
+  end as State,
   strftime('%Y-%m-%dT%H:%M:%fZ', s.locked_until / 1000.0, 'unixepoch') as LockedUntil,
   s.owner as OwnerToken,
   coalesce(s.status, 1) = 3 as IsProcessed,

@@ -184,11 +184,20 @@ select
   m.first_seen_at as FirstSeenUtc,
   m.last_seen_at as LastSeenUtc,
   case
-    when (s.status = 0 or (s.status = 6 and s.locked_until is null)) then 'Seen'
+    when s.status = 3 then coalesce(s.ended_as, 'done')
+    when (s.status = 0 or (s.status = 6 and s.locked_until is null)) then 'seen'
+    when s.status = 4 then 'dead'
+    when s.locked_until is not null then 'running'
+    when exists (select 1 from [infra].[InboxControls] c where c.paused = 1 and (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))) then 'paused'
+    when s.attempt > 0 then 'retrying'
+    else 'waiting'
+  end as Status,
+  case
     when s.status = 3 then 'Done'
+    when (s.status = 0 or (s.status = 6 and s.locked_until is null)) then 'Seen'
     when s.status = 4 then 'Dead'
     else 'Processing'
-  end as Status,
+  end as State,
   s.locked_until as LockedUntil,
   s.owner as OwnerToken,
   s.attempt as Attempt,
@@ -621,12 +630,12 @@ as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @before datetime2(3) = (select a.later from [infra].[Inbox_After](@now, -@retention_ms) a);
 declare @last_seq bigint, @more bit = 0;
-declare @scanned table (seq bigint not null primary key, status tinyint not null, processed_at datetime2(3) null);
+declare @scanned table (seq bigint not null primary key, ended_at datetime2(3) null, keyed bit null);
 declare @old table (seq bigint not null primary key);
 declare @gone table (seq bigint not null primary key);
 
-insert into @scanned (seq, status, processed_at)
-select top (@limit) s.seq, s.status, s.processed_at
+insert into @scanned (seq, ended_at, keyed)
+select top (@limit) s.seq, case when s.status = 3 then s.processed_at end, s.keyed
 from [infra].[InboxState] s with (forceseek, readpast, rowlock, readcommittedlock)
 where s.seq > @after_seq
 order by s.seq;
@@ -644,12 +653,78 @@ select m.seq
 from @scanned w
 inner join [infra].[Inbox] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
 inner join [infra].[InboxState] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
-where w.status = 3 and w.processed_at < @before and s.status = 3 and m.last_seen_at < @before and (@source is null or m.source = @source) option (loop join, force order);
+where w.ended_at < @before and s.status = 3 and s.processed_at < @before and m.last_seen_at < @before and (@source is null or m.source = @source) option (loop join, force order);
 
 delete from [infra].[Inbox]
 output deleted.seq into @gone (seq)
 from @old o, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
 where [Inbox].seq = o.seq and [Inbox].last_seen_at < @before and (@source is null or [Inbox].source = @source) option (loop join, force order);
+
+delete from [infra].[InboxState]
+from @gone g, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
+where [InboxState].seq = g.seq option (loop join, force order);
+
+delete from [infra].[InboxAttempts]
+from @gone g, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
+where [InboxAttempts].seq = g.seq option (loop join, force order);
+commit transaction;
+
+select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;
+go
+
+create or alter procedure [infra].[Inbox_PurgeDead]
+  @now datetime2(3) = null, @limit int, @retention_ms float, @after_seq bigint
+as
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+declare @before datetime2(3) = (select a.later from [infra].[Inbox_After](@now, -@retention_ms) a);
+declare @last_seq bigint, @more bit = 0;
+declare @scanned table (seq bigint not null primary key, ended_at datetime2(3) null, keyed bit null);
+declare @old table (seq bigint not null primary key);
+declare @gone table (seq bigint not null primary key);
+
+insert into @scanned (seq, ended_at, keyed)
+select top (@limit) s.seq, s.died_at, s.keyed
+from [infra].[InboxState] s with (index([Inbox_Dead]), forceseek, readpast, rowlock, readcommittedlock)
+where s.status = 4 and s.seq > @after_seq
+order by s.seq;
+
+if @@rowcount = @limit set @more = 1;
+
+select @last_seq = max(w.seq) from @scanned w;
+
+if not exists (select 1 from [infra].[Inbox] m with (forceseek, readpast, rowlock, readcommittedlock) where m.seq = @last_seq and m.first_seen_at < @before)
+  set @more = 0;
+
+if exists (select 1 from @scanned w where w.keyed = 1)
+begin
+  declare @kept table (seq bigint not null);
+
+  insert into @kept (seq)
+  select q.seq
+  from @scanned w
+  inner join [infra].[InboxPartitionQueue] q with (index([InboxPartitionQueue_Seq]), forceseek, rowlock, readcommittedlock) on q.seq = w.seq
+  where w.keyed = 1 option (loop join, force order);
+
+  insert into @kept (seq)
+  select c.seq
+  from [infra].[InboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)
+  inner join @scanned w on w.seq = c.seq option (loop join, force order);
+
+  delete from @scanned where seq in (select k.seq from @kept k);
+end
+
+begin transaction;
+insert into @old (seq)
+select m.seq
+from @scanned w
+inner join [infra].[Inbox] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
+inner join [infra].[InboxState] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
+where w.ended_at < @before and s.status = 4 and (s.locked_until is null or s.locked_until <= @now) and s.died_at < @before and m.last_seen_at < @before option (loop join, force order);
+
+delete from [infra].[Inbox]
+output deleted.seq into @gone (seq)
+from @old o, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
+where [Inbox].seq = o.seq and [Inbox].last_seen_at < @before option (loop join, force order);
 
 delete from [infra].[InboxState]
 from @gone g, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
@@ -676,7 +751,7 @@ create or alter procedure [infra].[Inbox_Get]
   @source nvarchar(255), @message_id nvarchar(255)
 as
 set nocount, xact_abort on;
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
+if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
@@ -695,7 +770,7 @@ create or alter procedure [infra].[Inbox_Attempts]
   @source nvarchar(255), @message_id nvarchar(255)
 as
 set nocount, xact_abort on;
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
+if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 select a.attempt as attempt, a.ended_at as ended_at, a.worker as worker, a.error as error
@@ -711,7 +786,7 @@ create or alter procedure [infra].[Inbox_List]
   @error_group varchar(16), @older_than_ms float, @newer_than_ms float, @after_seq bigint, @limit int
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
+if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 declare @until datetime2(3) = (select a.later from [infra].[Inbox_After](@now, -@older_than_ms) a);
@@ -744,7 +819,7 @@ create or alter procedure [infra].[Inbox_Stats]
   @now datetime2(3) = null
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
+if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 declare @paused bit = case when exists (
@@ -776,7 +851,7 @@ create or alter procedure [infra].[Inbox_OldestDue]
   @now datetime2(3) = null
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
+if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 declare @pauses bit = case when exists (select 1 from [infra].[InboxControls] c where c.paused = 1 and c.scope <> N'queue') then 1 else 0 end;
@@ -1138,7 +1213,7 @@ create or alter procedure [infra].[Inbox_Controls]
   @scope nvarchar(10) = null, @name nvarchar(255) = null
 as
 set nocount, xact_abort on;
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
+if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who,
@@ -1421,7 +1496,8 @@ declare @received table (
 declare @enqueued table (seq bigint not null primary key, keyed bit null);
 declare @buried table (seq bigint not null primary key, keyed bit null);
 
-begin transaction;
+declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+if @outermost = 1 begin transaction;
 if exists (select 1 from @messages i where i.partition_key is not null)
 begin
   declare @lock nvarchar(255) = N'', @locked int = 0;
@@ -1465,7 +1541,7 @@ begin
     inner join @messages i on i.position = f.position option (loop join, force order);
 
   begin try
-    if @@trancount > 1 set xact_abort off;
+    if @outermost = 0 set xact_abort off;
 
     insert into [infra].[Inbox] (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, partition_key, first_seen_at, last_seen_at, deliveries, content_changed)
     output inserted.seq, inserted.source, inserted.message_id, inserted.partition_key, inserted.due_at, inserted.expires_at,
@@ -1477,7 +1553,7 @@ begin
   end try
   begin catch
     set @rounds = @rounds + 1;
-    if @@trancount = 1 or @rounds = 10 or error_number() not in (2601, 2627)
+    if @outermost = 1 or @rounds = 10 or error_number() not in (2601, 2627)
     begin; throw; end;
     set @again = 1;
   end catch;
@@ -1574,7 +1650,7 @@ begin
     where @blocks = 0 and c.keyed = 1 and m.partition_key is not null
     order by c.seq option (loop join, force order);
 end
-commit transaction;
+if @outermost = 1 commit transaction;
 
 select a.source as source, a.message_id as message_id, a.content_changed as content_changed,
   cast(case when a.deliveries = 1 or w.seq is not null then 1 else 0 end as bit) as enqueued, k.old_status as old_status,
@@ -1592,7 +1668,8 @@ set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @seq bigint, @old_status tinyint, @content_changed bit = 0;
 declare @added table (seq bigint not null primary key);
 
-begin transaction;
+declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+if @outermost = 1 begin transaction;
 declare @rounds int = 0, @again bit = 1;
 
 while @again = 1
@@ -1605,7 +1682,7 @@ begin
   where m.source = @source and m.message_id = @message_id option (loop join, force order);
 
   begin try
-    if @@trancount > 1 set xact_abort off;
+    if @outermost = 0 set xact_abort off;
 
     if @seq is null
       insert into [infra].[Inbox] (source, message_id, topic, payload, hash,
@@ -1615,7 +1692,7 @@ begin
   end try
   begin catch
     set @rounds = @rounds + 1;
-    if @@trancount = 1 or @rounds = 10 or error_number() not in (2601, 2627)
+    if @outermost = 1 or @rounds = 10 or error_number() not in (2601, 2627)
     begin; throw; end;
     set @again = 1;
   end catch;
@@ -1631,7 +1708,7 @@ if @seq is not null
 else
   insert into [infra].[InboxState] (seq, status, visible_at)
   select a.seq, 0, @now from @added a;
-commit transaction;
+if @outermost = 1 commit transaction;
 
 select cast(case when @old_status = 3 then 1 else 0 end as bit) as processed, @content_changed as content_changed;
 go
@@ -1648,7 +1725,8 @@ declare @died_at datetime2(3) = case when @status = 4 then @now end;
 declare @added table (seq bigint not null primary key);
 declare @changed table (seq bigint not null primary key);
 
-begin transaction;
+declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+if @outermost = 1 begin transaction;
 declare @rounds int = 0, @again bit = 1;
 
 while @again = 1
@@ -1661,7 +1739,7 @@ begin
   where m.source = @source and m.message_id = @message_id option (loop join, force order);
 
   begin try
-    if @@trancount > 1 set xact_abort off;
+    if @outermost = 0 set xact_abort off;
 
     if @seq is null
       insert into [infra].[Inbox] (source, message_id, topic, payload, hash,
@@ -1671,7 +1749,7 @@ begin
   end try
   begin catch
     set @rounds = @rounds + 1;
-    if @@trancount = 1 or @rounds = 10 or error_number() not in (2601, 2627)
+    if @outermost = 1 or @rounds = 10 or error_number() not in (2601, 2627)
     begin; throw; end;
     set @again = 1;
   end catch;
@@ -1702,7 +1780,7 @@ if exists (select 1 from @changed c where @keyed = 1 and (@status = 3 or (@statu
   inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where @keyed = 1 and (@status = 3 or (@status = 4 and @blocks = 0)) and m.partition_key is not null
   order by c.seq option (loop join, force order);
-commit transaction;
+if @outermost = 1 commit transaction;
 
 select c.seq as seq from @changed c;
 go
@@ -1843,11 +1921,19 @@ select
   m.payload as Payload,
   m.created_at as CreatedAt,
   case
-    when s.status = 3 then 2
-    when s.status = 4 then 3
-    when s.locked_until is not null then 1
-    else 0
+    when s.status = 3 then 'done'
+    when s.status = 4 then 'dead'
+    when s.locked_until is not null then 'running'
+    when exists (select 1 from [infra].[OutboxControls] c where c.paused = 1 and (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic))) then 'paused'
+    when s.attempt > 0 then 'retrying'
+    else 'waiting'
   end as Status,
+  case
+    when s.status = 3 then 'Done'
+    when s.status = 4 then 'Failed'
+    when s.locked_until is not null then 'InProgress'
+    else 'Ready'
+  end as State,
   s.locked_until as LockedUntil,
   s.owner as OwnerToken,
   cast(case when s.status = 3 then 1 else 0 end as bit) as IsProcessed,
@@ -2272,12 +2358,12 @@ as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @before datetime2(3) = (select a.later from [infra].[Outbox_After](@now, -@retention_ms) a);
 declare @last_seq bigint, @more bit = 0;
-declare @scanned table (seq bigint not null primary key, status tinyint not null, processed_at datetime2(3) null);
+declare @scanned table (seq bigint not null primary key, ended_at datetime2(3) null, keyed bit null);
 declare @old table (seq bigint not null primary key);
 declare @gone table (seq bigint not null primary key);
 
-insert into @scanned (seq, status, processed_at)
-select top (@limit) s.seq, s.status, s.processed_at
+insert into @scanned (seq, ended_at, keyed)
+select top (@limit) s.seq, case when s.status = 3 then s.processed_at end, s.keyed
 from [infra].[OutboxState] s with (forceseek, readpast, rowlock, readcommittedlock)
 where s.seq > @after_seq
 order by s.seq;
@@ -2295,7 +2381,73 @@ select m.seq
 from @scanned w
 inner join [infra].[Outbox] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
 inner join [infra].[OutboxState] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
-where w.status = 3 and w.processed_at < @before and s.status = 3 and m.created_at < @before option (loop join, force order);
+where w.ended_at < @before and s.status = 3 and s.processed_at < @before and m.created_at < @before option (loop join, force order);
+
+delete from [infra].[Outbox]
+output deleted.seq into @gone (seq)
+from @old o, [infra].[Outbox] with (forceseek, updlock, rowlock, readcommittedlock)
+where [Outbox].seq = o.seq and [Outbox].created_at < @before option (loop join, force order);
+
+delete from [infra].[OutboxState]
+from @gone g, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
+where [OutboxState].seq = g.seq option (loop join, force order);
+
+delete from [infra].[OutboxAttempts]
+from @gone g, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
+where [OutboxAttempts].seq = g.seq option (loop join, force order);
+commit transaction;
+
+select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;
+go
+
+create or alter procedure [infra].[Outbox_PurgeDead]
+  @now datetime2(3) = null, @limit int, @retention_ms float, @after_seq bigint
+as
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+declare @before datetime2(3) = (select a.later from [infra].[Outbox_After](@now, -@retention_ms) a);
+declare @last_seq bigint, @more bit = 0;
+declare @scanned table (seq bigint not null primary key, ended_at datetime2(3) null, keyed bit null);
+declare @old table (seq bigint not null primary key);
+declare @gone table (seq bigint not null primary key);
+
+insert into @scanned (seq, ended_at, keyed)
+select top (@limit) s.seq, s.died_at, s.keyed
+from [infra].[OutboxState] s with (index([Outbox_Dead]), forceseek, readpast, rowlock, readcommittedlock)
+where s.status = 4 and s.seq > @after_seq
+order by s.seq;
+
+if @@rowcount = @limit set @more = 1;
+
+select @last_seq = max(w.seq) from @scanned w;
+
+if not exists (select 1 from [infra].[Outbox] m with (forceseek, readpast, rowlock, readcommittedlock) where m.seq = @last_seq and m.created_at < @before)
+  set @more = 0;
+
+if exists (select 1 from @scanned w where w.keyed = 1)
+begin
+  declare @kept table (seq bigint not null);
+
+  insert into @kept (seq)
+  select q.seq
+  from @scanned w
+  inner join [infra].[OutboxPartitionQueue] q with (index([OutboxPartitionQueue_Seq]), forceseek, rowlock, readcommittedlock) on q.seq = w.seq
+  where w.keyed = 1 option (loop join, force order);
+
+  insert into @kept (seq)
+  select c.seq
+  from [infra].[OutboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)
+  inner join @scanned w on w.seq = c.seq option (loop join, force order);
+
+  delete from @scanned where seq in (select k.seq from @kept k);
+end
+
+begin transaction;
+insert into @old (seq)
+select m.seq
+from @scanned w
+inner join [infra].[Outbox] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
+inner join [infra].[OutboxState] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
+where w.ended_at < @before and s.status = 4 and (s.locked_until is null or s.locked_until <= @now) and s.died_at < @before and m.created_at < @before option (loop join, force order);
 
 delete from [infra].[Outbox]
 output deleted.seq into @gone (seq)
@@ -2327,7 +2479,7 @@ create or alter procedure [infra].[Outbox_Get]
   @id uniqueidentifier
 as
 set nocount, xact_abort on;
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
+if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
@@ -2345,7 +2497,7 @@ create or alter procedure [infra].[Outbox_Attempts]
   @id uniqueidentifier
 as
 set nocount, xact_abort on;
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
+if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 select a.attempt as attempt, a.ended_at as ended_at, a.worker as worker, a.error as error
@@ -2361,7 +2513,7 @@ create or alter procedure [infra].[Outbox_List]
   @error_group varchar(16), @older_than_ms float, @newer_than_ms float, @after_seq bigint, @limit int
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
+if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 declare @until datetime2(3) = (select a.later from [infra].[Outbox_After](@now, -@older_than_ms) a);
@@ -2393,7 +2545,7 @@ create or alter procedure [infra].[Outbox_Stats]
   @now datetime2(3) = null
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
+if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 declare @paused bit = case when exists (
@@ -2425,7 +2577,7 @@ create or alter procedure [infra].[Outbox_OldestDue]
   @now datetime2(3) = null
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
+if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 declare @pauses bit = case when exists (select 1 from [infra].[OutboxControls] c where c.paused = 1 and c.scope <> N'queue') then 1 else 0 end;
@@ -2502,7 +2654,7 @@ set status = case when [OutboxState].keyed = 1 then 5 else 1 end,
   expires_at = (select a.later from [infra].[Outbox_After](@now, @ttl_ms) a), processed_at = null, processed_by = null, died_at = null
 output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
 from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxState].seq = i.seq and [OutboxState].status = @status option (loop join, force order);
+where [OutboxState].seq = i.seq and [OutboxState].status = @status and @status in (3, 4) option (loop join, force order);
 
 if exists (select 1 from @changed c where c.keyed = 1)
   insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
@@ -2785,7 +2937,7 @@ create or alter procedure [infra].[Outbox_Controls]
   @scope nvarchar(10) = null, @name nvarchar(255) = null
 as
 set nocount, xact_abort on;
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
+if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who,
@@ -2897,7 +3049,8 @@ declare @added table (
   seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 null, due_at datetime2(3) null, expires_at datetime2(3) null
 );
 
-begin transaction;
+declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+if @outermost = 1 begin transaction;
 if exists (select 1 from @messages i where i.partition_key is not null)
 begin
   declare @lock nvarchar(255) = N'', @locked int = 0;
@@ -2930,7 +3083,7 @@ begin
       on m.topic = i.topic and m.natural_key = i.natural_key and m.natural_key is not null option (loop join, force order);
 
   begin try
-    if @@trancount > 1 set xact_abort off;
+    if @outermost = 0 set xact_abort off;
 
     insert into [infra].[Outbox] (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, created_at)
     output inserted.seq, inserted.partition_key, inserted.due_at, inserted.expires_at into @added (seq, partition_key, due_at, expires_at)
@@ -2942,7 +3095,7 @@ begin
   end try
   begin catch
     set @rounds = @rounds + 1;
-    if @@trancount = 1 or @rounds = 10 or error_number() not in (2601, 2627)
+    if @outermost = 1 or @rounds = 10 or error_number() not in (2601, 2627)
     begin; throw; end;
     set @again = 1;
   end catch;
@@ -2961,7 +3114,7 @@ if exists (select 1 from @added c where c.partition_key is not null)
   inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.partition_key is not null and m.partition_key is not null
   order by c.seq option (loop join, force order);
-commit transaction;
+if @outermost = 1 commit transaction;
 
 if exists (select 1 from @known)
   select i.id as id, k.id as known_id from @known k inner join @messages i on i.position = k.position;

@@ -83,8 +83,13 @@ export interface AppDefinition {
   readonly service?: AppService;
   /** The diagnostics API and the admin page at `/_oncebox`, for the people who run the app. */
   readonly admin?: AppAdmin;
-  /** How long Done messages are kept. 30 days by default. */
+  /** How long done messages are kept. 30 days by default. */
   readonly retentionMs?: number;
+  /**
+   * How long dead messages are kept after their death: a day at least. Without it they are kept until somebody replays, discards or archives
+   * them. `ONCEBOX_DEAD_RETENTION_DAYS` overrides it.
+   */
+  readonly deadRetentionMs?: number;
   /** How long the records of operators' operations are kept after their end. 90 days by default. */
   readonly operationRetentionMs?: number;
   /** Writes lines of JSON to the standard output by default. `false` writes nothing. */

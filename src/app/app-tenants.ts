@@ -1,4 +1,5 @@
 import type { Logger } from "../base/logger.js";
+import type { Environment } from "../config/environment.js";
 import type { SecretResolver } from "../config/secret-reference.js";
 import type { Inbox } from "../inbox/inbox.js";
 import type { MigrateResult } from "../sql/migrate.js";
@@ -12,6 +13,7 @@ import type { WakeUp } from "./wake-up.js";
 
 export interface TenantsContext extends SignIn {
   readonly definition: AppDefinition;
+  readonly environment: Environment;
   readonly resolveSecret: SecretResolver;
   readonly logger: Logger;
   readonly wakeUp: WakeUp | undefined;

@@ -1,6 +1,7 @@
 import { loggerProblem } from "../base/logger.js";
 import { isSecretReference } from "../config/secret-reference.js";
 import { InvalidArgumentError } from "../errors.js";
+import { deadRetentionRule, isDeadRetention } from "../queue/dead-retention.js";
 import type { AppDefinition } from "./app-definition.js";
 
 /** Returns what is wrong with a value, or undefined. */
@@ -66,6 +67,7 @@ const fields: Readonly<Record<keyof AppDefinition, Check>> = {
   service: must(isRecord, 'an object with tokens, or with auth: "none"'),
   admin: must((value) => isRecord(value) && value.tokens !== undefined, "an object with tokens"),
   retentionMs: aboveZero,
+  deadRetentionMs: must(isDeadRetention, deadRetentionRule),
   operationRetentionMs: aboveZero,
   logger: must(
     (value) => loggerProblem(value) === undefined,

@@ -1,6 +1,7 @@
 import type { Admin } from "../admin/create-admin.js";
 import type { Logger } from "../base/logger.js";
 import { toWebResponse } from "../base/to-web-response.js";
+import type { PurgeWithinOptions } from "../queue/maintenance.js";
 import type { InboxService } from "../service/http/create-inbox-service.js";
 import { type MigrateOptions, type MigrateResult, migrate } from "../sql/migrate.js";
 import type { TenantStoreProvider } from "../tenants/connections/tenant-stores.js";
@@ -12,6 +13,7 @@ import { cleanupJob, type MaintenanceJob, reapJob } from "./maintenance-jobs.js"
 import { migrateOptionsOf } from "./migrate-options.js";
 import { noWebhooks } from "./no-webhooks.js";
 import { openApp } from "./open-app.js";
+import { retentionsOf } from "./retentions.js";
 
 /** A whole app in one process, for the local run and the command line. A cloud's function uses one of the jobs. */
 export interface App extends AppParts {
@@ -28,6 +30,8 @@ export interface App extends AppParts {
   readonly admin: Admin | undefined;
   readonly reap: MaintenanceJob;
   readonly cleanup: MaintenanceJob;
+  /** How long it keeps what the clean-up deletes, where it says so. */
+  readonly retentions: PurgeWithinOptions;
   /** The schema and tables that this app uses. */
   readonly migrateOptions: MigrateOptions;
   migrate(): Promise<MigrateResult>;
@@ -60,6 +64,7 @@ export async function createApp(definition: AppDefinition, platform: Platform): 
     admin,
     reap: reapJob(app),
     cleanup: cleanupJob(app),
+    retentions: retentionsOf(app),
     tenants: tenants?.stores,
     migrate: () => (tenants === undefined ? migrate(db, migrateOptions) : tenants.migrate()),
     async close() {

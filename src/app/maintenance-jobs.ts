@@ -1,9 +1,9 @@
 import type { Budget } from "../base/budget.js";
-import { defined } from "../base/defined.js";
 import { type MaintenanceResult, purgeWithin, reapWithin } from "../queue/maintenance.js";
 import type { AppDefinition } from "./app-definition.js";
 import { logQueueAge } from "./log-queue-age.js";
 import type { OpenApp } from "./open-app.js";
+import { retentionsOf } from "./retentions.js";
 
 export interface MaintenanceReport {
   readonly inbox: MaintenanceResult;
@@ -27,12 +27,11 @@ export function reapJob({ inbox, outbox, logger, tenants, definition }: OpenApp)
 /** The longest time that it takes for both queues, and something to spare. */
 const logAgeMs = 12_000;
 
-/** Deletes messages that have been Done for longer than the retention; records of operations and keys of the service after theirs. */
+/** Deletes messages that have been done, and where the app says so dead, for longer than the retention; records of operations and keys of the service after theirs. */
 export function cleanupJob(app: OpenApp): MaintenanceJob {
   const { definition, inbox, outbox, tenants } = app;
   if (tenants !== undefined) return tenants.cleanup;
-  const { retentionMs, operationRetentionMs } = definition;
-  const options = defined({ retentionMs, operationRetentionMs });
+  const options = retentionsOf(app);
   return async (budget) => ({
     inbox: await purgeWithin(inbox, budget, options),
     outbox: await purgeWithin(outbox, budget, options),

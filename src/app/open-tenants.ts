@@ -30,6 +30,7 @@ import type { AppParts } from "./app-definition.js";
 import { appDispatchers } from "./app-dispatchers.js";
 import type { OpenTenants, TenantsContext } from "./app-tenants.js";
 import type { DispatchReport } from "./dispatch-all.js";
+import { retentionsOf } from "./retentions.js";
 import { mergedReports, toDispatchReport, toMaintenanceReport } from "./tenant-reports.js";
 import { coalesced, wakeUpIntervalMs } from "./wake-up.js";
 
@@ -71,8 +72,7 @@ export function openTenants(settings: TenantSettings, context: TenantsContext): 
     dispatcher,
     logger,
     metrics: definition.metrics,
-    retentionMs: definition.retentionMs,
-    operationRetentionMs: definition.operationRetentionMs,
+    retentions: retentionsOf(context),
     pollTimeoutMs: settings.turns.pollTimeoutMs,
   };
   const reaping = maintenance("reap", reapTenants(options), periodMs);

@@ -1,6 +1,8 @@
 import { defined } from "../base/defined.js";
 import type { Receiver } from "../inbox/receiver.js";
+import { schemeReader } from "../webhooks/load-presets.js";
 import { createWebhookReceiver, type WebhookReceiver } from "../webhooks/route.js";
+import type { WebhookRouteOptions } from "../webhooks/route-options.js";
 import type { AppContext } from "./app-context.js";
 import { webhookSources } from "./app-sources.js";
 import { noWebhooks } from "./no-webhooks.js";
@@ -25,7 +27,7 @@ export async function webhookJob({
   if (Object.keys(sources).length === 0) return noWebhooks(logger); // a process that only dispatches has no sources
   const wakeUp = waker === undefined ? undefined : coalesced(waker);
   waker?.prepare?.(); // while the rest of the cold start goes on
-  const receiver = createWebhookReceiver({
+  const options: WebhookRouteOptions = {
     ...definition.webhooks,
     ...defined({
       publicUrl: environment.publicUrl,
@@ -36,7 +38,8 @@ export async function webhookJob({
     inbox: tenants === undefined ? inbox! : tenants.inboxFor,
     logger,
     sources,
-  });
+  };
+  const receiver = createWebhookReceiver(options, await schemeReader(sources));
   await receiver.prepare(); // wrong sources are an error of the start, not of the first webhook
   return receiver;
 }

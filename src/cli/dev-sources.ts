@@ -2,7 +2,7 @@ import type { AppDefinition } from "../app/app-definition.js";
 import type { AppSource } from "../app/app-sources.js";
 import type { Environment } from "../config/environment.js";
 import { schemeOf } from "../webhooks/load-presets.js";
-import { overridableFields } from "../webhooks/schemes/check-scheme.js";
+import { overridableFields } from "../webhooks/schemes/read-scheme.js";
 import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
 import { withOverrides } from "../webhooks/sources.js";
 import type { DevelopmentKeys } from "./development-keys.js";

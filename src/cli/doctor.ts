@@ -6,7 +6,6 @@ import { defaults } from "../sql/defaults.js";
 import type { Database } from "../sql/dialect.js";
 import { type Command, exitCodes, type Terminal, text, UsageError } from "./command.js";
 import { requireDatabaseFile, withExistingDatabase } from "./existing-database.js";
-import { definitionFor } from "./load-app.js";
 import { storeHelp, storeOptions } from "./queue-stores.js";
 
 export const doctorCommand: Command = {
@@ -21,13 +20,12 @@ export const doctorCommand: Command = {
   ],
   async run(input) {
     const { values, terminal } = input;
-    const { definition } = await definitionFor(input);
-    const retentionMs = definition.retentionMs ?? defaults.retentionMs;
     return withExistingDatabase(input, async (app) => {
       const all: ExaminedFinding[] = [];
+      const { retentionMs = defaults.retentionMs, deadRetentionMs } = app.retentions;
       for (const { db, tables } of await databasesOf(app, text(values, "tenant"))) {
         requireDatabaseFile(db);
-        const found = await examine(db, { tables, retentionMs });
+        const found = await examine(db, { tables, retentionMs, deadRetentionMs });
         all.push(...found.map((finding) => ({ database: db.id, ...finding })));
       }
       const isHealthy = all.every(({ level }) => level === "note");

@@ -1,5 +1,6 @@
-import { type CheckedScheme, checkScheme } from "../webhooks/schemes/check-scheme.js";
+import { checkScheme } from "../webhooks/schemes/check-scheme.js";
 import type { Alternatives } from "../webhooks/schemes/field-checks.js";
+import type { CheckedScheme } from "../webhooks/schemes/read-scheme.js";
 import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
 import type { TemplatePart } from "../webhooks/schemes/template.js";
 import { setAt } from "../webhooks/signing/draft.js";

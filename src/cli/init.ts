@@ -7,17 +7,19 @@ import { scaffoldClouds, scaffoldDatabases } from "./scaffold-options.js";
 export const initCommand: Command = {
   name: "init",
   summary: "create a new app that is ready to deploy",
-  usage: `init ${scaffoldClouds.join("|")} [FOLDER] [--database NAME] [--service] [--admin] [--json]`,
+  usage: `init ${scaffoldClouds.join("|")} [FOLDER] [--database NAME] [--service] [--admin] [--recover] [--json]`,
   options: {
     database: { type: "string" },
     service: { type: "boolean" },
     admin: { type: "boolean" },
+    recover: { type: "boolean" },
     json: { type: "boolean" },
   },
   help: {
     database: `${scaffoldDatabases.join(" or ")}; postgres for aws and sqlserver for azure by default`,
     service: "the app has the inbox service, /v1/inbox, for consumers in other processes",
     admin: "the app has the diagnostics API and the admin page, /_oncebox",
+    recover: "the app asks GitHub for failed deliveries, on a schedule",
     json: "print JSON",
   },
   examples: ["oncebox init aws orders", "oncebox init azure orders --database postgres"],
@@ -32,7 +34,11 @@ export const initCommand: Command = {
     if (existing.length > 0) {
       throw new UsageError(`${folder} is not empty. Name a new or empty folder: init overwrites nothing.`);
     }
-    const asked = { service: values.service === true, admin: values.admin === true };
+    const asked = {
+      service: values.service === true,
+      admin: values.admin === true,
+      recover: values.recover === true,
+    };
     const files = await writeScaffold({ cloud, database, ...asked, folder, name: packageName(folder) });
     const names = files.map((file) => relative(folder, file));
     if (values.json) {

@@ -1,7 +1,7 @@
 import type { App } from "../app/create-app.js";
 import type { MaintenanceReport } from "../app/maintenance-jobs.js";
-import type { Budget } from "../base/budget.js";
-import { timeBudget } from "../base/budget.js";
+import { type Budget, timeBudget } from "../base/budget.js";
+import type { MaintenanceResult } from "../queue/maintenance.js";
 import { type Command, databaseHelp, databaseOptions, exitCodes, seconds } from "./command.js";
 import { withExistingDatabase } from "./existing-database.js";
 import { withProgress } from "./progress.js";
@@ -9,8 +9,8 @@ import { withProgress } from "./progress.js";
 interface Job {
   readonly name: "reap" | "cleanup";
   readonly summary: string;
-  /** The verb of the printed result. */
-  readonly did: string;
+  /** What the command did to a queue. */
+  readonly did: (result: MaintenanceResult) => string;
 }
 
 /** The two scheduled jobs, which differ only in their names. */
@@ -26,11 +26,9 @@ const maintenanceCommand = ({ name, summary, did }: Job): Command => ({
     const budget = timeBudget(seconds(values, "time", 60), terminal.signal);
     return withExistingDatabase(input, async (app) => {
       const report = await withProgress(terminal, name, () => run(app, name, budget));
-      const queues = Object.entries(report) as [string, MaintenanceReport["inbox"]][];
+      const queues = Object.entries(report) as [string, MaintenanceResult][];
       if (values.json) terminal.out(JSON.stringify(report));
-      else
-        for (const [queue, { done, dead }] of queues)
-          terminal.out(`${queue.padEnd(7)} ${did} ${done}  dead ${dead}`);
+      else for (const [queue, result] of queues) terminal.out(`${queue.padEnd(7)} ${did(result)}`);
       return queues.some(([, { more }]) => more) ? exitCodes.more : exitCodes.ok;
     });
   },
@@ -41,11 +39,12 @@ const run = (app: App, name: Job["name"], budget: Budget): Promise<MaintenanceRe
 export const reapCommand = maintenanceCommand({
   name: "reap",
   summary: "end expired leases and expired messages",
-  did: "released",
+  did: ({ done, dead }) => `released ${done}  dead ${dead}`,
 });
 
 export const cleanupCommand = maintenanceCommand({
   name: "cleanup",
-  summary: "delete Done messages that are older than the retention",
-  did: "deleted",
+  summary:
+    "delete done messages that are older than the retention, and dead ones where the app has a retention for them",
+  did: ({ done, dead }) => `deleted: done ${done}  dead ${dead}`,
 });

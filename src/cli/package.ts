@@ -13,13 +13,14 @@ const otherwise = {
 export const packageCommand: Command = {
   name: "package",
   summary: "make the archives to deploy from the functions in the current folder",
-  usage: `package ${scaffoldClouds.join("|")} [--database NAMES] [--app FILE] [--out FOLDER] [--service] [--admin] [--entra|--no-entra] [--json]`,
+  usage: `package ${scaffoldClouds.join("|")} [--database NAMES] [--app FILE] [--out FOLDER] [--service] [--admin] [--recover] [--entra|--no-entra] [--json]`,
   options: {
     database: { type: "string" },
     app: { type: "string" },
     out: { type: "string" },
     service: { type: "boolean" },
     admin: { type: "boolean" },
+    recover: { type: "boolean" },
     entra: { type: "boolean" },
     "no-entra": { type: "boolean" },
     json: { type: "boolean" },
@@ -30,6 +31,7 @@ export const packageCommand: Command = {
     out: "the output folder, which is emptied first; build/aws or build/azure by default",
     service: "aws: make the archive of the inbox service too; on azure the app's definition decides",
     admin: "aws: make the archive of the diagnostics API too; on azure the app's definition decides",
+    recover: "aws: make the archive of the recovery of GitHub's deliveries too; on azure a setting decides",
     entra: "include the packages for signing in to the database with Microsoft Entra; the default for azure",
     "no-entra": "leave those packages out; the default for aws",
     json: "print JSON",
@@ -45,9 +47,15 @@ export const packageCommand: Command = {
     );
     const service = values.service === true;
     const admin = values.admin === true;
+    const recover = values.recover === true;
     if ((service || admin) && cloud === "azure") {
       throw new UsageError(
         `--${service ? "service" : "admin"} is for aws. On azure a function app has the ${service ? "inbox service" : "diagnostics API"} if the app's definition has one.`,
+      );
+    }
+    if (recover && cloud === "azure") {
+      throw new UsageError(
+        "--recover is for aws. On azure a function app recovers what ONCEBOX_RECOVER_GITHUB names.",
       );
     }
     const app = text(values, "app");
@@ -61,6 +69,7 @@ export const packageCommand: Command = {
       outFolder: resolve(text(values, "out") ?? `build/${cloud}`),
       service,
       admin,
+      recover,
       entra: values.entra === true || (values["no-entra"] !== true && otherwise[cloud].entra),
     });
     if (values.json) terminal.out(JSON.stringify({ archives }));

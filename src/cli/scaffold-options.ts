@@ -10,6 +10,8 @@ export interface ScaffoldOptions {
   readonly service: boolean;
   /** Whether the app has the diagnostics API. */
   readonly admin: boolean;
+  /** Whether the app asks GitHub for failed deliveries. */
+  readonly recover: boolean;
   readonly folder: string;
   readonly name: string;
 }

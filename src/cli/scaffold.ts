@@ -48,6 +48,8 @@ const optionalParts = [
     definition: `  // The diagnostics API and the admin page, /_oncebox, for the people who run the app.
   admin: { tokens: { from: "env", name: "ONCEBOX_ADMIN_TOKENS" } },`,
   },
+  // settings of the deployment name the webhooks
+  { option: "recover", file: "recover-github.ts", definition: undefined },
 ] as const;
 
 /**
@@ -102,7 +104,8 @@ async function copyFunction(
 const withParts = (app: string, options: ScaffoldOptions): string =>
   optionalParts
     .filter(({ option }) => options[option])
-    .reduce((text, { definition }) => text.replace(/^ {2}publishers: \{$/m, `${definition}\n$&`), app);
+    .flatMap(({ definition }) => definition ?? [])
+    .reduce((text, definition) => text.replace(/^ {2}publishers: \{$/m, `${definition}\n$&`), app);
 
 const flagsOf = (options: ScaffoldOptions): string =>
   optionalParts.map(({ option }) => (options[option] ? ` --${option}` : "")).join("");

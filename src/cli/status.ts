@@ -1,5 +1,6 @@
 import { appDatabases } from "../app/app-databases.js";
 import { type AppStats, appStats, type MeasuredStores } from "../app/app-stats.js";
+import type { App } from "../app/create-app.js";
 import { sleep } from "../base/wait.js";
 import {
   type Command,
@@ -47,10 +48,11 @@ export const statusCommand: Command = {
     const everyMs = duration(values, "every", "2s");
     const limits = limitsOf(input);
     return withExistingDatabase(input, async (app) => {
+      const retention = deadRetention(input, app);
       const isOne = values.tenant !== undefined;
       if (!isOne) for (const db of await appDatabases(app)) requireDatabaseFile(db);
       const stores = isOne ? await chosenStores(input, app) : app;
-      const once = () => printStatus(input, stores, limits);
+      const once = () => printStatus(input, stores, limits, retention);
       return values.watch ? repeat(input, everyMs, once) : once();
     });
   },
@@ -65,6 +67,15 @@ const limitsOf = ({ values }: CommandInput): Limits => ({
   maxAgeMs: values["max-age"] === undefined ? Number.POSITIVE_INFINITY : seconds(values, "max-age", 0),
   maxDead: count(values, "max-dead") ?? Number.POSITIVE_INFINITY,
 });
+
+/** How long dead messages are kept: null for ever; undefined when it is not known, because the app was not given. */
+const deadRetention = ({ values }: CommandInput, { retentions }: App): number | null | undefined =>
+  retentions.deadRetentionMs ?? (values.app === undefined ? undefined : null);
+
+const deadLine = (retentionMs: number | null): string =>
+  retentionMs === null
+    ? "dead messages are kept until they are replayed, discarded or archived"
+    : `dead messages are deleted ${Math.round((retentionMs / 86_400_000) * 10) / 10} days after their death`;
 
 /** Moves to the top of the screen and clears it. */
 const clear = "\u001b[H\u001b[J";
@@ -90,17 +101,22 @@ async function printStatus(
   { values, terminal }: CommandInput,
   stores: MeasuredStores,
   limits: Limits,
+  deadRetentionMs: number | null | undefined,
 ): Promise<number> {
   const stats = await appStats(stores);
   const { inbox, outbox, controls, failed } = stats;
   const at = values.watch ? { at: new Date().toISOString() } : {};
   if (values.json)
-    terminal.out(JSON.stringify({ ...at, inbox, outbox, controls: controls.map(shownControl), failed }));
+    terminal.out(
+      JSON.stringify({ ...at, inbox, outbox, controls: controls.map(shownControl), deadRetentionMs, failed }),
+    );
   else {
     if (at.at !== undefined) terminal.out(terminal.columns === undefined ? at.at : `${clear}${at.at}`);
     terminal.out(statusLine("inbox", inbox));
     terminal.out(statusLine("outbox", outbox));
     for (const control of controls) terminal.out(controlLine(control.queue, control));
+    if (deadRetentionMs !== undefined && inbox.phases.dead + outbox.phases.dead > 0)
+      terminal.out(deadLine(deadRetentionMs));
   }
   if (failed === undefined) return isExceeded(stats, limits) ? exitCodes.exceeded : exitCodes.ok;
   terminal.err(`${failed.length} tenants did not respond and are not counted: ${failed.join(", ")}`);
@@ -109,5 +125,5 @@ async function printStatus(
 
 function isExceeded({ inbox, outbox }: AppStats, { maxAgeMs, maxDead }: Limits): boolean {
   const tooOld = [inbox, outbox].some((stats) => (stats.oldestDueAgeMs ?? 0) > maxAgeMs);
-  return tooOld || inbox.counts.Dead + outbox.counts.Failed > maxDead;
+  return tooOld || inbox.phases.dead + outbox.phases.dead > maxDead;
 }

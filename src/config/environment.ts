@@ -1,7 +1,8 @@
 import { InvalidArgumentError } from "../errors.js";
+import { daysToMs, deadRetentionDays, isDeadRetention } from "../queue/dead-retention.js";
 import { type LogLevel, logLevels } from "../telemetry/json-logger.js";
 import { isSecretReference, type SecretReference, secretReferenceForms } from "./secret-reference.js";
-import type { SourcesFromJson } from "./sources-from-json.js";
+import { type SourcesFromJson, sourcesFromJson } from "./sources-from-json.js";
 
 /** The settings that every platform reads from the environment. Only this folder reads `process.env`. */
 export interface Environment {
@@ -10,6 +11,8 @@ export interface Environment {
   readonly logLevel: LogLevel;
   readonly port: number;
   readonly publicUrl: string | undefined;
+  /** How long dead messages are kept, when the environment says so. */
+  readonly deadRetentionMs: number | undefined;
   readonly env: NodeJS.ProcessEnv;
 }
 
@@ -34,6 +37,7 @@ export async function readEnvironment(env: NodeJS.ProcessEnv = processEnv): Prom
     logLevel: await attempt(() => readLogLevel(env), "info"),
     port: await attempt(() => port(env.PORT), 7071),
     publicUrl: filled(env.ONCEBOX_PUBLIC_URL),
+    deadRetentionMs: await attempt(() => deadRetentionMs(env.ONCEBOX_DEAD_RETENTION_DAYS), undefined),
     env,
   };
   if (problems.length > 0) throw new InvalidArgumentError(`${problems.join("; ")}.`);
@@ -60,13 +64,11 @@ function databaseUrl(text: string | undefined): string | SecretReference | undef
   throw new InvalidArgumentError(`ONCEBOX_DATABASE_URL must be a URL or ${secretReferenceForms}`);
 }
 
-/** Loads zod only when the variable is set. Most functions start without it. */
-async function webhooks(text: string | undefined): Promise<SourcesFromJson | undefined> {
+function webhooks(text: string | undefined): SourcesFromJson | undefined {
   const value = filled(text);
-  if (value === undefined) return undefined;
-  const parsed = json(value, "ONCEBOX_WEBHOOKS");
-  const { sourcesFromJson } = await import("./sources-from-json.js");
-  return sourcesFromJson(parsed, "ONCEBOX_WEBHOOKS");
+  return value === undefined
+    ? undefined
+    : sourcesFromJson(json(value, "ONCEBOX_WEBHOOKS"), "ONCEBOX_WEBHOOKS");
 }
 
 export function readLogLevel(env: NodeJS.ProcessEnv = processEnv): LogLevel {
@@ -75,6 +77,18 @@ export function readLogLevel(env: NodeJS.ProcessEnv = processEnv): LogLevel {
     throw new InvalidArgumentError(`ONCEBOX_LOG_LEVEL must be one of ${logLevels.join(", ")}`);
   }
   return value as LogLevel;
+}
+
+/** 0, the default of the templates, leaves it to the app. */
+function deadRetentionMs(text: string | undefined): number | undefined {
+  const value = filled(text) ?? "0";
+  const days = /^\d{1,3}$/.test(value) ? Number(value) : Number.NaN;
+  if (days === 0) return undefined;
+  if (isDeadRetention(daysToMs(days))) return daysToMs(days);
+  const { least, most } = deadRetentionDays;
+  throw new InvalidArgumentError(
+    `ONCEBOX_DEAD_RETENTION_DAYS must be a whole number of days from ${least} to ${most}, or 0 to leave it to the app`,
+  );
 }
 
 function port(text: string | undefined): number {

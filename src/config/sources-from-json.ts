@@ -1,20 +1,49 @@
-import * as z from "zod/mini";
+import { InvalidArgumentError } from "../errors.js";
 import { isSecretReference, type SecretReference } from "./secret-reference.js";
-import { validated } from "./validated.js";
 
-const secret = z.union([z.string().check(z.minLength(1)), z.custom<SecretReference>(isSecretReference)]);
-const secrets = z.union(
-  [secret, z.array(secret).check(z.minLength(1))],
-  'must be a secret, a reference to one like {"from": "env", "name": …}, or a list of them',
-);
-const scheme = z.union([z.string(), z.looseObject({})], "must be the name of a scheme, or a scheme itself");
-const sources = z.catchall(
-  z.object({}),
-  z.looseObject({ scheme, secrets, verifyToken: z.optional(secrets) }),
-);
+type SecretFromJson = string | SecretReference;
+type SecretsFromJson = SecretFromJson | readonly SecretFromJson[];
 
 /** Webhook sources by name. The fields of a scheme are checked where sources are resolved. */
-export type SourcesFromJson = z.infer<typeof sources>;
+export type SourcesFromJson = Readonly<
+  Record<
+    string,
+    {
+      readonly scheme: string | object;
+      readonly secrets: SecretsFromJson;
+      readonly verifyToken?: SecretsFromJson;
+    }
+  >
+>;
 
-export const sourcesFromJson = (value: unknown, what: string): SourcesFromJson =>
-  validated(sources, value, what);
+/** Throws one error with all problems. Written by hand: with zod every function would be 22 KB larger. */
+export function sourcesFromJson(value: unknown, what: string): SourcesFromJson {
+  const problems = isObject(value)
+    ? Object.entries(value).flatMap(([name, source]) =>
+        problemsOf(source).map((problem) => `${name}${problem}`),
+      )
+    : ["must be an object with a source for each name"];
+  if (problems.length > 0) throw new InvalidArgumentError(`${what}: ${problems.join("; ")}.`);
+  return value as SourcesFromJson;
+}
+
+function problemsOf(source: unknown): readonly string[] {
+  if (!isObject(source)) return [": must be an object"];
+  const { scheme, secrets, verifyToken } = source;
+  const isScheme = typeof scheme === "string" || isObject(scheme);
+  const areSecrets = (given: unknown): boolean =>
+    Array.isArray(given) ? given.length > 0 && given.every(isSecret) : isSecret(given);
+  return [
+    ...(isScheme ? [] : [".scheme: must be the name of a scheme, or a scheme itself"]),
+    ...(areSecrets(secrets) ? [] : [`.secrets: ${secretsForm}`]),
+    ...(verifyToken === undefined || areSecrets(verifyToken) ? [] : [`.verifyToken: ${secretsForm}`]),
+  ];
+}
+
+const secretsForm = 'must be a secret, a reference to one like {"from": "env", "name": …}, or a list of them';
+
+const isSecret = (value: unknown): boolean =>
+  (typeof value === "string" && value !== "") || isSecretReference(value);
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);

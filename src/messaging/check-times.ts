@@ -28,6 +28,9 @@ export function checkTimes(options: AnyServiceOptions): readonly string[] {
   const { retry } = settings;
   const problems = [
     ...durations.flatMap((name) => problemOf(() => requireDuration(settings[name], name))),
+    ...(settings.failedRetentionMs === Number.POSITIVE_INFINITY
+      ? []
+      : problemOf(() => requireDuration(settings.failedRetentionMs, "failedRetentionMs"))),
     ...timers
       .filter((name) => settings[name] > longestTimerMs)
       .map((name) => `${name} must be at most ${longestTimerMs} ms, not ${settings[name]}`),
@@ -53,7 +56,7 @@ export function checkTimes(options: AnyServiceOptions): readonly string[] {
  * a circuit breaker is open, it waits without using up retries, at most until the message expires.
  */
 function checkRetention(options: AnyServiceOptions): readonly string[] {
-  const { inboxRetentionMs, ttlMs, toleranceMs, retry } = settingsOf(options);
+  const { inboxRetentionMs, failedRetentionMs, ttlMs, toleranceMs, retry } = settingsOf(options);
   const windows = [
     ["the retry window", retryWindowMs(retry)] as const,
     ...Object.entries(options.sources ?? {}).flatMap(([id, source]) =>
@@ -68,6 +71,12 @@ function checkRetention(options: AnyServiceOptions): readonly string[] {
       ([what, windowMs]) =>
         `inboxRetentionMs must be at least twice ${what}, which is ${windowMs} ms: at least ${2 * windowMs}, not ${inboxRetentionMs}`,
     );
+  const failedTooShort =
+    failedRetentionMs >= ttlMs
+      ? []
+      : [
+          `failedRetentionMs must be at least ttlMs (${ttlMs}), not ${failedRetentionMs}: a Failed message would be deleted before it is told as Expired`,
+        ];
   const belowTtl =
     inboxRetentionMs >= ttlMs
       ? []
@@ -81,5 +90,5 @@ function checkRetention(options: AnyServiceOptions): readonly string[] {
       : [
           `inboxRetentionMs must be at least twice toleranceMs: at least ${2 * toleranceMs}, not ${inboxRetentionMs}, or a message could be replayed when it is forgotten`,
         ];
-  return [...tooShort, ...belowTtl, ...belowTolerance];
+  return [...tooShort, ...belowTtl, ...belowTolerance, ...failedTooShort];
 }

@@ -37,7 +37,7 @@ export interface ServiceMaintenance {
   readonly expired: MaintenanceResult;
   /** Failed messages that are Expired now. `onDead` was told. */
   readonly failed: MaintenanceResult;
-  /** Sent messages that were deleted after their retention. */
+  /** Sent messages that were deleted after their retention; `dead` counts Failed and Expired ones that were. */
   readonly sent: MaintenanceResult;
   /** Records of handled messages that were deleted after their retention. */
   readonly inbox: MaintenanceResult;
@@ -134,7 +134,9 @@ export function serviceOperations(parts: ServiceParts): Operations {
     async maintain(budget) {
       const expired = await reapWithin(outbox, budget);
       const failed = await expireWithin(outbox, budget);
-      const sent = await purgeWithin(outbox, budget, { retentionMs: settings.sentRetentionMs });
+      const { sentRetentionMs, failedRetentionMs } = settings;
+      const deadRetentionMs = Number.isFinite(failedRetentionMs) ? failedRetentionMs : undefined;
+      const sent = await purgeWithin(outbox, budget, { retentionMs: sentRetentionMs, deadRetentionMs });
       // An envelope that was signed just before its message expired is accepted for as long as its time is tolerated.
       const retentionMs = settings.inboxRetentionMs + settings.toleranceMs;
       const handled = await purgeWithin(inbox, budget, { retentionMs });

@@ -58,6 +58,8 @@ export interface ServiceSettings {
   readonly handlerTimeoutMs: number;
   /** How long Sent messages are kept: 7 days by default. */
   readonly sentRetentionMs: number;
+  /** How long Failed and Expired messages are kept after their last attempt: for ever by default. At least `ttlMs`. */
+  readonly failedRetentionMs: number;
   /** How long handled messages are remembered, to detect duplicates: 24 h by default. */
   readonly inboxRetentionMs: number;
   /** Between two clean-ups: 5 min by default. */
@@ -85,6 +87,7 @@ export const defaults: Omit<ServiceSettings, "retry"> & { readonly retry: RetryO
   timeoutMs: 30_000,
   handlerTimeoutMs: 30_000,
   sentRetentionMs: 7 * 24 * 60 * 60_000,
+  failedRetentionMs: Number.POSITIVE_INFINITY,
   inboxRetentionMs: 24 * 60 * 60_000,
   cleanupMs: 5 * 60_000,
   maxBodyBytes: 1_048_576,

@@ -2,19 +2,28 @@ import { defined } from "../base/defined.js";
 import { type LoggerOption, loggerOf } from "../base/logger.js";
 import { repeating } from "../base/repeating.js";
 import { safeReason } from "../base/safe-reason.js";
-import { InvalidArgumentError } from "../errors.js";
+import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
 import { refuseUnknown, requireDuration, requireInterval, requireList } from "../queue/arguments.js";
-import type { PurgeOperationsOptions, PurgeOptions, PurgeResult } from "../queue/work-store.js";
+import { deadRetentionRule, isDeadRetention } from "../queue/dead-retention.js";
+import type {
+  PurgeDeadOptions,
+  PurgeOperationsOptions,
+  PurgeOptions,
+  PurgeResult,
+} from "../queue/work-store.js";
 
 export interface CleanupOptions {
   /** Inboxes and outboxes. */
   readonly stores: readonly {
     readonly id: string;
     purgeDone(options: PurgeOptions): Promise<PurgeResult>;
+    purgeDead?(options: PurgeDeadOptions): Promise<unknown>;
     purgeOperations?(options: PurgeOperationsOptions): Promise<unknown>;
   }[];
   /** 7 days by default. Keep ids for longer than your queue can deliver a message again. */
   readonly retentionMs?: number;
+  /** How long dead messages are kept after their death: a day at least. By default they are kept for ever. */
+  readonly deadRetentionMs?: number;
   /** Of the records of operators' operations: 90 days by default. */
   readonly operationRetentionMs?: number;
   /** Time between two clean-ups: 1 minute by default. */
@@ -34,6 +43,7 @@ export interface Cleanup {
 const known = [
   "stores",
   "retentionMs",
+  "deadRetentionMs",
   "operationRetentionMs",
   "intervalMs",
   "batchSize",
@@ -43,8 +53,8 @@ const known = [
 const week = 7 * 24 * 60 * 60 * 1_000;
 
 /**
- * For a server: deletes messages that were done before the retention, at regular intervals and in short batches. A
- * message that is not done is never deleted. The timer does not keep the process alive.
+ * For a server: deletes messages that were done before the retention, at regular intervals and in short batches; with
+ * `deadRetentionMs` dead ones, too, and no others. The timer does not keep the process alive.
  *
  * @example
  * const cleanup = startCleanup({ stores: [createInbox(db), createOutbox(db)] });
@@ -55,6 +65,7 @@ export function startCleanup(options: CleanupOptions): Cleanup {
   const {
     stores,
     retentionMs = week,
+    deadRetentionMs,
     operationRetentionMs,
     intervalMs = 60_000,
     batchSize,
@@ -66,6 +77,8 @@ export function startCleanup(options: CleanupOptions): Cleanup {
       "startCleanup: stores must be inboxes and outboxes: createInbox(db), createOutbox(db).",
     );
   requireDuration(retentionMs, "startCleanup: retentionMs");
+  if (deadRetentionMs !== undefined && !isDeadRetention(deadRetentionMs))
+    throw new ArgumentRangeError(`startCleanup: deadRetentionMs must be ${deadRetentionRule}.`);
   if (operationRetentionMs !== undefined)
     requireDuration(operationRetentionMs, "startCleanup: operationRetentionMs");
   requireInterval(intervalMs, "startCleanup: intervalMs");
@@ -75,6 +88,8 @@ export function startCleanup(options: CleanupOptions): Cleanup {
       try {
         const purge = { signal: stopped, ...defined({ batchSize }) };
         await store.purgeDone({ retentionMs, ...purge });
+        if (deadRetentionMs !== undefined)
+          await store.purgeDead?.({ retentionMs: deadRetentionMs, ...purge });
         await store.purgeOperations?.({ retentionMs: operationRetentionMs, ...purge });
       } catch (error) {
         if (!stopped.aborted) logger.error("clean-up failed", { store: store.id, error: safeReason(error) });

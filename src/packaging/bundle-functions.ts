@@ -5,13 +5,13 @@ import { type BuildOptions, build, type Metafile, type Plugin } from "esbuild";
 import { InvalidArgumentError } from "../errors.js";
 import { writeFunctionApp } from "./azure-function-app.js";
 import type { BundledDatabase } from "./databases.js";
-import { lazyEntryPoints, lazyWebhooks, webhooksFolder } from "./lazy-webhooks.js";
+import { lazyEntryPoints, lazyWebhooks, presetsFile, webhooksFolder } from "./lazy-webhooks.js";
 import { entraWhenUsed, leanMiddy, leanPg } from "./lean-packages.js";
 import { onlyDatabases } from "./only-databases.js";
 import { isSource, ownPackage, root } from "./own-package.js";
 
 /** The functions that not every app has, by their options. */
-type OptionalFunction = "service" | "admin";
+type OptionalFunction = "service" | "admin" | "recover";
 
 interface Cloud {
   /** The files in `functions/<cloud>` to bundle. */
@@ -27,7 +27,7 @@ interface Cloud {
 export const clouds = {
   aws: {
     entryPoints: /\.[cm]?[jt]s$/,
-    optional: { service: "inbox-service", admin: "admin" },
+    optional: { service: "inbox-service", admin: "admin", recover: "recover-github" },
     // nodejs20.x, 22.x and 24.x have every client of the AWS SDK v3. A bundle with one would be 350 KB larger.
     external: ["@aws-sdk/*"],
   },
@@ -55,6 +55,8 @@ export interface BundleOptions {
   readonly service?: boolean;
   /** On AWS: bundles the function of the diagnostics API as well, `functions/aws/admin.ts`. */
   readonly admin?: boolean;
+  /** On AWS: bundles the function that asks GitHub for failed deliveries as well, `functions/aws/recover-github.ts`. */
+  readonly recover?: boolean;
   /** Includes the packages that sign in to a database with Microsoft Entra. They run only when they are used. */
   readonly entra?: boolean;
 }
@@ -127,15 +129,17 @@ export async function bundle(settings: BundleSettings): Promise<Metafile> {
       ...(app === undefined ? [] : [appFrom(app, folder)]),
     ],
   });
-  if (usesLazyWebhooks(metafile)) await bundleLazyWebhooks(folder, join(outFolder, webhooksFolder));
+  if (!splitting && usesLazyWebhooks(metafile))
+    await bundleLazyWebhooks(folder, join(outFolder, webhooksFolder));
   return metafile;
 }
 
 const usesLazyWebhooks = ({ outputs }: Metafile): boolean => Object.values(outputs).some(importsLazyWebhooks);
 
-/** Whether a function needs the folder of presets beside it. */
-export const importsLazyWebhooks = ({ imports }: Metafile["outputs"][string]): boolean =>
-  imports.some(({ path, external }) => external === true && path.startsWith(`./${webhooksFolder}/`));
+/** Whether a function needs the folder of presets beside it. Presets are loaded by names that are not known here. */
+export const importsLazyWebhooks = ({ imports, inputs }: Metafile["outputs"][string]): boolean =>
+  imports.some(({ path, external }) => external === true && path.startsWith(`./${webhooksFolder}/`)) ||
+  Object.entries(inputs).some(([file, { bytesInOutput }]) => bytesInOutput > 0 && presetsFile.test(file));
 
 async function bundleLazyWebhooks(folder: string, outdir: string): Promise<void> {
   const { entryPoints, plugin } = lazyEntryPoints();

@@ -9,13 +9,17 @@ export const webhooksFolder = "webhooks";
 /** By its name: its folder, and what it is imported for. */
 const lazyModules: ReadonlyMap<string, { readonly folder: string; readonly only: string }> = new Map([
   ...presetNames.map((name) => [name, { folder: "presets", only: name }] as const),
+  ["check-scheme", { folder: "schemes", only: "checkScheme" }],
   ["jwt-verifier", { folder: "schemes", only: "createJwtVerifier" }],
   ["certificate-keys", { folder: "schemes", only: "certificateKeys" }],
   ["confirm-address", { folder: "schemes", only: "confirmAddress" }],
   ["fetch-text", { folder: "schemes", only: "fetchText" }],
 ]);
 
-const inWebhooks = /[\\/]webhooks[\\/](presets[\\/]index|schemes[\\/]create-verifier|route|sources)\.[jt]s$/;
+const inWebhooks =
+  /[\\/]webhooks[\\/](presets[\\/]index|schemes[\\/]create-verifier|load-presets|route|sources)\.[jt]s$/;
+/** The list of presets. */
+export const presetsFile = /[\\/]webhooks[\\/]presets[\\/]index\.[jt]s$/;
 const nameIn = (path: string): string => basename(path, ".js");
 const webhooks = join(code, "webhooks");
 
@@ -38,10 +42,23 @@ export const lazyWebhooks = (isSplit: boolean): Plugin => ({
         pluginData: importer.replace(/(?<=[\\/]webhooks)[\\/].*/, ""),
       };
     });
+    if (!isSplit) loadersByName(build);
     loadOnly(build);
     joseWhenInstalled(build);
   },
 });
+
+/** The list of all loaders is 3 KB, and says only that a preset is in the file of its name. */
+function loadersByName({ onLoad }: PluginBuild): void {
+  onLoad({ filter: presetsFile }, ({ path }) => (isOncebox(path) ? { contents: byName } : undefined));
+}
+
+/** The address is no literal: esbuild would look for the file. */
+const byName = `const load = (name) => async () => {
+  const file = "./${webhooksFolder}/" + name + ".mjs";
+  return (await import(file))[name];
+};
+export const loaders = new Proxy({}, { get: (_, name) => load(name) });`;
 
 /** The virtual entry points of the files beside the functions. */
 export const lazyEntryPoints = (): {

@@ -1,19 +1,21 @@
 import type { Budget } from "../base/budget.js";
 import type { QueueMessage } from "./message.js";
 import { withDeadline } from "./store-deadline.js";
-import type { CallOptions, PurgeOptions, ReapOptions, WorkStore } from "./work-store.js";
+import type { CallOptions, PurgeOptions, PurgeResult, ReapOptions, WorkStore } from "./work-store.js";
 
 type Reaping = Pick<Queue, "reapExpired">;
 type Queue = WorkStore<never, QueueMessage, string>;
 /** A queue, or the keys of a service, which has no operations. */
-type Purging = Pick<Queue, "purgeDone"> & Partial<Pick<Queue, "purgeOperations">>;
+type Purging = Pick<Queue, "purgeDone"> & Partial<Pick<Queue, "purgeDead" | "purgeOperations">>;
 /** Of an outbox. */
 interface Expiring {
   expireFailed(options: CallOptions): Promise<{ readonly expired: number; readonly more: boolean }>;
 }
 
 export interface MaintenanceResult {
+  /** Leases that were ended, or done messages that were deleted. */
   readonly done: number;
+  /** Messages that became dead, or dead messages that were deleted. */
   readonly dead: number;
   /** The time was used up before the work was. The next run continues. */
   readonly more: boolean;
@@ -59,32 +61,53 @@ export const reapWithin = (
   });
 
 export interface PurgeWithinOptions extends Pick<PurgeOptions, "batchSize" | "retentionMs"> {
+  /** Messages that died within this time are kept. By default dead messages are kept for ever. */
+  readonly deadRetentionMs?: number | undefined;
   /** Records of operators' operations that ended within this time are kept: 90 days by default. */
   readonly operationRetentionMs?: number | undefined;
 }
 
 /**
- * Deletes messages that were done before the retention, in batches, while there is time; and records of operations after
- * theirs. `done` counts the messages.
+ * Deletes messages that were done before the retention, in batches, while there is time; dead ones and records of operations
+ * after theirs.
  */
 export async function purgeWithin(
   store: Purging,
   budget: Budget,
-  { operationRetentionMs, ...options }: PurgeWithinOptions = {},
+  { deadRetentionMs, operationRetentionMs, ...options }: PurgeWithinOptions = {},
 ): Promise<MaintenanceResult> {
-  let after: number | undefined;
-  const messages = await batches(budget, "A purge", async (signal) => {
-    const { purged, more, cursor } = await store.purgeDone({ ...options, maxBatches: 1, after, signal });
-    after = cursor ?? undefined;
-    return { done: purged, dead: 0, more };
-  });
-  if (messages.more || store.purgeOperations === undefined) return messages;
+  const done = await purgeBatches(budget, "A purge", (call) => store.purgeDone({ ...options, ...call }));
+  if (done.more) return { done: done.purged, dead: 0, more: true };
+  const dead =
+    deadRetentionMs === undefined || store.purgeDead === undefined
+      ? { purged: 0, more: false }
+      : await purgeBatches(budget, "A purge of dead messages", (call) =>
+          store.purgeDead!({ ...options, ...call, retentionMs: deadRetentionMs }),
+        );
+  const messages = { done: done.purged, dead: dead.purged };
+  if (dead.more || store.purgeOperations === undefined) return { ...messages, more: dead.more };
   const records = await batches(budget, "A purge of operations", async (signal) => {
     const purge = { retentionMs: operationRetentionMs, maxBatches: 1, signal };
     const { more } = await store.purgeOperations!(purge);
     return { done: 0, dead: 0, more };
   });
   return { ...messages, more: records.more };
+}
+
+type PurgeBatch = Pick<PurgeOptions, "maxBatches" | "after" | "signal">;
+
+async function purgeBatches(
+  budget: Budget,
+  what: string,
+  purge: (call: PurgeBatch) => Promise<PurgeResult>,
+): Promise<Pick<PurgeResult, "purged" | "more">> {
+  let after: number | undefined;
+  const { done, more } = await batches(budget, what, async (signal) => {
+    const batch = await purge({ maxBatches: 1, after, signal });
+    after = batch.cursor ?? undefined;
+    return { done: batch.purged, dead: 0, more: batch.more };
+  });
+  return { purged: done, more };
 }
 
 /** Tells of Failed messages that have expired, in batches, while there is time. */

@@ -74,6 +74,11 @@ export interface PurgeOptions extends CallOptions {
   readonly after?: number | undefined;
 }
 
+export interface PurgeDeadOptions extends PurgeOptions {
+  /** Messages that died within this time are kept. There is no default: nothing deletes a dead message unless you say when. */
+  readonly retentionMs: number;
+}
+
 export interface PurgeOperationsOptions extends CallOptions {
   /** Records of operations that ended within this time are kept: 90 days by default. */
   readonly retentionMs?: number | undefined;
@@ -224,6 +229,12 @@ export interface WorkStore<Key, Message extends QueueMessage, State extends stri
   reapExpired(options?: ReapOptions): Promise<ReapResult>;
   /** Deletes messages that were done before the retention, in short batches. It deletes nothing else. */
   purgeDone(options?: PurgeOptions): Promise<PurgeResult>;
+
+  /**
+   * Deletes messages that died before the retention and, in an inbox, have not arrived again since; in short batches. A dead message that
+   * blocks its partition queue is kept, however old.
+   */
+  purgeDead(options: PurgeDeadOptions): Promise<PurgeResult>;
 
   /** Deletes records of operators' operations that ended before the retention, in short batches. Unfinished ones are kept. */
   purgeOperations(options?: PurgeOperationsOptions): Promise<Pick<PurgeResult, "purged" | "more">>;

@@ -154,6 +154,11 @@ export interface QueueStatements {
   readonly reap: SqlStatement;
   /** Of one `:source`, or of all when it is null → one row: deleted, last_seq, more */
   readonly purge: SqlStatement;
+  /**
+   * The same for messages that died before the retention. A dead message that is in its partition queue is kept: it blocks the others of
+   * its key, and without it they would go on as if it had been handled.
+   */
+  readonly purgeDead: SqlStatement;
   /** Deletes records of this queue's operations that ended before the retention, `:limit` at most → one row: deleted */
   readonly purgeOperations: SqlStatement;
   /** → seq and the key columns of the messages that exist */
@@ -278,6 +283,8 @@ export interface ReceivingDialect {
   readonly classify: (error: unknown) => Fault;
   /** The tables do not exist, or are older than this version. */
   readonly isSchemaMissing: (error: unknown) => boolean;
+  /** The user lacks a right. Undefined where a database has no users. */
+  readonly isDenied?: (error: unknown) => boolean;
 }
 
 /** A database as data: its names, schema and statements, and how values cross the boundary. */

@@ -1,6 +1,7 @@
 import { yieldToEventLoop } from "../base/wait.js";
 import { optionalCount, refuseUnknown, requireBatchSize, requireDuration } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
+import type { PurgeOptions, PurgeResult } from "../queue/work-store.js";
 import { defaults } from "./defaults.js";
 import { isTrue } from "./is-true.js";
 import type { Operations, QueueParts } from "./queue-parts.js";
@@ -17,8 +18,38 @@ export function maintainOperations<
   State extends string,
 >(
   parts: QueueParts<Key, Message, State>,
-): Operations<Key, Message, State, "reapExpired" | "purgeDone" | "purgeOperations"> {
+): Operations<Key, Message, State, "reapExpired" | "purgeDone" | "purgeDead" | "purgeOperations"> {
   const { shape, statements, options, runner, announceDead } = parts;
+
+  const purgeMessages = async (
+    name: "purgeDone" | "purgeDead",
+    line: "purge" | "purge dead",
+    purge: PurgeOptions,
+    usualRetentionMs?: number,
+  ): Promise<PurgeResult> => {
+    refuseUnknown(purge, ["retentionMs", "batchSize", "maxBatches", "after", "signal"], name);
+    const limit = purge.batchSize ?? defaults.purgeBatchSize;
+    requireBatchSize(limit);
+    const retentionMs = purge.retentionMs ?? usualRetentionMs;
+    requireDuration(retentionMs, "retentionMs");
+    optionalCount(purge.maxBatches, "maxBatches", 1);
+    optionalCount(purge.after, "after", 0);
+    const statement = name === "purgeDead" ? statements.purgeDead : statements.purge;
+    let purged = 0;
+    let after = purge.after ?? 0;
+    for (let batch = 1; ; batch++) {
+      const params = { limit, retention_ms: retentionMs, after_seq: after, source: null };
+      const [row] = await runner.execute(statement, params, purge);
+      purged += Number(row?.deleted ?? 0);
+      after = rowNumber(row?.last_seq ?? after);
+      const more = isTrue(row?.more);
+      if (more) await yieldToEventLoop();
+      if (!more || batch === purge.maxBatches) {
+        if (purged > 0) options.logger.info(line, { purged });
+        return { purged, more, cursor: more ? after : null };
+      }
+    }
+  };
 
   return {
     async reapExpired(reap = {}) {
@@ -43,29 +74,9 @@ export function maintainOperations<
       }
     },
 
-    async purgeDone(purge = {}) {
-      refuseUnknown(purge, ["retentionMs", "batchSize", "maxBatches", "after", "signal"], "purgeDone");
-      const limit = purge.batchSize ?? defaults.purgeBatchSize;
-      const retentionMs = purge.retentionMs ?? defaults.retentionMs;
-      requireBatchSize(limit);
-      requireDuration(retentionMs, "retentionMs");
-      optionalCount(purge.maxBatches, "maxBatches", 1);
-      optionalCount(purge.after, "after", 0);
-      let purged = 0;
-      let after = purge.after ?? 0;
-      for (let batch = 1; ; batch++) {
-        const params = { limit, retention_ms: retentionMs, after_seq: after, source: null };
-        const [row] = await runner.execute(statements.purge, params, purge);
-        purged += Number(row?.deleted ?? 0);
-        after = rowNumber(row?.last_seq ?? after);
-        const more = isTrue(row?.more);
-        if (more) await yieldToEventLoop();
-        if (!more || batch === purge.maxBatches) {
-          if (purged > 0) options.logger.info("purge", { purged });
-          return { purged, more, cursor: more ? after : null };
-        }
-      }
-    },
+    purgeDone: (purge = {}) => purgeMessages("purgeDone", "purge", purge, defaults.retentionMs),
+
+    purgeDead: (purge: PurgeOptions = {}) => purgeMessages("purgeDead", "purge dead", purge),
 
     async purgeOperations(purge = {}) {
       refuseUnknown(purge, ["retentionMs", "batchSize", "maxBatches", "signal"], "purgeOperations");

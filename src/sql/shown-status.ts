@@ -1,4 +1,8 @@
+import type { Phase } from "../queue/phase.js";
 import { status } from "./dialect.js";
+import type { QueueNames } from "./names.js";
+
+const word = (phase: Phase) => `'${phase}'`;
 
 /** A row of a state table that the inbox shows as Seen: a message that was only seen, or a key that was released. */
 export const isShownAsSeen = (s: string): string =>
@@ -13,3 +17,39 @@ export function hasStatus(s: string, parameters: readonly string[]): string {
   const shown = `case when ${s}.locked_until is null then ${status.seen} else ${status.held} end`;
   return `(${s}.status in (${list}) and (${s}.status <> ${status.leased} or ${shown} in (${list})))`;
 }
+
+/** How a dialect writes what its views need. */
+export interface ShownStatusParts {
+  /** A condition: the message is done. */
+  readonly isDone: string;
+  /** A condition: a pause holds the message `m`. */
+  readonly isPaused: string;
+  /** Of an inbox: the column that says how an operator has ended a done message, or null. */
+  readonly endedAs: string;
+}
+
+/** The phase of the message `m` with the state `s`, by the same rules as `phases` of a queue's `stats`. */
+export const shownStatus = (n: QueueNames, { isDone, isPaused, endedAs }: ShownStatusParts): string => `case
+    when ${isDone} then ${n.kind === "inbox" ? `coalesce(${endedAs}, ${word("done")})` : word("done")}${n.kind === "inbox" ? `\n    when ${isShownAsSeen("s")} then ${word("seen")}` : ""}
+    when s.status = ${status.dead} then ${word("dead")}
+    when s.locked_until is not null then ${word("running")}
+    when ${isPaused} then ${word("paused")}
+    when s.attempt > 0 then ${word("retrying")}
+    else ${word("waiting")}
+  end`;
+
+/** The specification's name of the same. */
+export const shownState = (n: QueueNames, { isDone }: ShownStatusParts): string =>
+  n.kind === "inbox"
+    ? `case
+    when ${isDone} then 'Done'
+    when ${isShownAsSeen("s")} then 'Seen'
+    when s.status = ${status.dead} then 'Dead'
+    else 'Processing'
+  end`
+    : `case
+    when ${isDone} then 'Done'
+    when s.status = ${status.dead} then 'Failed'
+    when s.locked_until is not null then 'InProgress'
+    else 'Ready'
+  end`;

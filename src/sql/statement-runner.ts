@@ -1,6 +1,6 @@
 import { memoisePromise } from "../base/memoise-promise.js";
 import { safeReason } from "../base/safe-reason.js";
-import { InvalidOperationError, SchemaMissingError } from "../errors.js";
+import { InvalidOperationError, PermissionDeniedError, SchemaMissingError } from "../errors.js";
 import type { CallOptions } from "../queue/work-store.js";
 import type { ReceivingDatabase, Rows } from "./dialect.js";
 import type { SqlExecutor, SqlParams, SqlStatement } from "./driver.js";
@@ -40,13 +40,22 @@ export function statementRunner(
     isDeployed = true;
   });
 
-  const readable = (error: unknown): unknown =>
+  const orMissing = (error: unknown): unknown =>
     dialect.isSchemaMissing(error)
       ? new SchemaMissingError(
           `The ${kind} "${options.table}" is not in ${db.id}, or is older than this version of oncebox. Run migrate(db), or init() of a service, when you deploy.`,
           { cause: error },
         )
       : error;
+
+  /** The server's text names the object. Not of a transaction as a whole: it may have statements of a handler, on tables of its own. */
+  const readable = (error: unknown, { name }: SqlStatement): unknown =>
+    dialect.isDenied?.(error)
+      ? new PermissionDeniedError(
+          `Permission denied: the database user may not run "${name}" on the ${kind} "${options.table}". Give it the role for this: see infra/sql/users-${dialect.name}.sql. The server says: ${(error as Error).message}`,
+          { cause: error },
+        )
+      : orMissing(error);
 
   const ready = async (call: CallOptions): Promise<void> => {
     call.signal?.throwIfAborted();
@@ -68,13 +77,17 @@ export function statementRunner(
       return await work();
     } catch (failure) {
       return retryTransient(failure, work, retries).catch((error: unknown) => {
-        throw readable(error);
+        throw orMissing(error);
       });
     }
   };
 
   const execute: StatementRunner["execute"] = (statement, params, call = {}) =>
-    repeated(statement.name, () => driver.query(statement, withPolicy(params), call), call);
+    repeated(statement.name, () => driver.query(statement, withPolicy(params), call), call).catch(
+      (error: unknown) => {
+        throw readable(error, statement);
+      },
+    );
 
   /** In a caller's transaction nothing is repeated: the caller decides what to do about a fault. */
   const executeInside = async (
@@ -93,7 +106,7 @@ export function statementRunner(
     try {
       return await tx.query(statement, withPolicy(params), call);
     } catch (error) {
-      throw readable(error);
+      throw readable(error, statement);
     }
   };
 

@@ -43,7 +43,12 @@ export const metricTable: Readonly<Record<string, MetricEntry>> = {
     "Messages that wait for a pause or a limit",
   ),
   "oncebox.queue.oldest_due_age": entry("gauge", "ms", ["queue"], "Wait of the oldest due message"),
-  "oncebox.queue.messages": entry("gauge", "{message}", ["queue", "state"], "Messages in a state"),
+  "oncebox.queue.messages": entry(
+    "gauge",
+    "{message}",
+    ["queue", "state"],
+    "Messages that are waiting, retrying, running, paused, done or dead",
+  ),
 
   rf_outbox_pending_count: entry("gauge", "{message}", [], "Messages to send"),
   rf_outbox_send_duration_ms: entry("duration", "ms", endpoint, "Time of one delivery"),

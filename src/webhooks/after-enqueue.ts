@@ -4,16 +4,20 @@ import { withinTime } from "../base/within-time.js";
 import { InvalidOperationError } from "../errors.js";
 import type { ReceivedWebhook } from "./route-options.js";
 
-/** Calls the hook and waits for it, but no longer than `longestMs`. Never rejects: the message is committed. */
+/**
+ * Calls the hook and waits for it, but no longer than `longestMs`, nor than the time that the request has left. Never
+ * rejects: the message is committed.
+ */
 export function afterEnqueueCaller(
   hook: (webhook: ReceivedWebhook) => unknown,
   longestMs: number,
   logger: Logger,
-): (webhook: ReceivedWebhook) => Promise<void> {
-  const tooLate = () => new InvalidOperationError(`afterEnqueue was still running after ${longestMs} ms.`);
-  return async (webhook) => {
+): (webhook: ReceivedWebhook, mostMs: number) => Promise<void> {
+  return async (webhook, mostMs) => {
+    const ms = Math.min(longestMs, Math.round(mostMs));
+    const tooLate = () => new InvalidOperationError(`afterEnqueue was still running after ${ms} ms.`);
     try {
-      await withinTime(longestMs, (async () => hook(webhook))(), tooLate);
+      await withinTime(ms, (async () => hook(webhook))(), tooLate);
     } catch (error) {
       logger.warn("afterEnqueue failed; the message is safe", { ...webhook, error: safeReason(error) });
     }

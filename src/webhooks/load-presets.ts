@@ -1,5 +1,6 @@
 import { InvalidArgumentError } from "../errors.js";
 import { isPresetName, loadPreset, presetNames } from "./preset-names.js";
+import { overridableFields, type ReadScheme, readScheme } from "./schemes/read-scheme.js";
 import type { WebhookScheme } from "./schemes/scheme.js";
 import type { LoadedSource, WebhookSource } from "./sources.js";
 
@@ -40,6 +41,18 @@ export async function schemeOf(scheme: string | WebhookScheme): Promise<WebhookS
   if (typeof scheme !== "string") return scheme;
   if (!isPresetName(scheme)) throw new InvalidArgumentError(`Webhooks: ${unknownPreset(scheme)}.`);
   return loadPreset(scheme);
+}
+
+/**
+ * Returns what reads the schemes of these sources. Presets as they are were checked by the tests, so that an app with
+ * nothing else does not load the code that checks schemes.
+ */
+export async function schemeReader(sources: Sources<WebhookSource>): Promise<ReadScheme> {
+  const isPreset = (source: WebhookSource): boolean =>
+    isPresetName(source?.scheme) &&
+    [...overridableFields, "handshakes" as const].every((field) => source[field] === undefined);
+  if (Object.values(sources).every(isPreset)) return readScheme;
+  return (await import("./schemes/check-scheme.js")).checkScheme;
 }
 
 const unknownPreset = (name: string): string =>

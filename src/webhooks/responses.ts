@@ -1,6 +1,6 @@
 import type { PlainResponse } from "../base/plain-http.js";
 import type { ReceiveOutcome } from "../inbox/receiver.js";
-import { refusalStatuses } from "./schemes/check-answer.js";
+import { refusalStatuses } from "./schemes/refusal-statuses.js";
 import type { Answer, RefusalName, WebhookScheme } from "./schemes/scheme.js";
 
 const quiet = { "cache-control": "no-store", "x-content-type-options": "nosniff" };

@@ -23,15 +23,18 @@ export interface WebhookRouteOptions {
   readonly inbox: WebhookInbox | ((webhook: ReceivedWebhook) => WebhookInbox | Promise<WebhookInbox>);
   /** By name, which is the part of the path after `/webhooks/`. */
   readonly sources: Readonly<Record<string, WebhookSource>>;
-  /** Called for every new message after its commit, for example to wake a dispatcher. An error is logged. The answer waits for it no longer than `afterEnqueueMs`. */
+  /** Called for every new message after its commit, for example to wake a dispatcher. An error is logged. The answer waits for it no longer than `afterEnqueueMs`, and within `receiveMs`. */
   readonly afterEnqueue?: (webhook: ReceivedWebhook) => unknown;
   /** 1 s by default. */
   readonly afterEnqueueMs?: number;
-  /** How long the database and the secret store may each take before the answer is 503. Providers give up after 3 s (Slack) to 20 s. 5 s by default. */
+  /**
+   * The time from a request's arrival to its answer, for all its steps together: secrets, body, keys of the provider,
+   * connection and enqueueing. Then the answer is 503. Providers give up after 3 s (Slack) to 20 s. 5 s by default.
+   */
   readonly receiveMs?: number;
   /** 5 MiB by default. */
   readonly maxBodyBytes?: number;
-  /** The time that a body may take to arrive. 10 s by default. */
+  /** The time that a body may take to arrive, within `receiveMs`. 10 s by default. */
   readonly bodyMs?: number;
   /** The memory of all bodies that are being read, before their signatures are verified. 64 MiB by default, and at least one body. */
   readonly maxUnverifiedBytes?: number;

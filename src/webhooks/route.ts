@@ -6,18 +6,21 @@ import type { PlainRequest, PlainResponse } from "../base/plain-http.js";
 import { readBody } from "../base/read-body.js";
 import { toWebResponse } from "../base/to-web-response.js";
 import { inSpan } from "../base/tracing.js";
+import { deliveryAcceptor } from "./accept-delivery.js";
 import { afterEnqueueCaller } from "./after-enqueue.js";
 import { type Ending, failureOf, refuse, unreadBodies } from "./ending.js";
 import { endingLog } from "./ending-log.js";
-import { extractMessages } from "./extract-message.js";
-import { findSource } from "./find-source.js";
-import { endHandshake, findInHead, findInProven, findWithToken } from "./handshake.js";
+import { type FoundSource, findSource } from "./find-source.js";
+import { endHandshake, findInHead } from "./handshake.js";
 import { dividedSources, withPresets } from "./load-presets.js";
 import { publicUrlOf } from "./public-url.js";
+import { type ReceiveDeadline, receiveDeadline } from "./receive-deadline.js";
 import { refusedResponse } from "./responses.js";
 import { checkRouteOptions, type WebhookRouteOptions } from "./route-options.js";
-import { contentTypeOf, createDelivery, type Delivery, formOfQuery, isJsonType } from "./schemes/delivery.js";
+import { checkScheme } from "./schemes/check-scheme.js";
+import { contentTypeOf, createDelivery } from "./schemes/delivery.js";
 import type { FetchText } from "./schemes/fetch-text.js";
+import type { ReadScheme } from "./schemes/read-scheme.js";
 import { type LoadedSource, type ResolvedSource, resolveSources } from "./sources.js";
 import { messageStore } from "./store-messages.js";
 import { webhookSpan, webhookSpanEnd } from "./webhook-span.js";
@@ -28,6 +31,8 @@ export interface WebhookRoute extends Preparing {
 /** The same route without the classes `Request` and `Response`. It finds the path itself: a gateway may have added to it. */
 export type WebhookReceiver = (request: WebhookRequest) => Promise<PlainResponse>;
 type WebhookRequest = Omit<PlainRequest, "path">;
+
+type Found = Required<FoundSource> & { readonly source: ResolvedSource };
 
 interface Preparing {
   /** Loads the presets that sources name, and checks those sources. The first request does it otherwise. */
@@ -46,12 +51,16 @@ interface Preparing {
  * const response = await route(request);
  */
 export function createWebhookRoute(options: WebhookRouteOptions): WebhookRoute {
-  const receive = createWebhookReceiver(options);
+  const receive = createWebhookReceiver(options, checkScheme);
   const route = async (request: Request) => toWebResponse(await receive(request));
   return Object.assign(route, { prepare: receive.prepare });
 }
 
-export function createWebhookReceiver(options: WebhookRouteOptions): WebhookReceiver & Preparing {
+/** @param readScheme reads the sources' schemes: see `schemeReader`, which loads no more than they need */
+export function createWebhookReceiver(
+  options: WebhookRouteOptions,
+  readScheme: ReadScheme,
+): WebhookReceiver & Preparing {
   const settings = checkRouteOptions(options);
   const { inbox, tracing, clock = () => new Date() } = options;
   const logger = loggerOf(options.logger);
@@ -59,12 +68,13 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
   const logEnding = endingLog(logger, () => clock().getTime());
   const announce =
     options.afterEnqueue && afterEnqueueCaller(options.afterEnqueue, settings.afterEnqueueMs, logger);
-  const store = messageStore({ inbox, tracing, announce });
+  const accept = deliveryAcceptor(messageStore({ inbox, tracing, announce }), clock);
 
   const resolve = (sources: Readonly<Record<string, LoadedSource>>, problems: readonly string[]) =>
     resolveSources(sources, problems, {
       ...settings,
       longestReceiveMs: options.receiveMs,
+      readScheme,
       clock,
       fetchText: options.fetchText ?? fetchText,
       onStale: (source) =>
@@ -77,42 +87,20 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
   const bodies = Object.values(options.sources).map((source) => source.maxBodyBytes ?? settings.maxBodyBytes);
   const unverified = openBodies({ maxBytes: Math.max(settings.maxUnverifiedBytes, ...bodies) });
 
-  /** Verifies the delivery before it uses anything of the body. */
-  const accept = async (source: ResolvedSource, delivery: Delivery): Promise<Ending> => {
-    const withToken = await findWithToken(source, delivery);
-    const refusal = withToken === undefined ? await source.verify(delivery) : undefined;
-    if (refusal !== undefined) return refuse("unauthorized", refusal);
-    const found = withToken ?? findInProven(source, delivery);
-    if (found === undefined) return storeEvents(source, formOfQuery(delivery));
-    const { handshake, event, toStore } = found;
-    if (toStore.length === 0) return endHandshake(handshake, event);
-    const stored = await storeEvents(source, delivery, toStore);
-    if (stored.refusal !== undefined) return stored;
-    const { response, refusal: unanswered } = await endHandshake(handshake, event);
-    return unanswered === undefined ? { ...stored, response } : stored;
-  };
-
-  const storeEvents = async (
-    source: ResolvedSource,
-    delivery: Delivery,
-    events?: readonly Delivery[],
+  const handle = async (
+    request: WebhookRequest,
+    { source, path }: Found,
+    deadline: ReceiveDeadline,
   ): Promise<Ending> => {
-    const isJson = isJsonType(delivery.contentType) && delivery.body.length > 0 && !isEncoded(delivery);
-    if (isJson && delivery.json() === undefined) return refuse("bad request", "the body is not JSON");
-    const messages = extractMessages(delivery, source, clock(), events);
-    if (messages === "no id") return refuse("bad request", "the request has neither an id nor a body");
-    if (messages === "too many events") return refuse("too large", messages);
-    return store(source, messages);
-  };
-
-  const handle = async (request: WebhookRequest, source: ResolvedSource, path: string): Promise<Ending> => {
     const { method, headers } = request;
     const url = publicUrlOf(request, path, options);
     const head = createDelivery({ method, url, headers, body: new Uint8Array() });
     const handshake = findInHead(source, head);
     if (handshake !== undefined) {
-      const refusal = await handshake.verify?.(head);
-      return refusal === undefined ? endHandshake(handshake, head) : refuse("unauthorized", refusal);
+      return deadline.within("the handshake", async () => {
+        const refusal = await handshake.verify?.(head);
+        return refusal === undefined ? endHandshake(handshake, head) : refuse("unauthorized", refusal);
+      });
     }
     const methods: readonly string[] = source.scheme.methods ?? ["POST"];
     if (!methods.includes(method)) {
@@ -122,16 +110,25 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
     const types = source.scheme.contentTypes;
     if (method === "POST" && types?.every((type) => type.toLowerCase() !== contentTypeOf(headers)))
       return refuse("unsupported media type", "content type");
-    await source.verify.prepare(head); // so that no body waits for the secrets
-    if (method === "GET") return accept(source, head);
-    const limits = { maxBytes: source.maxBodyBytes, withinMs: settings.bodyMs, among: unverified };
-    const body = await readBody(request, limits);
+    // first, so that no body waits for the secrets
+    await deadline.within("fetching the secrets", () => source.verify.prepare(head));
+    if (method === "GET") return accept(source, head, deadline);
+    const leftMs = deadline.remainingMs();
+    const withinMs = Math.min(settings.bodyMs, leftMs);
+    const body = await readBody(request, { maxBytes: source.maxBodyBytes, withinMs, among: unverified });
+    if (body === "too slow" && withinMs === leftMs) throw deadline.overAt("reading the body");
     if (typeof body === "string") return refuse(...unreadBodies[body]);
-    return accept(source, createDelivery({ method, url, headers, body }));
+    return accept(source, createDelivery({ method, url, headers, body }), deadline);
   };
 
-  const handled: typeof handle = (request, source, path) => {
-    const ended = async () => withAnswersOf(source, await handle(request, source, path).catch(failureOf));
+  const handled = (request: WebhookRequest, found: Found, startedAt: number): Promise<Ending> => {
+    const { source } = found;
+    const ended = async () => {
+      const deadline = receiveDeadline(source.receiveMs, startedAt);
+      const ending = await handle(request, found, deadline).catch(failureOf);
+      deadline.end();
+      return withAnswersOf(source, ending);
+    };
     if (tracing === undefined) return ended();
     return inSpan(tracing, webhookSpan(source.name, request), ended, ({ response, outcome, webhook }) =>
       webhookSpanEnd(response.status, outcome, webhook),
@@ -146,7 +143,7 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
       ? found
       : source === undefined
         ? refuse("not found", "no such source")
-        : handled(request, source, found.path));
+        : handled(request, { source, path: found.path }, startedAt));
     const { response, outcome, reason, webhook, counts } = ending;
     const name = source?.name ?? "unknown";
     const attributes = { source: name, outcome };
@@ -170,7 +167,3 @@ const withAnswersOf = ({ scheme: { refusals } }: ResolvedSource, ending: Ending)
   if (refusal === undefined || refusals?.[refusal.name] === undefined) return ending;
   return { ...ending, response: refusedResponse(refusal.name, { ...refusal.headers }, refusals) };
 };
-
-/** Compressed JSON is stored as it is. */
-const isEncoded = (delivery: Delivery): boolean =>
-  !["", "identity"].includes((delivery.headers.get("content-encoding") ?? "").toLowerCase());

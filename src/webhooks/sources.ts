@@ -3,11 +3,11 @@ import { requireName } from "../queue/arguments.js";
 import { longestMs } from "../queue/retry-policy.js";
 import type { PresetName } from "./preset-names.js";
 import type { ChallengeSigner } from "./schemes/challenge.js";
-import type { CheckedHandshake } from "./schemes/check-handshake.js";
-import { type CheckedScheme, checkScheme, overridableFields } from "./schemes/check-scheme.js";
 import { createChallengeSigner, createVerifier, toKeyOf } from "./schemes/create-verifier.js";
 import type { FetchText } from "./schemes/fetch-text.js";
 import { type Report, refuseFields } from "./schemes/field-checks.js";
+import type { CheckedHandshake } from "./schemes/read-handshake.js";
+import { type CheckedScheme, overridableFields, type ReadScheme } from "./schemes/read-scheme.js";
 import type { Handshake, WebhookScheme } from "./schemes/scheme.js";
 import { type Secrets, secretsProblems } from "./schemes/secret-keys.js";
 import { fill } from "./schemes/template.js";
@@ -41,7 +41,7 @@ export interface WebhookSource extends Pick<WebhookScheme, (typeof overridableFi
 export interface ResolvedSource extends CheckedScheme {
   readonly name: string;
   readonly maxBodyBytes: number;
-  /** How long the database may take. */
+  /** From a request's arrival to its answer. */
   readonly receiveMs: number;
   readonly verify: Verifier;
   /** Whether each tenant signs for itself: an id is then unique within its tenant only. */
@@ -64,6 +64,8 @@ export interface SourceDefaults {
   readonly receiveMs: number;
   /** Where the route sets it: no scheme may take longer. */
   readonly longestReceiveMs?: number | undefined;
+  /** `checkScheme`, or `readScheme` where all schemes are presets. */
+  readonly readScheme: ReadScheme;
   readonly clock: () => Date;
   readonly onStale: (source: string) => void;
   readonly fetchText: FetchText;
@@ -121,7 +123,7 @@ function resolveSource(
     report("maxBodyBytes must be a whole number from 1 on");
 
   const wrong: string[] = [];
-  const checked = checkScheme(withOverrides(given.scheme, given), wrong);
+  const checked = defaults.readScheme(withOverrides(given.scheme, given), wrong);
   if (wrong.length === 0) checkSecrets(given, checked, report);
   problems.push(...wrong);
   if (problems.length > 0) return undefined;

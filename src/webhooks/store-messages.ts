@@ -1,10 +1,9 @@
 import { safeReason } from "../base/safe-reason.js";
 import { sentHeaders, type Tracing } from "../base/tracing.js";
-import { withinTime } from "../base/within-time.js";
-import { InvalidOperationError } from "../errors.js";
 import type { BatchMessage, ReceiveOutcome } from "../inbox/inbox.js";
 import { type Ending, refuse } from "./ending.js";
 import type { WebhookMessage } from "./extract-message.js";
+import type { ReceiveDeadline } from "./receive-deadline.js";
 import { acceptedResponse } from "./responses.js";
 import type { ReceivedWebhook, WebhookInbox, WebhookRouteOptions } from "./route-options.js";
 import type { ResolvedSource } from "./sources.js";
@@ -12,39 +11,48 @@ import type { ResolvedSource } from "./sources.js";
 export interface StoringOptions {
   readonly inbox: WebhookRouteOptions["inbox"];
   readonly tracing: Tracing | undefined;
-  /** Called for each new message after its commit. */
-  readonly announce: ((webhook: ReceivedWebhook) => Promise<void>) | undefined;
+  /** Called for each new message after its commit. The answer waits for it no longer than `mostMs`. */
+  readonly announce: ((webhook: ReceivedWebhook, mostMs: number) => Promise<void>) | undefined;
 }
 
 /** Stores the messages of a delivery, and answers after the commit. */
-export type StoreMessages = (source: ResolvedSource, messages: readonly WebhookMessage[]) => Promise<Ending>;
+export type StoreMessages = (
+  source: ResolvedSource,
+  messages: readonly WebhookMessage[],
+  deadline: ReceiveDeadline,
+) => Promise<Ending>;
 
 export function messageStore({ inbox, tracing, announce }: StoringOptions): StoreMessages {
-  const inboxOf = (message: WebhookMessage, ms: number): Promise<WebhookInbox> | WebhookInbox => {
-    if (typeof inbox !== "function") return inbox;
-    return withinTime(ms, Promise.resolve(inbox(identityOf(message))), () => inboxNotChosen(ms));
-  };
+  const inboxOf = async (message: WebhookMessage, deadline: ReceiveDeadline): Promise<WebhookInbox> =>
+    typeof inbox === "function"
+      ? deadline.within("choosing the inbox", () => inbox(identityOf(message)))
+      : inbox;
 
   const incoming = ({ tenant: _, ...content }: WebhookMessage): BatchMessage =>
     // The context of this request takes the place of the provider's, to which its span links.
     tracing === undefined ? content : { ...content, headers: sentHeaders(tracing, content.headers) };
 
-  /** All messages of one tenant are stored in one round trip, all or none of them. */
+  /**
+   * All messages of one tenant are stored in one round trip, all or none of them. When the time is over during that, they
+   * may be stored nevertheless, and are duplicates when the provider sends them again.
+   */
   const receive = async (
     messages: readonly WebhookMessage[],
-    receiveMs: number,
+    deadline: ReceiveDeadline,
   ): Promise<readonly ReceiveOutcome[]> => {
-    const chosen = await inboxOf(messages[0]!, receiveMs);
-    const signal = AbortSignal.timeout(receiveMs);
+    const chosen = await inboxOf(messages[0]!, deadline);
+    const { signal } = deadline;
     const [only, ...others] = messages;
-    if (others.length === 0 && only!.dead === undefined)
-      return [await chosen.receive(incoming(only!), { signal })];
-    return chosen.enqueue(messages.map(incoming), { signal });
+    return deadline.within("storing", async () =>
+      others.length === 0 && only!.dead === undefined
+        ? [await chosen.receive(incoming(only!), { signal })]
+        : chosen.enqueue(messages.map(incoming), { signal }),
+    );
   };
 
-  return async (source, messages) => {
+  return async (source, messages, deadline) => {
     const groups = typeof inbox === "function" || messages.length === 0 ? byTenant(messages) : [messages];
-    const stored = await Promise.allSettled(groups.map((group) => receive(group, source.receiveMs)));
+    const stored = await Promise.allSettled(groups.map((group) => receive(group, deadline)));
     const outcomes = new Map<WebhookMessage, ReceiveOutcome>();
     for (const [index, group] of groups.entries()) {
       const result = stored[index]!;
@@ -53,7 +61,8 @@ export function messageStore({ inbox, tracing, announce }: StoringOptions): Stor
     }
     const isNew = (message: WebhookMessage) =>
       outcomes.get(message) === "enqueued" && message.dead === undefined;
-    await Promise.all(messages.filter(isNew).map((message) => announce?.(identityOf(message))));
+    const leftMs = deadline.remainingMs();
+    await Promise.all(messages.filter(isNew).map((message) => announce?.(identityOf(message), leftMs)));
     const failed = stored.find((result) => result.status === "rejected");
     // what was stored is a duplicate when the provider sends all of it again
     if (failed !== undefined) return notStored(messages, failed.reason);
@@ -62,7 +71,7 @@ export function messageStore({ inbox, tracing, announce }: StoringOptions): Stor
 }
 
 const notStored = (messages: readonly WebhookMessage[], error: unknown): Ending => ({
-  ...refuse("unavailable", `not stored: ${safeReason(error)}`),
+  ...refuse("unavailable", `storing failed: ${safeReason(error)}`),
   ...(messages.length === 1 ? { webhook: identityOf(messages[0]!) } : {}),
 });
 
@@ -101,9 +110,6 @@ const byTenant = (messages: readonly WebhookMessage[]): readonly (readonly Webho
   }
   return [...groups.values()];
 };
-
-const inboxNotChosen = (ms: number) =>
-  new InvalidOperationError(`The function that chooses the inbox did not return within ${ms} ms.`);
 
 const identityOf = ({ source, messageId, topic, tenant }: WebhookMessage): ReceivedWebhook => ({
   source,

@@ -8,12 +8,15 @@ import type { APIGatewayProxyStructuredResultV2 } from "aws-lambda";
 import { unzipSync } from "fflate";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { adminDefaults } from "../../src/admin/admin-options.js";
+import { readEnvironment } from "../../src/config/environment.js";
+import { readGithubRecovery } from "../../src/config/github-recovery-settings.js";
 import { isSecretReference } from "../../src/config/secret-reference.js";
 import { migrate } from "../../src/index.js";
 import { packageFunctions } from "../../src/packaging/package-functions.js";
 import { inboxServiceDefaults } from "../../src/service/http/service-options.js";
 import { answerOf, stripeHttpEvent, webhookSecret } from "../runtime/aws/http-events.js";
 import { type LambdaFunction, lambdaFunction } from "../runtime/aws/lambda-function.js";
+import { startGithubApi } from "../support/servers/github-api.js";
 import { describeChoices } from "./aws-choices.js";
 import { describePolicies } from "./aws-policies.js";
 import { type AwsProject, packageForAws, type Resource, root, type Template } from "./aws-stack.js";
@@ -42,6 +45,7 @@ const inVpc = {
   alarmEmail: "ops@example.com",
   tenants: "catalogue",
   reapMinutes: "10",
+  deadRetentionDays: "90",
   service: "true",
   admin: "true",
 };
@@ -55,6 +59,8 @@ const choices = {
   logEncryption: "key",
   tenants: "secrets",
   wakeUp: "invoke",
+  recoverGithub: "true",
+  githubHooks: "acme/shop:123456789",
   migrate: "true",
   databaseUrl: "mssql://orders.abc.eu-central-1.rds.amazonaws.com/orders",
   ownerSecretArn: "arn:aws:secretsmanager:eu-central-1:123456789012:secret:rds!db-1-AbCdEf",
@@ -109,6 +115,7 @@ describe("the deployment to AWS", () => {
       outFolder: out,
       service: true,
       admin: true,
+      recover: true,
     });
     const made = async (folder: string) =>
       (await readdir(folder)).filter((name) => name.endsWith(".zip")).sort();
@@ -235,6 +242,16 @@ describe("the deployment to AWS", () => {
     const { stdout, stderr } = await refused.catch((error) => error);
     expect(stdout + stderr).toContain("functions.reap.events");
     expect(stdout + stderr).toContain("custom.inboxService"); // and a service that is neither true nor false
+  });
+
+  it("ADD-02 FUN-10 deadRetentionDays reaches the functions that clean up; dead messages are kept by default", async () => {
+    for (const name of ["Cleanup", "Dispatch"]) {
+      const variables = (stack: typeof dev) =>
+        stack.json.Resources[`${name}LambdaFunction`]!.Properties.Environment.Variables;
+      const { ONCEBOX_DEAD_RETENTION_DAYS: days } = variables(dev);
+      expect((await readEnvironment({ ONCEBOX_DEAD_RETENTION_DAYS: days })).deadRetentionMs).toBeUndefined();
+      expect(variables(prod).ONCEBOX_DEAD_RETENTION_DAYS).toBe("90");
+    }
   });
 
   it("FUN-10 every function has its trigger: HTTP, schedules, and the queues for wake-ups and for what others send", () => {
@@ -710,6 +727,68 @@ describe("the deployment to AWS", () => {
       const { Roles, PolicyDocument } = adminProperties("AdminCataloguePolicy", prod);
       expect(Roles).toEqual([{ Ref: "AdminRole" }]);
       expect(PolicyDocument).toEqual(adminProperties("CataloguePolicy", prod).PolicyDocument);
+    });
+  });
+
+  describe("with recoverGithub=true", () => {
+    it("FUN-10 FUN-12 each quarter of an hour a function asks GitHub, with a token that no other role may read", async () => {
+      const { Resources } = otherChoices.json;
+      const schedules = resources("AWS::Events::Rule", otherChoices).filter(([name]) =>
+        name.startsWith("RecoverGithub"),
+      );
+      expect(
+        schedules.map(([, { Properties }]) => [Properties.ScheduleExpression, Properties.State]),
+      ).toEqual([
+        ["rate(15 minutes)", "DISABLED"], // live=false, in this stack
+      ]);
+      const { Properties: made } = Resources.RecoverGithubLambdaFunction!;
+      expect(made.VpcConfig).toBeUndefined(); // GitHub is outside, and there is no database
+      const { Variables } = made.Environment;
+      const reference = Variables.ONCEBOX_GITHUB_TOKEN["Fn::Sub"] as string;
+      expect(readGithubRecovery({ ...Variables, ONCEBOX_GITHUB_TOKEN: reference })).toEqual({
+        hooks: [{ repository: "acme/shop", hookId: "123456789" }],
+        token: { from: "aws-secrets-manager", id: expect.stringContaining("{GithubTokenSecret}") },
+      });
+      const { Statement: statements } = Resources.RecoverGithubRole!.Properties.Policies[0].PolicyDocument;
+      expect((statements as Statement[]).map(({ Action, Resource: to }) => [Action, to])).toEqual([
+        [["logs:CreateLogStream", "logs:PutLogEvents"], { "Fn::GetAtt": ["RecoverGithubLogGroup", "Arn"] }],
+        ["secretsmanager:GetSecretValue", { Ref: "GithubTokenSecret" }],
+        ["kms:Decrypt", { "Fn::GetAtt": ["EncryptionKey", "Arn"] }],
+      ]);
+      const readers = resources("AWS::IAM::Role", otherChoices).filter(([, role]) =>
+        JSON.stringify(role).includes("GithubTokenSecret"),
+      );
+      expect(readers.map(([name]) => name)).toEqual(["RecoverGithubRole"]);
+      const { SecretString, GenerateSecretString } = Resources.GithubTokenSecret!.Properties;
+      expect(SecretString ?? GenerateSecretString).toBeUndefined();
+      expect(Resources.RecoverGithubErrorsAlarm!.Properties.AlarmActions).toEqual([{ Ref: "AlarmTopic" }]);
+      for (const without of [dev, prod]) expect(JSON.stringify(without.json)).not.toMatch(/github/i);
+    });
+
+    it("FUN-10 FUN-12 its archive, unpacked with nothing beside it, asks for what failed under Amazon's runtime", async () => {
+      const attempt = { guid: "one", status: 503, at: new Date(Date.now() - 3_600_000) };
+      const token = "ghp_of-the-function";
+      const hooks = { "/repos/acme/shop/hooks/123456789/deliveries": [attempt] };
+      const github = await startGithubApi({ hooks, token, redeliveryStatus: 200 });
+      const { Handler, Timeout, Environment } =
+        otherChoices.json.Resources.RecoverGithubLambdaFunction!.Properties;
+      const folder = await unpacked(join(project.folder, "build/aws/recover-github.zip"));
+      const { ONCEBOX_RECOVER_GITHUB } = Environment.Variables;
+      const env = {
+        ONCEBOX_RECOVER_GITHUB,
+        ONCEBOX_GITHUB_TOKEN: token,
+        ONCEBOX_GITHUB_API_URL: github.url,
+      };
+      const recover = lambdaFunction({ folder, handler: Handler, env, timeoutMs: Timeout * 1_000 });
+      try {
+        expect(await recover.invoke({})).toMatchObject({ failed: 1, asked: 1, isComplete: true });
+        expect(github.redelivered).toEqual(["one"]);
+        expect(recover.logs()).not.toContain(token);
+      } finally {
+        await recover.close();
+        await github.close();
+        await rm(folder, { recursive: true, force: true });
+      }
     });
   });
 

@@ -9,6 +9,7 @@ import { readAzureSettings } from "../../src/config/azure-settings.js";
 import { databaseRoles, readDatabaseUsers } from "../../src/config/database-users.js";
 import { readEnvironment } from "../../src/config/environment.js";
 import { functionGroups } from "../../src/config/function-groups.js";
+import { readGithubRecovery } from "../../src/config/github-recovery-settings.js";
 import { isSecretReference } from "../../src/config/secret-reference.js";
 import { inboxServiceDefaults } from "../../src/service/http/service-options.js";
 import { connectionSettings } from "../../src/sql/postgres/entra.js";
@@ -193,6 +194,9 @@ describe("a function app for each group of functions", () => {
     expect(rightsOf("work", "Service Bus")).toEqual(
       [...rightsOf("work"), "Azure Service Bus Data Receiver on bus queue"].sort(),
     );
+    expect(rightsOf("work", "recovery of GitHub")).toEqual(
+      [...rightsOf("work"), "Key Vault Secrets User on vault secret github-token"].sort(),
+    );
     for (const [variant] of plans) {
       for (const app of functionGroups) {
         expect(rightsOf(app, variant).join()).not.toMatch(/undefined|(Owner|Contributor) on \w+ archive/);
@@ -321,7 +325,7 @@ describe("the settings of the function apps", () => {
     expect(Object.keys(env).filter((name) => /TOKENS|CONSUME|USERS/.test(name))).toEqual([]);
   });
 
-  it("FUN-10 the worker's name its queues and its schedule; with Service Bus that queue too", async () => {
+  it("ADD-02 FUN-10 the worker's name its queues, its schedule and the retention of dead messages; with Service Bus that queue too", async () => {
     const env = environmentOf("work");
     expect(readAzureSettings(env)).toMatchObject({
       consumeQueue: "oncebox-incoming",
@@ -330,6 +334,9 @@ describe("the settings of the function apps", () => {
     expect(env).not.toHaveProperty("ONCEBOX_WEBHOOKS"); // it has no sender's secret
     const often = await bicepPlan({ ...required, reapMinutes: 10 });
     expect(often.modules.workApp!.settings.ONCEBOX_REAP_SCHEDULE).toBe("35 */10 * * * *");
+    expect((await readEnvironment(env)).deadRetentionMs).toBeUndefined();
+    const forgetful = await bicepPlan({ ...required, deadRetentionDays: 90 });
+    expect(forgetful.modules.workApp!.settings.ONCEBOX_DEAD_RETENTION_DAYS).toBe("90");
     const bus = environmentOf("work", "Service Bus");
     expect(readAzureSettings(bus).consumeBusQueue).toBe("<bus.queue>");
     expect(bus).toMatchObject({
@@ -342,6 +349,19 @@ describe("the settings of the function apps", () => {
     expect(all("Microsoft.ServiceBus/namespaces", "Service Bus")[0]!.body.properties.disableLocalAuth).toBe(
       true,
     );
+  });
+
+  it("FUN-10 FUN-12 with webhooks of GitHub the worker asks for their failed deliveries, with a token of the vault", () => {
+    expect(readGithubRecovery(environmentOf("work"))).toBeUndefined();
+    expect(readGithubRecovery(environmentOf("work", "recovery of GitHub"))).toEqual({
+      hooks: [
+        { repository: "acme/shop", hookId: "123456789" },
+        { organization: "acme", hookId: "42" },
+      ],
+      token: { from: "azure-key-vault", vault: expect.any(String), name: "github-token" },
+    });
+    for (const app of ["webhook", "migrate"] as const)
+      expect(readGithubRecovery(environmentOf(app, "recovery of GitHub"))).toBeUndefined();
   });
 
   it("FUN-10 the migration is told every user, its client id and its role, and is the database's administrator", () => {

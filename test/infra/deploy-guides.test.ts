@@ -85,7 +85,7 @@ describe("the guides and the templates", () => {
     for (const param of found(guide, /--param="(\w+)=/g))
       expect(Object.keys(params.default)).toContain(param);
     expect(Object.keys(params.default)).toEqual(expect.arrayContaining(Object.keys(params.prod)));
-    const templates = ["secrets", "tenants-catalogue", "service-true", "admin-true"]
+    const templates = ["secrets", "tenants-catalogue", "service-true", "admin-true", "recover-github-true"]
       .map((file) => read(`infra/aws/${file}.yml`))
       .join("\n");
     const secrets = found(guide, /--secret-id \$APP\/\$STAGE\/([\w/-]+)/g);
@@ -96,7 +96,8 @@ describe("the guides and the templates", () => {
 
   it("FUN-10 the concurrency and the connections that the AWS guide speaks of are those of the stack", () => {
     const { params, functions: all } = parse(read("serverless.yml"));
-    const { inboxService, admin, migrate, ...functions } = all;
+    const { inboxService, admin, migrate, recoverGithub, ...functions } = all;
+    expect(recoverGithub).toContain("custom.recoverGithub.function");
     expect(migrate).toContain("custom.migrate.function");
     expect(inboxService).toContain("custom.inboxService.function");
     expect(admin).toContain("custom.admin.function");
@@ -138,7 +139,7 @@ describe("the guides and the templates", () => {
     for (const name of used) expect(outputs).toContain(name);
     const secrets = found(guide, /hooks\.mjs secret ([\w-]+)/g).filter((name) => name !== "tenant-acme");
     expect(new Set(secrets)).toEqual(
-      new Set(["stripe-webhook-secret", "admin-tokens", "inbox-service-tokens"]),
+      new Set(["stripe-webhook-secret", "admin-tokens", "inbox-service-tokens", "github-token"]),
     );
     for (const name of secrets) expect(read("infra/azure/main.bicep")).toContain(`'${name}'`);
   });

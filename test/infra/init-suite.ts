@@ -11,7 +11,7 @@ import { lambdaFunction } from "../runtime/aws/lambda-function.js";
 import { startFunctionsHost } from "../runtime/azure/functions-host.js";
 import { stripeWebhook } from "../runtime/scenarios.js";
 import { type OwnDatabase, ownDatabase } from "./own-database.js";
-import { type PackedPackage, packedPackage } from "./packed.js";
+import { type PackedPackage, packedPackage, run } from "./packed.js";
 import { unpacked } from "./unpacked.js";
 
 const token = "a-token-of-the-service";
@@ -99,7 +99,9 @@ export const describeInit = (name: string, install: Install) =>
       await packed.cli(["init", "aws", "started"], parent);
       const folder = join(parent, "started");
       await install(folder, packed);
-      await expectStart(folder, process.execPath);
+      await expectStart(folder, process.execPath, (address, printed) =>
+        followReadme(folder, address, printed),
+      );
     });
 
     it("FUN-09 FUN-10 SVC-03 for Azure, with the inbox service: it builds, and the host runs its function app", async () => {
@@ -129,6 +131,26 @@ export const describeInit = (name: string, install: Install) =>
       await followLocalSteps(folder);
     });
 
+    /** What the app's README says to do in a second terminal: a webhook that is handled, and a look at the queues. */
+    async function followReadme(folder: string, address: string, printed: () => string): Promise<void> {
+      const readme = await readFile(join(folder, "README.md"), "utf8");
+      const commands = [...readme.matchAll(/^npx oncebox ((?:sign|status)\b[^#\n]*)/gm)].map(([, args]) =>
+        args!.trim().split(" "),
+      );
+      const [sign, status] = commands;
+      expect(commands.map(([name]) => name)).toEqual(["sign", "status"]);
+      const main = join(folder, "node_modules/oncebox/dist/cli/main.js");
+      const oncebox = async (...args: readonly string[]) =>
+        (await run(process.execPath, [main, ...args], { cwd: folder })).stdout;
+      // The documented port may be taken on this machine.
+      const sent = await oncebox(...sign!, "--url", `${address}/webhooks/stripe`);
+      const [, messageId] = /^200 .*"outcome":"enqueued","messageId":"([^"]+)"/m.exec(sent)!;
+      await expect.poll(printed, { timeout: 30_000 }).toContain(`sending the receipt of ${messageId}`);
+      await expect
+        .poll(() => oncebox(...status!), { timeout: 30_000 })
+        .toMatch(/inbox +waiting 0 .*done 2 {2}dead 0.*\noutbox +waiting 0 .*done 2 {2}dead 0/);
+    }
+
     /** As docs/azure.md says, in the app's own folder. Without Azurite, which has one port for all that run on a machine. */
     async function followLocalSteps(folder: string): Promise<void> {
       const { Values } = JSON.parse(await readFile(join(folder, "local.settings.json.example"), "utf8"));
@@ -147,7 +169,11 @@ export const describeInit = (name: string, install: Install) =>
   });
 
 /** Runs what `npm start` runs, on this Node, until the example's webhook is handled. Ctrl-C ends it. */
-export async function expectStart(folder: string, node: string): Promise<void> {
+export async function expectStart(
+  folder: string,
+  node: string,
+  use: (address: string, printed: () => string) => Promise<void> = async () => {},
+): Promise<void> {
   const { scripts } = JSON.parse(await readFile(join(folder, "package.json"), "utf8"));
   const [program, ...args] = scripts.start.split(" ");
   expect(program).toBe("oncebox");
@@ -160,6 +186,7 @@ export async function expectStart(folder: string, node: string): Promise<void> {
     });
   const ended = once(app, "exit");
   await expect.poll(() => printed, { timeout: 30_000 }).toMatch(/sending the receipt of evt_/);
+  await use(/http:\/\/127\.0\.0\.1:\d+/.exec(printed)![0], () => printed);
   app.kill("SIGINT");
   expect(await ended).toEqual([0, null]);
   expect(printed).not.toMatch(/ExperimentalWarning/);

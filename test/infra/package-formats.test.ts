@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -245,6 +245,14 @@ describe("the packed package, in projects of every kind", () => {
   it("has no source maps, whose sources would be missing, and no script that an installation runs", async () => {
     const { stdout } = await run("tar", ["-tzf", packed.tarball]);
     expect(stdout.split("\n").filter((name) => name.endsWith(".map"))).toEqual([]);
+    const dist = join(packed.folder, "dist");
+    const files = await readdir(dist, { recursive: true, withFileTypes: true });
+    const texts = files.filter((file) => file.isFile() && /\.[cm]?[jt]s$/.test(file.name));
+    expect(texts.length).toBeGreaterThan(100);
+    for (const { parentPath, name } of texts)
+      expect(await readFile(join(parentPath, name), "utf8"), name).not.toMatch(
+        /^\/\/# sourceMappingURL=(?!data:)/m,
+      );
     const { scripts } = JSON.parse(await readFile(join(packed.folder, "package.json"), "utf8"));
     for (const name of ["preinstall", "install", "postinstall", "prepare"])
       expect(scripts).not.toHaveProperty(name);

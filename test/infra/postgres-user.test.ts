@@ -9,6 +9,7 @@ import {
   type Database,
   migrate,
   newOwnerToken,
+  PermissionDeniedError,
   timeBudget,
 } from "../../src/index.js";
 import { operatorsOf, replayDead } from "../../src/operators/index.js";
@@ -71,6 +72,7 @@ describe("the functions' user on PostgreSQL", () => {
         }),
         publishers: { receipt: ({ correlationId }) => void handled.push(correlationId!) },
         retentionMs: 1,
+        deadRetentionMs: 86_400_000,
       },
       { environment: await readEnvironment({ ONCEBOX_DATABASE_URL: url, ONCEBOX_LOG_LEVEL: "silent" }) },
     );
@@ -177,10 +179,10 @@ values (gen_random_uuid(), now() - interval '91 days', 'alice', 'replay', 'inbox
     );
     for (const key of keys) await inbox.markDead(key, "410");
     const by = { by: "alice" };
-    await expect(operatorsOf(inbox).discard(keys, by)).rejects.toMatchObject({ code: "42501" });
-    await expect(operatorsOf(inbox).archive(keys, by)).rejects.toMatchObject({ code: "42501" });
-    await expect(operatorsOf(inbox).replay(keys, by)).rejects.toMatchObject({ code: "42501" });
-    await expect(replayDead(operatorsOf(inbox), {}, by)).rejects.toMatchObject({ code: "42501" });
+    await expect(operatorsOf(inbox).discard(keys, by)).rejects.toBeInstanceOf(PermissionDeniedError);
+    await expect(operatorsOf(inbox).archive(keys, by)).rejects.toBeInstanceOf(PermissionDeniedError);
+    await expect(operatorsOf(inbox).replay(keys, by)).rejects.toBeInstanceOf(PermissionDeniedError);
+    await expect(replayDead(operatorsOf(inbox), {}, by)).rejects.toBeInstanceOf(PermissionDeniedError);
     expect(await operatorsOf(inbox).countDead({ source: "dead" })).toBe(5);
     const [lately] = (await operatorsOf(inbox).activity({ sinceMs: 60_000, buckets: 1 })).buckets;
     expect(lately!.dead).toBeGreaterThanOrEqual(5);
@@ -212,7 +214,7 @@ values (gen_random_uuid(), now() - interval '91 days', 'alice', 'replay', 'inbox
       expect(await replayDead(operatorsOf(operated), { source: "dead" }, by)).toMatchObject({ done: 2 });
       expect(await operatorsOf(operated).operations()).toHaveLength(4);
       await keepToControls(createOutbox(db), createOutbox(own));
-      await expect(operatorsOf(inbox).pause("all", by)).rejects.toMatchObject({ code: "42501" });
+      await expect(operatorsOf(inbox).pause("all", by)).rejects.toBeInstanceOf(PermissionDeniedError);
       for (const sql of [
         "drop table infra.inbox",
         "delete from infra.oncebox_operations",

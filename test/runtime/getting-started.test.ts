@@ -161,7 +161,7 @@ describe("docs/getting-started.md", { timeout }, () => {
     const steps = sectionsWith(true);
     expect(steps).toHaveLength(1);
     for (const step of steps) await reader.follow(step);
-    const [row] = await postgres.run(`select "IsProcessed", "Topic" from infra.outbox_messages`);
-    expect(row).toMatchObject({ IsProcessed: true, Topic: "receipt.send" });
+    const [row] = await postgres.run("select status, topic from infra.outbox_messages");
+    expect(row).toMatchObject({ status: "done", topic: "receipt.send" });
   });
 });

@@ -52,4 +52,20 @@ describe("the recovery of GitHub's deliveries on a schedule", () => {
       isComplete: true,
     });
   });
+
+  it("FUN-12 on AWS the environment may name the webhooks; a handler without them says what is missing", async () => {
+    const context = { getRemainingTimeInMillis: () => 20_000 } as Context;
+    vi.stubEnv("ONCEBOX_RECOVER_GITHUB", "acme/shop:7");
+    vi.stubEnv("ONCEBOX_GITHUB_TOKEN", token);
+    vi.stubEnv("ONCEBOX_GITHUB_API_URL", server.url);
+    expect(await recoverGithubFunction()({}, context)).toMatchObject({
+      failed: 2,
+      later: 2,
+      isComplete: true,
+    });
+    vi.stubEnv("ONCEBOX_RECOVER_GITHUB", "");
+    expect(() => recoverGithubFunction()).toThrow(
+      "ONCEBOX_RECOVER_GITHUB, the webhooks at GitHub, is not set.",
+    );
+  });
 });

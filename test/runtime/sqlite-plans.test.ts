@@ -60,6 +60,13 @@ describe("how SQLite reads a large queue", () => {
     }
   });
 
+  it("ADD-02 dead messages past their retention are found by the index of dead messages, in the order of their numbers", () => {
+    const details = textsOf(inbox.purgeDead).flatMap(plan);
+    const byIndex = details.filter((detail) => /INDEX InboxDead \(seq>\?/.test(detail));
+    expect(byIndex).toHaveLength(2); // the window, and what is deleted of it
+    expect(details.filter((detail) => readsAll(detail) || /TEMP B-TREE/.test(detail))).toEqual([]);
+  });
+
   it("MSG-04 expired messages, dead and alive, are found by their expiry, whatever else is kept", () => {
     for (const statement of [outbox.reap, outbox.expireDead]) {
       const details = textsOf(statement).flatMap(plan);

@@ -168,7 +168,7 @@ describe("unclaimed messages on SQLite: due at once, and without a state row unt
       crashes: 0,
     });
     expect(await value(`select group_concat(Status || Attempt) from "InboxMessages"`)).toBe(
-      "Processing0,Processing0,Processing0,Processing0",
+      "running0,waiting0,waiting0,waiting0",
     );
   });
 

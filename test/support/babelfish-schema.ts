@@ -33,9 +33,23 @@ const withAdvisoryLocks = (text: string): string =>
         : `select @locked = cast(pg_try_advisory_xact_lock(hashtext(${name})) as int) - 1;`,
   );
 
+/** Babelfish calls the right on a function EXECUTE, also where it is one on SELECT because the function returns rows. */
+export const withFunctionRights = (script: string): string =>
+  script.replaceAll(/^grant select (on \S+_After\] )/gm, "grant execute $1");
+
+/** Babelfish ignores UPDLOCK, and an update that changes nothing locks the row there. For the text that locks an operation's row. */
+export function withRowLock(text: string): string {
+  const table = /from (\[(?:[^\]]|\]\])+\]\.\[\w+\]) o with \(.*?\bupdlock\b/.exec(text)?.[1];
+  if (table === undefined) throw new Error(`This text does not lock a row as expected: ${text}`);
+  return text.replace("exec sp_executesql", `update ${table} set done = done where id = @typed_id;\n$&`);
+}
+
 /** Babelfish cannot read a long text in a table variable that was filled before the transaction began. */
 const withEarlyTransaction = (text: string): string =>
-  text.replace(/(if @items is null\s+insert into @messages .*?)(begin transaction;\n)/s, "$2\n$1");
+  text.replace(
+    /(if @items is null\s+insert into @messages .*?)((?:declare @outermost [^\n]+\nif @outermost = 1 )?begin transaction;\n)/s,
+    "$2\n$1",
+  );
 
 /**
  * Babelfish's openjson cuts texts at 4,000 characters and does not unescape them, and its convert cannot read hexadecimal.

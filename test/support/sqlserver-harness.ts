@@ -7,7 +7,7 @@ import { parseMssqlUrl } from "../../src/sql/sqlserver/connection-settings.js";
 import { fromMssql, openSqlServer } from "../../src/sql/sqlserver/index.js";
 import type { ContractHarness, TestDatabase } from "../../src/testing/index.js";
 import { isBabelfish } from "../../src/testing/support/database.js";
-import { toBabelfish } from "./babelfish-schema.js";
+import { toBabelfish, withRowLock } from "./babelfish-schema.js";
 
 export function sqlServerHarness(url: string): ContractHarness {
   return { name: "SQL Server", open: () => open(url) };
@@ -92,15 +92,25 @@ export async function isSlowServer(url: string): Promise<boolean> {
   }
 }
 
-/** A database whose schema is deployed in the form that Babelfish accepts. */
+/** A database whose schema is deployed in the form that Babelfish accepts, and that locks the rows of operations there. */
 function deployingOnBabelfish(db: Database): Database {
   const translating = (tx: SqlExecutor): SqlExecutor => ({
     ...tx,
     async query(statement, params, options) {
+      if (statement.name === "lock operation")
+        return tx.query({ ...statement, text: withRowLock(statement.text) }, params, options);
       if (statement.name !== "schema") return tx.query(statement, params, options);
       for (const text of toBabelfish(statement.text)) await tx.query({ ...statement, text }, params, options);
       return [];
     },
   });
-  return { ...db, exclusively: (schema, work) => db.exclusively(schema, (tx) => work(translating(tx))) };
+  const { driver } = db;
+  return {
+    ...db,
+    driver: {
+      ...driver,
+      transaction: (work, options) => driver.transaction((tx) => work(translating(tx)), options),
+    },
+    exclusively: (schema, work) => db.exclusively(schema, (tx) => work(translating(tx))),
+  };
 }

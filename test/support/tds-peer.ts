@@ -16,6 +16,8 @@ export interface TdsPeer {
   readonly port: number;
   /** The next logins fail with these, one each. */
   failLogins(errors: readonly TdsError[]): void;
+  /** The next statement begins a transaction and fails with this, and the transaction stays open. */
+  failOpen(error: TdsError): void;
   /** Logins so far, failed ones included. */
   logins(): number;
   /** Statements and transaction requests so far, without what a driver sends after its login. */
@@ -42,6 +44,7 @@ export async function startTdsPeer(): Promise<TdsPeer> {
   const sockets = openSockets();
   const muted = new WeakSet<Socket>();
   const loginErrors: TdsError[] = [];
+  let openError: TdsError | undefined;
   let logins = 0;
   let requests = 0;
   const answer = (type: number, body: Buffer): Buffer => {
@@ -59,6 +62,11 @@ export async function startTdsPeer(): Promise<TdsPeer> {
       return Buffer.concat([transactionChange(body), done()]);
     }
     if (type === packetType.rpc) requests++;
+    if (type === packetType.rpc && openError !== undefined) {
+      const error = errorToken(openError);
+      openError = undefined;
+      return Buffer.concat([begun, error, done(2, 0xfe)]);
+    }
     return type === packetType.rpc ? done(0, 0xfe) : done();
   };
   const server = createServer((socket) => {
@@ -72,6 +80,9 @@ export async function startTdsPeer(): Promise<TdsPeer> {
   return {
     port: "port" in at ? at.port : 0,
     failLogins: (errors) => void loginErrors.push(...errors),
+    failOpen: (error) => {
+      openError = error;
+    },
     logins: () => logins,
     requests: () => requests,
     connections: () => sockets.size(),
@@ -152,10 +163,13 @@ function done(status = 0, token = 0xfd): Buffer {
   return body;
 }
 
+const descriptor = Buffer.from([8, 1, 0, 0, 0, 0, 0, 0, 0]);
+/** ENVCHANGE: a transaction has begun. */
+const begun = withLength(0xe3, Buffer.concat([Buffer.from([8]), descriptor, Buffer.from([0])]));
+
 /** ENVCHANGE: a transaction has begun, was committed, or was rolled back. After the header comes the request's kind. */
 function transactionChange(body: Buffer): Buffer {
   const kind = body.readUInt16LE(body.readUInt32LE(0));
-  const descriptor = Buffer.from([8, 1, 0, 0, 0, 0, 0, 0, 0]);
-  if (kind === 5) return withLength(0xe3, Buffer.concat([Buffer.from([8]), descriptor, Buffer.from([0])]));
+  if (kind === 5) return begun;
   return withLength(0xe3, Buffer.concat([Buffer.from([kind === 7 ? 9 : 10, 0]), descriptor]));
 }

@@ -9,6 +9,7 @@ const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as
   readonly homepage: string;
   readonly bugs: string;
   readonly keywords: readonly string[];
+  readonly scripts: Readonly<Record<string, string>>;
 };
 /** npm adds the last three by itself. */
 const published = [...manifest.files, "README.md", "LICENSE", "package.json"];
@@ -30,6 +31,12 @@ describe("the published package", () => {
     expect(homepage).toBe(`${address}#readme`);
     expect(bugs).toBe(`${address}/issues`);
     expect(keywords).toEqual(expect.arrayContaining(["inbox", "outbox", "webhooks", "serverless"]));
+  });
+
+  it("is built before it is packed, and never when it is installed", () => {
+    expect(manifest.scripts.prepack).toBe("npm run build:package");
+    for (const name of ["prepare", "preinstall", "install", "postinstall", "prepublish"])
+      expect(manifest.scripts).not.toHaveProperty(name);
   });
 
   it.each(documents)("%s links to nothing that the package does not have", (document) => {

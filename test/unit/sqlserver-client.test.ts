@@ -210,6 +210,14 @@ describe("SQL Server faults", () => {
     expect(fault(error)).toBe("permanent");
   });
 
+  it("knows a right that is missing", () => {
+    for (const number of [229, 230]) expect(sqlServerDialect.isDenied!({ number })).toBe(true);
+    const denied = "permission denied for table inbox";
+    expect(sqlServerDialect.isDenied!({ number: 33557097, message: denied })).toBe(true);
+    for (const error of [{ number: 33557097, message: "division by zero" }, { number: 208 }, undefined])
+      expect(sqlServerDialect.isDenied!(error)).toBe(false);
+  });
+
   it("knows a schema that is missing or old", () => {
     for (const number of [208, 2812, 207, 8145])
       expect(sqlServerDialect.isSchemaMissing({ number })).toBe(true);

@@ -161,6 +161,29 @@ describe("connections to SQL Server", () => {
     });
   });
 
+  describe("a connection with an open transaction", () => {
+    it("IBX-117 OBX-094 that a failed statement has left there is closed: what came next would never be committed", async () => {
+      const db = open(1);
+      await db.driver.query(select, {});
+      peer.failOpen({ number: 308, message: "the index does not exist" });
+      expect(await caught(db.driver.query(select, {}))).toMatchObject({ number: 308 });
+      await db.driver.query(select, {});
+      expect(peer.logins()).toBe(2);
+      await expect.poll(() => peer.connections()).toBe(1);
+    });
+
+    it("FUN-12 stays when the transaction has ended", async () => {
+      const db = open(1);
+      const failing = async () => {
+        throw new Error("rolled back");
+      };
+      await db.driver.transaction(async (tx) => void (await tx.query(select, {})));
+      await expect(db.driver.transaction(failing)).rejects.toThrow("rolled back");
+      await db.driver.query(select, {});
+      expect(peer.logins()).toBe(1);
+    });
+  });
+
   describe("a connection that died while idle", () => {
     /** The calls begin before the process can notice the end of its sockets, as after a thaw. */
     const idle = async () => {

@@ -7,12 +7,14 @@ import { toWebResponse } from "../../base/to-web-response.js";
 import { readAzureSettings } from "../../config/azure-settings.js";
 import { processEnv } from "../../config/environment.js";
 import { type FunctionGroup, readFunctionGroups } from "../../config/function-groups.js";
+import { namesGithubHooks, readGithubRecovery } from "../../config/github-recovery-settings.js";
 import { refusedResponse } from "../../webhooks/responses.js";
 import { coldStart } from "./cold-start.js";
 import { runTimeMs } from "./function-timeout.js";
 import { allMethods, requestFromHost, toHttpResponse } from "./http-trigger.js";
 import { inInvocation, invocationLogger } from "./invocation-logger.js";
 import { registerAdmin } from "./register-admin.js";
+import { registerRecovery } from "./register-github-recovery.js";
 import { registerInboxService } from "./register-inbox-service.js";
 import { registerMigration } from "./register-migration.js";
 import { registerWork } from "./register-work.js";
@@ -28,6 +30,7 @@ import { timedJobs } from "./timed-jobs.js";
  * - `admin`, `admin-alias`: by HTTP, if the app has a diagnostics API
  * - `consume`, `consume-bus`: by the queues that `ONCEBOX_CONSUME_QUEUE` and `ONCEBOX_CONSUME_BUS_QUEUE` name, if the app
  *   has a consumer
+ * - `recoverGithub`: by a timer, for the webhooks that `ONCEBOX_RECOVER_GITHUB` names
  * - `migrate`: by HTTP, only if `ONCEBOX_FUNCTIONS` names it
  *
  * @example
@@ -50,6 +53,8 @@ export function registerFunctions(definition: AppDefinition): void {
   const job = timedJobs(app, runTimeMs(settings));
   if (groups.has("migrate")) registerMigration(app, settings);
   if (groups.has("work")) registerWork(app, definition, settings, job);
+  if (groups.has("work") && namesGithubHooks(processEnv))
+    registerRecovery(settings, () => readGithubRecovery(processEnv)!);
 }
 
 /** All groups for a wrong setting, which is an error later. */

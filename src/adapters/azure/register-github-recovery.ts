@@ -1,6 +1,6 @@
 import { app as functionApp } from "@azure/functions";
-import { type GithubRecoveryDefinition, githubRecoveryJob } from "../../app/github-recovery.js";
-import { readAzureSettings } from "../../config/azure-settings.js";
+import type { GithubRecoveryDefinition } from "../../app/github-recovery.js";
+import { type AzureSettings, readAzureSettings } from "../../config/azure-settings.js";
 import { processEnv, readLogLevel } from "../../config/environment.js";
 import { runTimeMs } from "./function-timeout.js";
 import { invocationLogger } from "./invocation-logger.js";
@@ -18,12 +18,20 @@ import { timedJobs } from "./timed-jobs.js";
  * });
  */
 export function registerGithubRecovery(definition: GithubRecoveryDefinition): void {
-  const settings = readAzureSettings();
-  const recover = githubRecoveryJob(definition, {
-    resolveSecret: azureSecrets(processEnv),
-    logger: invocationLogger(readLogLevel()),
-  });
-  const job = timedJobs(async () => ({ recover, close: async () => {} }), runTimeMs(settings));
+  registerRecovery(readAzureSettings(), () => definition);
+}
+
+/** A wrong definition is an error of each run, and not of the start: the other functions do not need it. */
+export function registerRecovery(settings: AzureSettings, definition: () => GithubRecoveryDefinition): void {
+  const open = async () => {
+    const { githubRecoveryJob } = await import("../../app/github-recovery.js"); // few apps have it
+    const recover = githubRecoveryJob(definition(), {
+      resolveSecret: azureSecrets(processEnv),
+      logger: invocationLogger(readLogLevel()),
+    });
+    return { recover, close: async () => {} };
+  };
+  const job = timedJobs(open, runTimeMs(settings));
   functionApp.timer("recoverGithub", {
     schedule: settings.schedules.recover,
     handler: job((ready, budget) => ready.recover(budget)),

@@ -1,20 +1,20 @@
 import { memoisePromise } from "../../base/memoise-promise.js";
 import { createInbox } from "../../inbox/inbox.js";
 import { createOutbox } from "../../outbox/outbox.js";
+import type { AnyQueue } from "../../queue/any-queue.js";
 import type { Database } from "../../sql/dialect.js";
 import { chosenQueues, type MigrateOptions } from "../../sql/migrate.js";
 import type { QueueNames } from "../../sql/names.js";
 import { wrongSettings } from "../../sql/wrong-settings.js";
 import { checkClock } from "./check-clock.js";
 import { checkPermissions, type InspectedUser, inspectUser } from "./check-permissions.js";
-import { checkRetention } from "./check-retention.js";
+import { checkRetention, type Retentions } from "./check-retention.js";
 import { type Catalogue, checkSchema, readCatalogue } from "./check-schema.js";
 import { type Finding, settingFinding } from "./finding.js";
 
-export interface ExamineOptions {
+export interface ExamineOptions extends Retentions {
   /** The schema and tables of the queues. */
   readonly tables: MigrateOptions;
-  readonly retentionMs: number;
 }
 
 /** Compares a database with what this version expects. It changes nothing. */
@@ -43,7 +43,7 @@ interface QueueContext extends ExamineOptions {
 async function examineQueue(
   db: Database,
   queue: QueueNames,
-  { retentionMs, user, catalogue }: QueueContext,
+  { user, catalogue, ...retentions }: QueueContext,
 ): Promise<readonly Finding[]> {
   const schema = user?.seesAll === false ? [unseen(user.name)] : await checkSchema(db, queue, catalogue);
   if (schema.some(isProblem) && schema.every(({ run }) => run === "oncebox migrate")) return schema;
@@ -53,10 +53,12 @@ async function examineQueue(
   const { schema: name, table } = queue;
   const options = { ...(name === "" ? {} : { schema: name }), table };
   const store = queue.kind === "inbox" ? createInbox(db, options) : createOutbox(db, options);
-  const retention = await checkRetention(queue.kind, store, retentionMs).catch((error: Error) => {
-    if (db.dialect.classify(error) !== "permanent") throw error;
-    return [unreadable(queue, error)];
-  });
+  const retention = await checkRetention(queue.kind, store as Pick<AnyQueue, "list">, retentions).catch(
+    (error: Error) => {
+      if (db.dialect.classify(error) !== "permanent") throw error;
+      return [unreadable(queue, error)];
+    },
+  );
   return [...findings, ...retention];
 }
 

@@ -1,5 +1,6 @@
 import { InvalidArgumentError } from "../../errors.js";
 import { webhookDefaults } from "../../webhooks/route-options.js";
+import { checkScheme } from "../../webhooks/schemes/check-scheme.js";
 import { createDelivery, type Delivery } from "../../webhooks/schemes/delivery.js";
 import { type FetchText, fetchText as fetched } from "../../webhooks/schemes/fetch-text.js";
 import type { WebhookScheme } from "../../webhooks/schemes/scheme.js";
@@ -38,7 +39,7 @@ export function sourceOf({ scheme, secrets, toleranceMs, at, fetchText = fetched
   const sources = resolveSources(
     { source: toleranceMs === undefined ? source : { ...source, toleranceMs } },
     [],
-    { ...webhookDefaults, clock: () => at, onStale: () => {}, fetchText },
+    { ...webhookDefaults, readScheme: checkScheme, clock: () => at, onStale: () => {}, fetchText },
   );
   return sources.get("source")!;
 }

@@ -55,6 +55,10 @@ export const isHeld = (n: QueueNames): string =>
     select from ${n.message} m join ${controlsTable(n)} c on c.paused and c.scope <> 'queue' and ${appliesTo(n)} where m.seq = s.seq
   ))`;
 
+/** A condition: a pause holds the message `m`. */
+export const holdsMessage = (n: QueueNames): string =>
+  `exists (select from ${controlsTable(n)} c where c.paused and ${appliesTo(n)})`;
+
 /**
  * While there are controls, claims decide one after another: each locks them first. So none parks a message under a control
  * that has just been deleted.

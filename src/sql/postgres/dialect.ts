@@ -5,8 +5,9 @@ import { inspection } from "./inspection.js";
 import { keyStatements } from "./key-statements.js";
 import { pollStatement } from "./poll-statement.js";
 import { postgresReceiving } from "./receiving-dialect.js";
-import { ledger, migrations, routines, sentView } from "./schema.js";
+import { ledger, migrations, routines } from "./schema.js";
 import { inboxStatements, outboxStatements } from "./statements.js";
+import { sentView } from "./views.js";
 
 export const postgresDialect: Dialect = {
   ...postgresReceiving,

@@ -34,6 +34,8 @@ const schemaErrors = ["42P01", "3F000", "42703", "42883"];
 export const isSchemaMissing = (error: unknown): boolean =>
   schemaErrors.includes((error as { code?: string })?.code ?? "");
 
+export const isDenied = (error: unknown): boolean => (error as { code?: string })?.code === "42501";
+
 /** 42P07 a table or index, 42710 a trigger, 42723 a function; 42809 and 42P16: the view that would be replaced is not ours. */
 const takenErrors = ["42P07", "42710", "42723", "42809", "42P16"];
 

@@ -2,7 +2,7 @@ import { type KeyStatements, status } from "../dialect.js";
 import { statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 import { epochMs, ms, now } from "./expressions.js";
-import { messages } from "./schema.js";
+import { messages } from "./views.js";
 
 const key = ":source, :message_id";
 const isKey = "m.source = :source and m.message_id = :message_id";

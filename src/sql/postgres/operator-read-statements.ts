@@ -8,7 +8,7 @@ import { deadStatements } from "./dead-statements.js";
 import { epochMs, now } from "./expressions.js";
 import { attemptsTable, doneTable } from "./names.js";
 import { partitionQueue } from "./partitions.js";
-import { messages } from "./schema.js";
+import { messages } from "./views.js";
 
 /** Counts rows by bucket. `rows` has `seq` and `happened_at`. Planned each time, so that the limit is known. */
 const byBucket = (name: string, rows: string): SqlStatement => ({

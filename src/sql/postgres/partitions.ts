@@ -54,6 +54,7 @@ export const partitionFunctions = (n: QueueNames): readonly string[] => [
   leavePartition(n),
   unblockPartitions(n),
   rejoinPartition(n),
+  inPartition(n),
 ];
 
 /** Makes the heads of `v_keys` ready. The caller holds the locks of these partition keys. */
@@ -197,3 +198,19 @@ export const rejoinPartitions = (n: QueueNames, cte: string): string =>
  */
 export const leavePartitions = (n: QueueNames, cte: string, which = "true"): string =>
   `(select ${n.object("_leave_partition")}(array_agg(leaving.seq)) from ${cte} leaving where leaving.keyed and ${which}) is not true`;
+
+/** A function, so that a database user that uses no partition keys needs no right to read their tables. */
+const inPartition = (n: QueueNames): string =>
+  create(
+    n.object("_in_partition"),
+    "bigint",
+    "(p_seq bigint) returns boolean",
+    `begin
+  return exists (select from ${partitionQueue(n)} q where q.seq = p_seq);
+end`,
+    `stable\n${byIndex}`,
+  );
+
+/** A condition: the message of the state `s` is in its partition queue. Of one without a partition key nothing is looked at. */
+export const isInPartition = (n: QueueNames, s: string): string =>
+  `case when ${s}.keyed then ${n.object("_in_partition")}(${s}.seq) else false end`;

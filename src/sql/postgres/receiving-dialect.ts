@@ -1,5 +1,5 @@
 import type { ReceivingDialect } from "../dialect.js";
-import { classify, isSchemaMissing } from "./faults.js";
+import { classify, isDenied, isSchemaMissing } from "./faults.js";
 import { names } from "./names.js";
 import { receiveStatements } from "./receive-statements.js";
 
@@ -12,4 +12,5 @@ export const postgresReceiving: ReceivingDialect = {
   toTime: (date) => date.toISOString(),
   classify,
   isSchemaMissing,
+  isDenied,
 };

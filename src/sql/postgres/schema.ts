@@ -3,8 +3,6 @@ import { status } from "../dialect.js";
 import { statement } from "../driver.js";
 import { literal } from "../literal.js";
 import type { QueueNames } from "../names.js";
-import { sentQuery } from "../sent-view.js";
-import { isShownAsSeen } from "../shown-status.js";
 import { archiveRows } from "./archive.js";
 import { attemptRows, recordAttemptsFunction } from "./attempts.js";
 import { applyControlsFunction, createControls } from "./controls.js";
@@ -14,6 +12,7 @@ import { keyFunctions } from "./key-functions.js";
 import { doneTable, quote } from "./names.js";
 import { createOperations } from "./operations-table.js";
 import { partitionFunctions, partitionTables } from "./partitions.js";
+import { messagesView } from "./views.js";
 
 /**
  * The message row is written once. A claim rewrites the state row and an ack deletes it. The state row exists only while
@@ -157,74 +156,10 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   ],
 };
 
-/** Every message with its state row or, when it is done, with its done row. */
-export const messages = (n: QueueNames): string => `from ${n.message} m
-left join ${n.state} s on s.seq = m.seq
-left join ${doneTable(n)} d on d.seq = m.seq`;
-
-const inboxView = (n: QueueNames) => `create or replace view ${n.view} as
-select
-  m.source as "Source",
-  m.message_id as "MessageId",
-  m.topic as "Topic",
-  m.payload as "Payload",
-  m.hash as "Hash",
-  m.first_seen_at as "FirstSeenUtc",
-  m.last_seen_at as "LastSeenUtc",
-  case
-    when s.seq is null then 'Done'
-    when ${isShownAsSeen("s")} then 'Seen'
-    when s.status = ${status.dead} then 'Dead'
-    else 'Processing'
-  end as "Status",
-  s.locked_until as "LockedUntil",
-  s.owner as "OwnerToken",
-  coalesce(s.attempt, d.attempt) as "Attempt",
-  coalesce(s.last_error, d.last_error) as "LastError",
-  coalesce(s.reclaimable_at, s.visible_at) as "NextAttemptAt",
-  m.due_at as "DueTimeUtc",
-  case when s.seq is null then m.expires_at else s.expires_at end as "ExpiresAt",
-  m.correlation_id as "CorrelationId",
-  d.processed_at as "ProcessedAt",
-  m.deliveries as "Deliveries",
-  m.partition_key as "PartitionKey",
-  coalesce(d.processed_at, s.last_attempt_at) as "LastAttemptAt"
-${messages(n)}`;
-
-const outboxView = (n: QueueNames) => `create or replace view ${n.view} as
-select
-  m.id as "Id",
-  m.topic as "Topic",
-  m.payload as "Payload",
-  m.created_at as "CreatedAt",
-  case
-    when s.seq is null then 2
-    when s.status = ${status.dead} then 3
-    when s.locked_until is not null then 1
-    else 0
-  end as "Status",
-  s.locked_until as "LockedUntil",
-  s.owner as "OwnerToken",
-  s.seq is null as "IsProcessed",
-  d.processed_at as "ProcessedAt",
-  d.processed_by as "ProcessedBy",
-  coalesce(s.attempt, d.attempt) as "RetryCount",
-  coalesce(s.last_error, d.last_error) as "LastError",
-  coalesce(s.reclaimable_at, s.visible_at) as "NextAttemptAt",
-  m.message_id as "MessageId",
-  m.correlation_id as "CorrelationId",
-  m.due_at as "DueTimeUtc",
-  case when s.seq is null then m.expires_at else s.expires_at end as "ExpiresAt",
-  m.partition_key as "PartitionKey",
-  coalesce(d.processed_at, s.last_attempt_at) as "LastAttemptAt",
-  m.headers as "Headers",
-  m.natural_key as "NaturalKey"
-${messages(n)}`;
-
 export const routines = (n: QueueNames): readonly string[] =>
   n.kind === "inbox"
     ? [
-        inboxView(n),
+        messagesView(n),
         recordAttemptsFunction(n),
         applyControlsFunction(n),
         ...partitionFunctions(n),
@@ -232,23 +167,12 @@ export const routines = (n: QueueNames): readonly string[] =>
         ...keyFunctions(n),
       ]
     : [
-        outboxView(n),
+        messagesView(n),
         recordAttemptsFunction(n),
         applyControlsFunction(n),
         ...partitionFunctions(n),
         enqueueOnceFunction(n),
       ];
-
-export const sentView = (n: QueueNames): readonly string[] => [
-  `create or replace view ${n.object("_sent")} as
-${sentQuery({
-  from: n.view,
-  destination: (topic) => `split_part(${topic}, '/', 1)`,
-  endpoint: (topic) => `substr(${topic}, strpos(${topic}, '/') + 1)`,
-  header: (headers, name) => `${headers}::json ->> ${literal(name)}`,
-  now: "now()",
-})}`,
-];
 
 const ledgerTable = (schema: string) => `${quote(schema)}.${quote("oncebox_migrations")}`;
 

@@ -8,16 +8,16 @@ import type {
 import { status } from "../dialect.js";
 import { statement } from "../driver.js";
 import { literal } from "../literal.js";
-import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../names.js";
+import { bornAt, keyColumns, type QueueNames } from "../names.js";
 import { beforeThat, reasonGroups, reasons } from "../reasons.js";
 import { hasStatus } from "../shown-status.js";
 import { recordAttempts } from "./attempts.js";
 import { applyControls, controlVerdict, isHeld, isPaused } from "./controls.js";
 import { epochMs, ms, now } from "./expressions.js";
 import { attemptsTable, doneTable } from "./names.js";
-import { purgeOperations } from "./operations-table.js";
 import { leavePartitions, pendingArrivals, rejoinPartitions, unblock } from "./partitions.js";
-import { messages } from "./schema.js";
+import { purgeStatements } from "./purge-statements.js";
+import { messages } from "./views.js";
 
 const lease = ms(":lease_ms::float8");
 
@@ -90,10 +90,6 @@ const claimedColumns = (n: QueueNames) =>
 /** The message that the key's parameters name. */
 const byKey = (n: QueueNames) =>
   n.kind === "inbox" ? "m.source = :source and m.message_id = :message_id" : "m.id = :id::uuid";
-
-/** The condition of a purge on the messages of one source. */
-const ofSource = (n: QueueNames) =>
-  n.kind === "inbox" ? `\n    and (:source::text is null or m.source = :source::text)` : "";
 
 /** The time from which a message's age counts. */
 const ageFrom = (n: QueueNames) =>
@@ -352,43 +348,7 @@ join ${n.message} m on m.seq = r.seq
 where ${removeDead("reaped", `leaving.status = ${status.dead}`)}${blockOnDead ? "" : ` and ${unblock(n)}`}
   and ${lostAttempts("ended")}`,
     ),
-    // Walks the primary key of the done rows in windows. An index of their times would be paid for by every ack. The
-    // message is deleted first: a redelivery that has just locked it keeps both rows.
-    purge: statement(
-      "purge",
-      `with scanned as (
-  select d.seq, d.processed_at
-  from ${doneTable(n)} d
-  where d.seq > :after_seq::bigint
-  order by d.seq
-  limit (select :limit::int)
-), old as (
-  select m.seq
-  from ${n.message} m
-  where m.seq = any (array(
-      select seq from scanned where processed_at < ${now} - ${ms(":retention_ms::float8")}
-    ))
-    and m.${lastSeenAt(n)} < ${now} - ${ms(":retention_ms::float8")}${ofSource(n)}
-  for update skip locked
-), gone as (
-  delete from ${n.message} m
-  where m.seq = any (array(select seq from old))
-  returning m.seq
-), gone_done as (
-  delete from ${doneTable(n)} d
-  where d.seq = any (array(select seq from gone))
-), gone_attempts as (
-  delete from ${attemptsTable(n)} a
-  where a.seq = any (array(select seq from gone))
-)
-select (select count(*) from gone)::int as deleted,
-  (select max(seq) from scanned) as last_seq,
-  (select count(*) = :limit::int from scanned) and exists (
-    select from ${n.message} m
-    where m.seq = (select max(seq) from scanned) and m.${bornAt(n)} < ${now} - ${ms(":retention_ms::float8")}
-  ) as more`,
-    ),
-    purgeOperations: purgeOperations(n),
+    ...purgeStatements(n),
     resolve: statement(
       "resolve",
       n.kind === "inbox"

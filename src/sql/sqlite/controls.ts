@@ -47,6 +47,10 @@ const hasPauses = (n: QueueNames) =>
 export const isHeld = (n: QueueNames, message: string): string =>
   `(${hasPauses(n)} and exists (select 1 from ${message} join ${controlsTable(n)} c on c.paused and c.scope <> 'queue' and ${appliesTo(n)}))`;
 
+/** A condition: a pause holds the message `m`. */
+export const holdsMessage = (n: QueueNames): string =>
+  `exists (select 1 from ${controlsTable(n)} c where c.paused and ${appliesTo(n)})`;
+
 const hasParked = (n: QueueNames, control: string) =>
   `exists (select 1 from ${n.state} where status = ${status.parked} and parked_by = ${control})`;
 

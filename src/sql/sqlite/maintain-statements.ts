@@ -1,22 +1,16 @@
-import { type QueueStatements, status } from "../dialect.js";
+import { status } from "../dialect.js";
 import type { SqlStatement } from "../driver.js";
 import { literal } from "../literal.js";
-import { bornAt, lastSeenAt, type QueueNames } from "../names.js";
+import type { QueueNames } from "../names.js";
 import { beforeThat, reasonGroups, reasons } from "../reasons.js";
 import { dies, hasLease } from "./claim-statement.js";
-import { hasExpiry, keysOf, lease, limit, now, stepSeqs, whole } from "./expressions.js";
-import { purgeOperations } from "./operations-table.js";
+import { hasExpiry, keysOf, lease, limit, now, stepSeqs } from "./expressions.js";
 import { leaveAllDead } from "./partitions.js";
 import { steps } from "./steps.js";
 
-const retention = whole(":retention_ms");
-
-export const maintainStatements = (
-  n: QueueNames,
-  blockOnDead: boolean,
-): Pick<QueueStatements, "reap" | "purge" | "purgeOperations"> => ({
-  // visible_at already holds the end of the lease and the back-off after it: reaper and claim come to the same time.
-  reap: steps(
+/** visible_at already holds the end of the lease and the back-off after it: reaper and claim come to the same time. */
+export const reap = (n: QueueNames, blockOnDead: boolean): SqlStatement =>
+  steps(
     "reap",
     `update ${n.state} as s
 set status = case when ${dies} then ${status.dead} else ${status.held} end,
@@ -48,33 +42,7 @@ returning seq`,
 from ${n.state} s
 join ${n.message} m on m.seq = s.seq
 where s.seq in ${stepSeqs}`,
-  ),
-  // Walks the primary key in windows. An index of Done rows would cost every ack. A trigger deletes the state rows.
-  purge: steps(
-    "purge",
-    `select w.last_seq,
-  w.rows = :limit and exists (
-    select 1 from ${n.message} m where m.seq = w.last_seq and m.${bornAt(n)} < ${now} - ${retention}
-  ) as more
-from (
-  select max(seq) as last_seq, count(*) as rows
-  from (select seq from ${n.state} where seq > :after_seq order by seq limit ${limit})
-) w`,
-    `delete from ${n.message}
-where seq in (
-  select m.seq
-  from json_each(:rows) r
-  join ${n.state} s on s.seq > :after_seq and s.seq <= json_extract(r.value, '$.last_seq')
-  join ${n.message} m on m.seq = s.seq
-  where s.status = ${status.done}
-    and s.processed_at < ${now} - ${retention}
-    and m.${lastSeenAt(n)} < ${now} - ${retention}${n.kind === "inbox" ? "\n    and (:source is null or m.source = :source)" : ""}
-)`,
-    `select changes() as deleted, json_extract(r.value, '$.last_seq') as last_seq, json_extract(r.value, '$.more') as more
-from json_each(:rows) r`,
-  ),
-  purgeOperations: purgeOperations(n),
-});
+  );
 
 const saysNothing = `instr(coalesce(s.last_error, ''), ${literal(reasons.expired)}) = 0`;
 

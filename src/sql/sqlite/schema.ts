@@ -3,23 +3,14 @@ import { status } from "../dialect.js";
 import { statement } from "../driver.js";
 import { literal } from "../literal.js";
 import { bornAt, type QueueNames } from "../names.js";
-import { sentQuery } from "../sent-view.js";
-import { isShownAsSeen } from "../shown-status.js";
 import { createArchive } from "./archive.js";
 import { createAttempts } from "./attempts.js";
 import { createControls } from "./controls.js";
-import {
-  awaitsDelivery,
-  hasExpiry,
-  isUnclaimed,
-  isWaiting,
-  messages,
-  stateColumns,
-  visibleAt,
-} from "./expressions.js";
+import { awaitsDelivery, hasExpiry, isUnclaimed, isWaiting } from "./expressions.js";
 import { attemptsTable, cursorTable, inSchema, partitionQueue } from "./names.js";
 import { createOperations } from "./operations-table.js";
 import { createPartitionQueue, isBlocked } from "./partitions.js";
+import { messagesView } from "./views.js";
 
 /** Narrow, so that some sixty rows share a page: SQLite writes whole pages for a claim or an ack. */
 const stateTable = (n: QueueNames) => `create table ${n.state} (
@@ -227,82 +218,9 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   ],
 };
 
-const instant = (column: string) => `strftime('%Y-%m-%dT%H:%M:%fZ', ${column} / 1000.0, 'unixepoch')`;
-
-const inboxView = (n: QueueNames) => `create view ${n.view} as
-select
-  m.source as Source,
-  m.message_id as MessageId,
-  m.topic as Topic,
-  m.payload as Payload,
-  m.hash as Hash,
-  ${instant("m.first_seen_at")} as FirstSeenUtc,
-  ${instant("m.last_seen_at")} as LastSeenUtc,
-  case
-    when ${isShownAsSeen("s")} then 'Seen'
-    when s.status = ${status.done} then 'Done'
-    when s.status = ${status.dead} then 'Dead'
-    else 'Processing'
-  end as Status,
-  ${instant("s.locked_until")} as LockedUntil,
-  s.owner as OwnerToken,
-  ${stateColumns.attempt} as Attempt,
-  s.last_error as LastError,
-  ${instant(visibleAt(n))} as NextAttemptAt,
-  ${instant("m.due_at")} as DueTimeUtc,
-  ${instant("s.expires_at")} as ExpiresAt,
-  m.correlation_id as CorrelationId,
-  ${instant("s.processed_at")} as ProcessedAt,
-  m.deliveries as Deliveries,
-  m.partition_key as PartitionKey,
-  ${instant("coalesce(s.processed_at, s.last_attempt_at)")} as LastAttemptAt
-${messages(n)}`;
-
-const outboxView = (n: QueueNames) => `create view ${n.view} as
-select
-  m.id as Id,
-  m.topic as Topic,
-  m.payload as Payload,
-  ${instant("m.created_at")} as CreatedAt,
-  case
-    when s.status = ${status.done} then 2
-    when s.status = ${status.dead} then 3
-    when s.locked_until is not null then 1
-    else 0
-  end as Status,
-  ${instant("s.locked_until")} as LockedUntil,
-  s.owner as OwnerToken,
-  ${stateColumns.status} = ${status.done} as IsProcessed,
-  ${instant("s.processed_at")} as ProcessedAt,
-  s.processed_by as ProcessedBy,
-  ${stateColumns.attempt} as RetryCount,
-  s.last_error as LastError,
-  ${instant(visibleAt(n))} as NextAttemptAt,
-  m.message_id as MessageId,
-  m.correlation_id as CorrelationId,
-  ${instant("m.due_at")} as DueTimeUtc,
-  ${instant("s.expires_at")} as ExpiresAt,
-  m.partition_key as PartitionKey,
-  ${instant("coalesce(s.processed_at, s.last_attempt_at)")} as LastAttemptAt,
-  m.headers as Headers,
-  m.natural_key as NaturalKey
-${messages(n)}`;
-
 export const routines = (n: QueueNames): readonly string[] => [
   `drop view if exists ${n.view}`,
-  n.kind === "inbox" ? inboxView(n) : outboxView(n),
-];
-
-export const sentView = (n: QueueNames): readonly string[] => [
-  `drop view if exists ${n.object("Sent")}`,
-  `create view ${n.object("Sent")} as
-${sentQuery({
-  from: n.view,
-  destination: (topic) => `substr(${topic}, 1, instr(${topic}, '/') - 1)`,
-  endpoint: (topic) => `substr(${topic}, instr(${topic}, '/') + 1)`,
-  header: (headers, name) => `json_extract(${headers}, '$."${name}"')`,
-  now: "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')",
-})}`,
+  messagesView(n),
 ];
 
 const ledgerTable = (schema: string) => inSchema(schema, "oncebox_migrations");

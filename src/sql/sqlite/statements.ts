@@ -9,7 +9,8 @@ import type { QueueNames } from "../names.js";
 import { claimStatement } from "./claim-statement.js";
 import { applyControls } from "./controls.js";
 import { field, foundStatus, nextSeq, now, ownNow, readFirstSeq, seqInBatch } from "./expressions.js";
-import { expireDead, maintainStatements } from "./maintain-statements.js";
+import { expireDead, reap } from "./maintain-statements.js";
+import { purgeStatements } from "./purge-statements.js";
 import { readStatements } from "./read-statements.js";
 import { resendStatements } from "./resend-statements.js";
 import { settleStatements } from "./settle-statements.js";
@@ -19,7 +20,8 @@ const queueStatements = (n: QueueNames, { blockOnDead }: QueueStatementOptions):
   claim: claimStatement(n, blockOnDead),
   applyControls: applyControls(n),
   ...settleStatements(n, blockOnDead),
-  ...maintainStatements(n, blockOnDead),
+  reap: reap(n, blockOnDead),
+  ...purgeStatements(n),
   ...readStatements(n),
 });
 

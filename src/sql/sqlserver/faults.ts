@@ -105,6 +105,16 @@ export function isSchemaMissing(error: unknown): boolean {
   return numbers.includes(unmapped) && /does not exist/.test(fault.message ?? "");
 }
 
+/** 229 on an object, 230 on a column. */
+const deniedErrors = new Set([229, 230]);
+
+export function isDenied(error: unknown): boolean {
+  const fault = (error ?? {}) as MssqlFault;
+  const numbers = numbersOf(fault);
+  if (numbers.some((number) => deniedErrors.has(number))) return true;
+  return numbers.includes(unmapped) && /^permission denied/.test(fault.message ?? "");
+}
+
 /** 2714 an object, 1913 an index; 2010, 3705: the name belongs to another kind of object. */
 const takenErrors = new Set([1913, 2010, 2714, 3705]);
 

@@ -2,6 +2,9 @@ import type { ConnectionPool, config as MssqlConfig } from "mssql";
 
 /** The used part of a connection of tedious. */
 interface TdsConnection {
+  /** As the server has told: a transaction is open. */
+  readonly inTransaction?: boolean;
+  close(): void;
   on(event: "errorMessage", listener: (message: { readonly number: number }) => void): unknown;
   once(event: "connect", listener: (error?: object) => void): unknown;
   off(event: "errorMessage", listener: (message: { readonly number: number }) => void): unknown;
@@ -27,6 +30,7 @@ export async function openPool(mssql: PoolClass, config: MssqlConfig): Promise<C
   // A connection that breaks while idle is dropped by the pool; unheard, the event would end the process.
   pool.on("error", () => {});
   dropStale(parts, config.pool?.idleTimeoutMillis ?? 30_000); // mssql's own default
+  closeUnfinished(parts);
   const restore = keepTestConnection(parts);
   try {
     await pool.connect();
@@ -104,4 +108,17 @@ function dropStale(pool: PoolParts, idleMs: number): void {
   };
   pool._poolValidate = (connection) =>
     Date.now() - (idleSince.get(connection) ?? Date.now()) <= idleMs && validate.call(pool, connection);
+}
+
+/**
+ * Closes a connection that is given back with an open transaction, which the server then rolls back. XACT_ABORT does not end
+ * a transaction after every error: one that makes a procedure's statement impossible, such as a dropped index that it names,
+ * leaves it open. What the next call wrote would be told as done, and never be committed. The pool drops a closed connection.
+ */
+function closeUnfinished(pool: PoolParts): void {
+  const { release } = pool;
+  pool.release = (connection) => {
+    if (connection.inTransaction === true) connection.close();
+    return release.call(pool, connection);
+  };
 }

@@ -1,5 +1,5 @@
 import type { ReceivingDialect } from "../dialect.js";
-import { classify, isSchemaMissing } from "./faults.js";
+import { classify, isDenied, isSchemaMissing } from "./faults.js";
 import { names } from "./names.js";
 import { receiveStatements } from "./receive-statements.js";
 
@@ -16,4 +16,5 @@ export const sqlServerReceiving: ReceivingDialect = {
   toTime: (date) => date.toISOString().slice(0, -1),
   classify,
   isSchemaMissing,
+  isDenied,
 };

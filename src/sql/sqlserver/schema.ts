@@ -2,8 +2,6 @@ import type { LedgerStatements, Migration } from "../dialect.js";
 import { status } from "../dialect.js";
 import { statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
-import { sentQuery } from "../sent-view.js";
-import { isShownAsSeen } from "../shown-status.js";
 import { archiveRows, archiveTable } from "./archive.js";
 import { attemptRows, attemptsTable } from "./attempts.js";
 import { controlsTable, createControls } from "./controls.js";
@@ -15,6 +13,7 @@ import { partitionChangesTable, partitionQueueTable, partitionTables } from "./p
 import { inboxProcedures } from "./procedures/inbox-procedures.js";
 import { outboxProcedures } from "./procedures/outbox-procedures.js";
 import { indented } from "./procedures/procedure.js";
+import { messagesView } from "./views.js";
 
 /** The row that claim and ack rewrite. It is narrow, so that they write little and many rows share a page. */
 const stateTable = (n: QueueNames) => `create table ${n.state} (
@@ -157,85 +156,13 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   ],
 };
 
-const inboxView = (n: QueueNames) => `create or alter view ${n.view} as
-select
-  m.source as Source,
-  m.message_id as MessageId,
-  m.topic as Topic,
-  m.payload as Payload,
-  m.hash as Hash,
-  m.first_seen_at as FirstSeenUtc,
-  m.last_seen_at as LastSeenUtc,
-  case
-    when ${isShownAsSeen("s")} then 'Seen'
-    when s.status = ${status.done} then 'Done'
-    when s.status = ${status.dead} then 'Dead'
-    else 'Processing'
-  end as Status,
-  s.locked_until as LockedUntil,
-  s.owner as OwnerToken,
-  s.attempt as Attempt,
-  s.last_error as LastError,
-  s.visible_at as NextAttemptAt,
-  m.due_at as DueTimeUtc,
-  s.expires_at as ExpiresAt,
-  m.correlation_id as CorrelationId,
-  s.processed_at as ProcessedAt,
-  m.deliveries as Deliveries,
-  m.partition_key as PartitionKey,
-  coalesce(s.processed_at, s.last_attempt_at) as LastAttemptAt
-from ${n.message} m
-inner join ${n.state} s on s.seq = m.seq`;
-
-const outboxView = (n: QueueNames) => `create or alter view ${n.view} as
-select
-  m.id as Id,
-  m.topic as Topic,
-  m.payload as Payload,
-  m.created_at as CreatedAt,
-  case
-    when s.status = ${status.done} then 2
-    when s.status = ${status.dead} then 3
-    when s.locked_until is not null then 1
-    else 0
-  end as Status,
-  s.locked_until as LockedUntil,
-  s.owner as OwnerToken,
-  cast(case when s.status = ${status.done} then 1 else 0 end as bit) as IsProcessed,
-  s.processed_at as ProcessedAt,
-  s.processed_by as ProcessedBy,
-  s.attempt as RetryCount,
-  s.last_error as LastError,
-  s.visible_at as NextAttemptAt,
-  m.message_id as MessageId,
-  m.correlation_id as CorrelationId,
-  m.due_at as DueTimeUtc,
-  s.expires_at as ExpiresAt,
-  m.partition_key as PartitionKey,
-  coalesce(s.processed_at, s.last_attempt_at) as LastAttemptAt,
-  m.headers as Headers,
-  m.natural_key as NaturalKey
-from ${n.message} m
-inner join ${n.state} s on s.seq = m.seq`;
-
 /** Views, functions and procedures are replaced, not dropped, so that grants on them stay. */
 export const routines = (n: QueueNames): readonly string[] => [
-  n.kind === "inbox" ? inboxView(n) : outboxView(n),
+  messagesView(n),
   afterFunction(n),
   ...jsonFunctions(n).map(({ text }) => text),
   ...(n.kind === "inbox" ? inboxProcedures(n) : outboxProcedures(n)).map(({ text }) => text),
 ];
-
-export function sentView(n: QueueNames): readonly string[] {
-  const query = sentQuery({
-    from: n.view,
-    destination: (topic) => `left(${topic}, charindex(N'/', ${topic}) - 1)`,
-    endpoint: (topic) => `substring(${topic}, charindex(N'/', ${topic}) + 1, 255)`,
-    header: (headers, name) => `json_value(${headers}, '$."${name}"')`,
-    now: "sysutcdatetime()",
-  });
-  return [`create or alter view ${n.object("Sent")} as\n${query}`];
-}
 
 const ledgerTable = (schema: string) => `${quote(schema)}.${quote("oncebox_migrations")}`;
 

@@ -84,6 +84,7 @@ export const signatures = {
   Renew: ["now", "owner", "items", "lease_ms", ...backoff],
   Reap: ["now", "limit", "max_attempts", "blocks"],
   Purge: ["now", "limit", "retention_ms", "after_seq", "source"],
+  PurgeDead: ["now", "limit", "retention_ms", "after_seq"],
   Resolve: ["items"],
   GetByKey: ["source", "message_id"],
   GetById: ["id"],

@@ -25,6 +25,7 @@ function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions):
     renew: callProcedure(n, "renew", "Renew", signatures.Renew),
     reap: callProcedure(n, "reap", "Reap", signatures.Reap, { blocks }),
     purge: callProcedure(n, "purge", "Purge", signatures.Purge),
+    purgeDead: callProcedure(n, "purge dead", "PurgeDead", signatures.PurgeDead),
     purgeOperations: callProcedure(n, "purge operations", "PurgeOperations", signatures.PurgeOperations),
     resolve: callProcedure(n, "resolve", "Resolve", signatures.Resolve),
     get,

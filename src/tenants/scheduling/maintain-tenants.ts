@@ -1,10 +1,14 @@
 import { abortAfter } from "../../base/abort-after.js";
 import type { Budget } from "../../base/budget.js";
-import { defined } from "../../base/defined.js";
 import type { Logger } from "../../base/logger.js";
 import { guardedMetrics, type Metrics } from "../../base/metrics.js";
 import { InvalidOperationError } from "../../errors.js";
-import { type MaintenanceResult, purgeWithin, reapWithin } from "../../queue/maintenance.js";
+import {
+  type MaintenanceResult,
+  type PurgeWithinOptions,
+  purgeWithin,
+  reapWithin,
+} from "../../queue/maintenance.js";
 import type { TenantStores } from "../connections/tenant-stores.js";
 import { type Due, poll } from "./poll.js";
 import type { TenantRunResult } from "./run-tenants.js";
@@ -13,9 +17,7 @@ import { dispatchDefaults, type TenantDispatcher, type TenantWork } from "./tena
 export interface TenantMaintenanceOptions {
   readonly dispatcher: Pick<TenantDispatcher, "each">;
   readonly pollTimeoutMs?: number | undefined;
-  /** How long Done messages are kept. */
-  readonly retentionMs?: number | undefined;
-  readonly operationRetentionMs?: number | undefined;
+  readonly retentions?: PurgeWithinOptions | undefined;
   readonly logger: Logger;
   readonly metrics?: Metrics | undefined;
 }
@@ -76,13 +78,11 @@ const oldestDueAgeMs = (stores: TenantStores, queue: Queue, withinMs: number): P
       ),
   );
 
-/** Deletes the messages of all tenants that have been Done for longer than the retention. */
+/** Deletes the messages of all tenants that have been done, or dead, for longer than the retention. */
 export function cleanUpTenants(options: TenantMaintenanceOptions): TenantMaintenance {
-  const { retentionMs, operationRetentionMs } = options;
-  const retention = defined({ retentionMs, operationRetentionMs });
   const maintain = maintenance(options);
   return (budget, ids) =>
-    maintain(budget, ids, (store, turnBudget) => purgeWithin(store, turnBudget, retention));
+    maintain(budget, ids, (store, turnBudget) => purgeWithin(store, turnBudget, options.retentions));
 }
 
 type QueueWork = (store: TenantStores[Queue], turnBudget: Budget) => Promise<MaintenanceResult>;

@@ -78,14 +78,16 @@ export function sqlKeyTests({ database, freshStore }: SqlStoreContext): void {
         attempt: 1,
         lockedUntil: report.leaseUntil,
       });
-      const [id, state] = [columnOf(db, "MessageId"), columnOf(db, "Status")];
-      const shown = await raw(`select ${id}, ${state} from ${names.view} order by ${id}`);
-      expect(shown.map((row) => [row.MessageId, row.Status])).toEqual([
-        ["1-expired", "Processing"],
-        ["2-leased", "Processing"],
-        ["3-released", "Seen"],
-        ["4-finished", "Done"],
-        ["5-seen", "Seen"],
+      const id = columnOf(db, "MessageId");
+      const shown = await raw(
+        `select ${id} as id, state as s, status as phase from ${names.view} order by ${id}`,
+      );
+      expect(shown.map((row) => [row.id, row.s, row.phase])).toEqual([
+        ["1-expired", "Processing", "running"],
+        ["2-leased", "Processing", "running"],
+        ["3-released", "Seen", "seen"],
+        ["4-finished", "Done", "done"],
+        ["5-seen", "Seen", "seen"],
       ]);
     });
 

@@ -41,6 +41,34 @@ export function cleanUpTests(context: InboxContext): void {
       expect(await Promise.all(kept.map((key) => stored(inbox, key)))).toEqual(before);
     });
 
+    it("ADD-02 a Dead message that arrived again within its retention is kept; after its purge it is a new one", async () => {
+      const { inbox, owner, clock, claimed } = await holding(context, 1);
+      const [dead] = claimed;
+      await inbox.fail(owner, claimed, "no");
+      await inbox.markDead(keyOf(context.message()));
+      clock.advance(20 * day);
+      const again = { ...keyOf(dead!), topic: "t", payload: "" };
+      expect(await inbox.receive(again)).toBe("dead");
+      expect(await inbox.purgeDead({ retentionMs: 10 * day })).toMatchObject({ purged: 1 }); // the one marked by hand
+      clock.advance(10 * day + 1);
+      expect(await inbox.purgeDead({ retentionMs: 10 * day })).toMatchObject({ purged: 1 });
+      expect(await inbox.receive(again)).toBe("enqueued");
+      expect(await inbox.claim({ owner })).toMatchObject([{ attempt: 0, deliveries: 1, lastError: null }]);
+    });
+
+    it("ADD-02 a message that was dead and is not any more is no longer purged as one: marked by hand, or revived", async () => {
+      const { inbox, owner, clock } = await context.freshInbox({ deadOnRedelivery: "revive" });
+      const [processed, revived] = context.messages(2);
+      await inbox.enqueue([processed!, revived!]);
+      await inbox.fail(owner, await inbox.claim({ owner }), "no");
+      await inbox.markProcessed(keyOf(processed!));
+      await inbox.receive(revived!);
+      clock.advance(300 * day);
+      expect(await inbox.purgeDead({ retentionMs: day })).toMatchObject({ purged: 0 });
+      expect((await stored(inbox, processed!)).state).toBe("Done");
+      expect(await inbox.claim({ owner })).toMatchObject([keyOf(revived!)]);
+    });
+
     it("IBX-100 keeps 30 days by default, for acked messages and for those marked by hand", async () => {
       const { inbox, owner, clock, claimed } = await holding(context, 1);
       await inbox.ack(owner, claimed);

@@ -4,7 +4,7 @@ import { InvalidArgumentError } from "../../errors.js";
 import type { IncomingMessage } from "../../inbox/inbox.js";
 import { newOwnerToken } from "../../queue/owner-token.js";
 import { reasons } from "../../sql/reasons.js";
-import { columnOf, rowCount } from "../support/database.js";
+import { columnOf, rowCount, shownRows } from "../support/database.js";
 import { held, type InboxContext, stored } from "./support.js";
 
 const hashOf = (content: string) => createHash("sha256").update(content).digest();
@@ -38,17 +38,22 @@ export function enqueueTests(context: InboxContext): void {
       const found = await stored(elsewhere, incoming);
       expect(found).toMatchObject(content);
       expect(Buffer.from(found.hash!)).toEqual(hash);
-      const column = (name: string) => columnOf(database().db, name);
-      const rows = await database().raw(
-        `select ${column("Source")}, ${column("MessageId")}, ${column("Topic")}, ${column("Payload")}, ${column("Status")} from ${names.view}`,
+      const id = columnOf(database().db, "MessageId");
+      const rows = await shownRows(
+        database(),
+        `select source, ${id}, topic, payload, status, state from ${names.view}`,
       );
-      expect(rows.map((row) => ({ ...row }))).toEqual([
+      const shown = rows.map((row) =>
+        Object.fromEntries(Object.entries(row).map(([name, value]) => [name.toLowerCase(), value])),
+      );
+      expect(shown).toEqual([
         {
-          Source: "stripe",
-          MessageId: "evt_1",
-          Topic: "invoice.paid",
-          Payload: '{"total":12}',
-          Status: "Processing",
+          source: "stripe",
+          messageid: "evt_1",
+          topic: "invoice.paid",
+          payload: '{"total":12}',
+          status: "waiting",
+          state: "Processing",
         },
       ]);
     });

@@ -6,6 +6,7 @@ import { archiveDead } from "../../operators/replay-dead.js";
 import type { InboxKey, InboxState } from "../../queue/message.js";
 import type { CallOptions, ListFilter } from "../../queue/work-store.js";
 import { skipUnless } from "../harness.js";
+import { shownRows } from "../support/database.js";
 import { type Holding, holding, type InboxContext, keyOf, keyTexts, stored } from "./support.js";
 
 /** One message in every state, and in every way to be Processing. */
@@ -128,6 +129,9 @@ export function operationsTests(context: InboxContext): void {
       const { counts, phases } = await inbox.stats();
       expect(counts).toMatchObject({ Done: 4, Dead: 0 });
       expect(phases).toMatchObject({ done: 1, archived: 2, replaced: 1, dead: 0, waiting: 1 });
+      const rows = await shownRows(context.database(), `select * from ${made.names.view}`);
+      const shown = Object.fromEntries(rows.map(({ Topic, Status }) => [Topic, Status]));
+      expect(shown).toEqual({ ...endings, handled: "done", corrected: "waiting" });
 
       for (const message of [one, edited]) {
         expect(await inbox.receive(message)).toBe("done");

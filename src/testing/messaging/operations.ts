@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { timeBudget } from "../../base/budget.js";
 import { uuidV7 } from "../../base/uuid-v7.js";
 import { type ContractHarness, skipUnless } from "../harness.js";
-import { columnOf, namesOf } from "../support/database.js";
+import { columnOf, namesOf, shownRows } from "../support/database.js";
 import { gate } from "../support/gate.js";
 import { fieldsOf } from "../support/recording-logger.js";
 import { type WatchedDatabase, watched } from "../support/watched.js";
@@ -94,7 +94,7 @@ export function messagingOperationsContract(harness: ContractHarness): void {
       ids.push(await orders.send.OrderApproved("inventory", { orderId: "9" }, { maxRetries: 4 }));
       const names = namesOf(database, "outbox", "viewed_outbox");
       const view = names.object(database.db.dialect.name === "postgres" ? "_sent" : "Sent");
-      const rows = await database.raw(`select * from ${view}`);
+      const rows = await shownRows(database, `select * from ${view}`);
       const byId = new Map(rows.map((row) => [String(row.MessageId).toLowerCase(), row]));
       const shown = ids.map((id) => byId.get(id)!);
       expect(shown.map(({ State }) => State)).toEqual(["Sent", "Failed", "Expired", "Pending"]);
@@ -124,12 +124,30 @@ export function messagingOperationsContract(harness: ContractHarness): void {
 
       fates.push("lost");
       await dispatch(orders);
-      const [retried] = await database.raw(
+      const [retried] = await shownRows(
+        database,
         `select * from ${view} where ${columnOf(database.db, "MessageId")} = '${ids[3]}'`,
       );
       expect(retried).toMatchObject({ State: "Pending" });
       expect(Number(retried!.RetryCount)).toBe(1);
       expect(time(retried!.NextRetryAt)).toEqual(new Date(clock().getTime() + 2_000));
+    });
+
+    it("MSG-10 MSG-17 Failed and Expired messages are kept for ever, or for as long as failedRetentionMs says", async () => {
+      for (const retention of [{}, { failedRetentionMs: 2 * 86_400_000 }]) {
+        const { orders, fates, clock } = await pair({
+          orders: { retry: { maxRetries: 0 }, ...retention },
+        });
+        await orders.send.OrderApproved("inventory", { orderId: "7" });
+        fates.push("lost");
+        await dispatch(orders);
+        clock.advance(2 * 86_400_000);
+        await orders.maintain(timeBudget(60_000));
+        expect(await orders.outboxStats()).toMatchObject({ counts: { Expired: 1 } });
+        clock.advance(1);
+        const { sent } = await orders.maintain(timeBudget(60_000));
+        expect(sent).toMatchObject({ done: 0, dead: Object.keys(retention).length });
+      }
     });
 
     it("MSG-02 MSG-18 a started service sends by itself, woken by the commit, and stops with everything settled", async () => {

@@ -85,7 +85,12 @@ export function enqueueTests({ database, box }: OutboxContext): void {
       const { outbox, view } = await box();
       await outbox.enqueue({ topic: "t", payload: "" });
       const [row] = await view();
-      expect([Number(row!.RetryCount), Number(row!.IsProcessed), Number(row!.Status)]).toEqual([0, 0, 0]);
+      expect([Number(row!.RetryCount), Number(row!.IsProcessed), row!.Status, row!.State]).toEqual([
+        0,
+        0,
+        "waiting",
+        "Ready",
+      ]);
     });
   });
 }

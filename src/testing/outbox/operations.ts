@@ -111,6 +111,18 @@ export function operationsTests({ box }: OutboxContext): void {
       await hanging;
     });
 
+    it("MSG-04 ADD-02 is not purged while its expiry is told", async () => {
+      const told = gate();
+      const { outbox, clock, told: expiries } = await failed(1, () => told.promise);
+      clock.advance(60_000);
+      const telling = outbox.expireFailed();
+      await expect.poll(() => expiries).toHaveLength(1);
+      expect(await outbox.purgeDead({ retentionMs: 1 })).toMatchObject({ purged: 0 });
+      told.open();
+      await telling;
+      expect(await outbox.purgeDead({ retentionMs: 1 })).toMatchObject({ purged: 1 });
+    });
+
     it("MSG-04 a message that is replayed and claimed while it is told stays claimed", async () => {
       const replaying: (() => unknown)[] = [];
       const { outbox, clock, owner, ids } = await failed(1, () => replaying.shift()?.());

@@ -6,7 +6,7 @@ import type { Database } from "../../sql/dialect.js";
 import type { SqlRow } from "../../sql/driver.js";
 import { type ContractHarness, type TestDatabase, useDatabase } from "../harness.js";
 import { type QueueOptions, type QueueSetUp, setUpQueue } from "../queue/set-up.js";
-import { columnOf } from "../support/database.js";
+import { shownRows } from "../support/database.js";
 
 /** An outbox on a table of its own, so that a test can say exactly what a claim returns. */
 export interface Box extends Omit<QueueSetUp<OutboxKey>, "settings"> {
@@ -43,7 +43,7 @@ async function makeBox(database: TestDatabase, options: QueueOptions<OutboxKey>)
       expect(claimed).toHaveLength(count);
       return claimed;
     },
-    view: () => database.raw(`select * from ${made.names.view} order by ${columnOf(database.db, "Payload")}`),
+    view: () => shownRows(database, `select * from ${made.names.view} order by payload`),
   };
 }
 

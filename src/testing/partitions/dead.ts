@@ -1,7 +1,8 @@
 import { expect, it } from "vitest";
 import type { TestDatabase } from "../harness.js";
 import { queueKinds } from "../queue/set-up.js";
-import { key, partitionedQueue } from "./support.js";
+import { rowCount } from "../support/database.js";
+import { key, partitionedQueue, tablesOfPartitions } from "./support.js";
 
 export function deadInPartitionTests(database: () => TestDatabase): void {
   it.each(queueKinds)("ADD-01 after a dead head the next message is claimable (%s)", async (kind) => {
@@ -26,6 +27,74 @@ export function deadInPartitionTests(database: () => TestDatabase): void {
       expect(await claimed()).toEqual(["a2"]);
       await ack("a2");
       expect(await claimed()).toEqual(["a3"]);
+    },
+  );
+
+  it.each(queueKinds)(
+    "ADD-01 ADD-02 a dead head that blocks its key is never purged; the others of the key keep waiting (%s)",
+    async (kind) => {
+      const { put, claimed, ack, store, owner, stored, clock } = await partitionedQueue(database(), kind, {
+        deadInPartition: "block",
+      });
+      await put(key("a1"), key("a2"), key("b1"), { name: "free" });
+      expect(await claimed()).toEqual(["a1", "b1", "free"]);
+      const dead = await Promise.all(["a1", "b1", "free"].map(stored));
+      await store.fail(owner, dead, "no");
+      clock.advance(400 * 86_400_000);
+      expect(await store.purgeDead({ retentionMs: 1 })).toMatchObject({ purged: 1, more: false });
+      expect(await claimed()).toEqual([]);
+      expect((await store.blockedPartitions()).map(({ partitionKey }) => partitionKey).sort()).toEqual([
+        "a",
+        "b",
+      ]);
+      await store.replay([await stored("a1")]);
+      for (const name of ["a1", "a2"]) {
+        expect(await claimed()).toEqual([name]);
+        await ack(name);
+      }
+      await put(key("b2")); // b1 is still there, the only one of its key: it blocks what comes after it
+      expect(await claimed()).toEqual([]);
+      await store.discard([await stored("b1")], { by: "alice" });
+      expect(await claimed()).toEqual(["b2"]);
+    },
+  );
+
+  it.each(queueKinds)(
+    "ADD-01 ADD-02 a message that expired behind its head blocks its key when it is the head; until then it is not purged (%s)",
+    async (kind) => {
+      const { put, claimed, ack, store, clock } = await partitionedQueue(database(), kind, {
+        deadInPartition: "block",
+      });
+      await put(key("a1"), { ...key("a2"), expiresAt: new Date(clock().getTime() + 1_000) }, key("a3"));
+      clock.advance(1_000);
+      await store.reapExpired();
+      clock.advance(86_400_000);
+      expect(await store.purgeDead({ retentionMs: 1 })).toMatchObject({ purged: 0 });
+      expect(await claimed()).toEqual(["a1"]);
+      await ack("a1");
+      expect(await claimed()).toEqual([]);
+    },
+  );
+
+  it.each(queueKinds)(
+    "ADD-01 ADD-02 a dead message that has left its partition queue is purged, and the others keep their order (%s)",
+    async (kind) => {
+      const { put, claimed, ack, store, owner, stored, clock, names } = await partitionedQueue(
+        database(),
+        kind,
+      );
+      await put(key("a1"), key("a2"), key("a3"));
+      expect(await claimed()).toEqual(["a1"]);
+      await store.fail(owner, [await stored("a1")], "no");
+      expect(await claimed()).toEqual(["a2"]);
+      await ack("a2");
+      clock.advance(86_400_000);
+      expect(await store.purgeDead({ retentionMs: 1 })).toMatchObject({ purged: 1 });
+      expect(await claimed()).toEqual(["a3"]);
+      await ack("a3");
+      expect(await claimed()).toEqual([]);
+      for (const table of tablesOfPartitions(names, database().db.dialect.name))
+        expect(await rowCount(database(), table), table).toBe(0);
     },
   );
 

@@ -67,10 +67,10 @@ export function keyTests(database: () => TestDatabase): void {
       expect(due).toBe(0);
       const { db, raw } = database();
       const rows = await raw(
-        `select ${columnOf(db, "PartitionKey")} as k, ${columnOf(db, "Status")} as s from ${names.view} order by ${columnOf(db, "Payload")}`,
+        `select ${columnOf(db, "PartitionKey")} as k, state as s, status as phase from ${names.view} order by payload`,
       );
       expect(rows.map((row) => row.k)).toEqual(["a", "a", null]);
-      expect(rows[1]?.s).toBe(kind === "inbox" ? "Processing" : 0);
+      expect(rows[1]).toMatchObject({ s: waiting, phase: "waiting" });
     },
   );
 

@@ -42,6 +42,7 @@ export function mistakeTests({ database, queue, open }: QueueContext): void {
           () => store.oldestDueAgeMs(wrong),
           () => store.reapExpired(wrong),
           () => store.purgeDone(wrong),
+          () => store.purgeDead({ retentionMs: 86_400_000, txn: {} } as never),
           () => store.transaction(async () => {}, wrong),
         ],
         /unknown option txn/,

@@ -65,6 +65,7 @@ export function permissionTests({ database, queue, keyOf, states }: QueueContext
     expect(await store.get(claimed[1]!)).not.toBeNull();
     clock.advance(31 * 86_400_000);
     expect((await store.purgeDone()).purged).toBe(1);
+    expect((await store.purgeDead({ retentionMs: 1 })).purged).toBe(0);
     await store.claim({ owner });
     expect((await store.stats()).counts[states.done]).toBe(0);
   };

@@ -7,6 +7,7 @@ import { attemptTests } from "../dead-letters/attempts.js";
 import { discardTests } from "../dead-letters/discard.js";
 import { deadGroupTests } from "../dead-letters/groups.js";
 import { replayDeadTests } from "../dead-letters/replay.js";
+import { deadRetentionTests } from "../dead-letters/retention.js";
 import type { TestDatabase } from "../harness.js";
 import { activityTests } from "../operator-reads/activity.js";
 import { correlationTests } from "../operator-reads/correlation.js";
@@ -27,6 +28,7 @@ import type { QueueKind } from "./set-up.js";
 import { settleTests } from "./settle.js";
 import { createQueueContext } from "./support.js";
 import { transactionTests } from "./transaction.js";
+import { viewTests } from "./view.js";
 
 /** What inbox and outbox have in common, proved for one of them. */
 export function queueTests(kind: QueueKind, database: () => TestDatabase): void {
@@ -47,6 +49,8 @@ export function queueTests(kind: QueueKind, database: () => TestDatabase): void 
   deadGroupTests(context);
   discardTests(context);
   archiveTests(context);
+  deadRetentionTests(context);
+  viewTests(context);
   replayDeadTests(context);
   activityTests(context);
   correlationTests(context);

@@ -11,7 +11,7 @@ import type { Database } from "../../sql/dialect.js";
 import type { SqlExecutor, SqlRow } from "../../sql/driver.js";
 import type { StoreOptions } from "../../sql/store-options.js";
 import type { TestDatabase } from "../harness.js";
-import { columnOf } from "../support/database.js";
+import { shownRows } from "../support/database.js";
 import { type QueueKind, type QueueOptions, type QueueSetUp, setUpQueue } from "./set-up.js";
 
 export type AnyMessage = QueueMessage & { readonly state: string; readonly messageId: string };
@@ -137,7 +137,7 @@ async function makeQueue(
       if (message === null) throw new Error(`The message ${idOf(key)} is not in the ${kind}.`);
       return message;
     },
-    view: () => database.raw(`select * from ${made.names.view} order by ${columnOf(database.db, "Payload")}`),
+    view: () => shownRows(database, `select * from ${made.names.view} order by payload`),
   };
 }
 

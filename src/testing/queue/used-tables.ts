@@ -1,4 +1,5 @@
 import { onTestFinished } from "vitest";
+import { getCurrentTest } from "vitest/suite";
 import { literal } from "../../sql/literal.js";
 import { type QueueNames, queueId } from "../../sql/names.js";
 import { schemaObjects } from "../../sql/schema-objects.js";
@@ -13,6 +14,7 @@ export const usedTable = (database: TestDatabase, kind: QueueNames["kind"]): str
 
 /** Empties the queue after the running test, for a later one. A test that changed any definition keeps its queue. */
 export function reuseAfterTest(database: TestDatabase, names: QueueNames): void {
+  if (getCurrentTest() === undefined) return; // made by a hook, for the tests of a whole suite
   const changes = definitionChanges(database);
   onTestFinished(async () => {
     if (definitionChanges(database) !== changes) return;

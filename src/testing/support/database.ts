@@ -1,6 +1,6 @@
 import { defined } from "../../base/defined.js";
 import type { Database } from "../../sql/dialect.js";
-import type { SqlExecutor } from "../../sql/driver.js";
+import type { SqlExecutor, SqlRow } from "../../sql/driver.js";
 import type { QueueNames } from "../../sql/names.js";
 import type { TestDatabase } from "../harness.js";
 
@@ -17,9 +17,23 @@ export async function rowCount(database: TestDatabase, table: string): Promise<n
   return Number(row?.n);
 }
 
-/** A column of the views, quoted where the database would otherwise change its case. */
+/** A column of the views, which is in snake case on PostgreSQL. */
 export const columnOf = (db: Database, name: string): string =>
-  db.dialect.name === "postgres" ? `"${name}"` : name;
+  db.dialect.name === "postgres" ? name.replaceAll(/(?<=[a-z])(?=[A-Z])/g, "_").toLowerCase() : name;
+
+/** Rows of a view under the names that the columns have on the other databases. */
+export const shownRows = async (
+  { db, raw }: Pick<TestDatabase, "db" | "raw">,
+  query: string,
+): Promise<readonly SqlRow[]> => {
+  const rows = await raw(query);
+  if (db.dialect.name !== "postgres") return rows;
+  const upper = (name: string) =>
+    name.replaceAll(/(?:^|_)([a-z])/g, (_, first: string) => first.toUpperCase());
+  return rows.map((row) =>
+    Object.fromEntries(Object.entries(row).map(([name, value]) => [upper(name), value])),
+  );
+};
 
 /** Babelfish stands in for SQL Server: it lacks some of its features and is much slower. */
 export async function isBabelfish(database: Pick<TestDatabase, "db" | "raw">): Promise<boolean> {

@@ -1,32 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { createWebhookRoute } from "../../webhooks/route.js";
 import type { ReceivedWebhook } from "../../webhooks/route-options.js";
-import type { WebhookScheme } from "../../webhooks/schemes/scheme.js";
-import { signWebhook } from "../../webhooks/signing/sign-webhook.js";
 import { type InboxContext, stored } from "../inbox/support.js";
 import { watched } from "../support/watched.js";
-
-const scheme: WebhookScheme = {
-  verify: { kind: "signature", header: "x-signature" },
-  split: "{json:events}",
-  messageId: "{item:id}",
-  topic: "{item:type}",
-  tenant: "{item:shop}",
-  volatileFields: ["attempt"],
-};
-const secrets = "secret-of-16-bytes";
+import { delivery, event, batchScheme as scheme, batchSecrets as secrets } from "./support.js";
 
 interface Answer {
   readonly outcome: string;
   readonly messages: readonly { readonly messageId: string; readonly outcome: string }[];
-}
-
-const event = (id: number, more: object = {}) => ({ id: `e${id}`, type: "paid", ...more });
-
-function delivery(events: readonly unknown[]): Request {
-  const body = JSON.stringify({ events });
-  const signed = signWebhook(scheme, { url: "https://example.com/webhooks/acme", body, secrets });
-  return new Request(signed.url, { ...signed, body });
 }
 
 export function batchTests({ freshInbox, database }: InboxContext): void {

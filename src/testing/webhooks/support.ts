@@ -1,6 +1,7 @@
 import { stripe } from "../../webhooks/presets/stripe.js";
 import { createWebhookRoute, type WebhookRoute } from "../../webhooks/route.js";
 import type { WebhookInbox, WebhookRouteOptions } from "../../webhooks/route-options.js";
+import type { WebhookScheme } from "../../webhooks/schemes/scheme.js";
 import { signWebhook } from "../../webhooks/signing/sign-webhook.js";
 
 const secrets = "whsec_contract_secret_of_tests";
@@ -25,4 +26,27 @@ export async function send(route: WebhookRoute, request: Request): Promise<Webho
   const answer = await route(request);
   const { outcome } = (await answer.json()) as { outcome?: string };
   return { status: answer.status, outcome };
+}
+
+/** Of a provider that sends several events in one request. */
+export const batchScheme: WebhookScheme = {
+  verify: { kind: "signature", header: "x-signature" },
+  split: "{json:events}",
+  messageId: "{item:id}",
+  topic: "{item:type}",
+  tenant: "{item:shop}",
+  volatileFields: ["attempt"],
+};
+export const batchSecrets = "secret-of-16-bytes";
+
+export const event = (id: number, more: object = {}) => ({ id: `e${id}`, type: "paid", ...more });
+
+export function delivery(events: readonly unknown[]): Request {
+  const body = JSON.stringify({ events });
+  const signed = signWebhook(batchScheme, {
+    url: "https://example.com/webhooks/acme",
+    body,
+    secrets: batchSecrets,
+  });
+  return new Request(signed.url, { ...signed, body });
 }

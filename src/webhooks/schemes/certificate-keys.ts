@@ -1,9 +1,9 @@
 import { X509Certificate } from "node:crypto";
-import type { CheckedProof } from "./check-verify.js";
 import type { Delivery } from "./delivery.js";
 import type { FetchText } from "./fetch-text.js";
 import { verifyingKey } from "./key-pair.js";
 import { isPinnedFile } from "./pinned-hosts.js";
+import type { CheckedProof } from "./read-proof.js";
 import type { Refusal } from "./refusal.js";
 import { remoteDocuments } from "./remote-documents.js";
 import type { SecretKeys } from "./secret-keys.js";

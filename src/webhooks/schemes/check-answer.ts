@@ -1,17 +1,6 @@
 import { checkText, isObject, type Report, refuseFields } from "./field-checks.js";
-import type { Answer, RefusalName, WebhookScheme } from "./scheme.js";
-
-/** The statuses of refused requests. */
-export const refusalStatuses = {
-  "bad request": 400,
-  unauthorized: 401,
-  "not found": 404,
-  "method not allowed": 405,
-  "too slow": 408,
-  "too large": 413,
-  "unsupported media type": 415,
-  unavailable: 503,
-} as const satisfies Record<RefusalName, number>;
+import { refusalStatuses } from "./refusal-statuses.js";
+import type { Answer, WebhookScheme } from "./scheme.js";
 
 const outcomes = ["enqueued", "duplicate", "done", "dead", "conflict", "empty"];
 

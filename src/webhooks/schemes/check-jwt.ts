@@ -1,15 +1,5 @@
-import type { CheckedProof } from "./check-verify.js";
-import {
-  asList,
-  checkText,
-  checkTexts,
-  isObject,
-  parseAll,
-  parseOne,
-  type Report,
-  refuseFields,
-} from "./field-checks.js";
-import { placeholdersInHead, type TemplatePart } from "./template.js";
+import { asList, checkText, checkTexts, isObject, type Report, refuseFields } from "./field-checks.js";
+import type { CheckedProof } from "./read-proof.js";
 import type { JwtRule } from "./verify-rules.js";
 
 const fields = [
@@ -28,7 +18,7 @@ const fields = [
 /** Those of public keys. With a shared secret whoever verifies could sign. */
 const publicAlgorithm = /^(RS|PS|ES)(256|384|512)$|^EdDSA$/;
 
-export function checkJwt(rule: JwtRule, isSplit: boolean, report: Report): CheckedProof {
+export function checkJwt(rule: JwtRule, { proof }: CheckedProof, report: Report): void {
   refuseFields(rule, fields, "verify", report);
   if (asList(rule.token).length === 0) report("verify.token is missing");
   for (const name of ["prefix", "bodyHash", "jwksUrl"] as const)
@@ -40,28 +30,14 @@ export function checkJwt(rule: JwtRule, isSplit: boolean, report: Report): Check
   const algorithms = asList(rule.algorithms);
   if (algorithms.length === 0 || !algorithms.every((one) => publicAlgorithm.test(String(one))))
     report("verify.algorithms must be a list of RS256, PS256, ES256, EdDSA and their like");
-  checkTexts(Object.values(membersOf(rule.claims, "claims", report)), "verify.claims", report);
-  const proof = parseAll(rule.token, [...placeholdersInHead, "json"], "verify.token", report);
-  if (proof.flat().length > 1 && proof.flat().some(({ placeholder }) => placeholder === "json"))
+  checkTexts(Object.values(objectOf(rule.claims, "claims", report)), "verify.claims", report);
+  objectOf(rule.itemClaims, "itemClaims", report);
+  const parts = proof.flat();
+  if (parts.length > 1 && parts.some(({ placeholder }) => placeholder === "json"))
     report("verify.token has a {json:…}, which must be all of it");
-  const ofItem = isSplit ? (["item"] as const) : [];
-  return {
-    proof,
-    itemClaims: Object.entries(membersOf(rule.itemClaims, "itemClaims", report)).map(
-      ([claim, template]): readonly [string, readonly TemplatePart[]] => [
-        claim,
-        parseOne(template, ofItem, `verify.itemClaims.${claim}`, report) ?? [],
-      ],
-    ),
-    itemSecret: parseOne(rule.itemSecret, ofItem, "verify.itemSecret", report),
-  };
 }
 
-function membersOf<Value>(
-  given: Readonly<Record<string, Value>> | undefined,
-  name: string,
-  report: Report,
-): Readonly<Record<string, Value>> {
+function objectOf(given: object | undefined, name: string, report: Report): object {
   if (given !== undefined && !isObject(given)) report(`verify.${name} must be an object`);
-  return isObject(given) ? (given as Readonly<Record<string, Value>>) : {};
+  return isObject(given) ? given : {};
 }

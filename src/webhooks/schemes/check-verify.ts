@@ -11,18 +11,11 @@ import {
   checkText,
   checkTrue,
   isHeaderName,
-  parseAll,
-  parseOne,
   type Report,
   refuseFields,
 } from "./field-checks.js";
-import {
-  placeholdersInEvent,
-  placeholdersInHead,
-  placeholdersInSignedBody,
-  placeholdersInSignedContent,
-  type TemplatePart,
-} from "./template.js";
+import type { CheckedProof } from "./read-proof.js";
+import type { TemplatePart } from "./template.js";
 import type { SignatureRule, TokenRule, VerifyRule } from "./verify-rules.js";
 
 const signatureFields = [
@@ -45,37 +38,20 @@ const signatureFields = [
   "bodyDigestQuery",
 ];
 
-/** What proves a delivery, with its templates parsed. */
-export interface CheckedProof {
-  /** The templates of the signed content, or of the token. */
-  readonly proof: Alternatives;
-  /** Where the body has the signature. */
-  readonly signatureIn?: readonly TemplatePart[] | undefined;
-  readonly sender?: readonly TemplatePart[] | undefined;
-  readonly certificateUrl?: readonly TemplatePart[] | undefined;
-  readonly algorithmBy?: readonly TemplatePart[] | undefined;
-  /** Of each item: values that are a claim of one of the tokens, and one that is a secret of the source. */
-  readonly itemClaims?: readonly (readonly [claim: string, value: readonly TemplatePart[]])[];
-  readonly itemSecret?: readonly TemplatePart[] | undefined;
+export function checkVerify(verify: VerifyRule | undefined, proof: CheckedProof, report: Report): void {
+  if (verify?.kind === "token") checkToken(verify, report);
+  else if (verify?.kind === "signature") checkSignature(verify, proof, report);
+  else if (verify?.kind === "jwt") checkJwt(verify, proof, report);
+  else report('verify.kind must be "signature", "token" or "jwt"');
 }
 
-export function checkVerify(verify: VerifyRule | undefined, isSplit: boolean, report: Report): CheckedProof {
-  if (verify?.kind === "token") return checkToken(verify, isSplit, report);
-  if (verify?.kind === "signature") return checkSignature(verify, isSplit, report);
-  if (verify?.kind === "jwt") return checkJwt(verify, isSplit, report);
-  report('verify.kind must be "signature", "token" or "jwt"');
-  return { proof: [] };
-}
-
-function checkToken(rule: TokenRule, isSplit: boolean, report: Report): CheckedProof {
+function checkToken(rule: TokenRule, report: Report): void {
   refuseFields(rule, ["kind", "token", "prefix"], "verify", report);
   if (asList(rule.token).length === 0) report("verify.token is missing");
   checkText(rule.prefix, "verify.prefix", report);
-  const allowed = isSplit ? [...placeholdersInHead, "item" as const] : placeholdersInHead;
-  return { proof: parseAll(rule.token, allowed, "verify.token", report) };
 }
 
-function checkSignature(rule: SignatureRule, isSplit: boolean, report: Report): CheckedProof {
+function checkSignature(rule: SignatureRule, { proof, sender }: CheckedProof, report: Report): void {
   refuseFields(rule, signatureFields, "verify", report);
   checkPlace(rule, report);
   checkOneOf(rule.encoding, ["hex", "base64", "base64url"], "verify.encoding", report);
@@ -86,22 +62,9 @@ function checkSignature(rule: SignatureRule, isSplit: boolean, report: Report): 
   if (rule.timestamp !== undefined) checkTimestamp(rule.timestamp, report);
   checkCertificate(rule, report);
   checkText(rule.bodyDigestQuery, "verify.bodyDigestQuery", report);
-  const inBody = isSplit ? [...placeholdersInSignedBody, "item" as const] : placeholdersInSignedBody;
-  const anywhere = [...placeholdersInEvent, ...inBody];
-  const mayUseBody = rule.signatureIn !== undefined;
-  const allowed = mayUseBody ? [...placeholdersInSignedContent, ...inBody] : placeholdersInSignedContent;
-  const signed = parseAll(rule.signed ?? "{body}", allowed, "verify.signed", report);
-  if (signed.length === 0 && asList(rule.signed).length === 0) report("verify.signed is empty");
-  for (const parts of signed) checkSigned(parts, rule, report);
-  const sender = parseOne(rule.sender, anywhere, "verify.sender", report);
-  checkSender(sender, signed, report);
-  return {
-    proof: signed,
-    signatureIn: parseOne(rule.signatureIn, anywhere, "verify.signatureIn", report),
-    sender,
-    certificateUrl: parseOne(rule.certificate?.url, anywhere, "verify.certificate.url", report),
-    algorithmBy: parseOne(rule.algorithmBy?.value, anywhere, "verify.algorithmBy.value", report),
-  };
+  if (proof.length === 0 && asList(rule.signed).length === 0) report("verify.signed is empty");
+  for (const parts of proof) checkSigned(parts, rule, report);
+  checkSender(sender, proof, report);
 }
 
 /** A name that is not signed could be anybody's. */

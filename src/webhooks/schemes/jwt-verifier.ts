@@ -1,9 +1,9 @@
 import { createPublicKey, type JsonWebKey } from "node:crypto";
 import type { JWTPayload, JWTVerifyOptions } from "jose";
 import { loadPackage, rethrow } from "../../base/load-package.js";
-import type { CheckedScheme } from "./check-scheme.js";
 import type { Delivery } from "./delivery.js";
 import type { FetchText } from "./fetch-text.js";
+import type { CheckedScheme } from "./read-scheme.js";
 import type { Refusal } from "./refusal.js";
 import { remoteDocuments } from "./remote-documents.js";
 import type { SecretKeys } from "./secret-keys.js";

@@ -1,5 +1,5 @@
-import type { CheckedScheme } from "./check-scheme.js";
 import type { Delivery } from "./delivery.js";
+import type { CheckedScheme } from "./read-scheme.js";
 import type { Refusal } from "./refusal.js";
 import { splitDelivery } from "./split-delivery.js";
 

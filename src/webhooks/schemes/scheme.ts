@@ -111,6 +111,6 @@ export interface WebhookScheme {
   readonly answer?: Answer & { readonly outcomes?: Readonly<Partial<Record<ReceiveOutcome, Answer>>> };
   /** The answers to refused requests, where the provider expects other ones. */
   readonly refusals?: Readonly<Partial<Record<RefusalName, Answer>>>;
-  /** How long the database may take, where the provider gives up earlier than the route's `receiveMs`. */
+  /** The time of a request, where the provider gives up earlier than the route's `receiveMs`. */
   readonly receiveMs?: number;
 }

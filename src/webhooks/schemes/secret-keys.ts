@@ -19,7 +19,7 @@ export interface SecretKeysOptions<Key> {
   readonly toKey: (secret: unknown) => Key | string;
   /** How long fetched secrets are used before they are fetched again. */
   readonly maxAgeMs: number;
-  /** How long a fetch may take. */
+  /** How long a fetch may take. Half of it, where the previous secrets can be used instead. */
   readonly fetchMs: number;
   readonly clock: () => Date;
   /** Called when a refresh failed and the previous secrets stay in use. */
@@ -75,8 +75,10 @@ export function createSecretKeys<Key extends object>(
         kept = { keys, until: isFixed ? Infinity : options.clock().getTime() + options.maxAgeMs };
       return keys;
     });
+    // the previous secrets take the place of fresh ones while there is time left to use them
+    const fetchMs = before === undefined ? options.fetchMs : options.fetchMs / 2;
     try {
-      return await withinTime(options.fetchMs, fetched, () => tooSlow(options.fetchMs));
+      return await withinTime(fetchMs, fetched, () => tooSlow(fetchMs));
     } catch (error) {
       if (before === undefined) throw error;
       options.onStale();

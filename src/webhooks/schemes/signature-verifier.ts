@@ -1,7 +1,7 @@
 import type { KeysOf } from "./certificate-keys.js";
-import type { CheckedScheme } from "./check-scheme.js";
 import type { Delivery } from "./delivery.js";
 import { provenEvents } from "./proven-events.js";
+import type { CheckedScheme } from "./read-scheme.js";
 import type { Refusal } from "./refusal.js";
 import type { TimeSettings } from "./verifier.js";
 import type { SignatureRule } from "./verify-rules.js";

@@ -1,6 +1,6 @@
-import type { CheckedSplit } from "./check-split.js";
 import { type Delivery, itemDelivery, parseJson } from "./delivery.js";
 import { isJsonList, type JsonRange, jsonChildren, jsonDocument } from "./json-ranges.js";
+import type { CheckedSplit } from "./read-split.js";
 
 /**
  * Returns the events of a delivery, each with its own text. Nothing is dropped: where the path to the list ends early, what

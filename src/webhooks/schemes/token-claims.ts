@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import type { JWTPayload } from "jose";
 import { isSameDigest } from "../../base/same-digest.js";
-import type { CheckedScheme } from "./check-scheme.js";
 import type { Delivery } from "./delivery.js";
 import { maxItems } from "./proven-events.js";
+import type { CheckedScheme } from "./read-scheme.js";
 import type { Refusal } from "./refusal.js";
 import { splitDelivery } from "./split-delivery.js";
 import { fill } from "./template.js";

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { isSameDigest } from "../../base/same-digest.js";
-import type { CheckedScheme } from "./check-scheme.js";
 import type { Delivery } from "./delivery.js";
 import { provenEvents } from "./proven-events.js";
+import type { CheckedScheme } from "./read-scheme.js";
 import type { Refusal } from "./refusal.js";
 import { createSecretKeys, type Secrets } from "./secret-keys.js";
 import { secretProblem } from "./signing-key.js";

@@ -1,6 +1,6 @@
-import type { CheckedScheme } from "./check-scheme.js";
 import type { Delivery } from "./delivery.js";
 import { maxParsedBytes } from "./proven-events.js";
+import type { CheckedScheme } from "./read-scheme.js";
 import type { Refusal } from "./refusal.js";
 import { fillFirst, jsonValue } from "./template.js";
 import { withoutPrefix } from "./token-verifier.js";

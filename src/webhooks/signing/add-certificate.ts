@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from "../../errors.js";
-import type { CheckedScheme } from "../schemes/check-scheme.js";
 import { pemKey } from "../schemes/key-pair.js";
+import type { CheckedScheme } from "../schemes/read-scheme.js";
 import type { SignatureRule } from "../schemes/scheme.js";
 import type { SigningKey } from "../schemes/signing-key.js";
 import { fill, parseTemplate, placeholdersInEvent, type TemplatePart } from "../schemes/template.js";

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { InvalidArgumentError } from "../../errors.js";
-import type { CheckedScheme } from "../schemes/check-scheme.js";
 import type { Delivery } from "../schemes/delivery.js";
+import type { CheckedScheme } from "../schemes/read-scheme.js";
 import type { SignatureRule } from "../schemes/scheme.js";
 import { signedContents } from "../schemes/signed-content.js";
 import type { SigningKey } from "../schemes/signing-key.js";

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { CheckedScheme } from "../schemes/check-scheme.js";
+import type { CheckedScheme } from "../schemes/read-scheme.js";
 import { splitDelivery } from "../schemes/split-delivery.js";
 import { fill } from "../schemes/template.js";
 import type { JwtRule } from "../schemes/verify-rules.js";

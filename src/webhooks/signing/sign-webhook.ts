@@ -1,6 +1,7 @@
 import { InvalidArgumentError } from "../../errors.js";
-import { type CheckedScheme, checkScheme } from "../schemes/check-scheme.js";
+import { checkScheme } from "../schemes/check-scheme.js";
 import { type Alternatives, isHeaderName, isHeaderValue } from "../schemes/field-checks.js";
+import type { CheckedScheme } from "../schemes/read-scheme.js";
 import type { SignatureRule, WebhookScheme } from "../schemes/scheme.js";
 import { type SigningKey, secretProblem, toSigningKey } from "../schemes/signing-key.js";
 import { certificateKey, withCertificate } from "./add-certificate.js";

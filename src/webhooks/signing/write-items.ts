@@ -1,5 +1,5 @@
-import type { CheckedScheme } from "../schemes/check-scheme.js";
 import type { Delivery } from "../schemes/delivery.js";
+import type { CheckedScheme } from "../schemes/read-scheme.js";
 import { splitDelivery } from "../schemes/split-delivery.js";
 import type { TemplatePart } from "../schemes/template.js";
 import { type Draft, deliveryOf, setAt, withJson, written } from "./draft.js";

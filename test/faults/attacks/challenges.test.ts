@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import type { WebhookScheme } from "../../../src/webhooks/index.js";
 import { createWebhookReceiver } from "../../../src/webhooks/route.js";
+import { checkScheme } from "../../../src/webhooks/schemes/check-scheme.js";
 import { isLongAttack, reportProgress } from "../../support/attacks/progress.js";
 import { attackedAt } from "../../support/attacks/targets.js";
 import { anyInbox } from "../../support/presets/schemes.js";
@@ -58,11 +59,14 @@ it.each(Object.keys(templates))(
   "FUN-02 where %s is signed, no answer to a challenge is the signature of a delivery that is accepted",
   async (name) => {
     const { signed, content } = templates[name]!;
-    const receive = createWebhookReceiver({
-      inbox: anyInbox,
-      sources: { x: { scheme: schemeOf(signed), secrets: "a secret of many bytes" } },
-      clock: () => attackedAt,
-    });
+    const receive = createWebhookReceiver(
+      {
+        inbox: anyInbox,
+        sources: { x: { scheme: schemeOf(signed), secrets: "a secret of many bytes" } },
+        clock: () => attackedAt,
+      },
+      checkScheme,
+    );
     const url = "http://127.0.0.1/webhooks/x";
     const count = isLongAttack ? 100_000 : 1_000;
     const progress = reportProgress(`challenges, ${name}`, count);

@@ -4,6 +4,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { silentLogger } from "../../../src/base/logger.js";
 import { listen } from "../../../src/messaging/index.js";
 import { createWebhookReceiver } from "../../../src/webhooks/route.js";
+import { checkScheme } from "../../../src/webhooks/schemes/check-scheme.js";
 import { heldBytes } from "../../support/attacks/held-bytes.js";
 import { isLongAttack } from "../../support/attacks/progress.js";
 import { openRooms } from "../../support/attacks/rooms.js";
@@ -45,11 +46,14 @@ const mebibytes = (bytes: number): string => `${Math.round(bytes / mebibyte)} Mi
 describe("floods of bodies that nothing proves", () => {
   it("FUN-01 webhooks: one-byte chunks and stalled bodies take no more memory than the bound", async () => {
     const scheme = { verify: { kind: "signature", header: "x-s" } } as const;
-    const receive = createWebhookReceiver({
-      inbox: anyInbox,
-      sources: { acme: { scheme, secrets: "a secret of many bytes" } },
-      maxUnverifiedBytes: 16 * mebibyte,
-    });
+    const receive = createWebhookReceiver(
+      {
+        inbox: anyInbox,
+        sources: { acme: { scheme, secrets: "a secret of many bytes" } },
+        maxUnverifiedBytes: 16 * mebibyte,
+      },
+      checkScheme,
+    );
     const size = isLongAttack ? { count: 300, bytes: 4 * mebibyte } : { count: 30, bytes: mebibyte };
     await flood("webhooks", { ...size, bound: 48 * mebibyte }, (body) =>
       receive({ method: "POST", url: "http://127.0.0.1/webhooks/acme", headers: noHeaders, body }),

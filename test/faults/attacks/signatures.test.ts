@@ -5,7 +5,7 @@ import { type AttackTarget, attackTargets, openTarget, signedFor } from "../../s
 import { twilioAmbiguity, twilioMutation } from "../../support/attacks/twilio.js";
 import { seededRandom } from "../../support/seeded-random.js";
 
-const count = Math.ceil(attackCount(9_000) / attackTargets.length);
+const count = Math.ceil(attackCount(5_000) / attackTargets.length);
 
 /** Deliveries that the same key has signed: their proofs belong to another body, id or URL. */
 const othersOf = (target: AttackTarget) => [

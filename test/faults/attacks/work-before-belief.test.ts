@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { createWebhookReceiver } from "../../../src/webhooks/route.js";
+import { checkScheme } from "../../../src/webhooks/schemes/check-scheme.js";
 import { isLongAttack } from "../../support/attacks/progress.js";
 import {
   type AttackTarget,
@@ -77,10 +78,13 @@ describe("work before a request is believed", () => {
   );
 
   it("FUN-01 a refused request of 5 MB does not reach the inbox", async () => {
-    const receive = createWebhookReceiver({
-      inbox: { receive: () => expect.unreachable(), enqueue: () => expect.unreachable() },
-      sources: { s: { scheme: "github", secrets: "a secret of many bytes" } },
-    });
+    const receive = createWebhookReceiver(
+      {
+        inbox: { receive: () => expect.unreachable(), enqueue: () => expect.unreachable() },
+        sources: { s: { scheme: "github", secrets: "a secret of many bytes" } },
+      },
+      checkScheme,
+    );
     const headers: Record<string, string> = {
       "x-hub-signature-256": `sha256=${"0".repeat(64)}`,
       "content-type": "application/json",

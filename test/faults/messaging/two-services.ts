@@ -147,8 +147,8 @@ export async function startTwoServices(
     async states() {
       const { orders: side } = sides;
       const view = side.schema === undefined ? "messages_outboxSent" : "messages_outbox_sent";
-      const found = await side.query(`select * from ${inSchema(side, view)}`);
-      return found.map(({ State }) => String(State)).sort();
+      const found = await side.query(`select state as shown from ${inSchema(side, view)}`);
+      return found.map(({ shown }) => String(shown)).sort();
     },
     async tally() {
       const placed = await rows("orders", "orders");

@@ -1,5 +1,6 @@
 import { generateKeyPairSync } from "node:crypto";
 import { signWebhook, type WebhookScheme } from "../../../src/webhooks/index.js";
+import { checkScheme } from "../../../src/webhooks/schemes/check-scheme.js";
 import { createDelivery } from "../../../src/webhooks/schemes/delivery.js";
 import type { KeyRule, SignatureRule } from "../../../src/webhooks/schemes/scheme.js";
 import { type ResolvedSource, resolveSources } from "../../../src/webhooks/sources.js";
@@ -115,6 +116,7 @@ export function sourceOf({ scheme, secrets }: Pick<AttackTarget, "scheme" | "sec
       maxBodyBytes: 10_000_000,
       secretsMaxAgeMs: 1e6,
       receiveMs: 1e6,
+      readScheme: checkScheme,
       clock: () => attackedAt,
       onStale() {},
       fetchText: () => Promise.reject(new Error("nothing is fetched")),

@@ -2,7 +2,8 @@ import { describe, expect, it } from "vitest";
 import { type AppDefinition, createApp, defineApp, readEnvironment } from "../../../src/app/index.js";
 import { coalesced, wakeUpIntervalMs } from "../../../src/app/wake-up.js";
 import { InvalidArgumentError } from "../../../src/errors.js";
-import { timeBudget } from "../../../src/index.js";
+import { createInbox, createOutbox, newOwnerToken, timeBudget } from "../../../src/index.js";
+import { testClock } from "../../../src/testing/index.js";
 import { type LogLine, recordingLogger } from "../../../src/testing/support/recording-logger.js";
 import { signWebhook } from "../../../src/webhooks/index.js";
 import { stripe as preset } from "../../../src/webhooks/presets/stripe.js";
@@ -75,6 +76,7 @@ describe("defineApp", () => {
       dispatch: [5, [], null],
       webhooks: [5, [], null],
       retentionMs: [0, -1, Number.NaN, Number.POSITIVE_INFINITY, 5n, "5"],
+      deadRetentionMs: [0, 90, 86_399_999, 400 * 86_400_000, Number.NaN, Number.POSITIVE_INFINITY, "90"],
       logger: [{}, { info: "text" }, null],
       metrics: [5, null, "text"],
     };
@@ -128,6 +130,28 @@ describe("an app", () => {
     });
     expect(await app.cleanup(timeBudget(10_000))).toMatchObject({ inbox: { done: 0, more: false } });
     await app.close();
+  });
+
+  it("ADD-02 FUN-04 clean-up keeps dead messages, unless the app or the environment says for how long", async () => {
+    const old = testClock(Date.now() - 100 * 86_400_000);
+    const cases = [
+      [{}, {}, 0],
+      [{ deadRetentionMs: 90 * 86_400_000 }, {}, 1],
+      [{}, { ONCEBOX_DEAD_RETENTION_DAYS: "90" }, 1],
+      [{ deadRetentionMs: 90 * 86_400_000 }, { ONCEBOX_DEAD_RETENTION_DAYS: "200" }, 0],
+      [{ deadRetentionMs: 90 * 86_400_000 }, { ONCEBOX_DEAD_RETENTION_DAYS: "0" }, 1],
+    ] as const;
+    for (const [definition, env, dead] of cases) {
+      const app = await running(definition, env);
+      const [inbox, outbox] = [createInbox(app.db, { clock: old }), createOutbox(app.db, { clock: old })];
+      await inbox.markDead({ source: "s", messageId: "1" }, "no");
+      await outbox.enqueue({ topic: "t", payload: "" });
+      const owner = newOwnerToken();
+      await outbox.fail(owner, await outbox.claim({ owner }));
+      const report = { done: 0, dead, more: false };
+      expect(await app.cleanup(timeBudget(10_000))).toEqual({ inbox: report, outbox: report });
+      await app.close();
+    }
   });
 
   it("FUN-06 wakes the dispatcher after a new webhook and not after a duplicate, and survives its failure", async () => {

@@ -11,7 +11,20 @@ describe("the environment", () => {
       sources: undefined,
       logLevel: "info",
       port: 7071,
+      deadRetentionMs: undefined,
     });
+  });
+
+  it("ADD-02 reads the retention of dead messages in days; 0 and nothing leave it to the app", async () => {
+    const read = async (days: string) =>
+      (await readEnvironment({ ONCEBOX_DEAD_RETENTION_DAYS: days })).deadRetentionMs;
+    expect(await read("90")).toBe(90 * 86_400_000);
+    expect(await read("366")).toBe(366 * 86_400_000);
+    for (const none of ["0", "", " "]) expect(await read(none)).toBeUndefined();
+    for (const wrong of ["-1", "1.5", "367", "90d", "ninety", "1e2"])
+      await expect(read(wrong), wrong).rejects.toThrow(
+        /^ONCEBOX_DEAD_RETENTION_DAYS must be a whole number of days from 1 to 366, or 0/,
+      );
   });
 
   it("FUN-01 reads webhook sources from JSON, with references to where secrets are kept", async () => {

@@ -14,10 +14,11 @@ import {
 } from "../../../src/app/index.js";
 import { type LogFields, silentLogger } from "../../../src/base/logger.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../../src/errors.js";
-import { newOwnerToken, timeBudget } from "../../../src/index.js";
+import { createInbox, newOwnerToken, timeBudget } from "../../../src/index.js";
 import { statement } from "../../../src/sql/driver.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { type FanOut, type TenantBatch, tenantsFromConfiguration } from "../../../src/tenants/index.js";
+import { testClock } from "../../../src/testing/index.js";
 import { signWebhook } from "../../../src/webhooks/index.js";
 import { stripe } from "../../../src/webhooks/presets/stripe.js";
 
@@ -168,6 +169,17 @@ describe("an app with many tenants", () => {
     await app.dispatch(timeBudget(20_000));
     await new Promise((resolve) => setTimeout(resolve, 5));
     expect((await app.cleanup(timeBudget(20_000))).inbox).toEqual({ done: 3, dead: 0, more: false });
+  });
+
+  it("ADD-02 FUN-07 clean-up deletes the dead messages of every tenant after their retention", async () => {
+    const app = await running({ deadRetentionMs: 90 * 86_400_000 });
+    const clock = testClock(Date.now() - 100 * 86_400_000);
+    for (const id of ids) {
+      const { db } = await app.tenants!.stores(id);
+      const old = createInbox(db, { clock });
+      await old.markDead({ source: "s", messageId: id }, "no");
+    }
+    expect((await app.cleanup(timeBudget(20_000))).inbox).toEqual({ done: 0, dead: 3, more: false });
   });
 
   it("FUN-07 more tenants than a batch holds are sent to workers, which serve only their batches", async () => {

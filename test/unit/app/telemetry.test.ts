@@ -37,8 +37,9 @@ const message = { source: "s", messageId: "1", topic: "t", payload: "{}" };
 describe("the telemetry of an app", () => {
   useContextManager();
 
-  it("MSG-13 ADD-05 the reaper writes due and controlled messages, oldest age and the messages of each state", async () => {
+  it("MSG-13 ADD-05 the reaper writes due and controlled messages, oldest age and the messages of each phase", async () => {
     const { metrics, gauges } = recordingMetrics();
+    const ended = ["retrying", "running", "paused", "done", "dead"];
     const app = await appWith({ database: "sqlite::memory:", metrics });
     await app.inbox.receive(message);
     await app.reap(timeBudget(60_000));
@@ -46,20 +47,18 @@ describe("the telemetry of an app", () => {
       ["oncebox.queue.due", 1, { queue: "inbox" }],
       ["oncebox.queue.controlled", 0, { queue: "inbox" }],
       ["oncebox.queue.oldest_due_age", expect.any(Number), { queue: "inbox" }],
-      ["oncebox.queue.messages", 0, { queue: "inbox", state: "Seen" }],
-      ["oncebox.queue.messages", 1, { queue: "inbox", state: "Processing" }],
-      ["oncebox.queue.messages", 0, { queue: "inbox", state: "Done" }],
-      ["oncebox.queue.messages", 0, { queue: "inbox", state: "Dead" }],
+      ["oncebox.queue.messages", 1, { queue: "inbox", state: "waiting" }],
+      ...[...ended, "archived", "replaced", "seen"].map((state) => [
+        "oncebox.queue.messages",
+        0,
+        { queue: "inbox", state },
+      ]),
       ...["due", "controlled", "oldest_due_age"].map((name) => [
         `oncebox.queue.${name}`,
         0,
         { queue: "outbox" },
       ]),
-      ...["Ready", "InProgress", "Done", "Failed"].map((state) => [
-        "oncebox.queue.messages",
-        0,
-        { queue: "outbox", state },
-      ]),
+      ...["waiting", ...ended].map((state) => ["oncebox.queue.messages", 0, { queue: "outbox", state }]),
     ]);
     await app.close();
   });

@@ -227,8 +227,28 @@ describe("the command line", () => {
     });
     expect(await cli("cleanup", "--database", database)).toMatchObject({
       code: 0,
-      out: expect.stringMatching(/deleted 0/),
+      out: expect.stringMatching(/inbox +deleted: done 0 {2}dead 0/),
     });
+  });
+
+  it("ADD-02 ADD-07 status says how long dead messages are kept, where it knows", async () => {
+    const database = newDatabase();
+    const db = openSqlite({ file: database.slice("sqlite:".length) });
+    await migrate(db);
+    await createInbox(db).markDead({ source: "s", messageId: "1" }, "no");
+    await db.close();
+    const app = async (text: string) => {
+      const file = join(folder, `${crypto.randomUUID()}.mjs`);
+      await writeFile(file, `export default ${text};\n`);
+      return ["status", "--database", database, "--app", file];
+    };
+    expect((await cli("status", "--database", database)).out).not.toMatch(/dead messages/);
+    expect((await cli(...(await app("{}")))).out).toMatch(/dead messages are kept until they are replayed/);
+    const own = await app("{ deadRetentionMs: 7776000000 }");
+    expect((await cli(...own)).out).toMatch(/dead messages are deleted 90 days after their death/);
+    expect(JSON.parse((await cli(...own, "--json")).out)).toMatchObject({ deadRetentionMs: 7_776_000_000 });
+    const env = { ONCEBOX_DEAD_RETENTION_DAYS: "30" };
+    expect((await cliWith(env, ...own)).out).toMatch(/deleted 30 days after/);
   });
 
   it("ADD-07 dispatch says what is left", async () => {

@@ -7,7 +7,7 @@ import { checkClock } from "../../../src/app/doctor/check-clock.js";
 import { examine } from "../../../src/app/doctor/examine.js";
 import type { Finding } from "../../../src/app/doctor/finding.js";
 import { exitCodes } from "../../../src/cli/command.js";
-import { createInbox, migrate, newOwnerToken } from "../../../src/index.js";
+import { createInbox, createOutbox, migrate, newOwnerToken } from "../../../src/index.js";
 import { schemaBatches } from "../../../src/sql/migrate.js";
 import { schemaObjects } from "../../../src/sql/schema-objects.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
@@ -183,6 +183,49 @@ describe("doctor on SQLite", () => {
     expect((await doctor("--database", url)).findings).toMatchObject([
       { check: "retention", message: expect.stringMatching(/^The inbox .* 30 days/), run: "oncebox cleanup" },
     ]);
+  });
+
+  it("ADD-02 ADD-14 dead messages: a note when they are old and kept for ever, a problem past their retention", async () => {
+    const { db, url } = await damaged();
+    const message = { topic: "t", payload: "" };
+    const owner = newOwnerToken();
+    const outbox = createOutbox(db, { clock: testClock(Date.now() - 100 * day) });
+    await outbox.enqueue(message);
+    await outbox.fail(owner, await outbox.claim({ owner }), "410");
+    // One that blocks its key is kept on purpose.
+    const inbox = createInbox(db, {
+      clock: testClock(Date.now() - 100 * day),
+      deadInPartition: "block",
+    });
+    await inbox.enqueue([{ source: "s", messageId: "1", partitionKey: "k", ...message }]);
+    await inbox.fail(owner, await inbox.claim({ owner }), "410");
+    await db.close();
+
+    expect(await doctor("--database", url)).toMatchObject({
+      code: exitCodes.ok,
+      findings: [
+        {
+          ...{ check: "retention", level: "note", run: "oncebox dead groups --queue outbox" },
+          message: expect.stringMatching(/^The outbox has messages that died more than 90 days ago/),
+        },
+      ],
+    });
+    const app = join(folder, "dead-retention.mjs");
+    await writeFile(app, `export default { deadRetentionMs: ${60 * day} };\n`);
+    expect(await doctor("--database", url, "--app", app)).toMatchObject({
+      code: exitCodes.failed,
+      findings: [
+        {
+          ...{ check: "retention", level: "problem", run: "oncebox cleanup" },
+          message: expect.stringMatching(/^The outbox has dead messages .* retention of 60 days/),
+        },
+      ],
+    });
+    expect(await cli("cleanup", "--database", url, "--app", app)).toMatchObject({
+      code: exitCodes.ok,
+      out: expect.stringMatching(/inbox +deleted: done 0 {2}dead 0\noutbox +deleted: done 0 {2}dead 1/),
+    });
+    expect(await doctor("--database", url, "--app", app)).toEqual({ code: exitCodes.ok, findings: [] });
   });
 });
 

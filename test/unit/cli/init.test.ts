@@ -48,7 +48,7 @@ describe("oncebox init", () => {
       }
       const functions = await filesIn(join(folder, "functions"));
       const own = (await filesIn(join(root, "functions", cloud))).filter(
-        (name) => !["inbox-service.ts", "admin.ts"].includes(name),
+        (name) => !["inbox-service.ts", "admin.ts", "recover-github.ts"].includes(name),
       );
       expect(functions).toEqual(["app.ts", ...own.map((name) => `${cloud}/${name}`)]);
       for (const name of functions) {
@@ -104,6 +104,24 @@ describe("oncebox init", () => {
     const { scripts } = JSON.parse(await readFile(join(folder, "package.json"), "utf8"));
     expect(scripts[`package:${cloud}`]).toBe(`oncebox ${script}`);
   });
+
+  it.each([
+    { cloud: "aws", added: ["aws/recover-github.ts"], script: "package aws --database postgres --recover" },
+    { cloud: "azure", added: [], script: "package azure --database sqlserver" },
+  ])(
+    "FUN-10 --recover: an app for $cloud asks GitHub for failed deliveries",
+    async ({ cloud, added, script }) => {
+      const [without, folder] = [join(parent, `${cloud}-alone`), join(parent, `${cloud}-recover`)];
+      expect((await cli("init", cloud, without)).code).toBe(0);
+      expect((await cli("init", cloud, folder, "--recover")).code).toBe(0);
+      const [before, after] = [await filesIn(without), await filesIn(folder)];
+      expect(after.filter((name) => !before.includes(name))).toEqual(
+        added.map((name) => `functions/${name}`),
+      );
+      const { scripts } = JSON.parse(await readFile(join(folder, "package.json"), "utf8"));
+      expect(scripts[`package:${cloud}`]).toBe(`oncebox ${script}`);
+    },
+  );
 
   it.each(["aws", "azure"])(
     "FUN-10 an app for %s has a README with commands that exist, and keeps local files out of git",

@@ -20,7 +20,7 @@ describe("oncebox package and the optional functions", () => {
   /** Bundles two functions, or those of them that `names` names, and returns the bundles' names. */
   const bundled = async (
     names: readonly string[],
-    asked: { readonly service?: boolean; readonly admin?: boolean } = {},
+    asked: { readonly service?: boolean; readonly admin?: boolean; readonly recover?: boolean } = {},
   ) => {
     const folder = await mkdtemp(join(parent, "app-"));
     const functions = join(folder, "functions/aws");
@@ -49,6 +49,15 @@ describe("oncebox package and the optional functions", () => {
     );
   });
 
+  it("FUN-10 on AWS that of the recovery of GitHub's deliveries is bundled only when it is asked for", async () => {
+    const all = ["webhook", "recover-github"];
+    expect(await bundled(all)).toEqual(["webhook.mjs"]);
+    expect(await bundled(all, { recover: true })).toEqual(["recover-github.mjs", "webhook.mjs"]);
+    await expect(bundled(["webhook"], { recover: true })).rejects.toThrow(
+      /functions.aws has no recover-github\.ts\. oncebox init aws --recover writes one\.$/,
+    );
+  });
+
   it("FUN-10 on AWS it is refused when the app has no file for it", async () => {
     await expect(bundled(["webhook"], { service: true })).rejects.toThrow(
       /functions.aws has no inbox-service\.ts\. oncebox init aws --service writes one\.$/,
@@ -63,6 +72,10 @@ describe("oncebox package and the optional functions", () => {
     expect(await cli("package", "azure", "--admin", "--out", join(parent, "azure"))).toMatchObject({
       code: 2,
       text: expect.stringContaining("--admin is for aws."),
+    });
+    expect(await cli("package", "azure", "--recover", "--out", join(parent, "azure"))).toMatchObject({
+      code: 2,
+      text: expect.stringContaining("ONCEBOX_RECOVER_GITHUB"),
     });
     expect(await readdir(parent)).not.toContain("azure");
   });

@@ -154,6 +154,13 @@ describe("the definition of a service", () => {
     ]);
   });
 
+  it("MSG-10 MSG-17 a retention of Failed messages that ends before they expire is refused", () => {
+    expect(problems({ ttlMs: 3_600_000, failedRetentionMs: 3_600_000 })).toEqual([]);
+    expect(problems({ ttlMs: 3_600_000, failedRetentionMs: 3_599_999 })).toEqual([
+      expect.stringMatching(/^failedRetentionMs must be at least ttlMs \(3600000\), not 3599999/),
+    ]);
+  });
+
   it("MSG-10 MSG-18 the defaults are those of the specification", () => {
     const [second, minute, hour] = [1_000, 60_000, 3_600_000];
     expect(defaults).toMatchObject({
@@ -162,6 +169,7 @@ describe("the definition of a service", () => {
       retry: { maxRetries: 5, baseMs: 2 * second, maxMs: 5 * minute, jitterMs: 500 },
       ttlMs: 24 * hour,
       sentRetentionMs: 7 * 24 * hour,
+      failedRetentionMs: Number.POSITIVE_INFINITY,
       inboxRetentionMs: 24 * hour,
       cleanupMs: 5 * minute,
       toleranceMs: 5 * minute,
@@ -177,6 +185,7 @@ describe("the definition of a service", () => {
       "timeoutMs",
       "handlerTimeoutMs",
       "sentRetentionMs",
+      "failedRetentionMs",
       "cleanupMs",
       "toleranceMs",
     ];

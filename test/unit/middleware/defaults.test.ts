@@ -18,6 +18,30 @@ it("MID-10 clean-up asks every store to keep 7 days by default", async () => {
   expect(asked.map(({ retentionMs }) => retentionMs)).toEqual([604_800_000, 604_800_000]);
 });
 
+it("MID-10 ADD-02 clean-up leaves dead messages alone, unless it is told how long to keep them", async () => {
+  const asked: PurgeOptions[] = [];
+  let runs = 0;
+  const store = {
+    id: "inbox",
+    purgeDone: async () => ({ purged: 0, more: false, cursor: null }),
+    purgeDead: async (options: PurgeOptions) => void asked.push(options),
+    purgeOperations: async () => void runs++,
+  };
+  const until = async (options: { readonly deadRetentionMs?: number }) => {
+    const before = runs;
+    const cleanup = startCleanup({ stores: [store], ...options });
+    while (runs === before) await new Promise(setImmediate);
+    await cleanup.stop();
+    return asked.map(({ retentionMs }) => retentionMs);
+  };
+  expect(await until({})).toEqual([]);
+  expect(await until({ deadRetentionMs: 90 * 86_400_000 })).toEqual([90 * 86_400_000]);
+  for (const deadRetentionMs of [90, 0, Number.NaN, 400 * 86_400_000])
+    expect(() => startCleanup({ stores: [store], deadRetentionMs })).toThrow(
+      /^startCleanup: deadRetentionMs must be a number of milliseconds from 86400000 \(1 day\)/,
+    );
+});
+
 it("MID-11 a message is dead when its fifth delivery fails, by default", async () => {
   const deadLetters = { markDead: async () => {}, receive: async () => "enqueued" } as unknown as Inbox;
   const handle = () => {

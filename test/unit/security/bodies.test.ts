@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import { type BodyLimits, readBody } from "../../../src/base/read-body.js";
 import { signWebhook, type WebhookScheme } from "../../../src/webhooks/index.js";
 import { createWebhookReceiver } from "../../../src/webhooks/route.js";
+import { checkScheme } from "../../../src/webhooks/schemes/check-scheme.js";
 import { anyInbox } from "../../support/presets/schemes.js";
 
 setFlagsFromString("--expose-gc");
@@ -53,11 +54,14 @@ describe("bodies that nothing proves yet", () => {
   const url = "http://127.0.0.1/webhooks/acme";
 
   const receiver = (options: object) =>
-    createWebhookReceiver({
-      inbox: anyInbox,
-      sources: { acme: { scheme, secrets, maxBodyBytes: 10_000 } },
-      ...options,
-    });
+    createWebhookReceiver(
+      {
+        inbox: anyInbox,
+        sources: { acme: { scheme, secrets, maxBodyBytes: 10_000 } },
+        ...options,
+      },
+      checkScheme,
+    );
 
   const signed = () => {
     const { headers, body } = signWebhook(scheme, { url, secrets, body: '{"small":true}' });

@@ -65,19 +65,9 @@ describe("answers that providers expect", () => {
     expect(await messages()).toEqual([]);
   });
 
-  it("FUN-01 a scheme's receiveMs shortens the wait for the database, and the route's own is never exceeded", async () => {
-    const waits: number[] = [];
-    const inbox: WebhookInbox = {
-      ...anyInbox,
-      receive: (_, options) =>
-        new Promise((_resolve, reject) => {
-          const startedAt = performance.now();
-          options!.signal!.addEventListener("abort", () => {
-            waits.push(performance.now() - startedAt);
-            reject(new Error("too slow"));
-          });
-        }),
-    };
+  it("FUN-01 a scheme's receiveMs shortens the time of a request, and the route's own is never exceeded", async () => {
+    // the request would wait for ever, or for a minute
+    const inbox: WebhookInbox = { ...anyInbox, receive: () => new Promise(() => {}) };
     const send = async (routeMs: number | undefined, schemeMs: number | undefined) => {
       const scheme: WebhookScheme = { verify, ...(schemeMs === undefined ? {} : { receiveMs: schemeMs }) };
       const options = {
@@ -90,7 +80,6 @@ describe("answers that providers expect", () => {
     };
     expect(await send(undefined, 5)).toBe(503);
     expect(await send(5, 60_000)).toBe(503);
-    expect(waits).toHaveLength(2);
   });
 
   it("FUN-01 wrong answers are refused when the route is created", async () => {

@@ -3,6 +3,12 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { defined } from "../../../src/base/defined.js";
 import type { Handshake, WebhookScheme } from "../../../src/webhooks/index.js";
+import { checkScheme } from "../../../src/webhooks/schemes/check-scheme.js";
+import {
+  placeholdersInSignedContent,
+  placeholdersOfId,
+  placeholdersOfTenant,
+} from "../../../src/webhooks/schemes/template.js";
 import { address, reception, signed } from "./support.js";
 
 const guide = readFileSync(new URL("../../../docs/webhooks.md", import.meta.url), "utf8");
@@ -102,6 +108,31 @@ const asked: Record<string, Asked> = {
 };
 
 describe("the guide to webhooks", () => {
+  it("FUN-02 has every field of a scheme, of its proof and of its answers, and every placeholder", () => {
+    const x = { x: 1 };
+    const verify = { kind: "signature", keys: [x], timestamp: x, certificate: x, algorithmBy: x, ...x };
+    const problems: string[] = [];
+    const scheme = {
+      ...x,
+      verify,
+      answer: { outcomes: x, ...x },
+      refusals: x,
+      handshakes: [{ ...x, answer: x }],
+    };
+    checkScheme(scheme, problems);
+    checkScheme({ verify: { kind: "jwt", ...x } }, problems);
+    checkScheme({ verify: { kind: "token", ...x } }, problems);
+    const known = problems.flatMap((problem) => / known: (.*)/.exec(problem)?.[1]?.split(", ") ?? []);
+    expect(new Set(known).size).toBeGreaterThan(35);
+    for (const field of new Set(known)) expect(guide, field).toMatch(new RegExp(`\\b${field}\\b`));
+    for (const placeholder of [...placeholdersOfId, ...placeholdersInSignedContent, ...placeholdersOfTenant])
+      expect(guide, placeholder).toMatch(new RegExp(`\\{${placeholder}[}:]`));
+  });
+
+  it("FUN-01 says how Twilio is asked for retries, in the fragment that is neither sent nor signed", () => {
+    expect(guide).toContain("https://api.example.com/webhooks/twilio#rc=5&rp=all");
+  });
+
   it("FUN-02 has an example of a custom scheme that works", async () => {
     const [, source = ""] = /const acme = (\{[\s\S]*?\n\}) as const satisfies/.exec(guide) ?? [];
     const scheme = new Function(`return (${source});`)() as WebhookScheme;

@@ -397,7 +397,7 @@ describe("a webhook that is refused", () => {
     expect(answer.headers.get("retry-after")).toMatch(/^\d+$/);
     expect(await answer.json()).toEqual({ error: "unavailable" });
     expect(JSON.stringify(lines)).not.toContain("4242");
-    const reason = expect.stringMatching(/^not stored: .*cannot be opened/);
+    const reason = expect.stringMatching(/^storing failed: .*cannot be opened/);
     expect(lines).toMatchObject([["webhook", { status: 503, messageId: "e1", reason }]]);
   });
 });

@@ -102,9 +102,9 @@ describe("secrets that are fetched", () => {
       sources: source(() => (hangs ? new Promise<never>(() => {}) : "s")),
     });
     expect((await route(by("s"))).status).toBe(503);
-    expect(logs.at(-1)?.fields.reason).toBe("The secret store did not respond within 20 ms.");
+    expect(logs.at(-1)?.fields.reason).toMatch(/^The time of a request, 20 ms .* fetching the secrets\.$/);
     hangs = false;
-    expect((await route(by("s"))).status).toBe(200);
+    await expect.poll(async () => (await route(by("s"))).status).toBe(200); // when the hung fetch has ended
   });
 
   it("FUN-02 a fetch that finishes after its webhook was refused serves the next one", async () => {

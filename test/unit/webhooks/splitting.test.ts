@@ -107,7 +107,9 @@ describe("deliveries of several events", () => {
     const { route, messages, logs } = await reception({ sources: { custom: { scheme, secrets } } });
     const body = `[${"1,".repeat(10_000)}1]`;
     expect((await route(signed(scheme, { secrets, body }))).status).toBe(413);
-    expect(logs.at(-1)!.fields.reason).toBe("too many events");
+    expect(logs.at(-1)!.fields.reason).toBe(
+      "the delivery has more than 10000 events: let the sender send fewer at once, or leave out split",
+    );
     expect(await messages()).toEqual([]);
   });
 

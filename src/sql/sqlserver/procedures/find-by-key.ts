@@ -9,7 +9,7 @@ export const isKeyOf = (n: QueueNames): string =>
   n.kind === "inbox" ? "m.source = @source and m.message_id = @message_id" : "m.id = @id";
 
 /**
- * Finds the known messages and inserts the others, in a transaction that the procedure has begun. When another call inserts the same key in between, the insert waits for
+ * Finds the known messages and inserts the others, in a transaction of `atOwnLevel`. When another call inserts the same key in between, the insert waits for
  * it and fails. In a transaction of its own the procedure fails too, and the caller's retry finds the message. A caller's
  * transaction must not be doomed by that: XACT_ABORT is off for the insert, and the next round finds what the other call
  * has committed. A range lock would prevent all this, but would also make every new key wait for its neighbour.
@@ -26,13 +26,13 @@ begin
 ${indented(find)}
 
   begin try
-    if @@trancount > 1 set xact_abort off;
+    if @outermost = 0 set xact_abort off;
 
 ${indented(indented(insert))}
   end try
   begin catch
     set @rounds = @rounds + 1;
-    if @@trancount = 1 or @rounds = 10 or error_number() not in (2601, 2627)
+    if @outermost = 1 or @rounds = 10 or error_number() not in (2601, 2627)
     begin; throw; end;
     set @again = 1;
   end catch;

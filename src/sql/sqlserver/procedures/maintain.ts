@@ -1,9 +1,9 @@
 import { status } from "../../dialect.js";
 import { literal } from "../../literal.js";
-import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../../names.js";
+import { keyColumns, type QueueNames } from "../../names.js";
 import { beforeThat, reasonGroups, reasons } from "../../reasons.js";
-import { deleteStates, pick, pickedTable, recordLost } from "../attempts.js";
-import { addMs, binary, unicodeLiteral } from "../expressions.js";
+import { pick, pickedTable, recordLost } from "../attempts.js";
+import { binary, unicodeLiteral } from "../expressions.js";
 import { hasChanges, leaveDead, leavePartition, partitionQueueTable } from "../partitions.js";
 import {
   atomically,
@@ -95,48 +95,4 @@ where ${s}.seq = p.seq and ${untold(s)} ${seekEach};
 select e.seq as seq, ${columns("m", keyColumns(n))}
 from @expired e
 inner join ${n.message} m with (forceseek) on m.seq = e.seq ${seekEach};`;
-}
-
-/**
- * Walks the primary key in windows. An index of Done rows would be paid for by every ack. The message is locked before its
- * state, as everywhere, and neither is waited for: a redelivery that has just locked the message keeps both rows.
- */
-export function purge(n: QueueNames): string {
-  const m = n.bare("");
-  const isOld = (t: string) =>
-    `${t}.${lastSeenAt(n)} < @before${n.kind === "inbox" ? ` and (@source is null or ${t}.source = @source)` : ""}`;
-  return `declare @before datetime2(3) = ${addMs(n, "@now", "-@retention_ms")};
-declare @last_seq bigint, @more bit = 0;
-declare @scanned table (seq bigint not null primary key, status tinyint not null, processed_at datetime2(3) null);
-declare @old table (seq bigint not null primary key);
-declare @gone table (seq bigint not null primary key);
-
-insert into @scanned (seq, status, processed_at)
-select top (@limit) s.seq, s.status, s.processed_at
-from ${n.state} s with (forceseek, ${readPast})
-where s.seq > @after_seq
-order by s.seq;
-
-if @@rowcount = @limit set @more = 1;
-
-select @last_seq = max(w.seq) from @scanned w;
-
-if not exists (select 1 from ${n.message} m with (forceseek, ${readPast}) where m.seq = @last_seq and m.${bornAt(n)} < @before)
-  set @more = 0;
-
-${atomically(`insert into @old (seq)
-select m.seq
-from @scanned w
-inner join ${n.message} m with (forceseek, ${skipLocked}) on m.seq = w.seq
-inner join ${n.state} s with (forceseek, ${skipLocked}) on s.seq = m.seq
-where w.status = ${status.done} and w.processed_at < @before and s.status = ${status.done} and ${isOld("m")} ${seekEach};
-
-delete from ${n.message}
-output deleted.seq into @gone (seq)
-from @old o, ${n.message} with (${lockRow})
-where ${m}.seq = o.seq and ${isOld(m)} ${seekEach};
-
-${deleteStates(n, "@gone")}`)}
-
-select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;`;
 }

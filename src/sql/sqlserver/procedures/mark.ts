@@ -3,7 +3,7 @@ import type { QueueNames } from "../../names.js";
 import { asBit, asInt, differs, endOfTime } from "../expressions.js";
 import { leavePartition } from "../partitions.js";
 import { findOrInsert, isKeyOf, keyIndex } from "./find-by-key.js";
-import { atomically, indented, lockRow, lockTarget, seekEach } from "./procedure.js";
+import { atOwnLevel, indented, lockRow, lockTarget, seekEach } from "./procedure.js";
 
 /** Finds the message that @source and @message_id name, and locks it and then its state. Inserts it when it is unknown. */
 const findKey = (n: QueueNames, hash: string, more = "") =>
@@ -30,7 +30,7 @@ export const alreadyProcessed = (
 ) => `declare @seq bigint, @old_status tinyint, @content_changed bit = 0;
 declare @added table (seq bigint not null primary key);
 
-${atomically(`${findKey(n, "@hash", `, @content_changed = ${asInt(differs("m.hash", "@hash"))}`)}
+${atOwnLevel(`${findKey(n, "@hash", `, @content_changed = ${asInt(differs("m.hash", "@hash"))}`)}
 
 if @seq is not null
   update ${n.message} with (${lockTarget})
@@ -52,7 +52,7 @@ declare @died_at datetime2(3) = case when @status = ${status.dead} then @now end
 declare @added table (seq bigint not null primary key);
 declare @changed table (seq bigint not null primary key);
 
-${atomically(`${findKey(n, "null", ", @keyed = s.keyed")}
+${atOwnLevel(`${findKey(n, "null", ", @keyed = s.keyed")}
 
 if @seq is not null
 begin

@@ -7,7 +7,7 @@ import { signatures } from "../signatures.js";
 import { findOrInsert, keyIndex } from "./find-by-key.js";
 import { expireDead } from "./maintain.js";
 import { messagesTable } from "./message-parameters.js";
-import { atomically, type Procedure, procedure, seekEach } from "./procedure.js";
+import { atOwnLevel, type Procedure, procedure, seekEach } from "./procedure.js";
 import { queueProcedures } from "./queue-procedures.js";
 import { listDone, makeDue } from "./resend.js";
 
@@ -28,7 +28,7 @@ declare @added table (
   seq bigint not null primary key, partition_key nvarchar(255) ${binary} null, due_at datetime2(3) null, expires_at datetime2(3) null
 );
 
-${atomically(`${lockArrivals(n)}
+${atOwnLevel(`${lockArrivals(n)}
 
 ${findOrInsert(
   findNaturalKeys(n),

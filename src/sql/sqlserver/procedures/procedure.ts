@@ -43,6 +43,17 @@ ${body}
 commit transaction;`;
 
 /**
+ * The same for a procedure that turns XACT_ABORT off for a while. An error or a cancelled request then leaves a caller's
+ * transaction open, and it must be as deep as before: its COMMIT would otherwise end the inner level only, and commit nothing.
+ */
+export const atOwnLevel = (
+  body: string,
+) => `declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+if @outermost = 1 begin transaction;
+${body}
+if @outermost = 1 commit transaction;`;
+
+/**
  * READCOMMITTEDLOCK reads what is committed now, with READ_COMMITTED_SNAPSHOT and in a caller's SNAPSHOT transaction too: an
  * older version of a row would be taken for its state.
  */
@@ -95,8 +106,9 @@ export const prepareLease = (n: QueueNames) =>
 
 /**
  * For procedures that only look. With READ_COMMITTED_SNAPSHOT they read what is committed, and wait for nobody. Without it
- * they would wait for every open transaction, so they read without locks, and may show what is not committed yet.
+ * they would wait for every open transaction, so they read without locks, and may show what is not committed yet. The
+ * database is found by its name: in Azure SQL its DB_ID may be another number than the one in sys.databases.
  */
-export const readFreely = `if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
+export const readFreely = `if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 `;

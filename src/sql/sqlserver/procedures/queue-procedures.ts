@@ -7,8 +7,9 @@ import { signatures } from "../signatures.js";
 import { claim } from "./claim.js";
 import { controlProcedures } from "./controls.js";
 import { deadProcedures } from "./dead.js";
-import { purge, reap } from "./maintain.js";
+import { reap } from "./maintain.js";
 import { atomically, owned, type Procedure, prepareLease, procedure, stateTable } from "./procedure.js";
+import { purge, purgeDead } from "./purge.js";
 import { attempts, due, get, list, oldestDue, resolve, stats } from "./queries.js";
 import { abandon, settle } from "./settle.js";
 
@@ -68,6 +69,7 @@ ${settle(
     ),
     make("Reap", reap(n)),
     make("Purge", purge(n)),
+    make("PurgeDead", purgeDead(n)),
     make("Resolve", resolve(n)),
     procedure(n, "Get", n.kind === "inbox" ? signatures.GetByKey : signatures.GetById, get(n)),
     procedure(
@@ -89,7 +91,9 @@ ${settle(
         `status = case when ${s}.keyed = 1 then ${status.blocked} else ${status.ready} end,
   attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
   expires_at = ${addMs(n, "@now", "@ttl_ms")}, processed_at = null, processed_by = null, died_at = null`,
-        `${s}.status = ${n.kind === "inbox" ? status.dead : "@status"}`,
+        n.kind === "inbox"
+          ? `${s}.status = ${status.dead}`
+          : `${s}.status = @status and @status in (${status.done}, ${status.dead})`,
         joinPartition(n, "@changed", "c.keyed = 1"),
       ),
     ),

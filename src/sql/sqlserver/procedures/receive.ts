@@ -5,7 +5,7 @@ import { inboxColumns } from "../json-functions.js";
 import { joinPartition, leavePartition, lockArrivals } from "../partitions.js";
 import { findOrInsert, keyIndex } from "./find-by-key.js";
 import { messagesTable } from "./message-parameters.js";
-import { atomically, isFreeKey, lockRow, seekEach, stateTable } from "./procedure.js";
+import { atOwnLevel, isFreeKey, lockRow, seekEach, stateTable } from "./procedure.js";
 import { inserted } from "./rows.js";
 
 /** The columns that a delivery brings, beside the key. */
@@ -98,7 +98,7 @@ declare @received table (
 declare @enqueued table (seq bigint not null primary key, keyed bit null);
 declare @buried table (seq bigint not null primary key, keyed bit null);
 
-${atomically(`${lockArrivals(n)}
+${atOwnLevel(`${lockArrivals(n)}
 
 ${findOrInsert(find, insert)}
 

@@ -8,7 +8,7 @@ export interface CheckedSplit {
   readonly path: readonly string[];
 }
 
-export function checkSplit(split: unknown, report: Report): CheckedSplit | undefined {
+export function readSplit(split: unknown, report: Report): CheckedSplit | undefined {
   if (split === undefined) return undefined;
   const [, kind, name = ""] = /^\{(json|form):([^{}]*)\}$/.exec(String(split)) ?? [];
   if (kind === undefined || (kind === "form" && name === "")) {
