@@ -100,10 +100,10 @@ describe("the SQL of docs/operations.md", () => {
 
   it("runs on PostgreSQL", async () => {
     const statements = blocksIn("sql")
-      .filter(({ document }) => document === "docs/operations.md")
+      .filter(({ document, code }) => document === "docs/operations.md" && !code.startsWith("-- SQL Server"))
       .flatMap(({ code }) => code.replace(/--.*$/gm, "").split(";"))
       .filter((text) => text.trim() !== "");
-    expect(statements).toHaveLength(3);
+    expect(statements).toHaveLength(4);
     for (const text of statements) expect(await database.run(text)).toEqual([]);
   });
 });
