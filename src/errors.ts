@@ -72,9 +72,7 @@ export class DriverMissingError extends InvalidOperationError {
   override readonly name = "DriverMissingError";
 
   constructor(driver: string, database: string, cause: unknown) {
-    super(`${database} needs the package "${driver}", which is not installed. Run: npm install ${driver}`, {
-      cause,
-    });
+    super(`${database} needs the package "${driver}". Run: npm install ${driver}`, { cause });
   }
 }
 

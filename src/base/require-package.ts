@@ -5,13 +5,13 @@ import { InvalidOperationError } from "../errors.js";
  * Refuses to start without an optional package, so that no message has to fail first. It is not loaded: that takes time, and not
  * every run needs it. A bundle has the package in it, or its runtime has it; there the first use tells.
  */
-export function requirePackage(name: string, user: string): void {
+export function requirePackage(name: string, user: string, missing = missingPackage): void {
   try {
     const filename = import.meta.filename ?? "";
     if (/[\\/]require-package\.[jt]s$/.test(filename)) createRequire(filename).resolve(name);
   } catch (error) {
     // Other errors say that the package is there and cannot be found by `require`, or that this is a bundle.
-    if ((error as { code?: unknown }).code === "MODULE_NOT_FOUND") throw missingPackage(name, user, error);
+    if ((error as { code?: unknown }).code === "MODULE_NOT_FOUND") throw missing(name, user, error);
   }
 }
 

@@ -52,18 +52,14 @@ const optionalParts = [
   { option: "recover", file: "recover-github.ts", definition: undefined },
 ] as const;
 
-/**
- * For building, type-checking and the local run. @types/aws-lambda has the types of a function's event. SQLite's package is for
- * Node before 22.13, which has none of its own.
- */
-const tools = [
-  "@photostructure/sqlite",
-  "@types/aws-lambda",
-  "@types/node",
-  "esbuild",
-  "fflate",
-  "typescript",
-] as const;
+/** For building, type-checking and the local run. SQLite's package is for Node before 22.13, which has none of its own. */
+const tools = ["@photostructure/sqlite", "@types/node", "esbuild", "fflate", "typescript"] as const;
+
+/** The types of a function's event, on AWS alone. Azure's are in its package. */
+const cloudTools = { aws: ["@types/aws-lambda"], azure: [] } as const satisfies Record<
+  ScaffoldCloud,
+  readonly string[]
+>;
 
 /** Writes a new app: the templates, the example's functions and the files that build them. Returns the files' paths. */
 export async function writeScaffold(options: ScaffoldOptions): Promise<readonly string[]> {
@@ -131,7 +127,7 @@ async function manifestOf(options: ScaffoldOptions): Promise<object> {
       [`package:${cloud}`]: `oncebox package ${cloud} --database ${database}${cloud === "aws" ? flagsOf(options) : ""}`,
     },
     dependencies: { oncebox: `^${own.version}`, ...versions([...packages[cloud], ...packages[database]]) },
-    devDependencies: versions(tools),
+    devDependencies: versions([...tools, ...cloudTools[cloud]].sort()),
   };
 }
 

@@ -31,7 +31,7 @@ const contentFaults = ["MalformedDetail", "InvalidArgument"];
  * JSON object, is the detail. EventBridge has no field for a sender's id: put it into the payload if receivers need it.
  *
  * @example
- * createDispatcher<OutboxMessage>({ handlers: { "order.placed": eventBridgePublisher({ source: "com.example.orders" }) } })
+ * createDispatcher({ store: outbox, handlers: { "order.placed": eventBridgePublisher({ source: "com.example.orders" }) } })
  */
 export function eventBridgePublisher(options: EventBridgePublisherOptions): Publisher {
   refuseUnknown(

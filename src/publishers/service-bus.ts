@@ -28,7 +28,7 @@ const largeBytes = 200_000;
  * batches of its own.
  *
  * @example
- * createDispatcher<OutboxMessage>({ handlers: { "order.placed": serviceBusPublisher({ sender: client.createSender("orders") }) } })
+ * createDispatcher({ store: outbox, handlers: { "order.placed": serviceBusPublisher({ sender: client.createSender("orders") }) } })
  */
 export function serviceBusPublisher(options: ServiceBusPublisherOptions): Publisher {
   refuseUnknown(options, ["sender", "maxBatch", ...publisherOptionNames], "serviceBusPublisher");

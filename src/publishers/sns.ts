@@ -18,7 +18,7 @@ export interface SnsPublisherOptions extends PublisherOptions {
  * the deduplication id.
  *
  * @example
- * createDispatcher<OutboxMessage>({ handlers: { "order.placed": snsPublisher({ topicArn }) } })
+ * createDispatcher({ store: outbox, handlers: { "order.placed": snsPublisher({ topicArn }) } })
  */
 export function snsPublisher(options: SnsPublisherOptions): Publisher {
   refuseUnknown(options, ["topicArn", "client", ...publisherOptionNames], "snsPublisher");

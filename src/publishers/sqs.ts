@@ -18,7 +18,7 @@ export interface SqsPublisherOptions extends PublisherOptions {
  * deduplication id.
  *
  * @example
- * createDispatcher<OutboxMessage>({ handlers: { "order.placed": sqsPublisher({ queueUrl }) } })
+ * createDispatcher({ store: outbox, handlers: { "order.placed": sqsPublisher({ queueUrl }) } })
  */
 export function sqsPublisher(options: SqsPublisherOptions): Publisher {
   refuseUnknown(options, ["queueUrl", "client", ...publisherOptionNames], "sqsPublisher");

@@ -21,7 +21,7 @@ const maxBytes = 65_536;
  * Sends to a Storage queue, in base64, as Azure Functions expects.
  *
  * @example
- * createDispatcher<OutboxMessage>({ handlers: { "order.placed": storageQueuePublisher({ queue: service.getQueueClient("orders") }) } })
+ * createDispatcher({ store: outbox, handlers: { "order.placed": storageQueuePublisher({ queue: service.getQueueClient("orders") }) } })
  */
 export function storageQueuePublisher(options: StorageQueuePublisherOptions): Publisher {
   refuseUnknown(options, ["queue", "bare", ...publisherOptionNames], "storageQueuePublisher");

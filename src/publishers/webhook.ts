@@ -41,7 +41,7 @@ const optionNames = [
  * Retry-After header sets the delay. Every other response, redirects included, is retried with back-off.
  *
  * @example
- * createDispatcher<OutboxMessage>({ handlers: { "order.placed": webhookPublisher({ url: "https://example.com/hooks", secrets }) } })
+ * createDispatcher({ store: outbox, handlers: { "order.placed": webhookPublisher({ url: "https://example.com/hooks", secrets }) } })
  */
 export function webhookPublisher(options: WebhookPublisherOptions): Publisher {
   return webhookPublisherOn(options, undefined);

@@ -132,6 +132,8 @@ describe("the packed package, in projects of every kind", () => {
         "eventBridgePublisher",
         `(${publishers}).eventBridgePublisher({ source: "com.example" })`,
       ],
+      ["pg", "PostgreSQL", `(${load("oncebox/postgres")}).openPostgres({ url: "postgres://h/d" })`],
+      ["mssql", "SQL Server", `(${load("oncebox/sqlserver")}).openSqlServer({ url: "mssql://u:p@h/d" })`],
       [
         "ioredis",
         "The Redis inbox store",

@@ -9,6 +9,7 @@ import { z } from "zod";
 import { createDispatcher, createInbox, createOutbox, createWorker, defineTopics, timeBudget, type InboxMessage, type OutboxMessage, type SqlExecutor } from "oncebox";
 import { fromKnex, fromKysely } from "oncebox/orm";
 import { fromPg } from "oncebox/postgres";
+import { webhookPublisher } from "oncebox/publishers";
 import { openSqlite } from "oncebox/sqlite";
 
 interface Tables { readonly orders: { readonly id: number } }
@@ -95,6 +96,9 @@ createDispatcher({
   }),
 });
 
+const ofPublishers = createDispatcher({ store: outbox, handlers: { t: webhookPublisher({ url: "https://x.example", secrets: "s" }), u: ({ id }) => id } });
+await ofPublishers.run(outbox, timeBudget(1));
+
 const byType = createDispatcher<OutboxMessage, SqlExecutor>({ handlers: { t: ({ id }) => id } });
 await byType.run(outbox, timeBudget(1));
 const { id, known }: { id: string; known: boolean } = await outbox.enqueueOnce({ topic: "t", data: 1, naturalKey: "7" });
@@ -116,9 +120,13 @@ const wrong = {
     `createDispatcher({ store: outbox, handlers: topics.handlers({ "order.created": ({ data }) => data.id }) });`,
     /InboxMessage|source/,
   ],
+  "publishers on an inbox": [
+    `createDispatcher({ store: inbox, handlers: { t: webhookPublisher({ url: "https://x.example", secrets: "s" }) } });`,
+    /InboxMessage/,
+  ],
   "a run on the other kind of queue": [
     `await createDispatcher({ store: inbox, handlers: { t: (message) => message.source } }).run(outbox, timeBudget(1));`,
-    /source/,
+    /'OutboxMessage' is (missing|not assignable)/,
   ],
   "data of another type": [
     `createDispatcher({ store: inbox, handlers: topics.handlers({ "order.created": ({ data }) => data.id.toUpperCase() }) });`,

@@ -1,6 +1,7 @@
 import type { ClientConfig } from "pg";
 import { loadPackage, rethrow } from "../../base/load-package.js";
 import { memoisePromise } from "../../base/memoise-promise.js";
+import { requirePackage } from "../../base/require-package.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
 
 /** What a token must be for, so that Azure Database for PostgreSQL takes it as a password. */
@@ -31,6 +32,7 @@ export function connectionSettings(url: string | undefined): ClientConfig {
   // The driver would take them from here instead.
   const taken = Object.keys(others).find((name) => /^(host|port|user|password|database|ssl)/i.test(name));
   if (taken !== undefined) throw refused(`cannot have the setting "${taken}"`);
+  requirePackage("@azure/identity", entraUser);
   return {
     ...others,
     host: hostname.replace(/^\[|\]$/g, ""),
@@ -41,6 +43,8 @@ export function connectionSettings(url: string | undefined): ClientConfig {
     password: entraToken,
   };
 }
+
+const entraUser = "PostgreSQL with authentication=entra";
 
 const isEntra = (url: string): boolean =>
   URL.canParse(url) && new URL(url).searchParams.getAll("authentication").includes("entra");
@@ -60,7 +64,7 @@ const credential = memoisePromise(async () => {
   const { DefaultAzureCredential } = await loadPackage(
     "@azure/identity",
     () => import("@azure/identity").catch(rethrow),
-    "PostgreSQL with authentication=entra",
+    entraUser,
   );
   return new DefaultAzureCredential();
 });

@@ -4,6 +4,7 @@ import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
 import { defaultConnections } from "../default-connections.js";
 import type { ReceivingDatabase } from "../dialect.js";
+import { requireDriver } from "../require-driver.js";
 import { pgClient } from "./client.js";
 import { connectionSettings } from "./entra.js";
 import { postgresReceiving } from "./receiving-dialect.js";
@@ -29,6 +30,7 @@ export function connectPostgres(options: PostgresOptions): ReceivingDatabase {
   else if (options.url === undefined && options.config === undefined) {
     throw new InvalidArgumentError("openPostgres needs a url, a config or a pool.");
   }
+  requireDriver("pg", "PostgreSQL");
   const config: PoolConfig = pool?.options ?? {
     max: options.maxConnections ?? defaultConnections,
     connectionTimeoutMillis: 15_000,

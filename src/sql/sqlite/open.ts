@@ -1,6 +1,8 @@
+import { isBuiltin } from "node:module";
 import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
 import type { ReceivingDatabase } from "../dialect.js";
+import { requireDriver } from "../require-driver.js";
 import { type Synchronous, sqliteClient } from "./client.js";
 import { sqliteReceiving } from "./receiving-dialect.js";
 
@@ -21,6 +23,7 @@ export function connectSqlite(options: SqliteOptions): ReceivingDatabase {
   if (synchronous !== "normal" && synchronous !== "full") {
     throw new InvalidArgumentError('openSqlite: synchronous must be "normal" or "full".');
   }
+  if (!isBuiltin("node:sqlite")) requireDriver("@photostructure/sqlite", "SQLite on Node before 22.13");
   const driver = sqliteClient({ file: options.file, synchronous });
   return {
     dialect: sqliteReceiving,

@@ -3,6 +3,7 @@ import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
 import { defaultConnections } from "../default-connections.js";
 import type { ReceivingDatabase } from "../dialect.js";
+import { requireDriver } from "../require-driver.js";
 import { type MssqlConfig, type MssqlDriver, mssqlClient } from "./client.js";
 import { describe, describeConnectionString, parseMssqlUrl } from "./connection-settings.js";
 import { sqlServerReceiving } from "./receiving-dialect.js";
@@ -37,6 +38,7 @@ export function connectSqlServer(options: SqlServerOptions): SqlServerConnection
       "openSqlServer needs a url, a connectionString, a pool, or a config with a server.",
     );
   }
+  requireDriver("mssql", "SQL Server");
   const fromUrl: Partial<MssqlConfig> = url === undefined ? {} : parseMssqlUrl(url);
   const config: Partial<MssqlConfig> = {
     connectionTimeout: 15_000,
@@ -68,6 +70,7 @@ function onPool(options: SqlServerOptions, pool: ConnectionPool): SqlServerConne
     throw new InvalidArgumentError(
       "openSqlServer: the pool has useUTC: false, so times would be read wrong.",
     );
+  requireDriver("mssql", "SQL Server");
   const driver = mssqlClient({ config, pool });
   return {
     dialect: sqlServerReceiving,

@@ -196,6 +196,30 @@ export function enqueueOnceTests({ database, box }: OutboxContext): void {
       expect((await outbox.enqueueOnce(invoice("moved"))).known).toBe(false);
     });
 
+    it("ADD-18 ADD-02 a message that an operator discards or archives frees its key; an expired one keeps it until clean-up", async () => {
+      const { outbox, owner, clock } = await box();
+      const operators = operatorsOf(outbox);
+      const by = { by: "alice" };
+      const ttl = { expiresAt: new Date(clock().getTime() + 1) };
+      for (const key of ["discarded", "archived"]) await outbox.enqueueOnce(invoice(key));
+      const [discarded, archived] = await outbox.claim({ owner });
+      await outbox.fail(owner, [discarded!, archived!], "410");
+      const expired = await outbox.enqueueOnce(invoice("expired", ttl));
+      clock.advance(day);
+      await outbox.reapExpired();
+      expect((await stored(outbox, expired)).state).toBe("Failed");
+      expect(await outbox.enqueueOnce(invoice("expired"))).toEqual({ id: expired.id, known: true });
+
+      expect((await operators.discard([{ id: discarded!.id }], by)).changed).toHaveLength(1);
+      expect((await operators.archive([{ id: archived!.id }], by)).changed).toHaveLength(1);
+      for (const key of ["discarded", "archived"])
+        expect((await outbox.enqueueOnce(invoice(key))).known).toBe(false);
+
+      clock.advance(day + 1);
+      expect((await outbox.purgeDead({ retentionMs: day })).purged).toBe(1);
+      expect((await outbox.enqueueOnce(invoice("expired"))).known).toBe(false);
+    });
+
     it("ADD-18 claim, get, list and the view show the key; the log says what was known, and not the key", async () => {
       const { outbox, owner, view, log } = await box();
       await outbox.enqueueOnce(invoice("secret-7"));

@@ -58,6 +58,7 @@ describe("oncebox init", () => {
       }
       const manifest = JSON.parse(await readFile(join(folder, "package.json"), "utf8"));
       expect(manifest.scripts[`package:${cloud}`]).toBe(`oncebox package ${cloud} --database ${database}`);
+      expect("@types/aws-lambda" in manifest.devDependencies).toBe(cloud === "aws");
       const versions = Object.values({ ...manifest.dependencies, ...manifest.devDependencies });
       expect(versions.every((version) => /^\^?\d/.test(String(version)))).toBe(true);
       expect(versions.length).toBeGreaterThan(6);
