@@ -37,6 +37,11 @@ export async function showMessage(input: CommandInput, argument: string | undefi
       terminal.err(
         `There is no message ${keyText(key.key)} in the ${key.queue}. KEY is ${keyForms}. \`oncebox list\` shows the keys.`,
       );
+      // An outbox keeps nothing of a message that was archived or discarded, and a purge has no record.
+      if (key.queue === "outbox")
+        terminal.err(
+          "If an operator archived it, it is in the table of archived messages: `oncebox dead operations` shows who archived, edited or discarded what.",
+        );
       return exitCodes.failed;
     }
     const failedAttempts = await queueOf(stores, key.queue).attempts(message);

@@ -3,6 +3,7 @@ import { ArgumentRangeError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import type { BulkAction, DeadFilter, DeadLetters, Operation } from "../queue/dead-letters.js";
 import type { CallOptions } from "../queue/work-store.js";
+import { deadConditions } from "../sql/message-filter.js";
 
 export interface ReplayDeadOptions extends CallOptions {
   /** Who does it: a person or a job. It is recorded. */
@@ -56,7 +57,12 @@ async function overDead(
   refuseUnknown(options, known, `${action}Dead`);
   const { by, dryRun, signal, resume } = options;
   paceOf(options.ratePerSecond);
-  if (dryRun) return { matched: await store.countDead({ ...filter, signal }), done: 0, operation: null };
+  if (dryRun)
+    return {
+      matched: await store.countDead({ ...deadConditions(filter), signal }),
+      done: 0,
+      operation: null,
+    };
   if (resume !== undefined) return finishOperation(store, action, resume, { ...options, resumedBy: by });
   const started = await store.startOperation(action, filter, { by, signal });
   options.onProgress?.(started);

@@ -16,6 +16,11 @@ export const conditionNames: readonly string[] = [
 
 /** The conditions of a filter, checked, without what is absent: what an operation's record keeps. */
 export function deadConditions(filter: DeadFilter): Readonly<Record<string, unknown>> {
+  // What is no object of conditions has none, and would mean every dead message.
+  if (typeof filter !== "object" || filter === null || Symbol.iterator in filter)
+    throw new InvalidArgumentError(
+      `filter must be an object with ${conditionNames.join(", ")}; {} means all dead messages.`,
+    );
   const { signal: _, ...conditions } = filter;
   refuseUnknown(conditions, conditionNames, "filter");
   checkConditions(filter);

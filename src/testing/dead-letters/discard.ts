@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { ArgumentRangeError, InvalidArgumentError, InvalidOperationError } from "../../errors.js";
+import { discardDead } from "../../operators/replay-dead.js";
 import type { QueueContext } from "../queue/support.js";
 import { deadWith } from "./groups.js";
 
@@ -63,6 +64,38 @@ export function discardTests({ kind, queue, ids, keyOf, unknownKey, states, data
       await expect(store.operators.replay(many, { by: "alice" })).rejects.toThrow();
       expect(await store.operations()).toEqual([]);
       expect(await store.countDead()).toBe(2);
+    });
+
+    it("ADD-02 what is no object of conditions is refused: it does not mean every dead message", async () => {
+      const made = await queue();
+      const { store } = made;
+      await deadWith(made, ["410"]);
+      const wrong = [
+        undefined,
+        null,
+        "",
+        "mail",
+        0,
+        7,
+        true,
+        [],
+        new Map([["topic", "mail"]]),
+        new URLSearchParams(),
+      ];
+      for (const filter of wrong as readonly object[]) {
+        const start = async () => store.startOperation("discard", filter, { by: "alice" });
+        await expect(start, String(filter)).rejects.toBeInstanceOf(InvalidArgumentError);
+        if (filter === undefined) continue; // countDead() counts all
+        await expect(async () => store.countDead(filter), String(filter)).rejects.toBeInstanceOf(
+          InvalidArgumentError,
+        );
+        const run = async () => discardDead(store, filter, { by: "alice" });
+        await expect(run, String(filter)).rejects.toBeInstanceOf(InvalidArgumentError);
+        const dry = async () => discardDead(store, filter, { by: "alice", dryRun: true });
+        await expect(dry, `${String(filter)}, dry run`).rejects.toBeInstanceOf(InvalidArgumentError);
+      }
+      expect(await store.operations()).toEqual([]);
+      expect(await store.countDead()).toBe(1);
     });
 
     it("ADD-02 a call without a name is refused, and deletes nothing", async () => {

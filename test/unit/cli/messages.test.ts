@@ -74,6 +74,20 @@ describe("commands on messages", () => {
     expect((await list("--topic", "none")).out).toBe("inbox: no messages\noutbox: no messages");
   });
 
+  it("ADD-02 ADD-07 show of an archived outbox message says where it may be; of an inbox message there is nothing to say", async () => {
+    const { url, failed } = await filled();
+    const run = (...args: string[]) => cli(...args, "--database", url);
+    await run("dead", "archive", String(failed), "--by", "alice");
+    const { code, err } = await run("show", String(failed));
+    expect(code).toBe(exitCodes.failed);
+    expect(err).toContain(`no message ${String(failed)} in the outbox`);
+    expect(err).toContain("it is in the table of archived messages: `oncebox dead operations`");
+    expect((await run("dead", "operations")).out).toMatch(
+      new RegExp(`archive +outbox +alice .*keys=${failed}`),
+    );
+    expect((await run("show", "erp/3")).err).not.toContain("archived");
+  });
+
   it("ADD-07 list goes on after a page where the page before says", async () => {
     const { url } = await filled();
     const list = (...args: string[]) => cli("list", "--json", ...args, "--database", url);

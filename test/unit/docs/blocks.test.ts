@@ -102,7 +102,7 @@ describe("the SQL of docs/operations.md", () => {
 
   it("runs on PostgreSQL", async () => {
     const statements = statementsOf(sql.filter((block) => !isOfOthers(block)));
-    expect(statements).toHaveLength(3);
+    expect(statements).toHaveLength(4);
     for (const text of statements) expect(await database.run(text)).toEqual([]);
   });
 
