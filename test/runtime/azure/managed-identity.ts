@@ -7,19 +7,22 @@ export interface ManagedIdentity {
   readonly env: Readonly<Record<string, string>>;
   /** The resources for which tokens were requested. */
   readonly resources: readonly string[];
-  /** What requests get. It is valid for a day. */
+  /** What requests for PostgreSQL get. It is valid for a day. */
   readonly token: string;
-  /** Returns the token that the next request gets instead. */
+  /** Returns the token for PostgreSQL that the next request gets instead. */
   issueNext(options: { lifetimeSeconds: number }): string;
   stop(): Promise<void>;
 }
+
+const postgres = "https://ossrdbms-aad.database.windows.net";
+const daySeconds = 24 * 3_600;
 
 /** The endpoint that gives a function app tokens of its identity. These tokens are not signed. */
 export async function startManagedIdentity(): Promise<ManagedIdentity> {
   const header = randomUUID();
   const resources: string[] = [];
   const prepared: IssuedToken[] = [];
-  const usual = issue(24 * 3_600);
+  const usual = issue(postgres, daySeconds);
   const server = createServer((request, response) => {
     const resource = new URL(request.url!, "http://localhost").searchParams.get("resource");
     if (request.headers["x-identity-header"] !== header || resource === null) {
@@ -27,7 +30,7 @@ export async function startManagedIdentity(): Promise<ManagedIdentity> {
       return;
     }
     resources.push(resource);
-    const issued = prepared.shift() ?? usual;
+    const issued = prepared.shift() ?? (resource === postgres ? usual : issue(resource, daySeconds));
     response.setHeader("content-type", "application/json");
     response.end(
       JSON.stringify({
@@ -45,7 +48,7 @@ export async function startManagedIdentity(): Promise<ManagedIdentity> {
     resources,
     token: usual.token,
     issueNext({ lifetimeSeconds }) {
-      const issued = issue(lifetimeSeconds);
+      const issued = issue(postgres, lifetimeSeconds);
       prepared.push(issued);
       return issued.token;
     },
@@ -59,14 +62,14 @@ interface IssuedToken {
   readonly expires: number;
 }
 
-function issue(lifetimeSeconds: number): IssuedToken {
+function issue(audience: string, lifetimeSeconds: number): IssuedToken {
   const expires = Math.floor(Date.now() / 1_000) + lifetimeSeconds;
-  return { token: tokenOf(expires), expires };
+  return { token: tokenOf(audience, expires), expires };
 }
 
-function tokenOf(expires: number): string {
+function tokenOf(audience: string, expires: number): string {
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
   const issuer = `https://sts.windows.net/${randomUUID()}/`;
-  const claims = { iss: issuer, nbf: expires - 48 * 3_600, iat: expires, exp: expires };
+  const claims = { aud: audience, iss: issuer, nbf: expires - 48 * 3_600, iat: expires, exp: expires };
   return `${part({ typ: "JWT", alg: "RS256" })}.${part(claims)}.${part({})}`;
 }
