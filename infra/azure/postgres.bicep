@@ -38,7 +38,41 @@ resource server 'Microsoft.DBforPostgreSQL/flexibleServers@2024-08-01' = {
   }
 }
 
-// The service changes one part of a server at a time, and refuses another change meanwhile: so each waits for the one before.
+// The service changes one part of a server at a time, and refuses another change meanwhile: so each waits for those before it.
+// One that is not deployed is waited for by nobody, so nothing waits for such a one alone.
+// The server's own defaults, written down: no connection without TLS, and none with an old one.
+resource requireTls 'Microsoft.DBforPostgreSQL/flexibleServers/configurations@2024-08-01' = {
+  parent: server
+  name: 'require_secure_transport'
+  properties: { value: 'on', source: 'user-override' }
+}
+
+resource tlsVersion 'Microsoft.DBforPostgreSQL/flexibleServers/configurations@2024-08-01' = {
+  parent: server
+  name: 'ssl_min_protocol_version'
+  properties: { value: 'TLSv1.2', source: 'user-override' }
+  dependsOn: [requireTls]
+}
+
+// Who changed rights or the schema. Not every statement: it would cost more than the functions do, and hold payloads. Who
+// signed in, and who failed to, is always logged: log_connections is on and cannot be set.
+resource logChanges 'Microsoft.DBforPostgreSQL/flexibleServers/configurations@2024-08-01' = {
+  parent: server
+  name: 'log_statement'
+  properties: { value: 'ddl', source: 'user-override' }
+  dependsOn: [tlsVersion]
+}
+
+// 0.0.0.0 stands for Azure's own addresses. They still have to sign in.
+resource azureMayConnect 'Microsoft.DBforPostgreSQL/flexibleServers/firewallRules@2024-08-01' = if (!privateNetworking) {
+  parent: server
+  name: 'azure'
+  properties: { startIpAddress: '0.0.0.0', endIpAddress: '0.0.0.0' }
+  dependsOn: [logChanges]
+}
+
+// Not at once after the server: for a while it is made but takes no administrator
+// (AadAuthOperationCannotBePerformedWhenServerIsNotAccessible).
 resource migration 'Microsoft.DBforPostgreSQL/flexibleServers/administrators@2024-08-01' = {
   parent: server
   name: administratorId
@@ -47,6 +81,7 @@ resource migration 'Microsoft.DBforPostgreSQL/flexibleServers/administrators@202
     principalType: 'ServicePrincipal'
     tenantId: subscription().tenantId
   }
+  dependsOn: [logChanges, azureMayConnect]
 }
 
 resource people 'Microsoft.DBforPostgreSQL/flexibleServers/administrators@2024-08-01' = if (!empty(groupId)) {
@@ -60,50 +95,12 @@ resource people 'Microsoft.DBforPostgreSQL/flexibleServers/administrators@2024-0
   dependsOn: [migration]
 }
 
+// After the administrators: while there are none, a new database belongs to Azure itself, and nobody may change it.
 resource database 'Microsoft.DBforPostgreSQL/flexibleServers/databases@2024-08-01' = {
   parent: server
   name: databaseName
   properties: { charset: 'UTF8', collation: 'en_US.utf8' }
-  dependsOn: [people]
-}
-
-// The server's own defaults, written down: no connection without TLS, and none with an old one.
-resource requireTls 'Microsoft.DBforPostgreSQL/flexibleServers/configurations@2024-08-01' = {
-  parent: server
-  name: 'require_secure_transport'
-  properties: { value: 'on', source: 'user-override' }
-  dependsOn: [database]
-}
-
-resource tlsVersion 'Microsoft.DBforPostgreSQL/flexibleServers/configurations@2024-08-01' = {
-  parent: server
-  name: 'ssl_min_protocol_version'
-  properties: { value: 'TLSv1.2', source: 'user-override' }
-  dependsOn: [requireTls]
-}
-
-// Who signed in, who failed to, and who changed rights or the schema. Not every statement: it would cost more than the
-// functions do, and hold payloads.
-resource logConnections 'Microsoft.DBforPostgreSQL/flexibleServers/configurations@2024-08-01' = {
-  parent: server
-  name: 'log_connections'
-  properties: { value: 'on', source: 'user-override' }
-  dependsOn: [tlsVersion]
-}
-
-resource logChanges 'Microsoft.DBforPostgreSQL/flexibleServers/configurations@2024-08-01' = {
-  parent: server
-  name: 'log_statement'
-  properties: { value: 'ddl', source: 'user-override' }
-  dependsOn: [logConnections]
-}
-
-// 0.0.0.0 stands for Azure's own addresses. They still have to sign in.
-resource azureMayConnect 'Microsoft.DBforPostgreSQL/flexibleServers/firewallRules@2024-08-01' = if (!privateNetworking) {
-  parent: server
-  name: 'azure'
-  properties: { startIpAddress: '0.0.0.0', endIpAddress: '0.0.0.0' }
-  dependsOn: [logChanges]
+  dependsOn: [migration, people]
 }
 
 resource log 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = {

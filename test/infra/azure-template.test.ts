@@ -454,19 +454,39 @@ describe("the settings of the function apps", () => {
     expect(Object.fromEntries(parameters.map(({ body }) => [body.name, body.properties.value]))).toEqual({
       require_secure_transport: "on",
       ssl_min_protocol_version: "TLSv1.2",
-      log_connections: "on",
-      log_statement: "ddl",
+      log_statement: "ddl", // log_connections is on by itself, and a deployment that sets it is refused
     });
-    const parts = plan("PostgreSQL with public addresses").resources.filter(({ type }) =>
-      type.startsWith("Microsoft.DBforPostgreSQL/flexibleServers/"),
-    );
-    expect(parts.slice(1).filter(({ body }) => body.dependsOn.length !== 1)).toEqual([]);
     const bigger = await bicepPlan({ ...required, database: "postgres", databaseSku: "Standard_D2ds_v5" });
     const { body } = bigger.resources.find(
       ({ type }) => type === "Microsoft.DBforPostgreSQL/flexibleServers",
     )!;
     expect(body.sku).toEqual({ name: "Standard_D2ds_v5", tier: "GeneralPurpose" });
   });
+
+  it.each([
+    ["as it is", {}],
+    ["with public addresses", { privateNetworking: false }],
+    ["with a group of administrators", { sqlAdministratorName: "admins", sqlAdministratorId: "group-id" }],
+  ])(
+    "FUN-10 PostgreSQL %s: each change waits for the one before, the database for its administrators",
+    async (_, params) => {
+      const { resources } = await bicepPlan({ ...required, database: "postgres", ...params });
+      const parts = resources.filter(({ type }) =>
+        type.startsWith("Microsoft.DBforPostgreSQL/flexibleServers/"),
+      );
+      // Azure drops the name of a resource that is not deployed from dependsOn, with all that it would have waited for.
+      const early = parts
+        .slice(1)
+        .filter(
+          ({ body }, index) => !body.dependsOn.map(String).includes(`<postgres.${parts[index]!.symbol}>`),
+        );
+      expect(early.map(({ symbol }) => symbol)).toEqual([]);
+      const kinds = parts.map(({ type }) => type.split("/").at(-1)!);
+      expect(kinds[0]).toBe("configurations"); // at once after the server no administrator is taken
+      expect(kinds.at(-1)).toBe("databases");
+      expect(kinds.at(-2)).toBe("administrators");
+    },
+  );
 
   it("FUN-10 without a database of its own it makes none, and the URLs are secrets: the owner's is the migration's alone", async () => {
     const variant = "a database of one's own";
