@@ -463,6 +463,13 @@ describe("the deployment to AWS", () => {
       expect(watched).toContain(`Errors ${name}LambdaFunction`);
       expect(watched).toContain(`Throttles ${name}LambdaFunction`);
     }
+    // Lambda repeats a schedule's refused event after 1, 2, 4 … s: a single one that never starts a function is told.
+    for (const name of ["Reap", "Cleanup"]) {
+      const { Period, EvaluationPeriods, Threshold } = properties(`${name}ThrottlesAlarm`);
+      const { MaximumEventAgeInSeconds } = properties(`${name}LambdaEvConf`);
+      const attempts = Math.floor(Math.log2(Math.min(Period, MaximumEventAgeInSeconds))) + 1;
+      expect([EvaluationPeriods, Threshold < attempts], name).toEqual([1, true]);
+    }
     expect(watched).toEqual(expect.arrayContaining(["DeadLetters", "OldestAgeMs"]));
     expect(properties("OldestAgeAlarm").TreatMissingData).toBe("breaching");
     // What the alarms count comes from lines of the log; test/unit/app/queue-health.test.ts shows that they are written.
