@@ -100,6 +100,26 @@ describe("the commands of docs/deploy-aws.md", () => {
       expect(command).toBeGreaterThan(bundle);
   });
 
+  it("FUN-10 a database without a public address is reached: the first deployment is in its VPC, and its group lets it in", () => {
+    expect(guide).toContain("--no-publicly-accessible");
+    const [, stack = ""] = guide.split(/^## /m).filter((text) => /^[34]\. /.test(text));
+    const inVpc =
+      '--param="network=vpc" --param="vpcId=$VPC" --param="vpcCidr=$CIDR" --param="subnetIds=$SUBNETS"';
+    expect(guide.split(inVpc)).toHaveLength(3); // before and after the secrets
+    expect(stack.indexOf("authorize-security-group-ingress")).toBeGreaterThan(stack.indexOf(inVpc));
+    // A group that another one names cannot be deleted, and the stack with it neither.
+    const end = guide.split("## Removing the stack\n")[1]!;
+    expect(end.indexOf("osls@4 remove")).toBeGreaterThan(end.indexOf("revoke-security-group-ingress"));
+    for (const name of ["VPC", "SUBNETS", "CIDR", "DATABASE_GROUP", "FUNCTIONS_GROUP"])
+      expect(guide.split(`export ${name}=$(aws `)).toHaveLength(2);
+  });
+
+  it("FUN-10 every command of osls names the region: without it a second stack would be made in another one", () => {
+    const used = commandsOf("osls@4");
+    expect(used.length).toBeGreaterThan(8);
+    expect(used.filter((command) => !command.includes("--region $REGION"))).toEqual([]);
+  });
+
   it("FUN-10 nobody runs SQL on the way to the first webhook, and the alarms are silent until the secrets are filled", () => {
     const [way = ""] = guide.split("## What to look at after the first deployment");
     const steps = [

@@ -104,6 +104,10 @@ export const documentedCommands: Readonly<Record<string, DocumentedCommand>> = {
     ],
     from: `${aws}cloudformation create-change-set`,
   },
+  "aws cloudformation describe-stack-resource": {
+    options: ["--stack-name", "--logical-resource-id"],
+    from: `${aws}cloudformation describe-stack-resource`,
+  },
   "aws cloudformation describe-stacks": {
     options: ["--stack-name"],
     from: `${aws}cloudformation describe-stacks`,
@@ -125,6 +129,11 @@ export const documentedCommands: Readonly<Record<string, DocumentedCommand>> = {
   "aws ec2 authorize-security-group-ingress": {
     options: ["--group-id", "--protocol", "--port", "--source-group"],
     from: `${aws}ec2 authorize-security-group-ingress`,
+  },
+  "aws ec2 describe-vpcs": { options: ["--vpc-ids"], from: `${aws}ec2 describe-vpcs` },
+  "aws ec2 revoke-security-group-ingress": {
+    options: ["--group-id", "--protocol", "--port", "--source-group"],
+    from: `${aws}ec2 revoke-security-group-ingress`,
   },
   "aws kms schedule-key-deletion": {
     options: ["--key-id", "--pending-window-in-days"],
