@@ -142,14 +142,13 @@ module adminIdentity 'identity.bicep' = if (admin) {
   params: { name: 'id-${name}-admin', location: location, tags: tags }
 }
 
-// All apps that find tenants. The migration finds them too, to migrate their databases.
-var everyPrincipalId = concat(
+// The apps that find tenants. The migration finds them too, to migrate their databases. The inbox service does not.
+var tenantReaders = concat(
   [
     webhookIdentity.outputs.principalId
     workIdentity.outputs.principalId
     migrateIdentity.outputs.principalId
   ],
-  service ? [serviceIdentity!.outputs.principalId] : [],
   admin ? [adminIdentity!.outputs.principalId] : []
 )
 
@@ -246,7 +245,7 @@ module tenantsVault 'tenants-vault.bicep' = if (tenants == 'key-vault') {
     name: 'kvt-${suffix}'
     location: location
     tags: tags
-    readerPrincipalIds: everyPrincipalId
+    readerPrincipalIds: tenantReaders
     workspaceId: monitoring.outputs.workspaceId
     privateNetworking: privateNetworking
     purgeProtection: purgeProtection
