@@ -3,6 +3,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { grantUsers } from "../../src/app/grant-users.js";
+import { createCatalogueTable } from "../../src/app/prepare-databases.js";
 import { databaseRoles } from "../../src/config/database-users.js";
 import { createInbox, createOutbox, type Database, migrate, newOwnerToken } from "../../src/index.js";
 import { createSqlInboxStore } from "../../src/service/sql-inbox-store.js";
@@ -39,6 +40,8 @@ describe("the users of function apps on Azure Database for PostgreSQL, as the mi
     owner = openPostgres({ url: as("id-orders-prod-migrate"), maxConnections: 2 });
     await migrate(owner);
     for (const _ of ["once", "again"]) await grantUsers(withoutAzure(owner), {}, users, scripts);
+    await database.run(`grant create on schema public to "id-orders-prod-migrate"`);
+    for (const _ of ["once", "again"]) await createCatalogueTable(owner);
   });
   afterAll(async () => {
     await owner?.close();
@@ -133,5 +136,15 @@ where u.rolname like 'id-orders-prod-%' and u.rolname <> 'id-orders-prod-migrate
       await expect(query(db, "select payload from infra.inbox")).rejects.toMatchObject(denied);
       await expect(query(db, "select * from infra.outbox_state")).rejects.toMatchObject(denied);
     });
+  });
+
+  it("FUN-08 FUN-10 SVC-07 the catalogue of tenants is read by those who find them, and not by the inbox service", async () => {
+    for (const role of databaseRoles)
+      await signedIn(role, async (db) => {
+        const read = query(db, 'select * from "tenants"');
+        if (role === "oncebox_service") await expect(read).rejects.toMatchObject(denied);
+        else expect(await read).toEqual([]);
+        await expect(query(db, 'delete from "tenants"')).rejects.toMatchObject(denied);
+      });
   });
 });
