@@ -12,6 +12,7 @@ import { root } from "./aws-stack.js";
 import { type OwnDatabase, ownDatabase, query } from "./own-database.js";
 
 const denied = { code: "42501" };
+const refused = { code: "ONCEBOX_PERMISSION_DENIED" };
 const users = databaseRoles.map((role) => ({
   name: `id-orders-prod-${role.replace("oncebox_", "")}`,
   role,
@@ -101,10 +102,10 @@ where u.rolname like 'id-orders-prod-%' and u.rolname <> 'id-orders-prod-migrate
       expect(await inbox.receive({ ...message, messageId: "2", partitionKey: "k" })).toBe("enqueued");
       await inbox.enqueue(["3", "4"].map((messageId) => ({ ...message, messageId })));
       await inbox.markDead({ source: "s", messageId: "part" }, "no event");
-      await expect(inbox.purgeDone({ retentionMs: 1 })).rejects.toMatchObject(denied);
+      await expect(inbox.purgeDone({ retentionMs: 1 })).rejects.toMatchObject(refused);
       await expect(query(db, "delete from infra.inbox")).rejects.toMatchObject(denied);
       await expect(query(db, "delete from infra.inbox_state")).rejects.toMatchObject(denied);
-      await expect(createOutbox(db).enqueue({ topic: "t", payload: "{}" })).rejects.toMatchObject(denied);
+      await expect(createOutbox(db).enqueue({ topic: "t", payload: "{}" })).rejects.toMatchObject(refused);
       await expect(query(db, "select * from infra.outbox")).rejects.toMatchObject(denied);
       await expect(query(db, "select * from infra.oncebox_operations")).rejects.toMatchObject(denied);
       await expect(query(db, "create table infra.more (n int)")).rejects.toMatchObject(denied);
@@ -127,9 +128,9 @@ where u.rolname like 'id-orders-prod-%' and u.rolname <> 'id-orders-prod-migrate
       expect(await store.release("given-back", again.leaseId)).toEqual({ status: "Released" });
       const inbox = createInbox(db);
       const message = { source: "s", messageId: "9", topic: "t", payload: "{}" };
-      await expect(inbox.receive(message)).rejects.toMatchObject(denied);
-      await expect(inbox.list({ state: "Seen" })).rejects.toMatchObject(denied);
-      await expect(inbox.claim({ owner: newOwnerToken() })).rejects.toMatchObject(denied);
+      await expect(inbox.receive(message)).rejects.toMatchObject(refused);
+      await expect(inbox.list({ state: "Seen" })).rejects.toMatchObject(refused);
+      await expect(inbox.claim({ owner: newOwnerToken() })).rejects.toMatchObject(refused);
       await expect(query(db, "select payload from infra.inbox")).rejects.toMatchObject(denied);
       await expect(query(db, "select * from infra.outbox_state")).rejects.toMatchObject(denied);
     });
