@@ -170,8 +170,10 @@ export const esbuildOptions = {
   logLevel: "warning",
   // Drivers are CommonJS and call `require` for Node's own modules.
   banner: {
-    js: 'import { createRequire as oncebox } from "node:module"; const require = oncebox(import.meta.url);',
+    js: 'import { createRequire as oncebox } from "node:module"; const require = oncebox(import.meta.url), onceboxNow = () => Number(process.hrtime.bigint()) / 1e6;',
   },
+  // The same clock. The first use of `performance` loads all of node:perf_hooks, 0.6 ms of a cold start.
+  define: { "performance.now": "onceboxNow" },
 } as const satisfies BuildOptions;
 
 /** Replaces the example app by the one that `--app` names. */
