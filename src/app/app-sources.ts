@@ -8,7 +8,7 @@ export type SecretOrReference = Secret | SecretReference;
 
 /** A webhook source whose secrets may also be references to a store of secrets. */
 export interface AppSource extends Omit<WebhookSource, "secrets" | "verifyToken"> {
-  readonly secrets: SecretOrReference | readonly SecretOrReference[];
+  readonly secrets?: SecretOrReference | readonly SecretOrReference[];
   readonly verifyToken?: SecretOrReference | readonly SecretOrReference[];
 }
 
@@ -24,14 +24,13 @@ export function webhookSources(
 
 function toSource(source: AppSource, resolve: SecretResolver): WebhookSource {
   const { secrets, verifyToken, ...rest } = source;
-  return {
-    ...rest,
-    secrets: fetching(secrets, resolve),
-    ...defined({ verifyToken: verifyToken === undefined ? undefined : fetching(verifyToken, resolve) }),
-  };
+  const fetched = { secrets: fetching(secrets, resolve), verifyToken: fetching(verifyToken, resolve) };
+  return { ...rest, ...defined(fetched) };
 }
 
-const fetching = (secrets: AppSource["secrets"], resolve: SecretResolver): Secrets =>
+/** A source with `tenantSecrets` has none of its own. */
+const fetching = (secrets: AppSource["secrets"], resolve: SecretResolver): Secrets | undefined =>
+  secrets &&
   [secrets].flat().map((secret) => {
     if (!isReference(secret)) return secret;
     resolve.requirePackages?.(secret);

@@ -34,12 +34,23 @@ export function deliveryAcceptor(store: ReturnType<typeof messageStore>, clock: 
     const { handshake, event, toStore } = found;
     const answered = () => deadline.within("the handshake", () => endHandshake(handshake, event));
     if (toStore.length === 0) return answered();
-    const stored = await storeEvents(source, delivery, deadline, toStore);
+    const stored = await storeEvents(
+      handshake.store ? asHandshake(source) : source,
+      delivery,
+      deadline,
+      toStore,
+    );
     if (stored.refusal !== undefined) return stored;
     const { response, refusal: unanswered } = await answered();
     return unanswered === undefined ? { ...stored, response } : stored;
   };
 }
+
+/**
+ * A handshake that is stored takes neither id nor topic from its body: whoever knows the token of the URL could otherwise
+ * make it look like an event, or take the id of one.
+ */
+const asHandshake = (source: ResolvedSource): ResolvedSource => ({ ...source, messageId: [], topic: [] });
 
 /** Compressed JSON is stored as it is. */
 const isEncoded = (delivery: Delivery): boolean =>

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Envelope, signEnvelope } from "../../../src/messaging/index.js";
 import { bundle, bundleFunctions, clouds } from "../../../src/packaging/bundle-functions.js";
 import { type BundledDatabase, databases } from "../../../src/packaging/databases.js";
-import { presetNames } from "../../../src/webhooks/preset-names.js";
+import { loadPreset, presetNames } from "../../../src/webhooks/preset-names.js";
 import { httpEvent, stripeHttpEvent, webhookSecret } from "./http-events.js";
 
 const run = promisify(execFile);
@@ -57,13 +57,15 @@ describe("bundles for Lambda", () => {
     expect(code.sort()).toEqual([...own, "webhooks"].sort());
     const lazy = await readdir(join(folder, "postgres/webhooks"));
     expect(lazy.filter((file) => file.endsWith(".mjs")).sort()).toEqual(
-      ["certificate-keys", "check-scheme", "confirm-address", "fetch-text", "jwt-verifier", ...presetNames]
-        .map((name) => `${name}.mjs`)
-        .sort(),
+      ["certificate-keys", "check-scheme", "confirm-address", "fetch-text", "jwt-verifier"].map(
+        (name) => `${name}.mjs`,
+      ),
     );
-    for (const name of ["stripe", "github"]) {
-      const preset = await readFile(join(folder, `postgres/webhooks/${name}.mjs`), "utf8");
-      expect(preset).not.toContain("answerWithin"); // what only people read
+    const presets = lazy.filter((file) => file.endsWith(".json"));
+    expect(presets.sort()).toEqual(presetNames.map((name) => `${name}.json`).sort());
+    for (const name of presetNames) {
+      const preset = await readFile(join(folder, `postgres/webhooks/${name}.json`), "utf8");
+      expect(JSON.parse(preset), name).toEqual(await loadPreset(name)); // and nothing that only people read
     }
   });
 
@@ -253,7 +255,7 @@ describe("bundles for Lambda", () => {
     }
     const alone = join(folder, "alone"); // with no other preset
     await mkdir(join(alone, "webhooks"), { recursive: true });
-    for (const file of ["webhook.mjs", "webhooks/stripe.mjs"])
+    for (const file of ["webhook.mjs", "webhooks/stripe.json"])
       await copyFile(join(folder, "postgres", file), join(alone, file));
     const event = httpEvent({ rawPath: "/webhooks/stripe", body: "{}", headers: {} });
     const { answer } = await invoke(["alone", "webhook"], nowhere, event);
@@ -291,12 +293,12 @@ describe("bundles for Lambda", () => {
     });
   });
 
-  it("FUN-09 a webhook function does not load Node's fetch, which takes longer than all of its own code", async () => {
+  it("FUN-09 a webhook function loads neither Node's fetch, which takes longer than all of its own code, nor perf_hooks", async () => {
     const event = stripeHttpEvent({ id: "evt_1" });
     const { answer, loaded } = await invoke(["postgres", "webhook"], nowhere, event);
     expect(answer).toMatchObject({ statusCode: 503, body: '{"error":"unavailable"}' });
     expect(loaded.some((name) => name.includes("crypto"))).toBe(true);
-    expect(loaded.filter((name) => name.includes("undici"))).toEqual([]);
+    expect(loaded.filter((name) => /undici|perf_hooks/.test(name))).toEqual([]);
   });
 
   it("SVC-07 FUN-09 the function of an app without a service answers 503, and logs what to add", async () => {

@@ -132,6 +132,18 @@ describe("an app", () => {
     await app.close();
   });
 
+  it("FUN-02 FUN-07 a source may have secrets for each tenant, and none of its own", async () => {
+    const scheme = { ...preset, contentTypes: ["application/json"] };
+    const tenantSecrets = (tenant: string) => (tenant === "acme" ? "whsec_test_secret_of_acme" : undefined);
+    const app = await running({ sources: { stripe: { scheme, tenant: "{path}", tenantSecrets } } });
+    const sent = async (tenant: string) => {
+      const request = stripe("evt_1", "whsec_test_secret_of_acme");
+      return (await app.webhook(new Request(`${request.url}/${tenant}`, request))).status;
+    };
+    expect(await Promise.all([sent("acme"), sent("other")])).toEqual([200, 401]);
+    await app.close();
+  });
+
   it("ADD-02 FUN-04 clean-up keeps dead messages, unless the app or the environment says for how long", async () => {
     const old = testClock(Date.now() - 100 * 86_400_000);
     const cases = [

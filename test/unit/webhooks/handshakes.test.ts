@@ -245,6 +245,15 @@ describe("handshakes", () => {
       expect(await messages()).toEqual([]);
     });
 
+    it("FUN-02 never has the id or the topic of an event: the token in a URL is known to proxies", async () => {
+      const { route, messages } = await reception({ sources });
+      const forged = '{"verification_token":"x","id":"an-event-to-come","type":"page.deleted"}';
+      expect((await route(send("?token=our-token", forged))).status).toBe(200);
+      expect(await messages()).toMatchObject([
+        { topic: "notion", messageId: expect.stringMatching(/^body-sha256:/), payload: forged },
+      ]);
+    });
+
     it("FUN-01 needs a POST and a verifyToken: nothing unproven is stored", async () => {
       const { verifyToken: _, ...unproven } = notionVerification;
       const source = { scheme: "notion", secrets: "s", handshakes: [unproven] } as const;

@@ -78,6 +78,7 @@ it.each([
   ["the issuer of another tenant", [{ iss: ofOther.iss }], [created], 401],
   ["an hour that is over", [{ exp: now.getTime() / 1_000 - 3_600 }], [created], 401],
   ["another clientState", [{}], [created, { ...created, clientState: "wrong" }], 401],
+  ["the id of the app, which is no secret, as clientState", [{}], [{ ...created, clientState: appId }], 401],
 ])("FUN-02 Graph with resource data: %s", async (_what, tokens, notifications, status) => {
   const routes = await openPresetRoutes("msgraphdata-more", msgraphdata, {
     ...sample,
