@@ -93,6 +93,15 @@ describe("the CI workflow", () => {
       ).toBe(true);
   });
 
+  it("FUN-09 compiles the Bicep and packs with azd, which machines without these tools cannot", () => {
+    const runs = job("templates").steps.flatMap(({ run }) => run ?? []);
+    expect(runs).toContain("az bicep build --file infra/azure/main.bicep --stdout > /dev/null");
+    expect(runs).toContain("azd package --all --no-prompt");
+    const { infra, hooks } = parse(readFileSync(pathOf("azure.yaml"), "utf8"));
+    expect(`${infra.path}/${infra.module}.bicep`).toBe("infra/azure/main.bicep");
+    expect(hooks.prepackage.posix.run).toBe("npm run package:azure"); // so that azd has something to pack
+  });
+
   it("a release is refused while a dependency of the package has a known vulnerability", () => {
     const runs = job("publish").steps.flatMap(({ run }) => run ?? []);
     expect(runs.indexOf("npm audit --omit=dev")).toBeGreaterThan(0);
