@@ -495,7 +495,7 @@ describe("the command line", () => {
     await writeFile(app, 'export default { sources: { a: { scheme: "stripe", secrets: null } } };\n');
     expect(await cli("dev", "--port", "0", "--app", app, "--database", "sqlite::memory:")).toMatchObject({
       code: exitCodes.usage,
-      err: expect.stringMatching(/a: secrets\[0\] is missing or empty/),
+      err: expect.stringMatching(/a: secrets is missing or empty/),
     });
   });
 });
