@@ -48,7 +48,10 @@ describe.concurrent("the checker of leases, with the clients of the run", () => 
     expect(await violationsOf((store) => store)).toEqual([]);
   });
 
-  it.each(variants)("finds a store that %s", async (_, broken) => {
-    expect(await violationsOf(broken)).not.toEqual([]);
+  // A fault shows when clients happen to meet, which on a busy machine is not in every run.
+  it.each(variants)("finds a store that %s, in one of three runs", async (_, broken) => {
+    let violations = await violationsOf(broken);
+    for (let run = 2; run <= 3 && violations.length === 0; run++) violations = await violationsOf(broken);
+    expect(violations).not.toEqual([]);
   });
 });
