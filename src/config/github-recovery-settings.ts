@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from "../errors.js";
-import { isSecretReference, type SecretReference, secretReferenceForms } from "./secret-reference.js";
+import { referenceIn, type SecretReference, secretReferenceForms } from "./secret-reference.js";
 
 export interface GithubRecoverySettings {
   readonly hooks: readonly (
@@ -49,15 +49,7 @@ function toToken(text: string | undefined): string | SecretReference {
   if (text === undefined)
     throw new InvalidArgumentError("ONCEBOX_RECOVER_GITHUB is set, and ONCEBOX_GITHUB_TOKEN is not.");
   if (!text.startsWith("{")) return text;
-  const reference = parsed(text);
-  if (isSecretReference(reference)) return reference;
+  const reference = referenceIn(text);
+  if (reference !== undefined) return reference;
   throw new InvalidArgumentError(`ONCEBOX_GITHUB_TOKEN must be a token or ${secretReferenceForms}.`);
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -14,10 +14,9 @@ import {
   signWebhook,
   type WebhookScheme,
 } from "../../../src/webhooks/index.js";
-import { checkScheme } from "../../../src/webhooks/schemes/check-scheme.js";
 import { createDelivery } from "../../../src/webhooks/schemes/delivery.js";
 import { resolveSources } from "../../../src/webhooks/sources.js";
-import { attackedAt, type SignedDelivery } from "./targets.js";
+import { attackedAt, attackedSettings, type SignedDelivery } from "./targets.js";
 
 const address = "https://hooks.example.com/webhooks/s?event=1";
 
@@ -37,13 +36,7 @@ export async function openPreset(name: PresetName): Promise<PresetTarget> {
   const [keys, otherKeys] = await bothKeys();
   const secret = developmentSecretOf(scheme, keys);
   const source = resolveSources({ s: { scheme, secrets: secret, ...tokenOf(scheme) } }, [], {
-    toleranceMs: 300_000,
-    maxBodyBytes: 10_000_000,
-    secretsMaxAgeMs: 1e6,
-    receiveMs: 1e6,
-    readScheme: checkScheme,
-    clock: () => attackedAt,
-    onStale() {},
+    ...attackedSettings,
     fetchText: (url, signal) => {
       if (!isPublished(url)) throw new Error("nothing else is fetched");
       return developmentDocuments(keys, () => attackedAt)(url, signal);

@@ -105,22 +105,24 @@ export const attackTargets: readonly AttackTarget[] = [
 export const attackedAt = new Date("2030-01-01T00:00:00Z");
 const address = "https://hooks.example.com/webhooks/s?event=1";
 
+/** How the attacked sources are resolved, but for what they may fetch. */
+export const attackedSettings = {
+  toleranceMs: 300_000,
+  maxBodyBytes: 10_000_000,
+  secretsMaxAgeMs: 1e6,
+  receiveMs: 1e6,
+  readScheme: checkScheme,
+  clock: () => attackedAt,
+  onStale() {},
+};
+
 export function sourceOf({ scheme, secrets }: Pick<AttackTarget, "scheme" | "secrets">): ResolvedSource {
   const { handshakes } = scheme;
   const hasToken = handshakes?.some(({ verifyToken }) => verifyToken !== undefined) ?? false;
   return resolveSources(
     { s: { scheme, secrets, ...(hasToken ? { verifyToken: "another token of bytes" } : {}) } },
     [],
-    {
-      toleranceMs: 300_000,
-      maxBodyBytes: 10_000_000,
-      secretsMaxAgeMs: 1e6,
-      receiveMs: 1e6,
-      readScheme: checkScheme,
-      clock: () => attackedAt,
-      onStale() {},
-      fetchText: () => Promise.reject(new Error("nothing is fetched")),
-    },
+    { ...attackedSettings, fetchText: () => Promise.reject(new Error("nothing is fetched")) },
   ).get("s")!;
 }
 
