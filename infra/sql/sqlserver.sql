@@ -64,6 +64,26 @@ begin
     constraint [Inbox_PK] primary key clustered (seq),
     constraint [Inbox_Key] unique nonclustered (source, message_id)
   );
+  create table [infra].[InboxArchive] (
+    seq bigint not null,
+    source nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
+    payload nvarchar(max) not null,
+    correlation_id nvarchar(255) collate Latin1_General_100_BIN2 null,
+    headers nvarchar(max) null,
+    enqueued_at datetime2(3) not null,
+    attempt int not null,
+    last_error nvarchar(max) null,
+    error_group varchar(16) collate Latin1_General_100_BIN2 null,
+    -- the failed attempts, as JSON
+    attempts nvarchar(max) not null,
+    died_at datetime2(3) not null,
+    archived_at datetime2(3) not null,
+    archived_by nvarchar(255) not null,
+    constraint [InboxArchive_PK] primary key clustered (seq)
+  );
   create table [infra].[InboxState] (
     seq bigint not null,
     visible_at datetime2(3) not null,
@@ -90,7 +110,7 @@ begin
     parked_by bigint null,
     -- the limits that have let it pass since it was last claimed, such as ',3,9,'
     passes varchar(max) null,
-    -- of a done message that an operator has ended: archived or replaced
+    -- of a done message of an inbox that an operator has ended: archived or replaced
     ended_as varchar(10) collate Latin1_General_100_BIN2 null,
     constraint [InboxState_PK] primary key clustered (seq)
   );
@@ -124,26 +144,6 @@ begin
     error nvarchar(max) null,
     constraint [InboxAttempts_PK] primary key clustered (seq, number)
   );
-  create table [infra].[InboxArchive] (
-    seq bigint not null,
-    source nvarchar(255) collate Latin1_General_100_BIN2 not null,
-    message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
-    topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
-    partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
-    payload nvarchar(max) not null,
-    correlation_id nvarchar(255) collate Latin1_General_100_BIN2 null,
-    headers nvarchar(max) null,
-    enqueued_at datetime2(3) not null,
-    attempt int not null,
-    last_error nvarchar(max) null,
-    error_group varchar(16) collate Latin1_General_100_BIN2 null,
-    -- the failed attempts, as JSON
-    attempts nvarchar(max) not null,
-    died_at datetime2(3) not null,
-    archived_at datetime2(3) not null,
-    archived_by nvarchar(255) not null,
-    constraint [InboxArchive_PK] primary key clustered (seq)
-  );
   create index [Inbox_Correlation] on [infra].[Inbox] (correlation_id, seq) where correlation_id is not null;
   create table [infra].[InboxControls] (
     id bigint identity(1, 1) not null,
@@ -176,13 +176,8 @@ go
 
 create or alter view [infra].[InboxMessages] as
 select
-  m.source as Source,
-  m.message_id as MessageId,
-  m.topic as Topic,
-  m.payload as Payload,
-  m.hash as Hash,
-  m.first_seen_at as FirstSeenUtc,
-  m.last_seen_at as LastSeenUtc,
+  m.source as Source, m.message_id as MessageId, m.topic as Topic, m.payload as Payload, m.hash as Hash,
+  m.first_seen_at as FirstSeenUtc, m.last_seen_at as LastSeenUtc,
   case
     when s.status = 3 then coalesce(s.ended_as, 'done')
     when (s.status = 0 or (s.status = 6 and s.locked_until is null)) then 'seen'
@@ -198,18 +193,10 @@ select
     when s.status = 4 then 'Dead'
     else 'Processing'
   end as State,
-  s.locked_until as LockedUntil,
-  s.owner as OwnerToken,
-  s.attempt as Attempt,
-  s.last_error as LastError,
+  s.locked_until as LockedUntil, s.owner as OwnerToken, s.attempt as Attempt, s.last_error as LastError,
   s.visible_at as NextAttemptAt,
-  m.due_at as DueTimeUtc,
-  s.expires_at as ExpiresAt,
-  m.correlation_id as CorrelationId,
-  s.processed_at as ProcessedAt,
-  m.deliveries as Deliveries,
-  m.partition_key as PartitionKey,
-  coalesce(s.processed_at, s.last_attempt_at) as LastAttemptAt
+  m.due_at as DueTimeUtc, s.expires_at as ExpiresAt, m.correlation_id as CorrelationId, s.processed_at as ProcessedAt,
+  m.deliveries as Deliveries, m.partition_key as PartitionKey, coalesce(s.processed_at, s.last_attempt_at) as LastAttemptAt
 from [infra].[Inbox] m
 inner join [infra].[InboxState] s on s.seq = m.seq
 go
@@ -256,6 +243,27 @@ cross apply openjson(a.value) with (
 ) i
 go
 
+create or alter function [infra].[Inbox_Row] (@seq bigint)
+returns table as return
+select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
+  s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status, s.last_error as last_error,
+  s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
+  s.died_at as died_at, s.error_group as error_group, s.ended_as as ended_as, m.topic as topic, m.payload as payload,
+  m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at,
+  m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at,
+  m.last_seen_at as last_seen_at, m.deliveries as deliveries
+from [infra].[InboxState] s with (forceseek)
+inner join [infra].[Inbox] m with (forceseek) on m.seq = s.seq
+where s.seq = @seq
+go
+
+create or alter function [infra].[Inbox_KeyOf] (@seq bigint)
+returns table as return
+select m.source as source, m.message_id as message_id, m.topic as topic
+from [infra].[Inbox] m with (forceseek)
+where m.seq = @seq
+go
+
 create or alter procedure [infra].[Inbox_Claim]
   @now datetime2(3) = null, @owner uniqueidentifier, @lease_ms float, @limit int, @max_attempts int, @base_ms float,
   @factor float, @max_ms float, @jitter_ms float, @blocks bit
@@ -279,8 +287,7 @@ declare @picked table (
   lost tinyint not null, dies tinyint not null, primary key (seq, status)
 );
 declare @claimed table (
-  seq bigint not null primary key, attempt int not null, expires_at datetime2(3) null, visible_at datetime2(3) not null,
-  locked_until datetime2(3) null, owner uniqueidentifier null, crashes int not null, status tinyint not null, keyed bit null
+  seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null, keyed bit null
 );
 declare @verdict varchar(10) = 'claimed';
 
@@ -335,9 +342,8 @@ set status = case when p.dies = 1 then 4 else 2 end,
     when [InboxState].expires_at <= @now then '0364ffd2687495ed' when p.lost = 1 then '95af8e5501557ab4' else [InboxState].error_group
   end,
   died_at = case when p.dies = 1 then @now else [InboxState].died_at end
-output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner,
-  inserted.crashes, inserted.status, inserted.keyed
-  into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status, keyed)
+output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
+  into @claimed (seq, status, expires_at, attempt, keyed)
 from @picked p, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
 where [InboxState].seq = p.seq and [InboxState].status = p.status and [InboxState].visible_at <= @now
 option (loop join, force order);
@@ -362,8 +368,7 @@ if exists (select 1 from @claimed c where @blocks = 0 and c.keyed = 1 and c.stat
   insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 1 from @claimed c
   inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null
-  order by c.seq option (loop join, force order);
+  where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null order by c.seq option (loop join, force order);
 
 if exists (select 1 from [infra].[InboxControls] k) set @verdict = 'controlled';
 
@@ -372,17 +377,10 @@ if exists (select 1 from [infra].[InboxControls] k) set @verdict = 'controlled';
 if @verdict = 'controlled' and not exists (select 1 from @claimed)
   select cast(null as bigint) as seq, @verdict as verdict;
 else
-  select c.seq as seq, c.attempt as attempt, c.expires_at as expires_at, c.visible_at as next_attempt_at,
-    c.locked_until as locked_until, c.owner as owner, c.crashes as crashes, c.status as status,
-    s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at,
-    s.processed_by as processed_by, m.topic as topic, m.payload as payload, m.partition_key as partition_key,
-    m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source,
-    m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at,
-    m.deliveries as deliveries,
+  select r.*,
     case when c.status = 2 then @verdict when c.expires_at <= @now then 'expired' else 'exhausted' end as verdict
   from @claimed c
-  inner join [infra].[InboxState] s with (forceseek) on s.seq = c.seq
-  inner join [infra].[Inbox] m with (forceseek) on m.seq = c.seq
+  cross apply [infra].[Inbox_Row](c.seq) r
   order by c.seq option (loop join, force order);
 commit transaction;
 go
@@ -404,8 +402,7 @@ if exists (select 1 from @changed c where c.keyed = 1)
   insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 1 from @changed c
   inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where c.keyed = 1 and m.partition_key is not null
-  order by c.seq option (loop join, force order);
+  where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
 commit transaction;
 
 select c.seq as seq from @changed c;
@@ -428,8 +425,8 @@ set status = case when i.attempts is null and [InboxState].attempt + 1 >= @max_a
   visible_at = (select a.later from [infra].[Inbox_After](@now, coalesce(i.delay_ms,
     case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end
     + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)) a),
-  last_error = coalesce(i.error, [InboxState].last_error),
-  error_group = case when i.error is null then [InboxState].error_group else i.error_group end,
+  last_error = case when i.error is null and @max_attempts > 0 then [InboxState].last_error else i.error end,
+  error_group = case when i.error is null and @max_attempts > 0 then [InboxState].error_group else i.error_group end,
   last_attempt_at = case when i.attempts = 0 then [InboxState].last_attempt_at else @now end,
   died_at = case when i.attempts is null and [InboxState].attempt + 1 >= @max_attempts then @now else [InboxState].died_at end
 output inserted.seq, inserted.status, inserted.keyed, inserted.attempt into @changed (seq, status, keyed, attempt)
@@ -453,48 +450,10 @@ if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1 and c.stat
   insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 1 from @changed c
   inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null
-  order by c.seq option (loop join, force order);
+  where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null order by c.seq option (loop join, force order);
 commit transaction;
 
 select c.seq as seq, cast(case when c.status = 4 then 1 else 0 end as bit) as dead from @changed c;
-go
-
-create or alter procedure [infra].[Inbox_Fail]
-  @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @error nvarchar(max),
-  @error_group varchar(16), @blocks bit
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
-
-begin transaction;
-update [infra].[InboxState]
-set status = 4, attempt = [InboxState].attempt + 1, owner = null, locked_until = null, last_error = @error,
-  error_group = @error_group, last_attempt_at = @now, died_at = @now
-output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
-from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2 option (loop join, force order);
-
-insert into [infra].[InboxAttempts] (seq, attempt, ended_at, worker, error)
-select c.seq, c.attempt, @now, @owner, @error
-from @changed c;
-
-delete from [infra].[InboxAttempts]
-from @changed c, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxAttempts].seq = c.seq and [InboxAttempts].number <= (
-  select x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq
-  order by x.number desc offset 50 rows fetch next 1 row only
-) option (loop join, force order);
-
-if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1)
-  insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1 from @changed c
-  inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where @blocks = 0 and c.keyed = 1 and m.partition_key is not null
-  order by c.seq option (loop join, force order);
-commit transaction;
-
-select c.seq as seq from @changed c;
 go
 
 create or alter procedure [infra].[Inbox_Release]
@@ -604,8 +563,7 @@ if exists (select 1 from @reaped c where @blocks = 0 and c.keyed = 1 and c.statu
   insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 1 from @reaped c
   inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null
-  order by c.seq option (loop join, force order);
+  where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null order by c.seq option (loop join, force order);
 
 if @blocks = 0 and exists (select 1 from [infra].[InboxPartitionQueue] q with (readpast, rowlock, readcommittedlock))
   insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
@@ -618,87 +576,43 @@ commit transaction;
 if exists (select 1 from [infra].[InboxPartitionChanges] c with (readpast, rowlock, readcommittedlock))
   exec [infra].[Inbox_ApplyPartitionChanges];
 
-select r.seq as seq, m.source as source, m.message_id as message_id,
+select r.seq as seq, k.*,
   case when r.status <> 4 then 'reaped' when r.expires_at <= @now then 'expired' else 'exhausted' end as verdict
 from @reaped r
-inner join [infra].[Inbox] m with (forceseek) on m.seq = r.seq option (loop join, force order);
+cross apply [infra].[Inbox_KeyOf](r.seq) k option (loop join, force order);
 go
 
 create or alter procedure [infra].[Inbox_Purge]
-  @now datetime2(3) = null, @limit int, @retention_ms float, @after_seq bigint, @source nvarchar(255)
+  @now datetime2(3) = null, @limit int, @retention_ms float, @after_seq bigint, @source nvarchar(255), @status tinyint
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @before datetime2(3) = (select a.later from [infra].[Inbox_After](@now, -@retention_ms) a);
-declare @last_seq bigint, @more bit = 0;
+declare @last_seq bigint, @more bit;
 declare @scanned table (seq bigint not null primary key, ended_at datetime2(3) null, keyed bit null);
+declare @kept table (seq bigint not null);
 declare @old table (seq bigint not null primary key);
 declare @gone table (seq bigint not null primary key);
 
-insert into @scanned (seq, ended_at, keyed)
-select top (@limit) s.seq, case when s.status = 3 then s.processed_at end, s.keyed
-from [infra].[InboxState] s with (forceseek, readpast, rowlock, readcommittedlock)
-where s.seq > @after_seq
-order by s.seq;
+if @status = 3
+  insert into @scanned (seq, ended_at)
+  select top (@limit) s.seq, case when s.status = 3 then s.processed_at end
+  from [infra].[InboxState] s with (forceseek, readpast, rowlock, readcommittedlock)
+  where s.seq > @after_seq
+  order by s.seq;
+else
+  insert into @scanned (seq, ended_at, keyed)
+  select top (@limit) s.seq, s.died_at, s.keyed
+  from [infra].[InboxState] s with (index([Inbox_Dead]), forceseek, readpast, rowlock, readcommittedlock)
+  where s.status = 4 and s.seq > @after_seq
+  order by s.seq;
 
-if @@rowcount = @limit set @more = 1;
-
-select @last_seq = max(w.seq) from @scanned w;
-
-if not exists (select 1 from [infra].[Inbox] m with (forceseek, readpast, rowlock, readcommittedlock) where m.seq = @last_seq and m.first_seen_at < @before)
-  set @more = 0;
-
-begin transaction;
-insert into @old (seq)
-select m.seq
-from @scanned w
-inner join [infra].[Inbox] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
-inner join [infra].[InboxState] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
-where w.ended_at < @before and s.status = 3 and s.processed_at < @before and m.last_seen_at < @before and (@source is null or m.source = @source) option (loop join, force order);
-
-delete from [infra].[Inbox]
-output deleted.seq into @gone (seq)
-from @old o, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
-where [Inbox].seq = o.seq and [Inbox].last_seen_at < @before and (@source is null or [Inbox].source = @source) option (loop join, force order);
-
-delete from [infra].[InboxState]
-from @gone g, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxState].seq = g.seq option (loop join, force order);
-
-delete from [infra].[InboxAttempts]
-from @gone g, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxAttempts].seq = g.seq option (loop join, force order);
-commit transaction;
-
-select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;
-go
-
-create or alter procedure [infra].[Inbox_PurgeDead]
-  @now datetime2(3) = null, @limit int, @retention_ms float, @after_seq bigint
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-declare @before datetime2(3) = (select a.later from [infra].[Inbox_After](@now, -@retention_ms) a);
-declare @last_seq bigint, @more bit = 0;
-declare @scanned table (seq bigint not null primary key, ended_at datetime2(3) null, keyed bit null);
-declare @old table (seq bigint not null primary key);
-declare @gone table (seq bigint not null primary key);
-
-insert into @scanned (seq, ended_at, keyed)
-select top (@limit) s.seq, s.died_at, s.keyed
-from [infra].[InboxState] s with (index([Inbox_Dead]), forceseek, readpast, rowlock, readcommittedlock)
-where s.status = 4 and s.seq > @after_seq
-order by s.seq;
-
-if @@rowcount = @limit set @more = 1;
-
-select @last_seq = max(w.seq) from @scanned w;
+select @last_seq = max(w.seq), @more = case when count(*) = @limit then 1 else 0 end from @scanned w;
 
 if not exists (select 1 from [infra].[Inbox] m with (forceseek, readpast, rowlock, readcommittedlock) where m.seq = @last_seq and m.first_seen_at < @before)
   set @more = 0;
 
 if exists (select 1 from @scanned w where w.keyed = 1)
 begin
-  declare @kept table (seq bigint not null);
-
   insert into @kept (seq)
   select q.seq
   from @scanned w
@@ -719,8 +633,11 @@ select m.seq
 from @scanned w
 inner join [infra].[Inbox] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
 inner join [infra].[InboxState] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
-where w.ended_at < @before and s.status = 4 and (s.locked_until is null or s.locked_until <= @now) and s.died_at < @before and m.last_seen_at < @before option (loop join, force order);
+where w.ended_at < @before and s.status = @status and case when @status = 3 then s.processed_at else s.died_at end < @before
+  and (s.locked_until is null or s.locked_until <= @now) and m.last_seen_at < @before
+  and (@source is null or exists (select 1 from [infra].[Inbox_KeyOf](m.seq) k where k.source = @source)) option (loop join, force order);
 
+-- the condition is repeated: where UPDLOCK does not lock, it may have been delivered again by now
 delete from [infra].[Inbox]
 output deleted.seq into @gone (seq)
 from @old o, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
@@ -754,15 +671,9 @@ set nocount, xact_abort on;
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
-  s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status, s.last_error as last_error,
-  s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-  s.died_at as died_at, s.error_group as error_group, s.ended_as as ended_as, m.topic as topic, m.payload as payload,
-  m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at,
-  m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at,
-  m.last_seen_at as last_seen_at, m.deliveries as deliveries
+select r.*
 from [infra].[Inbox] m with (index([Inbox_Key]), forceseek)
-inner join [infra].[InboxState] s with (forceseek) on s.seq = m.seq
+cross apply [infra].[Inbox_Row](m.seq) r
 where m.source = @source and m.message_id = @message_id option (loop join, force order);
 go
 
@@ -792,21 +703,16 @@ if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_n
 declare @until datetime2(3) = (select a.later from [infra].[Inbox_After](@now, -@older_than_ms) a);
 declare @since datetime2(3) = (select a.later from [infra].[Inbox_After](@now, -@newer_than_ms) a);
 
-select top (@limit) s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
-  s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status, s.last_error as last_error,
-  s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-  s.died_at as died_at, s.error_group as error_group, s.ended_as as ended_as, m.topic as topic, m.payload as payload,
-  m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at,
-  m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at,
-  m.last_seen_at as last_seen_at, m.deliveries as deliveries
+select top (@limit) r.*
 from [infra].[InboxState] s
 inner join [infra].[Inbox] m on m.seq = s.seq
+cross apply [infra].[Inbox_Row](s.seq) r
 where s.seq > @after_seq
   and (@status is null or (s.status in (@status, @status_2, @status_3, @status_4, @status_5) and (s.status <> 6 or case when s.locked_until is null then 0 else 2 end in (@status, @status_2, @status_3, @status_4, @status_5))))
   and (@ended_as is null or s.ended_as = @ended_as)
   and (@leased is null or case when s.locked_until is not null then 1 else 0 end = @leased)
   and (@topic is null or m.topic = @topic)
-  and (@source is null or m.source = @source)
+  and (@source is null or exists (select 1 from [infra].[Inbox_KeyOf](s.seq) k where k.source = @source))
   and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
   and (@error_group is null or coalesce(s.error_group, '') = @error_group)
   and (@until is null or case when s.status = 4 then s.died_at else m.first_seen_at end <= @until)
@@ -838,8 +744,8 @@ cross apply (
   select cast(case
     when @pauses = 0 or s.status not in (1, 2, 5, 7) then 0
     when exists (
-      select 1 from [infra].[Inbox] m inner join [infra].[InboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
-      where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
+      select 1 from [infra].[Inbox_KeyOf](s.seq) m inner join [infra].[InboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
+      where c.paused = 1 and c.scope <> N'queue'
     ) then 1
     else 0
   end as bit) as held
@@ -862,8 +768,8 @@ from (
     select top (1) s.visible_at
     from [infra].[InboxState] s with (index([Inbox_Ready]))
     where s.status = 1 and s.visible_at <= @now and (@pauses = 0 or not exists (
-      select 1 from [infra].[Inbox] m inner join [infra].[InboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
-      where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
+      select 1 from [infra].[Inbox_KeyOf](s.seq) m inner join [infra].[InboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
+      where c.paused = 1 and c.scope <> N'queue'
     ))
     order by s.visible_at
   ) as visible_at
@@ -872,8 +778,8 @@ from (
     select top (1) s.visible_at
     from [infra].[InboxState] s with (index([Inbox_Held]))
     where s.status = 2 and s.visible_at <= @now and (@pauses = 0 or not exists (
-      select 1 from [infra].[Inbox] m inner join [infra].[InboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
-      where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
+      select 1 from [infra].[Inbox_KeyOf](s.seq) m inner join [infra].[InboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
+      where c.paused = 1 and c.scope <> N'queue'
     ))
     order by s.visible_at
   ) as visible_at
@@ -934,8 +840,7 @@ if exists (select 1 from @changed c where c.keyed = 1)
   insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 0 from @changed c
   inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where c.keyed = 1 and m.partition_key is not null
-  order by c.seq option (loop join, force order);
+  where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
 commit transaction;
 
 select c.seq as seq from @changed c;
@@ -959,8 +864,7 @@ if exists (select 1 from @gone c where c.keyed = 1)
   insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 1 from @gone c
   inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where c.keyed = 1 and m.partition_key is not null
-  order by c.seq option (loop join, force order);
+  where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
 
 delete from [infra].[Inbox]
 from @gone g, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
@@ -1011,8 +915,7 @@ if exists (select 1 from @gone c where c.keyed = 1)
   insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 1 from @gone c
   inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where c.keyed = 1 and m.partition_key is not null
-  order by c.seq option (loop join, force order);
+  where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
 
 update [infra].[Inbox]
 set payload = N'', headers = null
@@ -1094,7 +997,7 @@ set @now = coalesce(@given_now, sysutcdatetime());
 insert into @parked (seq, control)
 select p.seq, p.control
 from (
-  select m.seq, (
+  select o.seq, (
       select top (1) c.id
       from @controls c
       where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source)) and (c.paused = 1 or (
@@ -1103,7 +1006,7 @@ from (
       order by c.paused desc, c.id
     ) as control
   from @owned o
-  inner join [infra].[Inbox] m with (forceseek) on m.seq = o.seq
+  cross apply [infra].[Inbox_KeyOf](o.seq) m
 ) p
 where p.control is not null option (loop join, force order);
 
@@ -1570,8 +1473,7 @@ if exists (select 1 from @received c where c.partition_key is not null)
   insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 0 from @received c
   inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where c.partition_key is not null and m.partition_key is not null
-  order by c.seq option (loop join, force order);
+  where c.partition_key is not null and m.partition_key is not null order by c.seq option (loop join, force order);
 
 if exists (select 1 from @known)
 begin
@@ -1628,8 +1530,7 @@ begin
     insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
     select c.seq, m.partition_key, 0 from @enqueued c
     inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-    where c.keyed = 1 and m.partition_key is not null
-    order by c.seq option (loop join, force order);
+    where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
 end
 
 if exists (select 1 from @messages i where i.error is not null)
@@ -1647,8 +1548,7 @@ begin
     insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
     select c.seq, m.partition_key, 1 from @buried c
     inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-    where @blocks = 0 and c.keyed = 1 and m.partition_key is not null
-    order by c.seq option (loop join, force order);
+    where @blocks = 0 and c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
 end
 if @outermost = 1 commit transaction;
 
@@ -1778,8 +1678,7 @@ if exists (select 1 from @changed c where @keyed = 1 and (@status = 3 or (@statu
   insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 1 from @changed c
   inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where @keyed = 1 and (@status = 3 or (@status = 4 and @blocks = 0)) and m.partition_key is not null
-  order by c.seq option (loop join, force order);
+  where @keyed = 1 and (@status = 3 or (@status = 4 and @blocks = 0)) and m.partition_key is not null order by c.seq option (loop join, force order);
 if @outermost = 1 commit transaction;
 
 select c.seq as seq from @changed c;
@@ -1808,6 +1707,26 @@ begin
     constraint [Outbox_Key] unique nonclustered (id)
   );
   create unique index [Outbox_NaturalKey] on [infra].[Outbox] (topic, natural_key) where natural_key is not null;
+  create table [infra].[OutboxArchive] (
+    seq bigint not null,
+    id uniqueidentifier not null,
+    message_id uniqueidentifier not null,
+    topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
+    payload nvarchar(max) not null,
+    correlation_id nvarchar(255) collate Latin1_General_100_BIN2 null,
+    headers nvarchar(max) null,
+    enqueued_at datetime2(3) not null,
+    attempt int not null,
+    last_error nvarchar(max) null,
+    error_group varchar(16) collate Latin1_General_100_BIN2 null,
+    -- the failed attempts, as JSON
+    attempts nvarchar(max) not null,
+    died_at datetime2(3) not null,
+    archived_at datetime2(3) not null,
+    archived_by nvarchar(255) not null,
+    constraint [OutboxArchive_PK] primary key clustered (seq)
+  );
   create table [infra].[OutboxState] (
     seq bigint not null,
     visible_at datetime2(3) not null,
@@ -1834,11 +1753,15 @@ begin
     parked_by bigint null,
     -- the limits that have let it pass since it was last claimed, such as ',3,9,'
     passes varchar(max) null,
+    -- of a done message of an inbox that an operator has ended: archived or replaced
+    ended_as varchar(10) collate Latin1_General_100_BIN2 null,
     constraint [OutboxState_PK] primary key clustered (seq)
   );
   create index [Outbox_Ready] on [infra].[OutboxState] (visible_at, seq) where status = 1;
   create index [Outbox_Held] on [infra].[OutboxState] (visible_at, seq) include (locked_until, crashes) where status = 2;
   create index [Outbox_Dead] on [infra].[OutboxState] (seq) include (expires_at, locked_until, error_group, died_at, keyed) where status = 4;
+  create index [Outbox_EndedAs] on [infra].[OutboxState] (seq) include (ended_as) where ended_as is not null;
+  create index [Outbox_Leased] on [infra].[OutboxState] (visible_at, seq) include (locked_until) where status = 6;
   create index [Outbox_Expiry] on [infra].[OutboxState] (expires_at) include (status, locked_until) where expires_at is not null and status in (1, 2, 5, 7);
   create table [infra].[OutboxPartitionQueue] (
     position bigint identity(1, 1) not null,
@@ -1863,26 +1786,6 @@ begin
     worker uniqueidentifier null,
     error nvarchar(max) null,
     constraint [OutboxAttempts_PK] primary key clustered (seq, number)
-  );
-  create table [infra].[OutboxArchive] (
-    seq bigint not null,
-    id uniqueidentifier not null,
-    message_id uniqueidentifier not null,
-    topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
-    partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
-    payload nvarchar(max) not null,
-    correlation_id nvarchar(255) collate Latin1_General_100_BIN2 null,
-    headers nvarchar(max) null,
-    enqueued_at datetime2(3) not null,
-    attempt int not null,
-    last_error nvarchar(max) null,
-    error_group varchar(16) collate Latin1_General_100_BIN2 null,
-    -- the failed attempts, as JSON
-    attempts nvarchar(max) not null,
-    died_at datetime2(3) not null,
-    archived_at datetime2(3) not null,
-    archived_by nvarchar(255) not null,
-    constraint [OutboxArchive_PK] primary key clustered (seq)
   );
   create index [Outbox_Correlation] on [infra].[Outbox] (correlation_id, seq) where correlation_id is not null;
   create table [infra].[OutboxControls] (
@@ -1916,10 +1819,7 @@ go
 
 create or alter view [infra].[OutboxMessages] as
 select
-  m.id as Id,
-  m.topic as Topic,
-  m.payload as Payload,
-  m.created_at as CreatedAt,
+  m.id as Id, m.topic as Topic, m.payload as Payload, m.created_at as CreatedAt,
   case
     when s.status = 3 then 'done'
     when s.status = 4 then 'dead'
@@ -1934,22 +1834,12 @@ select
     when s.locked_until is not null then 'InProgress'
     else 'Ready'
   end as State,
-  s.locked_until as LockedUntil,
-  s.owner as OwnerToken,
+  s.locked_until as LockedUntil, s.owner as OwnerToken,
   cast(case when s.status = 3 then 1 else 0 end as bit) as IsProcessed,
-  s.processed_at as ProcessedAt,
-  s.processed_by as ProcessedBy,
-  s.attempt as RetryCount,
-  s.last_error as LastError,
+  s.processed_at as ProcessedAt, s.processed_by as ProcessedBy, s.attempt as RetryCount, s.last_error as LastError,
   s.visible_at as NextAttemptAt,
-  m.message_id as MessageId,
-  m.correlation_id as CorrelationId,
-  m.due_at as DueTimeUtc,
-  s.expires_at as ExpiresAt,
-  m.partition_key as PartitionKey,
-  coalesce(s.processed_at, s.last_attempt_at) as LastAttemptAt,
-  m.headers as Headers,
-  m.natural_key as NaturalKey
+  m.message_id as MessageId, m.correlation_id as CorrelationId, m.due_at as DueTimeUtc, s.expires_at as ExpiresAt,
+  m.partition_key as PartitionKey, coalesce(s.processed_at, s.last_attempt_at) as LastAttemptAt, m.headers as Headers, m.natural_key as NaturalKey
 from [infra].[Outbox] m
 inner join [infra].[OutboxState] s on s.seq = m.seq
 go
@@ -1985,6 +1875,26 @@ cross apply openjson(a.value) with (
 ) i
 go
 
+create or alter function [infra].[Outbox_Row] (@seq bigint)
+returns table as return
+select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
+  s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status, s.last_error as last_error,
+  s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
+  s.died_at as died_at, s.error_group as error_group, s.ended_as as ended_as, m.topic as topic, m.payload as payload,
+  m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at,
+  m.id as id, m.message_id as message_id, m.created_at as created_at, m.natural_key as natural_key
+from [infra].[OutboxState] s with (forceseek)
+inner join [infra].[Outbox] m with (forceseek) on m.seq = s.seq
+where s.seq = @seq
+go
+
+create or alter function [infra].[Outbox_KeyOf] (@seq bigint)
+returns table as return
+select cast(null as nvarchar(255)) collate Latin1_General_100_BIN2 as source, m.id as id, m.topic as topic
+from [infra].[Outbox] m with (forceseek)
+where m.seq = @seq
+go
+
 create or alter procedure [infra].[Outbox_Claim]
   @now datetime2(3) = null, @owner uniqueidentifier, @lease_ms float, @limit int, @max_attempts int, @base_ms float,
   @factor float, @max_ms float, @jitter_ms float, @blocks bit
@@ -2008,8 +1918,7 @@ declare @picked table (
   lost tinyint not null, dies tinyint not null, primary key (seq, status)
 );
 declare @claimed table (
-  seq bigint not null primary key, attempt int not null, expires_at datetime2(3) null, visible_at datetime2(3) not null,
-  locked_until datetime2(3) null, owner uniqueidentifier null, crashes int not null, status tinyint not null, keyed bit null
+  seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null, keyed bit null
 );
 declare @verdict varchar(10) = 'claimed';
 
@@ -2064,9 +1973,8 @@ set status = case when p.dies = 1 then 4 else 2 end,
     when [OutboxState].expires_at <= @now then '0364ffd2687495ed' when p.lost = 1 then '95af8e5501557ab4' else [OutboxState].error_group
   end,
   died_at = case when p.dies = 1 then @now else [OutboxState].died_at end
-output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner,
-  inserted.crashes, inserted.status, inserted.keyed
-  into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status, keyed)
+output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
+  into @claimed (seq, status, expires_at, attempt, keyed)
 from @picked p, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
 where [OutboxState].seq = p.seq and [OutboxState].status = p.status and [OutboxState].visible_at <= @now
 option (loop join, force order);
@@ -2091,8 +1999,7 @@ if exists (select 1 from @claimed c where @blocks = 0 and c.keyed = 1 and c.stat
   insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 1 from @claimed c
   inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null
-  order by c.seq option (loop join, force order);
+  where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null order by c.seq option (loop join, force order);
 
 if exists (select 1 from [infra].[OutboxControls] k) set @verdict = 'controlled';
 
@@ -2101,16 +2008,10 @@ if exists (select 1 from [infra].[OutboxControls] k) set @verdict = 'controlled'
 if @verdict = 'controlled' and not exists (select 1 from @claimed)
   select cast(null as bigint) as seq, @verdict as verdict;
 else
-  select c.seq as seq, c.attempt as attempt, c.expires_at as expires_at, c.visible_at as next_attempt_at,
-    c.locked_until as locked_until, c.owner as owner, c.crashes as crashes, c.status as status,
-    s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at,
-    s.processed_by as processed_by, m.topic as topic, m.payload as payload, m.partition_key as partition_key,
-    m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id,
-    m.created_at as created_at, m.natural_key as natural_key,
+  select r.*,
     case when c.status = 2 then @verdict when c.expires_at <= @now then 'expired' else 'exhausted' end as verdict
   from @claimed c
-  inner join [infra].[OutboxState] s with (forceseek) on s.seq = c.seq
-  inner join [infra].[Outbox] m with (forceseek) on m.seq = c.seq
+  cross apply [infra].[Outbox_Row](c.seq) r
   order by c.seq option (loop join, force order);
 commit transaction;
 go
@@ -2132,8 +2033,7 @@ if exists (select 1 from @changed c where c.keyed = 1)
   insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 1 from @changed c
   inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where c.keyed = 1 and m.partition_key is not null
-  order by c.seq option (loop join, force order);
+  where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
 commit transaction;
 
 select c.seq as seq from @changed c;
@@ -2156,8 +2056,8 @@ set status = case when i.attempts is null and [OutboxState].attempt + 1 >= @max_
   visible_at = (select a.later from [infra].[Outbox_After](@now, coalesce(i.delay_ms,
     case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end
     + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)) a),
-  last_error = coalesce(i.error, [OutboxState].last_error),
-  error_group = case when i.error is null then [OutboxState].error_group else i.error_group end,
+  last_error = case when i.error is null and @max_attempts > 0 then [OutboxState].last_error else i.error end,
+  error_group = case when i.error is null and @max_attempts > 0 then [OutboxState].error_group else i.error_group end,
   last_attempt_at = case when i.attempts = 0 then [OutboxState].last_attempt_at else @now end,
   died_at = case when i.attempts is null and [OutboxState].attempt + 1 >= @max_attempts then @now else [OutboxState].died_at end
 output inserted.seq, inserted.status, inserted.keyed, inserted.attempt into @changed (seq, status, keyed, attempt)
@@ -2181,48 +2081,10 @@ if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1 and c.stat
   insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 1 from @changed c
   inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null
-  order by c.seq option (loop join, force order);
+  where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null order by c.seq option (loop join, force order);
 commit transaction;
 
 select c.seq as seq, cast(case when c.status = 4 then 1 else 0 end as bit) as dead from @changed c;
-go
-
-create or alter procedure [infra].[Outbox_Fail]
-  @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @error nvarchar(max),
-  @error_group varchar(16), @blocks bit
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
-
-begin transaction;
-update [infra].[OutboxState]
-set status = 4, attempt = [OutboxState].attempt + 1, owner = null, locked_until = null, last_error = @error,
-  error_group = @error_group, last_attempt_at = @now, died_at = @now
-output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
-from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2 option (loop join, force order);
-
-insert into [infra].[OutboxAttempts] (seq, attempt, ended_at, worker, error)
-select c.seq, c.attempt, @now, @owner, @error
-from @changed c;
-
-delete from [infra].[OutboxAttempts]
-from @changed c, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number <= (
-  select x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq
-  order by x.number desc offset 50 rows fetch next 1 row only
-) option (loop join, force order);
-
-if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1)
-  insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1 from @changed c
-  inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where @blocks = 0 and c.keyed = 1 and m.partition_key is not null
-  order by c.seq option (loop join, force order);
-commit transaction;
-
-select c.seq as seq from @changed c;
 go
 
 create or alter procedure [infra].[Outbox_Release]
@@ -2332,8 +2194,7 @@ if exists (select 1 from @reaped c where @blocks = 0 and c.keyed = 1 and c.statu
   insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 1 from @reaped c
   inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null
-  order by c.seq option (loop join, force order);
+  where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null order by c.seq option (loop join, force order);
 
 if @blocks = 0 and exists (select 1 from [infra].[OutboxPartitionQueue] q with (readpast, rowlock, readcommittedlock))
   insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
@@ -2346,87 +2207,43 @@ commit transaction;
 if exists (select 1 from [infra].[OutboxPartitionChanges] c with (readpast, rowlock, readcommittedlock))
   exec [infra].[Outbox_ApplyPartitionChanges];
 
-select r.seq as seq, m.id as id,
+select r.seq as seq, k.*,
   case when r.status <> 4 then 'reaped' when r.expires_at <= @now then 'expired' else 'exhausted' end as verdict
 from @reaped r
-inner join [infra].[Outbox] m with (forceseek) on m.seq = r.seq option (loop join, force order);
+cross apply [infra].[Outbox_KeyOf](r.seq) k option (loop join, force order);
 go
 
 create or alter procedure [infra].[Outbox_Purge]
-  @now datetime2(3) = null, @limit int, @retention_ms float, @after_seq bigint, @source nvarchar(255)
+  @now datetime2(3) = null, @limit int, @retention_ms float, @after_seq bigint, @source nvarchar(255), @status tinyint
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @before datetime2(3) = (select a.later from [infra].[Outbox_After](@now, -@retention_ms) a);
-declare @last_seq bigint, @more bit = 0;
+declare @last_seq bigint, @more bit;
 declare @scanned table (seq bigint not null primary key, ended_at datetime2(3) null, keyed bit null);
+declare @kept table (seq bigint not null);
 declare @old table (seq bigint not null primary key);
 declare @gone table (seq bigint not null primary key);
 
-insert into @scanned (seq, ended_at, keyed)
-select top (@limit) s.seq, case when s.status = 3 then s.processed_at end, s.keyed
-from [infra].[OutboxState] s with (forceseek, readpast, rowlock, readcommittedlock)
-where s.seq > @after_seq
-order by s.seq;
+if @status = 3
+  insert into @scanned (seq, ended_at)
+  select top (@limit) s.seq, case when s.status = 3 then s.processed_at end
+  from [infra].[OutboxState] s with (forceseek, readpast, rowlock, readcommittedlock)
+  where s.seq > @after_seq
+  order by s.seq;
+else
+  insert into @scanned (seq, ended_at, keyed)
+  select top (@limit) s.seq, s.died_at, s.keyed
+  from [infra].[OutboxState] s with (index([Outbox_Dead]), forceseek, readpast, rowlock, readcommittedlock)
+  where s.status = 4 and s.seq > @after_seq
+  order by s.seq;
 
-if @@rowcount = @limit set @more = 1;
-
-select @last_seq = max(w.seq) from @scanned w;
-
-if not exists (select 1 from [infra].[Outbox] m with (forceseek, readpast, rowlock, readcommittedlock) where m.seq = @last_seq and m.created_at < @before)
-  set @more = 0;
-
-begin transaction;
-insert into @old (seq)
-select m.seq
-from @scanned w
-inner join [infra].[Outbox] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
-inner join [infra].[OutboxState] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
-where w.ended_at < @before and s.status = 3 and s.processed_at < @before and m.created_at < @before option (loop join, force order);
-
-delete from [infra].[Outbox]
-output deleted.seq into @gone (seq)
-from @old o, [infra].[Outbox] with (forceseek, updlock, rowlock, readcommittedlock)
-where [Outbox].seq = o.seq and [Outbox].created_at < @before option (loop join, force order);
-
-delete from [infra].[OutboxState]
-from @gone g, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxState].seq = g.seq option (loop join, force order);
-
-delete from [infra].[OutboxAttempts]
-from @gone g, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxAttempts].seq = g.seq option (loop join, force order);
-commit transaction;
-
-select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;
-go
-
-create or alter procedure [infra].[Outbox_PurgeDead]
-  @now datetime2(3) = null, @limit int, @retention_ms float, @after_seq bigint
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-declare @before datetime2(3) = (select a.later from [infra].[Outbox_After](@now, -@retention_ms) a);
-declare @last_seq bigint, @more bit = 0;
-declare @scanned table (seq bigint not null primary key, ended_at datetime2(3) null, keyed bit null);
-declare @old table (seq bigint not null primary key);
-declare @gone table (seq bigint not null primary key);
-
-insert into @scanned (seq, ended_at, keyed)
-select top (@limit) s.seq, s.died_at, s.keyed
-from [infra].[OutboxState] s with (index([Outbox_Dead]), forceseek, readpast, rowlock, readcommittedlock)
-where s.status = 4 and s.seq > @after_seq
-order by s.seq;
-
-if @@rowcount = @limit set @more = 1;
-
-select @last_seq = max(w.seq) from @scanned w;
+select @last_seq = max(w.seq), @more = case when count(*) = @limit then 1 else 0 end from @scanned w;
 
 if not exists (select 1 from [infra].[Outbox] m with (forceseek, readpast, rowlock, readcommittedlock) where m.seq = @last_seq and m.created_at < @before)
   set @more = 0;
 
 if exists (select 1 from @scanned w where w.keyed = 1)
 begin
-  declare @kept table (seq bigint not null);
-
   insert into @kept (seq)
   select q.seq
   from @scanned w
@@ -2447,8 +2264,11 @@ select m.seq
 from @scanned w
 inner join [infra].[Outbox] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
 inner join [infra].[OutboxState] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
-where w.ended_at < @before and s.status = 4 and (s.locked_until is null or s.locked_until <= @now) and s.died_at < @before and m.created_at < @before option (loop join, force order);
+where w.ended_at < @before and s.status = @status and case when @status = 3 then s.processed_at else s.died_at end < @before
+  and (s.locked_until is null or s.locked_until <= @now) and m.created_at < @before
+  and (@source is null or exists (select 1 from [infra].[Outbox_KeyOf](m.seq) k where k.source = @source)) option (loop join, force order);
 
+-- the condition is repeated: where UPDLOCK does not lock, it may have been delivered again by now
 delete from [infra].[Outbox]
 output deleted.seq into @gone (seq)
 from @old o, [infra].[Outbox] with (forceseek, updlock, rowlock, readcommittedlock)
@@ -2482,14 +2302,9 @@ set nocount, xact_abort on;
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
-  s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status, s.last_error as last_error,
-  s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-  s.died_at as died_at, s.error_group as error_group, m.topic as topic, m.payload as payload,
-  m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at,
-  m.id as id, m.message_id as message_id, m.created_at as created_at, m.natural_key as natural_key
+select r.*
 from [infra].[Outbox] m with (index([Outbox_Key]), forceseek)
-inner join [infra].[OutboxState] s with (forceseek) on s.seq = m.seq
+cross apply [infra].[Outbox_Row](m.seq) r
 where m.id = @id option (loop join, force order);
 go
 
@@ -2519,20 +2334,16 @@ if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_n
 declare @until datetime2(3) = (select a.later from [infra].[Outbox_After](@now, -@older_than_ms) a);
 declare @since datetime2(3) = (select a.later from [infra].[Outbox_After](@now, -@newer_than_ms) a);
 
-select top (@limit) s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
-  s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status, s.last_error as last_error,
-  s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-  s.died_at as died_at, s.error_group as error_group, m.topic as topic, m.payload as payload,
-  m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at,
-  m.id as id, m.message_id as message_id, m.created_at as created_at, m.natural_key as natural_key
+select top (@limit) r.*
 from [infra].[OutboxState] s
 inner join [infra].[Outbox] m on m.seq = s.seq
+cross apply [infra].[Outbox_Row](s.seq) r
 where s.seq > @after_seq
   and (@status is null or (s.status in (@status, @status_2, @status_3, @status_4, @status_5) and (s.status <> 6 or case when s.locked_until is null then 0 else 2 end in (@status, @status_2, @status_3, @status_4, @status_5))))
-  and (@ended_as is null or 1 = 0)
+  and (@ended_as is null or s.ended_as = @ended_as)
   and (@leased is null or case when s.locked_until is not null then 1 else 0 end = @leased)
   and (@topic is null or m.topic = @topic)
-  and (@source is null or 1 = 0)
+  and (@source is null or exists (select 1 from [infra].[Outbox_KeyOf](s.seq) k where k.source = @source))
   and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
   and (@error_group is null or coalesce(s.error_group, '') = @error_group)
   and (@until is null or case when s.status = 4 then s.died_at else m.created_at end <= @until)
@@ -2558,19 +2369,19 @@ declare @pauses bit = case when exists (select 1 from [infra].[OutboxControls] c
 select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, cast(case when s.attempt > 0 then 1 else 0 end as bit) as retried,
   h.held as held, count_big(*) as [count], sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
   datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms,
-  sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused
+  sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused, s.ended_as as ended_as
 from [infra].[OutboxState] s
 cross apply (
   select cast(case
     when @pauses = 0 or s.status not in (1, 2, 5, 7) then 0
     when exists (
-      select 1 from [infra].[Outbox] m inner join [infra].[OutboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic))
-      where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
+      select 1 from [infra].[Outbox_KeyOf](s.seq) m inner join [infra].[OutboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
+      where c.paused = 1 and c.scope <> N'queue'
     ) then 1
     else 0
   end as bit) as held
 ) h
-group by s.status, case when s.locked_until is not null then 1 else 0 end, case when s.attempt > 0 then 1 else 0 end, h.held;
+group by s.status, case when s.locked_until is not null then 1 else 0 end, case when s.attempt > 0 then 1 else 0 end, h.held, s.ended_as;
 go
 
 create or alter procedure [infra].[Outbox_OldestDue]
@@ -2588,8 +2399,8 @@ from (
     select top (1) s.visible_at
     from [infra].[OutboxState] s with (index([Outbox_Ready]))
     where s.status = 1 and s.visible_at <= @now and (@pauses = 0 or not exists (
-      select 1 from [infra].[Outbox] m inner join [infra].[OutboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic))
-      where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
+      select 1 from [infra].[Outbox_KeyOf](s.seq) m inner join [infra].[OutboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
+      where c.paused = 1 and c.scope <> N'queue'
     ))
     order by s.visible_at
   ) as visible_at
@@ -2598,8 +2409,8 @@ from (
     select top (1) s.visible_at
     from [infra].[OutboxState] s with (index([Outbox_Held]))
     where s.status = 2 and s.visible_at <= @now and (@pauses = 0 or not exists (
-      select 1 from [infra].[Outbox] m inner join [infra].[OutboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic))
-      where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
+      select 1 from [infra].[Outbox_KeyOf](s.seq) m inner join [infra].[OutboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
+      where c.paused = 1 and c.scope <> N'queue'
     ))
     order by s.visible_at
   ) as visible_at
@@ -2642,7 +2453,7 @@ return 0;
 go
 
 create or alter procedure [infra].[Outbox_Replay]
-  @now datetime2(3) = null, @items nvarchar(max), @ttl_ms float, @status tinyint
+  @now datetime2(3) = null, @items nvarchar(max), @ttl_ms float
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
@@ -2654,14 +2465,13 @@ set status = case when [OutboxState].keyed = 1 then 5 else 1 end,
   expires_at = (select a.later from [infra].[Outbox_After](@now, @ttl_ms) a), processed_at = null, processed_by = null, died_at = null
 output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
 from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxState].seq = i.seq and [OutboxState].status = @status and @status in (3, 4) option (loop join, force order);
+where [OutboxState].seq = i.seq and [OutboxState].status = 4 option (loop join, force order);
 
 if exists (select 1 from @changed c where c.keyed = 1)
   insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 0 from @changed c
   inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where c.keyed = 1 and m.partition_key is not null
-  order by c.seq option (loop join, force order);
+  where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
 commit transaction;
 
 select c.seq as seq from @changed c;
@@ -2685,8 +2495,7 @@ if exists (select 1 from @gone c where c.keyed = 1)
   insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 1 from @gone c
   inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where c.keyed = 1 and m.partition_key is not null
-  order by c.seq option (loop join, force order);
+  where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
 
 delete from [infra].[Outbox]
 from @gone g, [infra].[Outbox] with (forceseek, updlock, rowlock, readcommittedlock)
@@ -2737,8 +2546,7 @@ if exists (select 1 from @gone c where c.keyed = 1)
   insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 1 from @gone c
   inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where c.keyed = 1 and m.partition_key is not null
-  order by c.seq option (loop join, force order);
+  where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
 
 delete from [infra].[Outbox]
 from @gone g, [infra].[Outbox] with (forceseek, updlock, rowlock, readcommittedlock)
@@ -2818,16 +2626,16 @@ set @now = coalesce(@given_now, sysutcdatetime());
 insert into @parked (seq, control)
 select p.seq, p.control
 from (
-  select m.seq, (
+  select o.seq, (
       select top (1) c.id
       from @controls c
-      where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic)) and (c.paused = 1 or (
+      where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source)) and (c.paused = 1 or (
         c.per_second is not null and charindex(',' + cast(c.id as varchar(20)) + ',', coalesce(o.passes, '')) = 0
       ))
       order by c.paused desc, c.id
     ) as control
   from @owned o
-  inner join [infra].[Outbox] m with (forceseek) on m.seq = o.seq
+  cross apply [infra].[Outbox_KeyOf](o.seq) m
 ) p
 where p.control is not null option (loop join, force order);
 
@@ -3112,8 +2920,7 @@ if exists (select 1 from @added c where c.partition_key is not null)
   insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 0 from @added c
   inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where c.partition_key is not null and m.partition_key is not null
-  order by c.seq option (loop join, force order);
+  where c.partition_key is not null and m.partition_key is not null order by c.seq option (loop join, force order);
 if @outermost = 1 commit transaction;
 
 if exists (select 1 from @known)
@@ -3139,9 +2946,9 @@ from (
 ) p, [infra].[OutboxState] with (forceseek, updlock, readpast, rowlock, readcommittedlock)
 where [OutboxState].seq = p.seq and [OutboxState].status = 4 and [OutboxState].expires_at <= @now and (([OutboxState].locked_until is null and charindex(N'It was not handled before its expiresAt.' collate Latin1_General_100_BIN2, coalesce([OutboxState].last_error, N'') collate Latin1_General_100_BIN2) = 0) or [OutboxState].locked_until <= @now) option (loop join, force order);
 
-select e.seq as seq, m.id as id
+select e.seq as seq, k.*
 from @expired e
-inner join [infra].[Outbox] m with (forceseek) on m.seq = e.seq option (loop join, force order);
+cross apply [infra].[Outbox_KeyOf](e.seq) k option (loop join, force order);
 go
 
 create or alter procedure [infra].[Outbox_ListDone]
@@ -3174,4 +2981,29 @@ from (
 where [OutboxState].seq = p.seq and [OutboxState].status = 1 and [OutboxState].visible_at > @now and [OutboxState].last_error collate Latin1_General_100_BIN2 = @error collate Latin1_General_100_BIN2 option (loop join, force order);
 
 select d.seq as seq from @due d;
+go
+
+create or alter procedure [infra].[Outbox_Resend]
+  @now datetime2(3) = null, @items nvarchar(max), @ttl_ms float
+as
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
+
+begin transaction;
+update [infra].[OutboxState]
+set status = case when [OutboxState].keyed = 1 then 5 else 1 end,
+  attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
+  expires_at = (select a.later from [infra].[Outbox_After](@now, @ttl_ms) a), processed_at = null, processed_by = null, died_at = null
+output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
+from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
+where [OutboxState].seq = i.seq and [OutboxState].status = 3 option (loop join, force order);
+
+if exists (select 1 from @changed c where c.keyed = 1)
+  insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
+  select c.seq, m.partition_key, 0 from @changed c
+  inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+  where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
+commit transaction;
+
+select c.seq as seq from @changed c;
 go

@@ -79,7 +79,7 @@ end`,
     expect(known).not.toMatch(/\[Inbox\] m with \([^)]*updlock/);
     expect(text.indexOf(found)).toBeLessThan(text.indexOf(known));
     // settlements and the controls of a claim take their states in the order of @items, which is that of the numbers
-    for (const name of ["Inbox_Ack", "Inbox_Fail", "Inbox_Release", "Inbox_Renew", "Inbox_ApplyControls"])
+    for (const name of ["Inbox_Ack", "Inbox_Release", "Inbox_Renew", "Inbox_ApplyControls"])
       expect(textOf(name), name).toMatch(
         /from openjson\(@items\) with \(seq bigint '\$'\) i(,|\s+inner join) \[infra\]\.\[InboxState\]/,
       );

@@ -46,6 +46,16 @@ export const pickedTable = `declare @picked table (
   lost tinyint not null, dies tinyint not null, primary key (seq, status)
 );`;
 
+/** What a claim or the reaper has done to the rows that it picked. */
+export const changedTable = (name: string): string => `declare ${name} table (
+  seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null, keyed bit null
+);`;
+
+export const outputChanged = (
+  into: string,
+): string => `output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
+  into ${into} (seq, status, expires_at, attempt, keyed)`;
+
 /** Picks rows `r`, `top` at most. A claimable row with a lease was lost by its worker. That counts as an attempt, perhaps the last. */
 export const pick = (
   n: QueueNames,

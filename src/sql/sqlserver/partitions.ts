@@ -69,8 +69,7 @@ const noteChange = (n: QueueNames, what: keyof typeof change, from: string, whic
   insert into ${partitionChangesTable(n)} (seq, partition_key, change)
   select c.seq, m.partition_key, ${change[what]} from ${from} c
   inner join ${n.message} m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where ${which} and m.partition_key is not null
-  order by c.seq ${seekEach};`;
+  where ${which} and m.partition_key is not null order by c.seq ${seekEach};`;
 
 /** The rows are blocked until they are the heads of their partition queues. */
 export const joinPartition = (n: QueueNames, from: string, which: string): string =>

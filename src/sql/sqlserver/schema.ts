@@ -13,6 +13,7 @@ import { partitionChangesTable, partitionQueueTable, partitionTables } from "./p
 import { inboxProcedures } from "./procedures/inbox-procedures.js";
 import { outboxProcedures } from "./procedures/outbox-procedures.js";
 import { indented } from "./procedures/procedure.js";
+import { rowFunctions } from "./procedures/rows.js";
 import { messagesView } from "./views.js";
 
 /** The row that claim and ack rewrite. It is narrow, so that they write little and many rows share a page. */
@@ -41,13 +42,9 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
   -- the control that has parked the message
   parked_by bigint null,
   -- the limits that have let it pass since it was last claimed, such as ',3,9,'
-  passes varchar(max) null,${
-    n.kind === "inbox"
-      ? `
-  -- of a done message that an operator has ended: archived or replaced
-  ended_as varchar(10) ${binary} null,`
-      : ""
-  }
+  passes varchar(max) null,
+  -- of a done message of an inbox that an operator has ended: archived or replaced
+  ended_as varchar(10) ${binary} null,
   constraint ${n.bare("State_PK")} primary key clustered (seq)
 )`;
 
@@ -59,12 +56,8 @@ const stateIndexes = (n: QueueNames) => [
   `create index ${n.bare("_Ready")} on ${n.state} (visible_at, seq) where status = ${status.ready}`,
   `create index ${n.bare("_Held")} on ${n.state} (visible_at, seq) include (locked_until, crashes) where status = ${status.held}`,
   `create index ${n.bare("_Dead")} on ${n.state} (seq) include (expires_at, locked_until, error_group, died_at, keyed) where status = ${status.dead}`,
-  ...(n.kind === "inbox"
-    ? [
-        `create index ${n.bare("_EndedAs")} on ${n.state} (seq) include (ended_as) where ended_as is not null`,
-        `create index ${n.bare("_Leased")} on ${n.state} (visible_at, seq) include (locked_until) where status = ${status.leased}`,
-      ]
-    : []),
+  `create index ${n.bare("_EndedAs")} on ${n.state} (seq) include (ended_as) where ended_as is not null`,
+  `create index ${n.bare("_Leased")} on ${n.state} (visible_at, seq) include (locked_until) where status = ${status.leased}`,
   `create index ${n.bare("_Expiry")} on ${n.state} (expires_at) include (status, locked_until) where expires_at is not null and status in (${status.ready}, ${status.held}, ${status.blocked}, ${status.parked})`,
 ];
 
@@ -82,6 +75,17 @@ const withoutEscalation = (n: QueueNames) =>
     ...[n.message, n.state, partitionQueueTable(n), partitionChangesTable(n)],
     ...[attemptsTable(n), archiveTable(n), controlsTable(n)],
   ].map((table) => `alter table ${table} set (lock_escalation = disable)`);
+
+/** What is the same for both queues. An index that only an inbox has rows for is empty in an outbox, and costs nothing. */
+const sharedTables = (n: QueueNames) => [
+  stateTable(n),
+  ...stateIndexes(n),
+  ...partitionTables(n),
+  attemptRows(n),
+  correlationIndex(n),
+  ...createControls(n),
+  ...withoutEscalation(n),
+];
 
 export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>> = {
   inbox: [
@@ -110,14 +114,8 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   constraint ${n.bare("_PK")} primary key clustered (seq),
   constraint ${n.bare("_Key")} unique nonclustered (source, message_id)
 )`,
-        stateTable(n),
-        ...stateIndexes(n),
-        ...partitionTables(n),
-        attemptRows(n),
         archiveRows(n),
-        correlationIndex(n),
-        ...createControls(n),
-        ...withoutEscalation(n),
+        ...sharedTables(n),
       ],
     },
   ],
@@ -143,14 +141,8 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   constraint ${n.bare("_Key")} unique nonclustered (id)
 )`,
         naturalKeyIndex(n),
-        stateTable(n),
-        ...stateIndexes(n),
-        ...partitionTables(n),
-        attemptRows(n),
         archiveRows(n),
-        correlationIndex(n),
-        ...createControls(n),
-        ...withoutEscalation(n),
+        ...sharedTables(n),
       ],
     },
   ],
@@ -161,6 +153,7 @@ export const routines = (n: QueueNames): readonly string[] => [
   messagesView(n),
   afterFunction(n),
   ...jsonFunctions(n).map(({ text }) => text),
+  ...rowFunctions(n),
   ...(n.kind === "inbox" ? inboxProcedures(n) : outboxProcedures(n)).map(({ text }) => text),
 ];
 

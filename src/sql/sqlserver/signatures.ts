@@ -79,12 +79,11 @@ export const signatures = {
   ApplyControls: ["given_now", "owner", "items", "limit"],
   Ack: ["now", "owner", "items", "processed_by"],
   Abandon: ["now", "owner", "items", "max_attempts", ...backoff, "blocks"],
-  Fail: ["now", "owner", "items", "error", "error_group", "blocks"],
   Release: ["now", "owner", "items"],
   Renew: ["now", "owner", "items", "lease_ms", ...backoff],
   Reap: ["now", "limit", "max_attempts", "blocks"],
-  Purge: ["now", "limit", "retention_ms", "after_seq", "source"],
-  PurgeDead: ["now", "limit", "retention_ms", "after_seq"],
+  // of done messages or of dead ones, as @status says
+  Purge: ["now", "limit", "retention_ms", "after_seq", "source", "status"],
   Resolve: ["items"],
   GetByKey: ["source", "message_id"],
   GetById: ["id"],
@@ -99,8 +98,7 @@ export const signatures = {
   OldestDue: ["now"],
   Due: ["now"],
   Replay: ["now", "items", "ttl_ms"],
-  // of an outbox: dead messages or done ones, as @status says
-  ReplayOrResend: ["now", "items", "ttl_ms", "status"],
+  Resend: ["now", "items", "ttl_ms"],
   Receive: [
     ...(["now", "revive", "blocks", "items", "source", "message_id"] as const),
     ...content,

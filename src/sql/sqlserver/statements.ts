@@ -20,12 +20,15 @@ function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions):
     applyControls: applyControls(n),
     ack: callProcedure(n, "ack", "Ack", signatures.Ack),
     abandon: callProcedure(n, "abandon", "Abandon", signatures.Abandon, { blocks }),
-    fail: callProcedure(n, "fail", "Fail", signatures.Fail, { blocks }),
+    fail: fail(n, blocks),
     release: callProcedure(n, "release", "Release", signatures.Release),
     renew: callProcedure(n, "renew", "Renew", signatures.Renew),
     reap: callProcedure(n, "reap", "Reap", signatures.Reap, { blocks }),
-    purge: callProcedure(n, "purge", "Purge", signatures.Purge),
-    purgeDead: callProcedure(n, "purge dead", "PurgeDead", signatures.PurgeDead),
+    purge: callProcedure(n, "purge", "Purge", signatures.Purge, { status: String(status.done) }),
+    purgeDead: callProcedure(n, "purge dead", "Purge", signatures.Purge, {
+      source: "null",
+      status: String(status.dead),
+    }),
     purgeOperations: callProcedure(n, "purge operations", "PurgeOperations", signatures.PurgeOperations),
     resolve: callProcedure(n, "resolve", "Resolve", signatures.Resolve),
     get,
@@ -39,7 +42,7 @@ function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions):
     list: callProcedure(n, "list", "List", signatures.List),
     stats: callProcedure(n, "stats", "Stats", signatures.Stats),
     oldestDue: callProcedure(n, "oldest_due", "OldestDue", signatures.OldestDue),
-    replay: n.kind === "inbox" ? callProcedure(n, "replay", "Replay", signatures.Replay) : replay(n, "dead"),
+    replay: callProcedure(n, "replay", "Replay", signatures.Replay),
   };
 }
 
@@ -59,16 +62,28 @@ export function outboxStatements(n: QueueNames, options: QueueStatementOptions):
     enqueueOnce: callProcedure(n, "enqueue once", "Enqueue", enqueued.many),
     expireDead: callProcedure(n, "expire dead", "ExpireDead", signatures.ExpireDead),
     listDone: callProcedure(n, "list done", "ListDone", signatures.ListDone),
-    resend: replay(n, "done"),
+    resend: callProcedure(n, "resend", "Resend", signatures.Resend),
     makeDue: callProcedure(n, "make due", "MakeDue", signatures.MakeDue),
   };
 }
 
-/** Of an outbox. */
-const replay = (n: QueueNames, from: "dead" | "done"): SqlStatement =>
-  callProcedure(n, from === "dead" ? "replay" : "resend", "Replay", signatures.ReplayOrResend, {
-    status: String(status[from]),
+/** Messages that fail are abandoned with no attempt left. */
+function fail(n: QueueNames, blocks: string): SqlStatement {
+  const { text } = callProcedure(n, "fail", "Abandon", signatures.Abandon, {
+    ...{ items: "@failed", max_attempts: "0", blocks },
+    ...{ base_ms: "1", factor: "1", max_ms: "1", jitter_ms: "0" },
   });
+  return statement(
+    "fail",
+    `declare @failed nvarchar(max) = (
+  select cast(i.value as bigint) as seq, 0 as delay_ms, @error as error, @error_group as error_group
+  from openjson(@items) i
+  order by cast(i.[key] as int)
+  for json path
+);
+${text}`,
+  );
+}
 
 /** A procedure that only looks reads without locks, but not in a transaction: see `readFreely`. */
 const inTransaction = ({ name, text }: SqlStatement): SqlStatement =>

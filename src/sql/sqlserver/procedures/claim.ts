@@ -3,17 +3,12 @@ import { status } from "../../dialect.js";
 import { literal } from "../../literal.js";
 import type { QueueNames } from "../../names.js";
 import { reasonGroups, reasons } from "../../reasons.js";
-import { pick, pickedTable, recordLost } from "../attempts.js";
+import { changedTable, outputChanged, pick, pickedTable, recordLost } from "../attempts.js";
 import { controlsTable, isPaused } from "../controls.js";
 import { addMs, asInt, backoffSql, prepareBackoff, unicodeLiteral } from "../expressions.js";
 import { hasChanges, leavePartition } from "../partitions.js";
 import { atomically, indented, isLost, lockRow, prepareLease, seekEach, stateTable } from "./procedure.js";
-import { inserted, leaseColumns, row } from "./rows.js";
-
-const claimedTable = `declare @claimed table (
-  seq bigint not null primary key, attempt int not null, expires_at datetime2(3) null, visible_at datetime2(3) not null,
-  locked_until datetime2(3) null, owner uniqueidentifier null, crashes int not null, status tinyint not null, keyed bit null
-);`;
+import { withRow } from "./rows.js";
 
 export function claim(n: QueueNames): string {
   const s = stateTable(n);
@@ -21,7 +16,6 @@ export function claim(n: QueueNames): string {
   const order = "r.visible_at, r.seq";
   const isSuspect = `r.crashes + ${asInt(isLost("r"))} >= ${crashesBeforeAlone}`;
   const suspects = `${visible(status.held)} and ${isSuspect}`;
-  const claimedColumns = [...leaseColumns, "keyed"];
   return `if ${isPaused(n)}
 begin
   select cast(null as bigint) as seq, 'paused' as verdict;
@@ -31,7 +25,7 @@ end
 ${prepareLease(n)}
 ${prepareBackoff}
 ${pickedTable}
-${claimedTable}
+${changedTable("@claimed")}
 declare @verdict varchar(10) = 'claimed';
 
 if ${hasChanges(n)}
@@ -67,8 +61,7 @@ set status = case when p.dies = 1 then ${status.dead} else ${status.held} end,
     when ${s}.expires_at <= @now then ${literal(reasonGroups.expired)} when p.lost = 1 then ${literal(reasonGroups.leaseExpired)} else ${s}.error_group
   end,
   died_at = case when p.dies = 1 then @now else ${s}.died_at end
-output ${inserted(claimedColumns)}
-  into @claimed (${claimedColumns.join(", ")})
+${outputChanged("@claimed")}
 from @picked p, ${n.state} with (${lockRow})
 where ${s}.seq = p.seq and ${s}.status = p.status and ${s}.visible_at <= @now
 ${seekEach};
@@ -84,10 +77,9 @@ if exists (select 1 from ${controlsTable(n)} k) set @verdict = 'controlled';
 if @verdict = 'controlled' and not exists (select 1 from @claimed)
   select cast(null as bigint) as seq, @verdict as verdict;
 else
-  select ${row(n, "c", [], "    ")},
+  select r.*,
     case when c.status = ${status.held} then @verdict when c.expires_at <= @now then 'expired' else 'exhausted' end as verdict
   from @claimed c
-  inner join ${n.state} s with (forceseek) on s.seq = c.seq
-  inner join ${n.message} m with (forceseek) on m.seq = c.seq
+  ${withRow(n, "c.seq")}
   order by c.seq ${seekEach};`)}`;
 }

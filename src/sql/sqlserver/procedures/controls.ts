@@ -20,12 +20,12 @@ import {
   seqs,
   stateTable,
 } from "./procedure.js";
-import { columns } from "./rows.js";
+import { columns, keyOf } from "./rows.js";
 
-/** A condition: the control `c` is for the message `m`. */
-export const appliesTo = (n: QueueNames) =>
+/** A condition: the control `c` is for the message `m`, which has a topic and may have a source. */
+export const appliesTo = (hasSource = true) =>
   `(c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic)${
-    n.kind === "inbox" ? " or (c.scope = N'source' and c.name = m.source)" : ""
+    hasSource ? " or (c.scope = N'source' and c.name = m.source)" : ""
   })`;
 
 /** A pause parks, whatever the message has passed. Each limit is passed once, in any order. */
@@ -34,16 +34,16 @@ const park = (n: QueueNames) => {
   return `insert into @parked (seq, control)
 select p.seq, p.control
 from (
-  select m.seq, (
+  select o.seq, (
       select top (1) c.id
       from @controls c
-      where ${appliesTo(n)} and (c.paused = 1 or (
+      where ${appliesTo()} and (c.paused = 1 or (
         c.per_second is not null and charindex(',' + cast(c.id as varchar(20)) + ',', coalesce(o.passes, '')) = 0
       ))
       order by c.paused desc, c.id
     ) as control
   from @owned o
-  inner join ${n.message} m with (forceseek) on m.seq = o.seq
+  cross apply ${keyOf(n, "o.seq")} m
 ) p
 where p.control is not null ${seekEach};
 

@@ -1,8 +1,8 @@
 import { status } from "../../dialect.js";
 import { literal } from "../../literal.js";
-import { keyColumns, type QueueNames } from "../../names.js";
+import type { QueueNames } from "../../names.js";
 import { beforeThat, reasonGroups, reasons } from "../../reasons.js";
-import { pick, pickedTable, recordLost } from "../attempts.js";
+import { changedTable, outputChanged, pick, pickedTable, recordLost } from "../attempts.js";
 import { binary, unicodeLiteral } from "../expressions.js";
 import { hasChanges, leaveDead, leavePartition, partitionQueueTable } from "../partitions.js";
 import {
@@ -16,7 +16,7 @@ import {
   skipLocked,
   stateTable,
 } from "./procedure.js";
-import { columns } from "./rows.js";
+import { keyOf } from "./rows.js";
 
 export function reap(n: QueueNames): string {
   const s = stateTable(n);
@@ -25,9 +25,7 @@ export function reap(n: QueueNames): string {
     `${t}.expires_at <= @now and ${t}.expires_at is not null and ${t}.locked_until is null
     and ${t}.status in (${status.ready}, ${status.held}, ${status.blocked}, ${status.parked})`;
   return `${pickedTable}
-declare @reaped table (
-  seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null, keyed bit null
-);
+${changedTable("@reaped")}
 
 ${atomically(`${pick(n, { top: "@limit", index: "_Held", where: leaseEnded("r"), order: "r.visible_at, r.seq" })}
 
@@ -47,8 +45,7 @@ set status = case when p.dies = 1 then ${status.dead} else ${status.held} end,
   error_group = case when ${s}.expires_at <= @now then ${literal(reasonGroups.expired)} else ${literal(reasonGroups.leaseExpired)} end,
   last_attempt_at = coalesce(${s}.locked_until, ${s}.last_attempt_at),
   died_at = case when p.dies = 1 then @now else ${s}.died_at end
-output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
-  into @reaped (seq, status, expires_at, attempt, keyed)
+${outputChanged("@reaped")}
 from @picked p, ${n.state} with (${lockRow})
 where ${s}.seq = p.seq and ${s}.status = p.status and ((${leaseEnded(s)}) or (${expired(s)}))
 ${seekEach};
@@ -63,10 +60,10 @@ if @blocks = 0 and exists (select 1 from ${partitionQueueTable(n)} q with (${rea
 if ${hasChanges(n)}
   exec ${n.object("_ApplyPartitionChanges")};
 
-select r.seq as seq, ${columns("m", keyColumns(n))},
+select r.seq as seq, k.*,
   case when r.status <> ${status.dead} then 'reaped' when r.expires_at <= @now then 'expired' else 'exhausted' end as verdict
 from @reaped r
-inner join ${n.message} m with (forceseek) on m.seq = r.seq ${seekEach};`;
+cross apply ${keyOf(n, "r.seq")} k ${seekEach};`;
 }
 
 /** Each chosen row is tested again where it is locked: another process may be telling of it by then. */
@@ -92,7 +89,7 @@ from (
 ) p, ${n.state} with (forceseek, ${skipLocked})
 where ${s}.seq = p.seq and ${untold(s)} ${seekEach};
 
-select e.seq as seq, ${columns("m", keyColumns(n))}
+select e.seq as seq, k.*
 from @expired e
-inner join ${n.message} m with (forceseek) on m.seq = e.seq ${seekEach};`;
+cross apply ${keyOf(n, "e.seq")} k ${seekEach};`;
 }

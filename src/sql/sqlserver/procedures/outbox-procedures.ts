@@ -10,6 +10,7 @@ import { messagesTable } from "./message-parameters.js";
 import { atOwnLevel, type Procedure, procedure, seekEach } from "./procedure.js";
 import { queueProcedures } from "./queue-procedures.js";
 import { listDone, makeDue } from "./resend.js";
+import { replay } from "./settle.js";
 
 /** Messages whose natural keys the outbox has. Their ids may be the caller's own: then a lost result is repeated. */
 const findNaturalKeys = (n: QueueNames) => `delete from @known;
@@ -58,5 +59,6 @@ export function outboxProcedures(n: QueueNames): readonly Procedure[] {
     procedure(n, "ExpireDead", signatures.ExpireDead, expireDead(n)),
     procedure(n, "ListDone", signatures.ListDone, listDone(n)),
     procedure(n, "MakeDue", signatures.MakeDue, makeDue(n)),
+    procedure(n, "Resend", signatures.Resend, replay(n, status.done)),
   ];
 }

@@ -8,11 +8,7 @@ import { mayBringHeads } from "../partitions.js";
 import { appliesTo } from "./controls.js";
 import { isKeyOf, keyIndex } from "./find-by-key.js";
 import { readFreely, readPast, seekEach } from "./procedure.js";
-import { row } from "./rows.js";
-
-/** The row of a message in any state. */
-const anyRow = (n: QueueNames) =>
-  row(n, "s", ["died_at", "error_group", ...(n.kind === "inbox" ? ["ended_as"] : [])]);
+import { keyOf, withRow } from "./rows.js";
 
 export const resolve = (n: QueueNames) =>
   n.kind === "inbox"
@@ -24,9 +20,9 @@ from openjson(@items) with (id uniqueidentifier) i
 inner join ${n.message} m with (${keyIndex(n)}, forceseek) on m.id = i.id ${seekEach};`;
 
 export const get = (n: QueueNames) => `${readFreely}
-select ${anyRow(n)}
+select r.*
 from ${n.message} m with (${keyIndex(n)}, forceseek)
-inner join ${n.state} s with (forceseek) on s.seq = m.seq
+${withRow(n, "m.seq")}
 where ${isKeyOf(n)} ${seekEach};`;
 
 export const attempts = (n: QueueNames) => `${readFreely}
@@ -45,15 +41,16 @@ export const list = (n: QueueNames) => `${readFreely}
 declare @until datetime2(3) = ${addMs(n, "@now", "-@older_than_ms")};
 declare @since datetime2(3) = ${addMs(n, "@now", "-@newer_than_ms")};
 
-select top (@limit) ${anyRow(n)}
+select top (@limit) r.*
 from ${n.state} s
 inner join ${n.message} m on m.seq = s.seq
+${withRow(n, "s.seq")}
 where s.seq > @after_seq
   and (@status is null or ${hasStatus("s", ["@status", "@status_2", "@status_3", "@status_4", "@status_5"])})
-  and (@ended_as is null or ${n.kind === "inbox" ? "s.ended_as = @ended_as" : "1 = 0"})
+  and (@ended_as is null or s.ended_as = @ended_as)
   and (@leased is null or ${asInt("s.locked_until is not null")} = @leased)
   and (@topic is null or m.topic = @topic)
-  and (@source is null or ${n.kind === "inbox" ? "m.source = @source" : "1 = 0"})
+  and (@source is null or exists (select 1 from ${keyOf(n, "s.seq")} k where k.source = @source))
   and (@error is null or charindex(@error ${binary}, s.last_error ${binary}) > 0)
   and (@error_group is null or coalesce(s.error_group, '') = @error_group)
   and (@until is null or ${ageFrom(n)} <= @until)
@@ -67,12 +64,11 @@ const hasPauses = (n: QueueNames) =>
 
 /** A condition: a pause of its topic or source holds the message of the state `s`. */
 const isHeld = (n: QueueNames) => `exists (
-      select 1 from ${n.message} m inner join ${controlsTable(n)} c on ${appliesTo(n)}
-      where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
+      select 1 from ${keyOf(n, "s.seq")} m inner join ${controlsTable(n)} c on ${appliesTo()}
+      where c.paused = 1 and c.scope <> N'queue'
     )`;
 
 export function stats(n: QueueNames): string {
-  const endedAs = n.kind === "inbox" ? ", s.ended_as" : "";
   const due = `s.visible_at <= @now and s.status in (${status.ready}, ${status.held})`;
   return `${readFreely}
 declare @paused bit = ${asInt(isPaused(n))};
@@ -82,7 +78,7 @@ declare @pauses bit = ${asInt(hasPauses(n))};
 select s.status as status, ${asBit("s.locked_until is not null")} as leased, ${asBit("s.attempt > 0")} as retried,
   h.held as held, count_big(*) as [count], sum(cast(${asInt(due)} as bigint)) as due,
   datediff_big(millisecond, min(case when ${due} then s.visible_at end), @now) as oldest_due_ms,
-  sum(cast(${asInt(`s.status = ${status.dead} and s.expires_at <= @now`)} as bigint)) as expired, @paused as paused${endedAs && `${endedAs} as ended_as`}
+  sum(cast(${asInt(`s.status = ${status.dead} and s.expires_at <= @now`)} as bigint)) as expired, @paused as paused, s.ended_as as ended_as
 from ${n.state} s
 cross apply (
   select cast(case
@@ -91,7 +87,7 @@ cross apply (
     else 0
   end as bit) as held
 ) h
-group by s.status, ${asInt("s.locked_until is not null")}, ${asInt("s.attempt > 0")}, h.held${endedAs};`;
+group by s.status, ${asInt("s.locked_until is not null")}, ${asInt("s.attempt > 0")}, h.held, s.ended_as;`;
 }
 
 /**

@@ -2,7 +2,7 @@ import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
 import { recordAttempts } from "../attempts.js";
 import { addMs, asBit, backoffSql, prepareBackoff } from "../expressions.js";
-import { leavePartition } from "../partitions.js";
+import { joinPartition, leavePartition } from "../partitions.js";
 import { atomically, lockRow, owned, seekEach, seqs, stateTable } from "./procedure.js";
 
 /** Updates the rows that @items numbers and returns the numbers of those that it changed. `after` runs in the same transaction. */
@@ -19,6 +19,7 @@ ${after === undefined ? update : atomically(`${update}\n\n${after}`)}
 select c.seq as seq from @changed c;`;
 }
 
+/** Failing is abandoning with @max_attempts 0: the message has no attempt left, and keeps no earlier error. */
 export function abandon(n: QueueNames): string {
   const s = stateTable(n);
   return `${prepareBackoff}
@@ -28,8 +29,8 @@ ${atomically(`update ${n.state}
 set status = case when i.attempts is null and ${s}.attempt + 1 >= @max_attempts then ${status.dead} else ${status.ready} end,
   attempt = ${s}.attempt + coalesce(i.attempts, 1), crashes = 0, owner = null, locked_until = null,
   visible_at = ${addMs(n, "@now", `coalesce(i.delay_ms,\n    ${backoffSql(`(${s}.attempt + 1)`, `${s}.seq`)})`)},
-  last_error = coalesce(i.error, ${s}.last_error),
-  error_group = case when i.error is null then ${s}.error_group else i.error_group end,
+  last_error = case when i.error is null and @max_attempts > 0 then ${s}.last_error else i.error end,
+  error_group = case when i.error is null and @max_attempts > 0 then ${s}.error_group else i.error_group end,
   last_attempt_at = case when i.attempts = 0 then ${s}.last_attempt_at else @now end,
   died_at = case when i.attempts is null and ${s}.attempt + 1 >= @max_attempts then @now else ${s}.died_at end
 output inserted.seq, inserted.status, inserted.keyed, inserted.attempt into @changed (seq, status, keyed, attempt)
@@ -48,4 +49,17 @@ where i.attempts is null`,
 ${leavePartition(n, "@changed", `@blocks = 0 and c.keyed = 1 and c.status = ${status.dead}`)}`)}
 
 select c.seq as seq, ${asBit(`c.status = ${status.dead}`)} as dead from @changed c;`;
+}
+
+/** Messages that ended are handled again, as if they were new: dead ones, or done ones that are to be sent again. */
+export function replay(n: QueueNames, from: number): string {
+  const s = stateTable(n);
+  return settle(
+    n,
+    `status = case when ${s}.keyed = 1 then ${status.blocked} else ${status.ready} end,
+  attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
+  expires_at = ${addMs(n, "@now", "@ttl_ms")}, processed_at = null, processed_by = null, died_at = null`,
+    `${s}.status = ${from}`,
+    joinPartition(n, "@changed", "c.keyed = 1"),
+  );
 }
