@@ -35,17 +35,15 @@ const sharedRoutines: ReadonlyMap<string | undefined, string> = new Map(
   }),
 );
 
-const sharedTables = wholeStatements(
-  longestSharedRun(
-    ...(kinds.map((kind) => migrationsOf(kind).join("\n").split("\n")) as [string[], string[]]),
-  ),
-);
+const migrationLines = (kind: Kind) => migrationsOf(kind).join("\n").split("\n");
+const sharedTables = wholeStatements(longestSharedRun(migrationLines("inbox"), migrationLines("outbox")));
 
 /** Without the parts of a statement at either end. Statements stand two spaces in, within the transaction of a migration. */
 function wholeStatements(lines: readonly string[]): readonly string[] {
   const first = lines.findIndex((line) => /^ {2}(create|alter) /.test(line));
   const last = lines.findLastIndex((line) => /^ {2}\S.*;$/.test(line));
-  return first < 0 ? [] : lines.slice(first, last + 1);
+  if (first < 0 || last < first) throw new Error("The queues have no table or index in common.");
+  return lines.slice(first, last + 1);
 }
 
 const madeBy = "Made by npm run render:sql; do not edit";
