@@ -1,18 +1,19 @@
 import { renderSchema } from "../src/index.js";
 import { postgresDialect } from "../src/sql/postgres/index.js";
 import { sqliteDialect } from "../src/sql/sqlite/index.js";
-import { sqlServerDialect } from "../src/sql/sqlserver/index.js";
+import { sqlcmdSchema } from "./sqlcmd-schema.js";
 
 export interface RenderedSchema {
   readonly file: string;
   readonly sql: string;
 }
 
-const dialects = [postgresDialect, sqliteDialect, sqlServerDialect];
+const plain = [postgresDialect, sqliteDialect];
 
 export function renderedSchemas(): readonly RenderedSchema[] {
-  return dialects.map((dialect) => ({
+  const rendered = plain.map((dialect) => ({
     file: `${dialect.name}.sql`,
     sql: `-- ${dialect.name}: the oncebox schema. Made by npm run render:sql; do not edit.\n\n${renderSchema(dialect)}`,
   }));
+  return [...rendered, ...sqlcmdSchema()];
 }

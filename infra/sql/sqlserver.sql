@@ -1,16 +1,33 @@
--- sqlserver: the oncebox schema. Made by npm run render:sql; do not edit.
+-- sqlserver: the oncebox schema, for sqlcmd. Made by npm run render:sql; do not edit anything but the values of :setvar.
+-- Run it in the folder infra/sql. It may be run again: what is there stays, and procedures are replaced.
+--   sqlcmd -S "$SQL_SERVER" -d "$SQL_DATABASE" --authentication-method ActiveDirectoryDefault -i sqlserver.sql
+-- In SSMS, turn SQLCMD mode on and give the whole path of this folder as Folder, without spaces. Other clients run what
+-- oncebox migrate --print --all prints: the same schema as plain T-SQL.
+-- For other names, change Schema here and the two lines of Queue below; sqlcmd's -v does not change them. A name with a
+-- space stands in double quotes. One with a quote or a bracket needs oncebox migrate. To leave a queue out, delete its part.
+:setvar Folder .
+:setvar Schema infra
+:on error exit
+go
+
+if N'$(Schema)' = N'$' + N'(Schema)'
+begin
+  raiserror(N'Run this script with sqlcmd, or in SQLCMD mode.', 16, 1);
+  set noexec on;
+end
+go
 
 set ansi_nulls, ansi_padding, ansi_warnings, arithabort, concat_null_yields_null, quoted_identifier on;
 set numeric_roundabort off;
 set xact_abort on
 go
 
-if schema_id(N'infra') is null
-  exec(N'create schema [infra]')
+if schema_id(N'$(Schema)') is null
+  exec(N'create schema [$(Schema)]')
 go
 
-if object_id(N'[infra].[oncebox_migrations]', N'U') is null
-  create table [infra].[oncebox_migrations] (
+if object_id(N'[$(Schema)].[oncebox_migrations]', N'U') is null
+  create table [$(Schema)].[oncebox_migrations] (
     queue nvarchar(100) collate Latin1_General_100_BIN2 not null,
     number int not null,
     name nvarchar(100) not null,
@@ -19,8 +36,8 @@ if object_id(N'[infra].[oncebox_migrations]', N'U') is null
   )
 go
 
-if object_id(N'[infra].[oncebox_operations]', N'U') is null
-  create table [infra].[oncebox_operations] (
+if object_id(N'[$(Schema)].[oncebox_operations]', N'U') is null
+  create table [$(Schema)].[oncebox_operations] (
     id uniqueidentifier not null,
     started_at datetime2(3) not null,
     who nvarchar(255) not null,
@@ -38,13 +55,20 @@ if object_id(N'[infra].[oncebox_operations]', N'U') is null
   )
 go
 
+-- The inbox
+:setvar Queue Inbox
+:setvar Kind inbox
+:setvar BornAt first_seen_at
+:setvar SeenAt last_seen_at
+go
+
 if not exists (
-  select 1 from [infra].[oncebox_migrations] where queue = N'inbox:Inbox' and number = 1
+  select 1 from [$(Schema)].[oncebox_migrations] where queue = N'inbox:$(Queue)' and number = 1
 )
 begin
   begin transaction;
 
-  create table [infra].[Inbox] (
+  create table [$(Schema)].[$(Queue)] (
     seq bigint identity(1, 1) not null,
     source nvarchar(255) collate Latin1_General_100_BIN2 not null,
     message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
@@ -58,13 +82,13 @@ begin
     expires_at datetime2(3) null,
     first_seen_at datetime2(3) not null,
     last_seen_at datetime2(3) not null,
-    deliveries int not null constraint [Inbox_Deliveries] default 1,
+    deliveries int not null constraint [$(Queue)_Deliveries] default 1,
     -- the hash of the last delivery differs from the one before it
-    content_changed bit not null constraint [Inbox_ContentChanged] default 0,
-    constraint [Inbox_PK] primary key clustered (seq),
-    constraint [Inbox_Key] unique nonclustered (source, message_id)
+    content_changed bit not null constraint [$(Queue)_ContentChanged] default 0,
+    constraint [$(Queue)_PK] primary key clustered (seq),
+    constraint [$(Queue)_Key] unique nonclustered (source, message_id)
   );
-  create table [infra].[InboxArchive] (
+  create table [$(Schema)].[$(Queue)Archive] (
     seq bigint not null,
     source nvarchar(255) collate Latin1_General_100_BIN2 not null,
     message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
@@ -82,99 +106,16 @@ begin
     died_at datetime2(3) not null,
     archived_at datetime2(3) not null,
     archived_by nvarchar(255) not null,
-    constraint [InboxArchive_PK] primary key clustered (seq)
+    constraint [$(Queue)Archive_PK] primary key clustered (seq)
   );
-  create table [infra].[InboxState] (
-    seq bigint not null,
-    visible_at datetime2(3) not null,
-    locked_until datetime2(3) null,
-    expires_at datetime2(3) null,
-    processed_at datetime2(3) null,
-    owner uniqueidentifier null,
-    attempt int not null constraint [InboxState_Attempt] default 0,
-    status tinyint not null,
-    crashes int not null constraint [InboxState_Crashes] default 0,
-    -- 1 for a message with a partition key, else null
-    keyed bit null,
-    processed_by nvarchar(100) null,
-    -- not of a done message: there it is processed_at
-    last_attempt_at datetime2(3) null,
-    -- of a dead message
-    died_at datetime2(3) null,
-    -- the same for errors that differ in ids and numbers only
-    error_group varchar(16) collate Latin1_General_100_BIN2 null,
-    last_error nvarchar(max) null,
-    -- since when it was due at its last claim
-    due_since datetime2(3) null,
-    -- the control that has parked the message
-    parked_by bigint null,
-    -- the limits that have let it pass since it was last claimed, such as ',3,9,'
-    passes varchar(max) null,
-    -- of a done message of an inbox that an operator has ended: archived or replaced
-    ended_as varchar(10) collate Latin1_General_100_BIN2 null,
-    constraint [InboxState_PK] primary key clustered (seq)
-  );
-  create index [Inbox_Ready] on [infra].[InboxState] (visible_at, seq) where status = 1;
-  create index [Inbox_Held] on [infra].[InboxState] (visible_at, seq) include (locked_until, crashes) where status = 2;
-  create index [Inbox_Dead] on [infra].[InboxState] (seq) include (expires_at, locked_until, error_group, died_at, keyed) where status = 4;
-  create index [Inbox_EndedAs] on [infra].[InboxState] (seq) include (ended_as) where ended_as is not null;
-  create index [Inbox_Leased] on [infra].[InboxState] (visible_at, seq) include (locked_until) where status = 6;
-  create index [Inbox_Expiry] on [infra].[InboxState] (expires_at) include (status, locked_until) where expires_at is not null and status in (1, 2, 5, 7);
-  create table [infra].[InboxPartitionQueue] (
-    position bigint identity(1, 1) not null,
-    partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
-    seq bigint not null,
-    constraint [InboxPartitionQueue_PK] primary key clustered (partition_key, position),
-    constraint [InboxPartitionQueue_Seq] unique nonclustered (seq)
-  );
-  create table [infra].[InboxPartitionChanges] (
-    number bigint identity(1, 1) not null,
-    seq bigint not null,
-    partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
-    -- 0 joins, 1 leaves, 2 the head is to be checked
-    change tinyint not null,
-    constraint [InboxPartitionChanges_PK] primary key clustered (number)
-  );
-  create table [infra].[InboxAttempts] (
-    seq bigint not null,
-    number bigint identity(1, 1) not null,
-    attempt int not null,
-    ended_at datetime2(3) not null,
-    worker uniqueidentifier null,
-    error nvarchar(max) null,
-    constraint [InboxAttempts_PK] primary key clustered (seq, number)
-  );
-  create index [Inbox_Correlation] on [infra].[Inbox] (correlation_id, seq) where correlation_id is not null;
-  create table [infra].[InboxControls] (
-    id bigint identity(1, 1) not null,
-    scope nvarchar(10) collate Latin1_General_100_BIN2 not null,
-    -- the topic or source; empty for the whole queue
-    name nvarchar(255) collate Latin1_General_100_BIN2 not null,
-    paused bit not null,
-    per_second float null,
-    -- how many messages the limit lets pass, as of refilled_at
-    tokens float not null constraint [InboxControls_Tokens] default 1,
-    refilled_at datetime2(3) not null,
-    who nvarchar(255) not null,
-    changed_at datetime2(3) not null,
-    constraint [InboxControls_PK] primary key clustered (id)
-  );
-  create unique index [InboxControls_Key] on [infra].[InboxControls] (scope, name) include (paused);
-  create index [Inbox_Parked] on [infra].[InboxState] (parked_by, visible_at, seq) where status = 7;
-  alter table [infra].[Inbox] set (lock_escalation = disable);
-  alter table [infra].[InboxState] set (lock_escalation = disable);
-  alter table [infra].[InboxPartitionQueue] set (lock_escalation = disable);
-  alter table [infra].[InboxPartitionChanges] set (lock_escalation = disable);
-  alter table [infra].[InboxAttempts] set (lock_escalation = disable);
-  alter table [infra].[InboxArchive] set (lock_escalation = disable);
-  alter table [infra].[InboxControls] set (lock_escalation = disable);
-  insert into [infra].[oncebox_migrations] (queue, number, name) values (N'inbox:Inbox', 1, N'inbox');
+:r $(Folder)/sqlserver-tables.sql
+  insert into [$(Schema)].[oncebox_migrations] (queue, number, name) values (N'inbox:$(Queue)', 1, N'inbox');
 
   commit transaction;
 end
 go
 
-create or alter view [infra].[InboxMessages] as
+create or alter view [$(Schema)].[$(Queue)Messages] as
 select
   m.source as Source, m.message_id as MessageId, m.topic as Topic, m.payload as Payload, m.hash as Hash,
   m.first_seen_at as FirstSeenUtc, m.last_seen_at as LastSeenUtc,
@@ -183,7 +124,7 @@ select
     when (s.status = 0 or (s.status = 6 and s.locked_until is null)) then 'seen'
     when s.status = 4 then 'dead'
     when s.locked_until is not null then 'running'
-    when exists (select 1 from [infra].[InboxControls] c where c.paused = 1 and (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))) then 'paused'
+    when exists (select 1 from [$(Schema)].[$(Queue)Controls] c where c.paused = 1 and (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))) then 'paused'
     when s.attempt > 0 then 'retrying'
     else 'waiting'
   end as Status,
@@ -197,27 +138,11 @@ select
   s.visible_at as NextAttemptAt,
   m.due_at as DueTimeUtc, s.expires_at as ExpiresAt, m.correlation_id as CorrelationId, s.processed_at as ProcessedAt,
   m.deliveries as Deliveries, m.partition_key as PartitionKey, coalesce(s.processed_at, s.last_attempt_at) as LastAttemptAt
-from [infra].[Inbox] m
-inner join [infra].[InboxState] s on s.seq = m.seq
+from [$(Schema)].[$(Queue)] m
+inner join [$(Schema)].[$(Queue)State] s on s.seq = m.seq
 go
 
-create or alter function [infra].[Inbox_After] (@time datetime2(3), @ms float)
-returns table as return
-select dateadd(millisecond, cast(cast(round(@ms, 0) as bigint) % 86400000 as int),
-  dateadd(day, cast(cast(round(@ms, 0) as bigint) / 86400000 as int), @time)) as later
-go
-
-create or alter function [infra].[Inbox_AbandonedFromJson] (@items nvarchar(max))
-returns table as return
-select cast(a.[key] as int) as position, i.seq as seq, i.delay_ms as delay_ms, i.error as error,
-  i.error_group collate Latin1_General_100_BIN2 as error_group, i.attempts as attempts
-from openjson(@items) a
-cross apply openjson(a.value) with (
-  seq bigint, delay_ms float, error nvarchar(max), error_group varchar(16), attempts int
-) i
-go
-
-create or alter function [infra].[Inbox_KeysFromJson] (@items nvarchar(max))
+create or alter function [$(Schema)].[$(Queue)_KeysFromJson] (@items nvarchar(max))
 returns table as return
 select cast(a.[key] as int) as position, i.source collate Latin1_General_100_BIN2 as source,
   i.message_id collate Latin1_General_100_BIN2 as message_id
@@ -227,7 +152,7 @@ cross apply openjson(a.value) with (
 ) i
 go
 
-create or alter function [infra].[Inbox_MessagesFromJson] (@items nvarchar(max))
+create or alter function [$(Schema)].[$(Queue)_MessagesFromJson] (@items nvarchar(max))
 returns table as return
 select cast(a.[key] as int) as position, i.source collate Latin1_General_100_BIN2 as source,
   i.message_id collate Latin1_General_100_BIN2 as message_id, i.topic collate Latin1_General_100_BIN2 as topic,
@@ -243,7 +168,7 @@ cross apply openjson(a.value) with (
 ) i
 go
 
-create or alter function [infra].[Inbox_Row] (@seq bigint)
+create or alter function [$(Schema)].[$(Queue)_Row] (@seq bigint)
 returns table as return
 select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
   s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status, s.last_error as last_error,
@@ -252,419 +177,30 @@ select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible
   m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at,
   m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at,
   m.last_seen_at as last_seen_at, m.deliveries as deliveries
-from [infra].[InboxState] s with (forceseek)
-inner join [infra].[Inbox] m with (forceseek) on m.seq = s.seq
+from [$(Schema)].[$(Queue)State] s with (forceseek)
+inner join [$(Schema)].[$(Queue)] m with (forceseek) on m.seq = s.seq
 where s.seq = @seq
 go
 
-create or alter function [infra].[Inbox_KeyOf] (@seq bigint)
+create or alter function [$(Schema)].[$(Queue)_KeyOf] (@seq bigint)
 returns table as return
 select m.source as source, m.message_id as message_id, m.topic as topic
-from [infra].[Inbox] m with (forceseek)
+from [$(Schema)].[$(Queue)] m with (forceseek)
 where m.seq = @seq
 go
 
-create or alter procedure [infra].[Inbox_Claim]
-  @now datetime2(3) = null, @owner uniqueidentifier, @lease_ms float, @limit int, @max_attempts int, @base_ms float,
-  @factor float, @max_ms float, @jitter_ms float, @blocks bit
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-if exists (
-  select 1 from [infra].[InboxControls] c with (index([InboxControls_Key]), forceseek)
-  where c.scope = N'queue' and c.name = N'' and c.paused = 1
-)
-begin
-  select cast(null as bigint) as seq, 'paused' as verdict;
-  return;
-end
+:r $(Folder)/sqlserver-queue.sql
 
-declare @lease_end datetime2(3) = (select a.later from [infra].[Inbox_After](@now, @lease_ms) a);
-declare @capped_from float =
-  case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
-declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
-declare @picked table (
-  seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null,
-  lost tinyint not null, dies tinyint not null, primary key (seq, status)
-);
-declare @claimed table (
-  seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null, keyed bit null
-);
-declare @verdict varchar(10) = 'claimed';
-
-if exists (select 1 from [infra].[InboxPartitionChanges] c with (readpast, rowlock, readcommittedlock))
-  exec [infra].[Inbox_ApplyPartitionChanges];
-
-begin transaction;
--- a message with two crashes is claimed alone
-insert into @picked (seq, status, locked_until, owner, lost, dies)
-select top (1) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
-  case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
-from [infra].[InboxState] r with (index([Inbox_Held]), updlock, readpast, rowlock, readcommittedlock)
-where r.status = 2 and r.visible_at <= @now and r.crashes + case when r.locked_until is not null then 1 else 0 end >= 2 and r.attempt >= 0
-order by r.visible_at, r.seq;
-
-if @@rowcount = 0
-begin
-  -- messages that come back from a worker were the first of the queue when they were claimed, and are again
-  insert into @picked (seq, status, locked_until, owner, lost, dies)
-  select top (@limit) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
-    case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
-  from [infra].[InboxState] r with (index([Inbox_Held]), updlock, readpast, rowlock, readcommittedlock)
-  where r.status = 2 and r.visible_at <= @now and r.attempt >= 0
-  order by r.visible_at, r.seq;
-
-  set @limit = @limit - @@rowcount;
-
-  if @limit > 0
-    insert into @picked (seq, status, locked_until, owner, lost, dies)
-    select top (@limit) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
-      case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
-    from [infra].[InboxState] r with (index([Inbox_Ready]), updlock, readpast, rowlock, readcommittedlock)
-    where r.status = 1 and r.visible_at <= @now and r.attempt >= 0
-    order by r.visible_at, r.seq;
-end
-
--- the condition is repeated: where UPDLOCK does not lock, another claimer may have taken the row by now
-update [infra].[InboxState]
-set status = case when p.dies = 1 then 4 else 2 end,
-  attempt = [InboxState].attempt + p.lost, crashes = [InboxState].crashes + p.lost,
-  owner = case when p.dies = 0 then @owner end, locked_until = case when p.dies = 0 then @lease_end end,
-  due_since = [InboxState].visible_at,
-  visible_at = (select a.later from [infra].[Inbox_After](@lease_end,
-    case when ([InboxState].attempt + p.lost + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + p.lost + 1)) else @max_ms end
-    + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000) a),
-  last_error = case
-    when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
-    when p.lost = 1 then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-    else [InboxState].last_error
-  end,
-  error_group = case
-    when [InboxState].expires_at <= @now then '0364ffd2687495ed' when p.lost = 1 then '95af8e5501557ab4' else [InboxState].error_group
-  end,
-  died_at = case when p.dies = 1 then @now else [InboxState].died_at end
-output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
-  into @claimed (seq, status, expires_at, attempt, keyed)
-from @picked p, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxState].seq = p.seq and [InboxState].status = p.status and [InboxState].visible_at <= @now
-option (loop join, force order);
-
-if exists (select 1 from @picked p where p.lost = 1)
-begin
-  insert into [infra].[InboxAttempts] (seq, attempt, ended_at, worker, error)
-  select c.seq, c.attempt, p.locked_until, p.owner,
-    N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-  from @picked p inner join @claimed c on c.seq = p.seq
-  where p.lost = 1;
-
-  delete from [infra].[InboxAttempts]
-  from @claimed c, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [InboxAttempts].seq = c.seq and [InboxAttempts].number <= (
-    select x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq
-    order by x.number desc offset 50 rows fetch next 1 row only
-  ) option (loop join, force order);
-end
-
-if exists (select 1 from @claimed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
-  insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1 from @claimed c
-  inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null order by c.seq option (loop join, force order);
-
-if exists (select 1 from [infra].[InboxControls] k) set @verdict = 'controlled';
-
--- read before the commit: a claim whose rows cannot be returned is undone. No other transaction can have changed these
--- messages and not ended yet, because it would have locked their states first.
-if @verdict = 'controlled' and not exists (select 1 from @claimed)
-  select cast(null as bigint) as seq, @verdict as verdict;
-else
-  select r.*,
-    case when c.status = 2 then @verdict when c.expires_at <= @now then 'expired' else 'exhausted' end as verdict
-  from @claimed c
-  cross apply [infra].[Inbox_Row](c.seq) r
-  order by c.seq option (loop join, force order);
-commit transaction;
-go
-
-create or alter procedure [infra].[Inbox_Ack]
-  @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @processed_by nvarchar(100)
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
-
-begin transaction;
-update [infra].[InboxState]
-set status = 3, owner = null, locked_until = null, processed_at = @now, processed_by = @processed_by
-output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
-from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2 option (loop join, force order);
-
-if exists (select 1 from @changed c where c.keyed = 1)
-  insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1 from @changed c
-  inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
-commit transaction;
-
-select c.seq as seq from @changed c;
-go
-
-create or alter procedure [infra].[Inbox_Abandon]
-  @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @max_attempts int, @base_ms float,
-  @factor float, @max_ms float, @jitter_ms float, @blocks bit
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-declare @capped_from float =
-  case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
-declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
-declare @changed table (seq bigint not null primary key, status tinyint not null, keyed bit null, attempt int not null);
-
-begin transaction;
-update [infra].[InboxState]
-set status = case when i.attempts is null and [InboxState].attempt + 1 >= @max_attempts then 4 else 1 end,
-  attempt = [InboxState].attempt + coalesce(i.attempts, 1), crashes = 0, owner = null, locked_until = null,
-  visible_at = (select a.later from [infra].[Inbox_After](@now, coalesce(i.delay_ms,
-    case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end
-    + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)) a),
-  last_error = case when i.error is null and @max_attempts > 0 then [InboxState].last_error else i.error end,
-  error_group = case when i.error is null and @max_attempts > 0 then [InboxState].error_group else i.error_group end,
-  last_attempt_at = case when i.attempts = 0 then [InboxState].last_attempt_at else @now end,
-  died_at = case when i.attempts is null and [InboxState].attempt + 1 >= @max_attempts then @now else [InboxState].died_at end
-output inserted.seq, inserted.status, inserted.keyed, inserted.attempt into @changed (seq, status, keyed, attempt)
-from [infra].[Inbox_AbandonedFromJson](@items) i, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2 option (loop join, force order);
-
-insert into [infra].[InboxAttempts] (seq, attempt, ended_at, worker, error)
-select c.seq, c.attempt, @now, @owner, i.error
-from @changed c
-inner join [infra].[Inbox_AbandonedFromJson](@items) i on i.seq = c.seq
-where i.attempts is null;
-
-delete from [infra].[InboxAttempts]
-from @changed c, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxAttempts].seq = c.seq and [InboxAttempts].number <= (
-  select x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq
-  order by x.number desc offset 50 rows fetch next 1 row only
-) option (loop join, force order);
-
-if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
-  insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1 from @changed c
-  inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null order by c.seq option (loop join, force order);
-commit transaction;
-
-select c.seq as seq, cast(case when c.status = 4 then 1 else 0 end as bit) as dead from @changed c;
-go
-
-create or alter procedure [infra].[Inbox_Release]
-  @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max)
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
-
-update [infra].[InboxState]
-set owner = null, locked_until = null, visible_at = coalesce([InboxState].due_since, @now)
-output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
-from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxState].seq = i.seq and [InboxState].owner = @owner option (loop join, force order);
-
-select c.seq as seq from @changed c;
-go
-
-create or alter procedure [infra].[Inbox_Renew]
-  @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @lease_ms float, @base_ms float,
-  @factor float, @max_ms float, @jitter_ms float
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-declare @lease_end datetime2(3) = (select a.later from [infra].[Inbox_After](@now, @lease_ms) a);
-declare @capped_from float =
-  case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
-declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
-declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
-
-update [infra].[InboxState]
-set locked_until = @lease_end,
-  visible_at = (select a.later from [infra].[Inbox_After](@lease_end,
-    case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end
-    + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000) a)
-output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
-from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2 option (loop join, force order);
-
-select c.seq as seq from @changed c;
-go
-
-create or alter procedure [infra].[Inbox_Reap]
-  @now datetime2(3) = null, @limit int, @max_attempts int, @blocks bit
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-declare @picked table (
-  seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null,
-  lost tinyint not null, dies tinyint not null, primary key (seq, status)
-);
-declare @reaped table (
-  seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null, keyed bit null
-);
-
-begin transaction;
-insert into @picked (seq, status, locked_until, owner, lost, dies)
-select top (@limit) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
-  case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
-from [infra].[InboxState] r with (index([Inbox_Held]), updlock, readpast, rowlock, readcommittedlock)
-where r.status = 2 and r.locked_until < @now and r.attempt >= 0
-order by r.visible_at, r.seq;
-
-set @limit = @limit - @@rowcount;
-
-if @limit > 0
-  insert into @picked (seq, status, locked_until, owner, lost, dies)
-  select top (@limit) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
-    case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
-  from [infra].[InboxState] r with (index([Inbox_Expiry]), updlock, readpast, rowlock, readcommittedlock)
-  where r.expires_at <= @now and r.expires_at is not null and r.locked_until is null
-      and r.status in (1, 2, 5, 7) and r.attempt >= 0
-  order by r.expires_at;
-
--- visible_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time
-update [infra].[InboxState]
-set status = case when p.dies = 1 then 4 else 2 end,
-  attempt = [InboxState].attempt + p.lost, crashes = [InboxState].crashes + p.lost, owner = null, locked_until = null, passes = null,
-  last_error = case
-    when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
-    else N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-  end,
-  error_group = case when [InboxState].expires_at <= @now then '0364ffd2687495ed' else '95af8e5501557ab4' end,
-  last_attempt_at = coalesce([InboxState].locked_until, [InboxState].last_attempt_at),
-  died_at = case when p.dies = 1 then @now else [InboxState].died_at end
-output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
-  into @reaped (seq, status, expires_at, attempt, keyed)
-from @picked p, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxState].seq = p.seq and [InboxState].status = p.status and (([InboxState].status = 2 and [InboxState].locked_until < @now) or ([InboxState].expires_at <= @now and [InboxState].expires_at is not null and [InboxState].locked_until is null
-    and [InboxState].status in (1, 2, 5, 7)))
-option (loop join, force order);
-
-if exists (select 1 from @picked p where p.lost = 1)
-begin
-  insert into [infra].[InboxAttempts] (seq, attempt, ended_at, worker, error)
-  select c.seq, c.attempt, p.locked_until, p.owner,
-    N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-  from @picked p inner join @reaped c on c.seq = p.seq
-  where p.lost = 1;
-
-  delete from [infra].[InboxAttempts]
-  from @reaped c, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [InboxAttempts].seq = c.seq and [InboxAttempts].number <= (
-    select x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq
-    order by x.number desc offset 50 rows fetch next 1 row only
-  ) option (loop join, force order);
-end
-
-if exists (select 1 from @reaped c where @blocks = 0 and c.keyed = 1 and c.status = 4)
-  insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1 from @reaped c
-  inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null order by c.seq option (loop join, force order);
-
-if @blocks = 0 and exists (select 1 from [infra].[InboxPartitionQueue] q with (readpast, rowlock, readcommittedlock))
-  insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-  select q.seq, q.partition_key, 1
-  from [infra].[InboxState] s with (index([Inbox_Dead]), readpast, rowlock, readcommittedlock)
-  inner join [infra].[InboxPartitionQueue] q with (index([InboxPartitionQueue_Seq]), forceseek, readpast, rowlock, readcommittedlock) on q.seq = s.seq
-  where s.status = 4 and s.keyed = 1 option (loop join, force order);
-commit transaction;
-
-if exists (select 1 from [infra].[InboxPartitionChanges] c with (readpast, rowlock, readcommittedlock))
-  exec [infra].[Inbox_ApplyPartitionChanges];
-
-select r.seq as seq, k.*,
-  case when r.status <> 4 then 'reaped' when r.expires_at <= @now then 'expired' else 'exhausted' end as verdict
-from @reaped r
-cross apply [infra].[Inbox_KeyOf](r.seq) k option (loop join, force order);
-go
-
-create or alter procedure [infra].[Inbox_Purge]
-  @now datetime2(3) = null, @limit int, @retention_ms float, @after_seq bigint, @source nvarchar(255), @status tinyint
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-declare @before datetime2(3) = (select a.later from [infra].[Inbox_After](@now, -@retention_ms) a);
-declare @last_seq bigint, @more bit;
-declare @scanned table (seq bigint not null primary key, ended_at datetime2(3) null, keyed bit null);
-declare @kept table (seq bigint not null);
-declare @old table (seq bigint not null primary key);
-declare @gone table (seq bigint not null primary key);
-
-if @status = 3
-  insert into @scanned (seq, ended_at)
-  select top (@limit) s.seq, case when s.status = 3 then s.processed_at end
-  from [infra].[InboxState] s with (forceseek, readpast, rowlock, readcommittedlock)
-  where s.seq > @after_seq
-  order by s.seq;
-else
-  insert into @scanned (seq, ended_at, keyed)
-  select top (@limit) s.seq, s.died_at, s.keyed
-  from [infra].[InboxState] s with (index([Inbox_Dead]), forceseek, readpast, rowlock, readcommittedlock)
-  where s.status = 4 and s.seq > @after_seq
-  order by s.seq;
-
-select @last_seq = max(w.seq), @more = case when count(*) = @limit then 1 else 0 end from @scanned w;
-
-if not exists (select 1 from [infra].[Inbox] m with (forceseek, readpast, rowlock, readcommittedlock) where m.seq = @last_seq and m.first_seen_at < @before)
-  set @more = 0;
-
-if exists (select 1 from @scanned w where w.keyed = 1)
-begin
-  insert into @kept (seq)
-  select q.seq
-  from @scanned w
-  inner join [infra].[InboxPartitionQueue] q with (index([InboxPartitionQueue_Seq]), forceseek, rowlock, readcommittedlock) on q.seq = w.seq
-  where w.keyed = 1 option (loop join, force order);
-
-  insert into @kept (seq)
-  select c.seq
-  from [infra].[InboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)
-  inner join @scanned w on w.seq = c.seq option (loop join, force order);
-
-  delete from @scanned where seq in (select k.seq from @kept k);
-end
-
-begin transaction;
-insert into @old (seq)
-select m.seq
-from @scanned w
-inner join [infra].[Inbox] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
-inner join [infra].[InboxState] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
-where w.ended_at < @before and s.status = @status and case when @status = 3 then s.processed_at else s.died_at end < @before
-  and (s.locked_until is null or s.locked_until <= @now) and m.last_seen_at < @before
-  and (@source is null or exists (select 1 from [infra].[Inbox_KeyOf](m.seq) k where k.source = @source)) option (loop join, force order);
-
--- the condition is repeated: where UPDLOCK does not lock, it may have been delivered again by now
-delete from [infra].[Inbox]
-output deleted.seq into @gone (seq)
-from @old o, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
-where [Inbox].seq = o.seq and [Inbox].last_seen_at < @before option (loop join, force order);
-
-delete from [infra].[InboxState]
-from @gone g, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxState].seq = g.seq option (loop join, force order);
-
-delete from [infra].[InboxAttempts]
-from @gone g, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxAttempts].seq = g.seq option (loop join, force order);
-commit transaction;
-
-select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;
-go
-
-create or alter procedure [infra].[Inbox_Resolve]
+create or alter procedure [$(Schema)].[$(Queue)_Resolve]
   @items nvarchar(max)
 as
 set nocount, xact_abort on;
 select m.seq as seq, m.source as source, m.message_id as message_id
-from [infra].[Inbox_KeysFromJson](@items) k
-inner join [infra].[Inbox] m with (index([Inbox_Key]), forceseek) on m.source = k.source and m.message_id = k.message_id option (loop join, force order);
+from [$(Schema)].[$(Queue)_KeysFromJson](@items) k
+inner join [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek) on m.source = k.source and m.message_id = k.message_id option (loop join, force order);
 go
 
-create or alter procedure [infra].[Inbox_Get]
+create or alter procedure [$(Schema)].[$(Queue)_Get]
   @source nvarchar(255), @message_id nvarchar(255)
 as
 set nocount, xact_abort on;
@@ -672,12 +208,12 @@ if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_n
   set transaction isolation level read uncommitted;
 
 select r.*
-from [infra].[Inbox] m with (index([Inbox_Key]), forceseek)
-cross apply [infra].[Inbox_Row](m.seq) r
+from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek)
+cross apply [$(Schema)].[$(Queue)_Row](m.seq) r
 where m.source = @source and m.message_id = @message_id option (loop join, force order);
 go
 
-create or alter procedure [infra].[Inbox_Attempts]
+create or alter procedure [$(Schema)].[$(Queue)_Attempts]
   @source nvarchar(255), @message_id nvarchar(255)
 as
 set nocount, xact_abort on;
@@ -685,204 +221,13 @@ if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_n
   set transaction isolation level read uncommitted;
 
 select a.attempt as attempt, a.ended_at as ended_at, a.worker as worker, a.error as error
-from [infra].[Inbox] m with (index([Inbox_Key]), forceseek)
-inner join [infra].[InboxAttempts] a with (forceseek) on a.seq = m.seq
+from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek)
+inner join [$(Schema)].[$(Queue)Attempts] a with (forceseek) on a.seq = m.seq
 where m.source = @source and m.message_id = @message_id
 order by a.number option (loop join, force order);
 go
 
-create or alter procedure [infra].[Inbox_List]
-  @now datetime2(3) = null, @status tinyint, @status_2 tinyint, @status_3 tinyint, @status_4 tinyint, @status_5 tinyint,
-  @leased bit, @ended_as varchar(10), @topic nvarchar(255), @source nvarchar(255), @error nvarchar(max),
-  @error_group varchar(16), @older_than_ms float, @newer_than_ms float, @after_seq bigint, @limit int
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-declare @until datetime2(3) = (select a.later from [infra].[Inbox_After](@now, -@older_than_ms) a);
-declare @since datetime2(3) = (select a.later from [infra].[Inbox_After](@now, -@newer_than_ms) a);
-
-select top (@limit) r.*
-from [infra].[InboxState] s
-inner join [infra].[Inbox] m on m.seq = s.seq
-cross apply [infra].[Inbox_Row](s.seq) r
-where s.seq > @after_seq
-  and (@status is null or (s.status in (@status, @status_2, @status_3, @status_4, @status_5) and (s.status <> 6 or case when s.locked_until is null then 0 else 2 end in (@status, @status_2, @status_3, @status_4, @status_5))))
-  and (@ended_as is null or s.ended_as = @ended_as)
-  and (@leased is null or case when s.locked_until is not null then 1 else 0 end = @leased)
-  and (@topic is null or m.topic = @topic)
-  and (@source is null or exists (select 1 from [infra].[Inbox_KeyOf](s.seq) k where k.source = @source))
-  and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
-  and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-  and (@until is null or case when s.status = 4 then s.died_at else m.first_seen_at end <= @until)
-  and (@since is null or case when s.status = 4 then s.died_at else m.first_seen_at end >= @since)
-order by s.seq
-option (recompile);
-go
-
-create or alter procedure [infra].[Inbox_Stats]
-  @now datetime2(3) = null
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-declare @paused bit = case when exists (
-  select 1 from [infra].[InboxControls] c with (index([InboxControls_Key]), forceseek)
-  where c.scope = N'queue' and c.name = N'' and c.paused = 1
-) then 1 else 0 end;
-declare @pauses bit = case when exists (select 1 from [infra].[InboxControls] c where c.paused = 1 and c.scope <> N'queue') then 1 else 0 end;
-
--- an apply, because a group may not be made by a subquery; without pauses of topics and sources it looks at no message
-select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, cast(case when s.attempt > 0 then 1 else 0 end as bit) as retried,
-  h.held as held, count_big(*) as [count], sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
-  datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms,
-  sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused, s.ended_as as ended_as
-from [infra].[InboxState] s
-cross apply (
-  select cast(case
-    when @pauses = 0 or s.status not in (1, 2, 5, 7) then 0
-    when exists (
-      select 1 from [infra].[Inbox_KeyOf](s.seq) m inner join [infra].[InboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
-      where c.paused = 1 and c.scope <> N'queue'
-    ) then 1
-    else 0
-  end as bit) as held
-) h
-group by s.status, case when s.locked_until is not null then 1 else 0 end, case when s.attempt > 0 then 1 else 0 end, h.held, s.ended_as;
-go
-
-create or alter procedure [infra].[Inbox_OldestDue]
-  @now datetime2(3) = null
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-declare @pauses bit = case when exists (select 1 from [infra].[InboxControls] c where c.paused = 1 and c.scope <> N'queue') then 1 else 0 end;
-
-select datediff_big(millisecond, min(d.visible_at), @now) as oldest_due_ms
-from (
-  select (
-    select top (1) s.visible_at
-    from [infra].[InboxState] s with (index([Inbox_Ready]))
-    where s.status = 1 and s.visible_at <= @now and (@pauses = 0 or not exists (
-      select 1 from [infra].[Inbox_KeyOf](s.seq) m inner join [infra].[InboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
-      where c.paused = 1 and c.scope <> N'queue'
-    ))
-    order by s.visible_at
-  ) as visible_at
-  union all
-  select (
-    select top (1) s.visible_at
-    from [infra].[InboxState] s with (index([Inbox_Held]))
-    where s.status = 2 and s.visible_at <= @now and (@pauses = 0 or not exists (
-      select 1 from [infra].[Inbox_KeyOf](s.seq) m inner join [infra].[InboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
-      where c.paused = 1 and c.scope <> N'queue'
-    ))
-    order by s.visible_at
-  ) as visible_at
-) d
-where not exists (
-  select 1 from [infra].[InboxControls] c with (index([InboxControls_Key]), forceseek)
-  where c.scope = N'queue' and c.name = N'' and c.paused = 1
-);
-go
-
-create or alter procedure [infra].[Inbox_Due]
-  @now datetime2(3) = null
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-if exists (
-  select 1 from [infra].[InboxControls] c with (index([InboxControls_Key]), forceseek)
-  where c.scope = N'queue' and c.name = N'' and c.paused = 1
-) return 0;
-if exists (
-  select 1 from [infra].[InboxState] r with (index([Inbox_Ready]), readpast, rowlock, readcommittedlock) where r.status = 1 and r.visible_at <= @now
-) return 1;
-if exists (
-  select 1 from [infra].[InboxState] r with (index([Inbox_Held]), readpast, rowlock, readcommittedlock) where r.status = 2 and r.visible_at <= @now
-) return 1;
-if exists (
-  select 1 from [infra].[InboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)
-  where c.change <> 1 or exists (
-    select 1 from [infra].[InboxPartitionQueue] q with (index([InboxPartitionQueue_PK]), forceseek, readpast, rowlock, readcommittedlock)
-    where q.partition_key = c.partition_key and q.seq <> c.seq
-  )
-) return 1;
-if exists (
-  select 1 from [infra].[InboxControls] c with (readpast, rowlock, readcommittedlock)
-  where c.paused = 0 and exists (
-    select 1 from [infra].[InboxState] r with (index([Inbox_Parked]), forceseek, readpast, rowlock, readcommittedlock)
-    where r.status = 7 and r.parked_by = c.id
-  )
-) return 1;
-return 0;
-go
-
-create or alter procedure [infra].[Inbox_Replay]
-  @now datetime2(3) = null, @items nvarchar(max), @ttl_ms float
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
-
-begin transaction;
-update [infra].[InboxState]
-set status = case when [InboxState].keyed = 1 then 5 else 1 end,
-  attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
-  expires_at = (select a.later from [infra].[Inbox_After](@now, @ttl_ms) a), processed_at = null, processed_by = null, died_at = null
-output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
-from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxState].seq = i.seq and [InboxState].status = 4 option (loop join, force order);
-
-if exists (select 1 from @changed c where c.keyed = 1)
-  insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 0 from @changed c
-  inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
-commit transaction;
-
-select c.seq as seq from @changed c;
-go
-
-create or alter procedure [infra].[Inbox_Discard]
-  @items nvarchar(max)
-as
-set nocount, xact_abort on;
-declare @gone table (seq bigint not null primary key, keyed bit null);
-
-begin transaction;
-insert into @gone (seq, keyed)
-select m.seq, s.keyed
-from openjson(@items) with (seq bigint '$') i
-inner join [infra].[Inbox] m with (forceseek, updlock, rowlock, readcommittedlock) on m.seq = i.seq
-inner join [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
-where s.status = 4 option (loop join, force order);
-
-if exists (select 1 from @gone c where c.keyed = 1)
-  insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1 from @gone c
-  inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
-
-delete from [infra].[Inbox]
-from @gone g, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
-where [Inbox].seq = g.seq option (loop join, force order);
-
-delete from [infra].[InboxState]
-from @gone g, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxState].seq = g.seq option (loop join, force order);
-
-delete from [infra].[InboxAttempts]
-from @gone g, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxAttempts].seq = g.seq option (loop join, force order);
-commit transaction;
-
-select g.seq as seq from @gone g;
-go
-
-create or alter procedure [infra].[Inbox_Archive]
+create or alter procedure [$(Schema)].[$(Queue)_Archive]
   @now datetime2(3) = null, @items nvarchar(max), @who nvarchar(255), @ended_as varchar(10)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
@@ -892,316 +237,50 @@ begin transaction;
 insert into @gone (seq, keyed)
 select m.seq, s.keyed
 from openjson(@items) with (seq bigint '$') i
-inner join [infra].[Inbox] m with (forceseek, updlock, rowlock, readcommittedlock) on m.seq = i.seq
-inner join [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
+inner join [$(Schema)].[$(Queue)] m with (forceseek, updlock, rowlock, readcommittedlock) on m.seq = i.seq
+inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
 where s.status = 4 option (loop join, force order);
 
-insert into [infra].[InboxArchive] (seq, source, message_id, topic, partition_key, payload, correlation_id, headers,
+insert into [$(Schema)].[$(Queue)Archive] (seq, source, message_id, topic, partition_key, payload, correlation_id, headers,
   enqueued_at, attempt, last_error, error_group, attempts, died_at, archived_at, archived_by)
 select m.seq, m.source, m.message_id, m.topic, m.partition_key, m.payload, m.correlation_id, m.headers,
   m.first_seen_at, s.attempt, s.last_error, s.error_group, coalesce((
     select a.attempt as attempt, datediff_big(millisecond, '1970-01-01', a.ended_at) as endedAt, lower(a.worker) as worker, a.error as error
-    from [infra].[InboxAttempts] a with (forceseek)
+    from [$(Schema)].[$(Queue)Attempts] a with (forceseek)
     where a.seq = g.seq
     order by a.number
     for json path, include_null_values
   ), N'[]'), s.died_at, @now, @who
 from @gone g
-inner join [infra].[Inbox] m with (forceseek) on m.seq = g.seq
-inner join [infra].[InboxState] s with (forceseek) on s.seq = g.seq
+inner join [$(Schema)].[$(Queue)] m with (forceseek) on m.seq = g.seq
+inner join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = g.seq
 option (loop join, force order);
 
 if exists (select 1 from @gone c where c.keyed = 1)
-  insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
+  insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 1 from @gone c
-  inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+  inner join [$(Schema)].[$(Queue)] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
 
-update [infra].[Inbox]
+update [$(Schema)].[$(Queue)]
 set payload = N'', headers = null
-from @gone g, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
-where [Inbox].seq = g.seq option (loop join, force order);
+from @gone g, [$(Schema)].[$(Queue)] with (forceseek, updlock, rowlock, readcommittedlock)
+where [$(Queue)].seq = g.seq option (loop join, force order);
 
-update [infra].[InboxState]
+update [$(Schema)].[$(Queue)State]
 set status = 3, ended_as = @ended_as, processed_at = @now, died_at = null
-from @gone g, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxState].seq = g.seq option (loop join, force order);
+from @gone g, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
+where [$(Queue)State].seq = g.seq option (loop join, force order);
 
-delete from [infra].[InboxAttempts]
-from @gone g, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxAttempts].seq = g.seq option (loop join, force order);
+delete from [$(Schema)].[$(Queue)Attempts]
+from @gone g, [$(Schema)].[$(Queue)Attempts] with (forceseek, updlock, rowlock, readcommittedlock)
+where [$(Queue)Attempts].seq = g.seq option (loop join, force order);
 commit transaction;
 
 select g.seq as seq from @gone g;
 go
 
-create or alter procedure [infra].[Inbox_AddOperation]
-  @now datetime2(3) = null, @id uniqueidentifier, @who nvarchar(255), @action nvarchar(20), @filter nvarchar(max)
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-insert into [infra].[oncebox_operations] (id, started_at, who, action, queue, filter)
-values (@id, @now, @who, @action, N'inbox:Inbox', @filter);
-go
-
-create or alter procedure [infra].[Inbox_MoveOperation]
-  @now datetime2(3) = null, @id uniqueidentifier, @matched bigint, @done bigint, @last_seq bigint, @ended bit,
-  @who nvarchar(255)
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-update [infra].[oncebox_operations] with (updlock, rowlock, readcommittedlock)
-set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end,
-  resumed_by = coalesce(@who, resumed_by), resumed_at = case when @who is null then resumed_at else @now end
-where id = @id;
-go
-
-create or alter procedure [infra].[Inbox_PurgeOperations]
-  @now datetime2(3) = null, @retention_ms float, @limit int
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-delete top (@limit) from [infra].[oncebox_operations] with (readpast, rowlock, readcommittedlock)
-where queue = N'inbox:Inbox' and ended_at < (select a.later from [infra].[Inbox_After](@now, -@retention_ms) a);
-
-select @@rowcount as deleted;
-go
-
-create or alter procedure [infra].[Inbox_ApplyControls]
-  @given_now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @limit int
-as
-set nocount, xact_abort on;
-declare @now datetime2(3);
-declare @id bigint = 0, @next bigint, @per_second float, @tokens float, @refilled_at datetime2(3);
-declare @burst float, @elapsed_ms float, @most int, @count int, @until_token float;
-declare @kept nvarchar(max), @freed int = 0, @returned int = 0, @ending int = 0, @wait_ms float;
-declare @controls table (
-  id bigint not null primary key, scope nvarchar(10) collate Latin1_General_100_BIN2 not null, name nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  paused bit not null, per_second float null, tokens float not null, refilled_at datetime2(3) not null
-);
-declare @owned table (seq bigint not null primary key, passes varchar(max) null);
-declare @parked table (seq bigint not null primary key, control bigint not null);
-
-begin transaction;
-insert into @owned (seq, passes)
-select s.seq, s.passes
-from openjson(@items) with (seq bigint '$') i
-inner join [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = i.seq
-where s.owner = @owner and s.status = 2 option (loop join, force order);
-
--- by the key, as an operator's change locks them: its key first, then its row
-insert into @controls (id, scope, name, paused, per_second, tokens, refilled_at)
-select c.id, c.scope, c.name, c.paused, c.per_second, c.tokens, c.refilled_at
-from [infra].[InboxControls] c with (index([InboxControls_Key]), updlock, rowlock, readcommittedlock)
-order by c.scope, c.name;
-
-set @now = coalesce(@given_now, sysutcdatetime());
-
-insert into @parked (seq, control)
-select p.seq, p.control
-from (
-  select o.seq, (
-      select top (1) c.id
-      from @controls c
-      where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source)) and (c.paused = 1 or (
-        c.per_second is not null and charindex(',' + cast(c.id as varchar(20)) + ',', coalesce(o.passes, '')) = 0
-      ))
-      order by c.paused desc, c.id
-    ) as control
-  from @owned o
-  cross apply [infra].[Inbox_KeyOf](o.seq) m
-) p
-where p.control is not null option (loop join, force order);
-
-update [infra].[InboxState]
-set status = 7, parked_by = p.control, owner = null, locked_until = null,
-  visible_at = [InboxState].due_since
-from @parked p, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxState].seq = p.seq and [InboxState].owner = @owner and [InboxState].status = 2 option (loop join, force order);
-
-while 1 = 1
-begin
-  set @next = null;
-  select top (1) @next = c.id, @per_second = c.per_second, @tokens = c.tokens, @refilled_at = c.refilled_at
-  from @controls c
-  where c.id > @id and c.paused = 0
-  order by c.id;
-  if @next is null break;
-  set @id = @next;
-  set @burst = case when @per_second > 1 then @per_second else 1 end;
-  set @elapsed_ms = case when @refilled_at < @now then datediff_big(millisecond, @refilled_at, @now) else 0 end;
-  set @tokens = @tokens + @per_second * @elapsed_ms / 1000;
-  if @tokens > @burst set @tokens = @burst; -- at most the tokens of one second
-  set @most = case when @per_second is null then 500 when @tokens < @limit then cast(floor(@tokens) as int) else @limit end;
-
-  update [infra].[InboxState]
-  set status = case when [InboxState].crashes > 0 then 2 else 1 end,
-    -- a pause that has ended is no pass
-    passes = case
-      when @per_second is null then [InboxState].passes else coalesce([InboxState].passes, ',') + cast(@id as varchar(20)) + ','
-    end
-  from (
-    select top (@most) r.seq
-    from [infra].[InboxState] r with (index([Inbox_Parked]), updlock, readpast, rowlock, readcommittedlock)
-    where r.status = 7 and r.parked_by = @id and r.attempt >= 0
-    order by r.visible_at, r.seq
-  ) p, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [InboxState].seq = p.seq and [InboxState].status = 7 option (loop join, force order);
-
-  set @count = @@rowcount;
-  set @freed = @freed + @count;
-
-  if @per_second is null
-  begin
-    set @returned = @returned + @count;
-    -- skips nothing: a message that is left without its control would stay parked
-    if exists (
-      select 1 from [infra].[InboxState] r with (index([Inbox_Parked]), forceseek)
-      where r.status = 7 and r.parked_by = @id
-    ) set @ending = @ending + 1;
-    else delete from [infra].[InboxControls] with (updlock, rowlock, readcommittedlock) where id = @id;
-  end
-  else
-  begin
-    set @tokens = @tokens - @count;
-    update [infra].[InboxControls] with (updlock, rowlock, readcommittedlock) set tokens = @tokens, refilled_at = @now where id = @id;
-    set @until_token = case when @tokens < 1 then (1 - @tokens) / @per_second * 1000 else 0 end;
-    if (@wait_ms is null or @wait_ms > @until_token) and exists (
-      select 1 from [infra].[InboxState] r with (index([Inbox_Parked]), forceseek, readpast, rowlock, readcommittedlock)
-      where r.status = 7 and r.parked_by = @id
-    ) set @wait_ms = @until_token;
-  end
-end
-
-update [infra].[InboxState]
-set passes = null
-from @owned o, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxState].seq = o.seq and [InboxState].owner = @owner and [InboxState].status = 2 and [InboxState].passes is not null option (loop join, force order);
-
-select @kept = N'[' + string_agg(cast(s.seq as nvarchar(max)), N',') + N']' from @owned o
-inner join [infra].[InboxState] s with (forceseek) on s.seq = o.seq
-where s.owner = @owner and s.status = 2 option (loop join, force order);
-commit transaction;
-
-select @kept as kept, @freed as freed, @returned as returned, @ending as ending, @wait_ms as wait_ms;
-go
-
-create or alter procedure [infra].[Inbox_PutControl]
-  @now datetime2(3) = null, @scope nvarchar(10), @name nvarchar(255), @paused bit, @per_second float, @who nvarchar(255)
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-begin transaction;
-update [infra].[InboxControls]
-set paused = coalesce(@paused, paused), per_second = coalesce(@per_second, per_second), who = @who, changed_at = @now
-from [infra].[InboxControls] with (index([InboxControls_Key]), forceseek, updlock, rowlock, serializable)
-where scope = @scope and name = @name;
-
-if @@rowcount = 0
-  insert into [infra].[InboxControls] (scope, name, paused, per_second, refilled_at, who, changed_at)
-  values (@scope, @name, coalesce(@paused, 0), @per_second, @now, @who, @now);
-commit transaction;
-go
-
-create or alter procedure [infra].[Inbox_EndControl]
-  @now datetime2(3) = null, @scope nvarchar(10), @name nvarchar(255), @paused bit, @who nvarchar(255)
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-update [infra].[InboxControls]
-set paused = case when @paused = 1 then 0 else paused end, per_second = case when @paused = 1 then per_second end,
-  who = @who, changed_at = @now
-from [infra].[InboxControls] with (index([InboxControls_Key]), forceseek, updlock, rowlock, readcommittedlock)
-where scope = @scope and name = @name and ((@paused = 1 and paused = 1) or (@paused = 0 and per_second is not null));
-
-return @@rowcount;
-go
-
-create or alter procedure [infra].[Inbox_Controls]
-  @scope nvarchar(10) = null, @name nvarchar(255) = null
-as
-set nocount, xact_abort on;
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who,
-  c.changed_at as changed_at, (
-    select count_big(*) from [infra].[InboxState] s with (index([Inbox_Parked]), forceseek)
-    where s.status = 7 and s.parked_by = c.id
-  ) as parked
-from [infra].[InboxControls] c
-where @scope is null or (c.scope = @scope and c.name = @name)
-order by c.id;
-go
-
-create or alter procedure [infra].[Inbox_ApplyPartitionChanges]
-as
-set nocount, xact_abort on;
-begin transaction;
-declare @locked int, @upto bigint;
-declare @changes table (
-  number bigint not null primary key, seq bigint not null, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  change tinyint not null, unique (seq, number)
-);
-declare @heads table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
-declare @free table (seq bigint not null primary key);
-
-exec @locked = sp_getapplock @Resource = N'oncebox infra.Inbox partitions', @LockMode = 'Exclusive', @LockOwner = 'Transaction', @LockTimeout = 0;
-
-if @locked >= 0
-begin
-  select @upto = max(r.number) from [infra].[InboxPartitionChanges] r with (readpast, rowlock, readcommittedlock);
-
-  delete from [infra].[InboxPartitionChanges]
-  output deleted.number, deleted.seq, deleted.partition_key, deleted.change into @changes (number, seq, partition_key, change)
-  from (
-    select top (1000) r.number
-    from [infra].[InboxPartitionChanges] r with (updlock, readpast, rowlock, readcommittedlock)
-    where r.number <= @upto
-    order by r.number
-  ) p, [infra].[InboxPartitionChanges] with (forceseek, updlock, readpast, rowlock, readcommittedlock)
-  where [InboxPartitionChanges].number = p.number option (loop join, force order);
-
-  delete from [infra].[InboxPartitionQueue]
-  from @changes c, [infra].[InboxPartitionQueue] with (index([InboxPartitionQueue_Seq]), forceseek, rowlock, readcommittedlock)
-  where c.change = 1 and [InboxPartitionQueue].seq = c.seq option (loop join, force order);
-
-  -- the last change of a message decides; a dead message that kept its position and was replayed still has it
-  insert into [infra].[InboxPartitionQueue] (partition_key, seq)
-  select c.partition_key, c.seq
-  from @changes c
-  where c.change = 0
-    and not exists (select 1 from @changes l where l.seq = c.seq and l.number > c.number and l.change <> 2)
-    and not exists (
-      select 1 from [infra].[InboxPartitionQueue] q with (index([InboxPartitionQueue_Seq]), forceseek, readcommittedlock)
-      where q.seq = c.seq
-    )
-  order by c.number option (loop join, force order);
-
-  insert into @heads (seq, partition_key)
-  select h.seq, k.partition_key
-  from (select distinct c.partition_key from @changes c) k
-  cross apply (
-    select top (1) q.seq
-    from [infra].[InboxPartitionQueue] q with (index([InboxPartitionQueue_PK]), forceseek, readcommittedlock)
-    where q.partition_key = k.partition_key
-    order by q.position
-  ) h option (loop join, force order);
-
-  insert into @free (seq)
-  select s.seq
-  from @heads h
-  inner join [infra].[InboxState] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = h.seq option (loop join, force order);
-
-  update [infra].[InboxState]
-  set status = 1
-  from @free f, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [InboxState].seq = f.seq and [InboxState].status = 5 option (loop join, force order);
-
-  insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
-  select h.seq, h.partition_key, 2
-  from @heads h
-  where not exists (select 1 from @free f where f.seq = h.seq);
-end
-commit transaction;
-go
-
-create or alter procedure [infra].[Inbox_TryBegin]
+create or alter procedure [$(Schema)].[$(Queue)_TryBegin]
   @given_now datetime2(3) = null, @source nvarchar(255), @message_id nvarchar(255), @owner uniqueidentifier,
   @lease_ms float, @headers nvarchar(max)
 as
@@ -1217,7 +296,7 @@ begin
 
   -- a column that is not in the index: the lookup locks the row, too
   select @seq = m.seq, @first_seen_at = m.first_seen_at
-  from [infra].[Inbox] m with (index([Inbox_Key]), forceseek, updlock, rowlock, readcommittedlock)
+  from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek, updlock, rowlock, readcommittedlock)
   where m.source = @source and m.message_id = @message_id;
 
   if @seq is null
@@ -1227,7 +306,7 @@ begin
     begin try
       if @outermost = 0 set xact_abort off;
 
-      insert into [infra].[Inbox] (source, message_id, topic, payload, headers, first_seen_at, last_seen_at, deliveries, content_changed)
+      insert into [$(Schema)].[$(Queue)] (source, message_id, topic, payload, headers, first_seen_at, last_seen_at, deliveries, content_changed)
       output inserted.seq into @added (seq)
       values (@source, @message_id, N'', N'', @headers, @now, @now, 1, 0);
     end try
@@ -1250,28 +329,28 @@ if @first_seen_at is null
 begin
   set @status = 6;
   set @holder = @owner;
-  set @locked_until = (select a.later from [infra].[Inbox_After](@now, @lease_ms) a);
+  set @locked_until = (select a.later from [$(Schema)].[$(Queue)_After](@now, @lease_ms) a);
 
-  insert into [infra].[InboxState] (seq, status, visible_at, locked_until, owner, attempt)
+  insert into [$(Schema)].[$(Queue)State] (seq, status, visible_at, locked_until, owner, attempt)
   values (@seq, 6, @now, @locked_until, @owner, 1);
 end
 else
 begin
   declare @takes bit = 0;
 
-  select @status = s.status from [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock) where s.seq = @seq;
+  select @status = s.status from [$(Schema)].[$(Queue)State] s with (forceseek, updlock, rowlock, readcommittedlock) where s.seq = @seq;
 
   set @now = coalesce(@given_now, sysutcdatetime());
 
-  update [infra].[InboxState] with (updlock, rowlock, readcommittedlock)
-  set status = 6, visible_at = @now, locked_until = (select a.later from [infra].[Inbox_After](@now, @lease_ms) a), owner = @owner, attempt = attempt + 1
-  where seq = @seq and (status = 0 or ([InboxState].status = 6 and ([InboxState].locked_until is null or [InboxState].locked_until <= @now)));
+  update [$(Schema)].[$(Queue)State] with (updlock, rowlock, readcommittedlock)
+  set status = 6, visible_at = @now, locked_until = (select a.later from [$(Schema)].[$(Queue)_After](@now, @lease_ms) a), owner = @owner, attempt = attempt + 1
+  where seq = @seq and (status = 0 or ([$(Queue)State].status = 6 and ([$(Queue)State].locked_until is null or [$(Queue)State].locked_until <= @now)));
 
   if @@rowcount = 1 set @takes = 1;
 
-  select @status = s.status, @holder = s.owner, @locked_until = s.locked_until from [infra].[InboxState] s with (forceseek) where s.seq = @seq;
+  select @status = s.status, @holder = s.owner, @locked_until = s.locked_until from [$(Schema)].[$(Queue)State] s with (forceseek) where s.seq = @seq;
 
-  update [infra].[Inbox] with (updlock, rowlock, readcommittedlock)
+  update [$(Schema)].[$(Queue)] with (updlock, rowlock, readcommittedlock)
   set last_seen_at = @now, headers = case when @takes = 1 then @headers else headers end
   where seq = @seq;
 end
@@ -1281,7 +360,7 @@ if @outermost = 1 commit transaction;
 select @status as status, cast(case when @status = 6 and @holder = @owner then 1 else 0 end as bit) as mine, @locked_until as locked_until;
 go
 
-create or alter procedure [infra].[Inbox_ChangeKey]
+create or alter procedure [$(Schema)].[$(Queue)_ChangeKey]
   @given_now datetime2(3) = null, @change varchar(10), @source nvarchar(255), @message_id nvarchar(255),
   @owner uniqueidentifier, @lease_ms float = null
 as
@@ -1290,53 +369,53 @@ declare @now datetime2(3), @seq bigint;
 declare @changed table (seq bigint not null primary key, locked_until datetime2(3) null);
 
 select @seq = m.seq
-from [infra].[Inbox] m with (index([Inbox_Key]), forceseek, rowlock, readcommittedlock)
+from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek, rowlock, readcommittedlock)
 where m.source = @source and m.message_id = @message_id;
 
 begin transaction;
-select @seq = s.seq from [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock) where s.seq = @seq;
+select @seq = s.seq from [$(Schema)].[$(Queue)State] s with (forceseek, updlock, rowlock, readcommittedlock) where s.seq = @seq;
 
 set @now = coalesce(@given_now, sysutcdatetime());
 
-update [infra].[InboxState] with (updlock, rowlock, readcommittedlock)
+update [$(Schema)].[$(Queue)State] with (updlock, rowlock, readcommittedlock)
 set owner = case when @change = 'renew' then owner end,
-  locked_until = case when @change = 'renew' then (select a.later from [infra].[Inbox_After](@now, @lease_ms) a) end,
+  locked_until = case when @change = 'renew' then (select a.later from [$(Schema)].[$(Queue)_After](@now, @lease_ms) a) end,
   visible_at = case when @change = 'release' then @now else visible_at end,
   status = case when @change = 'finish' then 3 else status end,
   processed_at = case when @change = 'finish' then coalesce(processed_at, @now) else processed_at end,
   processed_by = case when @change = 'finish' then lower(convert(nvarchar(36), @owner)) else processed_by end
 output inserted.seq, inserted.locked_until into @changed (seq, locked_until)
-where seq = @seq and (([InboxState].status = 6 and [InboxState].owner = @owner and [InboxState].locked_until > @now)
-  or (@change = 'finish' and [InboxState].status = 3 and [InboxState].processed_by = lower(convert(nvarchar(36), @owner))));
+where seq = @seq and (([$(Queue)State].status = 6 and [$(Queue)State].owner = @owner and [$(Queue)State].locked_until > @now)
+  or (@change = 'finish' and [$(Queue)State].status = 3 and [$(Queue)State].processed_by = lower(convert(nvarchar(36), @owner))));
 commit transaction;
 
 select c.locked_until as locked_until from @changed c;
 go
 
-create or alter procedure [infra].[Inbox_InspectKey]
+create or alter procedure [$(Schema)].[$(Queue)_InspectKey]
   @now datetime2(3) = null, @source nvarchar(255), @message_id nvarchar(255)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 select s.status as status, cast(case when s.locked_until > @now then 1 else 0 end as bit) as live, s.attempt as attempt,
   m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, s.locked_until as locked_until, m.headers as headers
-from [infra].[Inbox] m with (index([Inbox_Key]), forceseek)
-inner join [infra].[InboxState] s with (forceseek) on s.seq = m.seq
+from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek)
+inner join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = m.seq
 where m.source = @source and m.message_id = @message_id option (loop join, force order);
 go
 
-create or alter procedure [infra].[Inbox_PurgeKeys]
+create or alter procedure [$(Schema)].[$(Queue)_PurgeKeys]
   @now datetime2(3) = null, @source nvarchar(255), @retention_ms float, @limit int
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-declare @before datetime2(3) = (select a.later from [infra].[Inbox_After](@now, -@retention_ms) a);
+declare @before datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, -@retention_ms) a);
 declare @old table (seq bigint not null primary key, message_id nvarchar(255) collate Latin1_General_100_BIN2 not null);
 declare @locked table (seq bigint not null primary key);
 declare @gone table (seq bigint not null primary key);
 
 insert into @old (seq, message_id)
 select top (@limit) r.seq, m.message_id
-from [infra].[InboxState] r with (index([Inbox_Leased]), readpast, rowlock, readcommittedlock)
-inner join [infra].[Inbox] m with (forceseek, readpast, rowlock, readcommittedlock) on m.seq = r.seq
+from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Leased]), readpast, rowlock, readcommittedlock)
+inner join [$(Schema)].[$(Queue)] m with (forceseek, readpast, rowlock, readcommittedlock) on m.seq = r.seq
 where r.status = 6 and r.visible_at < @before
     and (r.locked_until is null or r.locked_until < @before)
   and m.source = @source and m.last_seen_at < @before
@@ -1346,24 +425,24 @@ begin transaction;
 insert into @locked (seq)
 select m.seq
 from @old o
-inner join [infra].[Inbox] m with (index([Inbox_Key]), forceseek, updlock, readpast, rowlock, readcommittedlock) on m.source = @source and m.message_id = o.message_id
+inner join [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek, updlock, readpast, rowlock, readcommittedlock) on m.source = @source and m.message_id = o.message_id
 where m.seq = o.seq and m.last_seen_at < @before option (loop join, force order);
 
-delete from [infra].[InboxState]
+delete from [$(Schema)].[$(Queue)State]
 output deleted.seq into @gone (seq)
-from @locked l, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [InboxState].seq = l.seq and [InboxState].status = 6 and [InboxState].visible_at < @before
-    and ([InboxState].locked_until is null or [InboxState].locked_until < @before) option (loop join, force order);
+from @locked l, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
+where [$(Queue)State].seq = l.seq and [$(Queue)State].status = 6 and [$(Queue)State].visible_at < @before
+    and ([$(Queue)State].locked_until is null or [$(Queue)State].locked_until < @before) option (loop join, force order);
 
-delete from [infra].[Inbox]
-from @gone g, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
-where [Inbox].seq = g.seq option (loop join, force order);
+delete from [$(Schema)].[$(Queue)]
+from @gone g, [$(Schema)].[$(Queue)] with (forceseek, updlock, rowlock, readcommittedlock)
+where [$(Queue)].seq = g.seq option (loop join, force order);
 commit transaction;
 
 select count(*) as deleted from @gone g;
 go
 
-create or alter procedure [infra].[Inbox_Receive]
+create or alter procedure [$(Schema)].[$(Queue)_Receive]
   @now datetime2(3) = null, @revive bit, @blocks bit = null, @items nvarchar(max) = null, @source nvarchar(255) = null,
   @message_id nvarchar(255) = null, @topic nvarchar(255) = null, @payload nvarchar(max) = null,
   @correlation_id nvarchar(255) = null, @headers nvarchar(max) = null, @due_at datetime2(3) = null,
@@ -1386,7 +465,7 @@ if @items is null
 else
   insert into @messages (position, source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, hash, error, error_group)
   select i.position, i.source, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, i.hash, i.error, i.error_group
-  from [infra].[Inbox_MessagesFromJson](@items) i;
+  from [$(Schema)].[$(Queue)_MessagesFromJson](@items) i;
 declare @found table (seq bigint not null primary key, position int not null);
 declare @known table (
   seq bigint not null primary key, position int not null unique, old_status tinyint not null,
@@ -1407,7 +486,7 @@ begin
   declare @locks table (name nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
 
   insert into @locks (name)
-  select distinct concat(N'oncebox infra.Inbox: ', left(i.partition_key, 150), N' ', checksum(i.partition_key)) collate Latin1_General_100_BIN2 from @messages i where i.partition_key is not null;
+  select distinct concat(N'oncebox $(Schema).$(Queue): ', left(i.partition_key, 150), N' ', checksum(i.partition_key)) collate Latin1_General_100_BIN2 from @messages i where i.partition_key is not null;
 
   while @lock is not null
   begin
@@ -1429,7 +508,7 @@ begin
   insert into @found (seq, position)
   select m.seq, i.position
   from (select top (1000000) j.position, j.source, j.message_id from @messages j order by j.source, j.message_id) i
-  inner join [infra].[Inbox] m with (index([Inbox_Key]), forceseek, updlock, rowlock, readcommittedlock) on m.source = i.source and m.message_id = i.message_id
+  inner join [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek, updlock, rowlock, readcommittedlock) on m.source = i.source and m.message_id = i.message_id
   -- always so; it is in no index, so the row itself is locked
   where m.deliveries > 0 option (loop join, force order);
 
@@ -1439,14 +518,14 @@ begin
       case when s.status = 4 then m.partition_key else i.partition_key end, -- a revived message keeps its key
       m.due_at, m.expires_at, m.first_seen_at
     from (select top (1000000) j.seq, j.position from @found j order by j.seq) f
-    inner join [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = f.seq
-    inner join [infra].[Inbox] m with (forceseek, readcommittedlock) on m.seq = f.seq
+    inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = f.seq
+    inner join [$(Schema)].[$(Queue)] m with (forceseek, readcommittedlock) on m.seq = f.seq
     inner join @messages i on i.position = f.position option (loop join, force order);
 
   begin try
     if @outermost = 0 set xact_abort off;
 
-    insert into [infra].[Inbox] (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, partition_key, first_seen_at, last_seen_at, deliveries, content_changed)
+    insert into [$(Schema)].[$(Queue)] (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, partition_key, first_seen_at, last_seen_at, deliveries, content_changed)
     output inserted.seq, inserted.source, inserted.message_id, inserted.partition_key, inserted.due_at, inserted.expires_at,
       inserted.deliveries, inserted.content_changed into @received (seq, source, message_id, partition_key, due_at, expires_at, deliveries, content_changed)
     select i.source, i.message_id, i.topic, i.payload, i.hash, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, @now, @now, 1, 0
@@ -1464,90 +543,90 @@ begin
   set xact_abort on;
 end
 
-insert into [infra].[InboxState] (seq, status, visible_at, expires_at, keyed)
+insert into [$(Schema)].[$(Queue)State] (seq, status, visible_at, expires_at, keyed)
 select a.seq, case when a.partition_key is null then 1 else 5 end, coalesce(a.due_at, @now),
   a.expires_at, case when a.partition_key is not null then 1 end
 from @received a;
 
 if exists (select 1 from @received c where c.partition_key is not null)
-  insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
+  insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 0 from @received c
-  inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+  inner join [$(Schema)].[$(Queue)] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.partition_key is not null and m.partition_key is not null order by c.seq option (loop join, force order);
 
 if exists (select 1 from @known)
 begin
-  update [infra].[Inbox]
-  set last_seen_at = @now, deliveries = [Inbox].deliveries + 1, content_changed = case when ([Inbox].hash <> i.hash or datalength([Inbox].hash) <> datalength(i.hash)) then 1 else 0 end
+  update [$(Schema)].[$(Queue)]
+  set last_seen_at = @now, deliveries = [$(Queue)].deliveries + 1, content_changed = case when ([$(Queue)].hash <> i.hash or datalength([$(Queue)].hash) <> datalength(i.hash)) then 1 else 0 end
   output inserted.seq, inserted.source, inserted.message_id, inserted.partition_key, inserted.due_at, inserted.expires_at,
   inserted.deliveries, inserted.content_changed into @received (seq, source, message_id, partition_key, due_at, expires_at, deliveries, content_changed)
-  from @known k, @messages i, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
-  where i.position = k.position and [Inbox].seq = k.seq option (loop join, force order);
+  from @known k, @messages i, [$(Schema)].[$(Queue)] with (forceseek, updlock, rowlock, readcommittedlock)
+  where i.position = k.position and [$(Queue)].seq = k.seq option (loop join, force order);
 
   -- messages that were purged between the two statements, on a server that ignores updlock
   delete from @known where seq not in (select a.seq from @received a);
 
   -- a done message keeps the content that was handled, and a leased key its own; any other gets the newest
-  update [infra].[Inbox]
-  set topic = i.topic, payload = i.payload, hash = coalesce(i.hash, [Inbox].hash), correlation_id = i.correlation_id, headers = i.headers, due_at = i.due_at, expires_at = i.expires_at
-  from @known k, @messages i, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
-  where i.position = k.position and [Inbox].seq = k.seq and k.old_status not in (3, 6)
-    and (([Inbox].topic collate Latin1_General_100_BIN2 <> i.topic collate Latin1_General_100_BIN2 or coalesce(datalength([Inbox].topic), -1) <> coalesce(datalength(i.topic), -1))
-      or ([Inbox].payload collate Latin1_General_100_BIN2 <> i.payload collate Latin1_General_100_BIN2 or coalesce(datalength([Inbox].payload), -1) <> coalesce(datalength(i.payload), -1))
-      or (i.hash is not null and ([Inbox].hash is null or ([Inbox].hash <> i.hash or datalength([Inbox].hash) <> datalength(i.hash))))
-      or ([Inbox].correlation_id collate Latin1_General_100_BIN2 <> i.correlation_id collate Latin1_General_100_BIN2 or coalesce(datalength([Inbox].correlation_id), -1) <> coalesce(datalength(i.correlation_id), -1))
-      or ([Inbox].headers collate Latin1_General_100_BIN2 <> i.headers collate Latin1_General_100_BIN2 or coalesce(datalength([Inbox].headers), -1) <> coalesce(datalength(i.headers), -1))
-      or not exists (select [Inbox].due_at intersect select i.due_at)
-      or not exists (select [Inbox].expires_at intersect select i.expires_at)) option (loop join, force order);
+  update [$(Schema)].[$(Queue)]
+  set topic = i.topic, payload = i.payload, hash = coalesce(i.hash, [$(Queue)].hash), correlation_id = i.correlation_id, headers = i.headers, due_at = i.due_at, expires_at = i.expires_at
+  from @known k, @messages i, [$(Schema)].[$(Queue)] with (forceseek, updlock, rowlock, readcommittedlock)
+  where i.position = k.position and [$(Queue)].seq = k.seq and k.old_status not in (3, 6)
+    and (([$(Queue)].topic collate Latin1_General_100_BIN2 <> i.topic collate Latin1_General_100_BIN2 or coalesce(datalength([$(Queue)].topic), -1) <> coalesce(datalength(i.topic), -1))
+      or ([$(Queue)].payload collate Latin1_General_100_BIN2 <> i.payload collate Latin1_General_100_BIN2 or coalesce(datalength([$(Queue)].payload), -1) <> coalesce(datalength(i.payload), -1))
+      or (i.hash is not null and ([$(Queue)].hash is null or ([$(Queue)].hash <> i.hash or datalength([$(Queue)].hash) <> datalength(i.hash))))
+      or ([$(Queue)].correlation_id collate Latin1_General_100_BIN2 <> i.correlation_id collate Latin1_General_100_BIN2 or coalesce(datalength([$(Queue)].correlation_id), -1) <> coalesce(datalength(i.correlation_id), -1))
+      or ([$(Queue)].headers collate Latin1_General_100_BIN2 <> i.headers collate Latin1_General_100_BIN2 or coalesce(datalength([$(Queue)].headers), -1) <> coalesce(datalength(i.headers), -1))
+      or not exists (select [$(Queue)].due_at intersect select i.due_at)
+      or not exists (select [$(Queue)].expires_at intersect select i.expires_at)) option (loop join, force order);
 
-  update [infra].[InboxState]
-  set visible_at = case when [InboxState].attempt = 0 then coalesce(i.due_at, k.first_seen_at) when i.due_at > [InboxState].visible_at then i.due_at else [InboxState].visible_at end,
+  update [$(Schema)].[$(Queue)State]
+  set visible_at = case when [$(Queue)State].attempt = 0 then coalesce(i.due_at, k.first_seen_at) when i.due_at > [$(Queue)State].visible_at then i.due_at else [$(Queue)State].visible_at end,
     -- an expiry that a replay removed is not set again by the same delivery
-    expires_at = case when not exists (select k.expires_at intersect select i.expires_at) then i.expires_at else [InboxState].expires_at end
-  from @known k, @messages i, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-  where i.position = k.position and [InboxState].seq = k.seq and ([InboxState].status in (1, 5, 7)
-      or ([InboxState].status = 2 and [InboxState].locked_until is null and [InboxState].visible_at < cast('9999-12-31T00:00:00.000' as datetime2(3))))
+    expires_at = case when not exists (select k.expires_at intersect select i.expires_at) then i.expires_at else [$(Queue)State].expires_at end
+  from @known k, @messages i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
+  where i.position = k.position and [$(Queue)State].seq = k.seq and ([$(Queue)State].status in (1, 5, 7)
+      or ([$(Queue)State].status = 2 and [$(Queue)State].locked_until is null and [$(Queue)State].visible_at < cast('9999-12-31T00:00:00.000' as datetime2(3))))
     and (not exists (select k.due_at intersect select i.due_at) or not exists (select k.expires_at intersect select i.expires_at)) option (loop join, force order);
 
-  update [infra].[InboxState]
+  update [$(Schema)].[$(Queue)State]
   set status = case when k.partition_key is null then 1 else 5 end,
-    keyed = case when k.partition_key is null then [InboxState].keyed else 1 end,
+    keyed = case when k.partition_key is null then [$(Queue)State].keyed else 1 end,
     attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = coalesce(i.due_at, @now), expires_at = i.expires_at
   output inserted.seq, inserted.keyed into @enqueued (seq, keyed)
-  from @known k, @messages i, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-  where i.position = k.position and [InboxState].seq = k.seq
-    and ([InboxState].status = 0 or ([InboxState].status = 6 and ([InboxState].locked_until is null or [InboxState].locked_until <= @now))
-      or ([InboxState].status = 2 and [InboxState].visible_at = cast('9999-12-31T00:00:00.000' as datetime2(3))) -- marked Processing by hand
-      or ([InboxState].status = 4 and @revive = 1)) option (loop join, force order);
+  from @known k, @messages i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
+  where i.position = k.position and [$(Queue)State].seq = k.seq
+    and ([$(Queue)State].status = 0 or ([$(Queue)State].status = 6 and ([$(Queue)State].locked_until is null or [$(Queue)State].locked_until <= @now))
+      or ([$(Queue)State].status = 2 and [$(Queue)State].visible_at = cast('9999-12-31T00:00:00.000' as datetime2(3))) -- marked Processing by hand
+      or ([$(Queue)State].status = 4 and @revive = 1)) option (loop join, force order);
 
   if exists (select 1 from @enqueued w where w.keyed = 1)
-    update [infra].[Inbox]
+    update [$(Schema)].[$(Queue)]
     set partition_key = k.partition_key
-    from @enqueued w, @known k, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
-    where k.seq = w.seq and w.keyed = 1 and [Inbox].seq = w.seq option (loop join, force order);
+    from @enqueued w, @known k, [$(Schema)].[$(Queue)] with (forceseek, updlock, rowlock, readcommittedlock)
+    where k.seq = w.seq and w.keyed = 1 and [$(Queue)].seq = w.seq option (loop join, force order);
 
   if exists (select 1 from @enqueued c where c.keyed = 1)
-    insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
+    insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
     select c.seq, m.partition_key, 0 from @enqueued c
-    inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+    inner join [$(Schema)].[$(Queue)] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
     where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
 end
 
 if exists (select 1 from @messages i where i.error is not null)
 begin
-  update [infra].[InboxState]
+  update [$(Schema)].[$(Queue)State]
   set status = 4, owner = null, locked_until = null, visible_at = cast('9999-12-31T00:00:00.000' as datetime2(3)), processed_at = null,
     last_error = nullif(i.error, N''), error_group = i.error_group, died_at = @now
   output inserted.seq, inserted.keyed into @buried (seq, keyed)
-  from @messages i, @received a, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-  where i.error is not null and a.source = i.source and a.message_id = i.message_id and [InboxState].seq = a.seq
+  from @messages i, @received a, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
+  where i.error is not null and a.source = i.source and a.message_id = i.message_id and [$(Queue)State].seq = a.seq
     and (a.deliveries = 1 or a.content_changed = 1 or exists (select 1 from @enqueued w where w.seq = a.seq))
-    and [InboxState].status <> 3 option (loop join, force order);
+    and [$(Queue)State].status <> 3 option (loop join, force order);
 
   if exists (select 1 from @buried c where @blocks = 0 and c.keyed = 1)
-    insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
+    insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
     select c.seq, m.partition_key, 1 from @buried c
-    inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+    inner join [$(Schema)].[$(Queue)] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
     where @blocks = 0 and c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
 end
 if @outermost = 1 commit transaction;
@@ -1561,7 +640,7 @@ left join @enqueued w on w.seq = a.seq
 left join @known k on k.seq = a.seq;
 go
 
-create or alter procedure [infra].[Inbox_AlreadyProcessed]
+create or alter procedure [$(Schema)].[$(Queue)_AlreadyProcessed]
   @now datetime2(3) = null, @source nvarchar(255), @message_id nvarchar(255), @hash varbinary(max)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
@@ -1577,15 +656,15 @@ begin
   set @again = 0;
 
   select @seq = m.seq, @old_status = s.status, @content_changed = case when (m.hash <> @hash or datalength(m.hash) <> datalength(@hash)) then 1 else 0 end
-  from [infra].[Inbox] m with (index([Inbox_Key]), forceseek, updlock, rowlock, readcommittedlock)
-  inner join [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
+  from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek, updlock, rowlock, readcommittedlock)
+  inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
   where m.source = @source and m.message_id = @message_id option (loop join, force order);
 
   begin try
     if @outermost = 0 set xact_abort off;
 
     if @seq is null
-      insert into [infra].[Inbox] (source, message_id, topic, payload, hash,
+      insert into [$(Schema)].[$(Queue)] (source, message_id, topic, payload, hash,
         first_seen_at, last_seen_at, deliveries, content_changed)
       output inserted.seq into @added (seq)
       values (@source, @message_id, N'', N'', @hash, @now, @now, 1, 0);
@@ -1601,19 +680,19 @@ begin
 end
 
 if @seq is not null
-  update [infra].[Inbox] with (updlock, rowlock, readcommittedlock)
+  update [$(Schema)].[$(Queue)] with (updlock, rowlock, readcommittedlock)
   set hash = case when @old_status = 3 then coalesce(hash, @hash) else coalesce(@hash, hash) end,
     last_seen_at = @now, deliveries = deliveries + 1, content_changed = @content_changed
   where seq = @seq;
 else
-  insert into [infra].[InboxState] (seq, status, visible_at)
+  insert into [$(Schema)].[$(Queue)State] (seq, status, visible_at)
   select a.seq, 0, @now from @added a;
 if @outermost = 1 commit transaction;
 
 select cast(case when @old_status = 3 then 1 else 0 end as bit) as processed, @content_changed as content_changed;
 go
 
-create or alter procedure [infra].[Inbox_Mark]
+create or alter procedure [$(Schema)].[$(Queue)_Mark]
   @now datetime2(3) = null, @source nvarchar(255), @message_id nvarchar(255), @status tinyint, @error nvarchar(max),
   @error_group varchar(16), @blocks bit
 as
@@ -1634,15 +713,15 @@ begin
   set @again = 0;
 
   select @seq = m.seq, @old_status = s.status, @keyed = s.keyed
-  from [infra].[Inbox] m with (index([Inbox_Key]), forceseek, updlock, rowlock, readcommittedlock)
-  inner join [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
+  from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek, updlock, rowlock, readcommittedlock)
+  inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
   where m.source = @source and m.message_id = @message_id option (loop join, force order);
 
   begin try
     if @outermost = 0 set xact_abort off;
 
     if @seq is null
-      insert into [infra].[Inbox] (source, message_id, topic, payload, hash,
+      insert into [$(Schema)].[$(Queue)] (source, message_id, topic, payload, hash,
         first_seen_at, last_seen_at, deliveries, content_changed)
       output inserted.seq into @added (seq)
       values (@source, @message_id, N'', N'', null, @now, @now, 1, 0);
@@ -1659,9 +738,9 @@ end
 
 if @seq is not null
 begin
-  update [infra].[Inbox] with (updlock, rowlock, readcommittedlock) set last_seen_at = @now where seq = @seq;
+  update [$(Schema)].[$(Queue)] with (updlock, rowlock, readcommittedlock) set last_seen_at = @now where seq = @seq;
 
-  update [infra].[InboxState] with (updlock, rowlock, readcommittedlock)
+  update [$(Schema)].[$(Queue)State] with (updlock, rowlock, readcommittedlock)
   set status = @status, owner = null, locked_until = null, visible_at = @never, processed_at = @processed_at,
     last_error = coalesce(@error, last_error), error_group = case when @error is null then error_group else @error_group end,
     died_at = coalesce(@died_at, died_at)
@@ -1670,27 +749,34 @@ begin
     and ((@status = 2 and status = 0) or (@status <> 2 and status <> 3));
 end
 else
-  insert into [infra].[InboxState] (seq, status, visible_at, processed_at, died_at, last_error, error_group)
+  insert into [$(Schema)].[$(Queue)State] (seq, status, visible_at, processed_at, died_at, last_error, error_group)
   output inserted.seq into @changed (seq)
   select a.seq, @status, @never, @processed_at, @died_at, @error, @error_group from @added a;
 
 if exists (select 1 from @changed c where @keyed = 1 and (@status = 3 or (@status = 4 and @blocks = 0)))
-  insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
+  insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 1 from @changed c
-  inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+  inner join [$(Schema)].[$(Queue)] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where @keyed = 1 and (@status = 3 or (@status = 4 and @blocks = 0)) and m.partition_key is not null order by c.seq option (loop join, force order);
 if @outermost = 1 commit transaction;
 
 select c.seq as seq from @changed c;
 go
 
+-- The outbox
+:setvar Queue Outbox
+:setvar Kind outbox
+:setvar BornAt created_at
+:setvar SeenAt created_at
+go
+
 if not exists (
-  select 1 from [infra].[oncebox_migrations] where queue = N'outbox:Outbox' and number = 1
+  select 1 from [$(Schema)].[oncebox_migrations] where queue = N'outbox:$(Queue)' and number = 1
 )
 begin
   begin transaction;
 
-  create table [infra].[Outbox] (
+  create table [$(Schema)].[$(Queue)] (
     seq bigint identity(1, 1) not null,
     id uniqueidentifier not null,
     message_id uniqueidentifier not null,
@@ -1703,11 +789,11 @@ begin
     expires_at datetime2(3) null,
     created_at datetime2(3) not null,
     natural_key nvarchar(255) collate Latin1_General_100_BIN2 null,
-    constraint [Outbox_PK] primary key clustered (seq),
-    constraint [Outbox_Key] unique nonclustered (id)
+    constraint [$(Queue)_PK] primary key clustered (seq),
+    constraint [$(Queue)_Key] unique nonclustered (id)
   );
-  create unique index [Outbox_NaturalKey] on [infra].[Outbox] (topic, natural_key) where natural_key is not null;
-  create table [infra].[OutboxArchive] (
+  create unique index [$(Queue)_NaturalKey] on [$(Schema)].[$(Queue)] (topic, natural_key) where natural_key is not null;
+  create table [$(Schema)].[$(Queue)Archive] (
     seq bigint not null,
     id uniqueidentifier not null,
     message_id uniqueidentifier not null,
@@ -1725,106 +811,23 @@ begin
     died_at datetime2(3) not null,
     archived_at datetime2(3) not null,
     archived_by nvarchar(255) not null,
-    constraint [OutboxArchive_PK] primary key clustered (seq)
+    constraint [$(Queue)Archive_PK] primary key clustered (seq)
   );
-  create table [infra].[OutboxState] (
-    seq bigint not null,
-    visible_at datetime2(3) not null,
-    locked_until datetime2(3) null,
-    expires_at datetime2(3) null,
-    processed_at datetime2(3) null,
-    owner uniqueidentifier null,
-    attempt int not null constraint [OutboxState_Attempt] default 0,
-    status tinyint not null,
-    crashes int not null constraint [OutboxState_Crashes] default 0,
-    -- 1 for a message with a partition key, else null
-    keyed bit null,
-    processed_by nvarchar(100) null,
-    -- not of a done message: there it is processed_at
-    last_attempt_at datetime2(3) null,
-    -- of a dead message
-    died_at datetime2(3) null,
-    -- the same for errors that differ in ids and numbers only
-    error_group varchar(16) collate Latin1_General_100_BIN2 null,
-    last_error nvarchar(max) null,
-    -- since when it was due at its last claim
-    due_since datetime2(3) null,
-    -- the control that has parked the message
-    parked_by bigint null,
-    -- the limits that have let it pass since it was last claimed, such as ',3,9,'
-    passes varchar(max) null,
-    -- of a done message of an inbox that an operator has ended: archived or replaced
-    ended_as varchar(10) collate Latin1_General_100_BIN2 null,
-    constraint [OutboxState_PK] primary key clustered (seq)
-  );
-  create index [Outbox_Ready] on [infra].[OutboxState] (visible_at, seq) where status = 1;
-  create index [Outbox_Held] on [infra].[OutboxState] (visible_at, seq) include (locked_until, crashes) where status = 2;
-  create index [Outbox_Dead] on [infra].[OutboxState] (seq) include (expires_at, locked_until, error_group, died_at, keyed) where status = 4;
-  create index [Outbox_EndedAs] on [infra].[OutboxState] (seq) include (ended_as) where ended_as is not null;
-  create index [Outbox_Leased] on [infra].[OutboxState] (visible_at, seq) include (locked_until) where status = 6;
-  create index [Outbox_Expiry] on [infra].[OutboxState] (expires_at) include (status, locked_until) where expires_at is not null and status in (1, 2, 5, 7);
-  create table [infra].[OutboxPartitionQueue] (
-    position bigint identity(1, 1) not null,
-    partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
-    seq bigint not null,
-    constraint [OutboxPartitionQueue_PK] primary key clustered (partition_key, position),
-    constraint [OutboxPartitionQueue_Seq] unique nonclustered (seq)
-  );
-  create table [infra].[OutboxPartitionChanges] (
-    number bigint identity(1, 1) not null,
-    seq bigint not null,
-    partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
-    -- 0 joins, 1 leaves, 2 the head is to be checked
-    change tinyint not null,
-    constraint [OutboxPartitionChanges_PK] primary key clustered (number)
-  );
-  create table [infra].[OutboxAttempts] (
-    seq bigint not null,
-    number bigint identity(1, 1) not null,
-    attempt int not null,
-    ended_at datetime2(3) not null,
-    worker uniqueidentifier null,
-    error nvarchar(max) null,
-    constraint [OutboxAttempts_PK] primary key clustered (seq, number)
-  );
-  create index [Outbox_Correlation] on [infra].[Outbox] (correlation_id, seq) where correlation_id is not null;
-  create table [infra].[OutboxControls] (
-    id bigint identity(1, 1) not null,
-    scope nvarchar(10) collate Latin1_General_100_BIN2 not null,
-    -- the topic or source; empty for the whole queue
-    name nvarchar(255) collate Latin1_General_100_BIN2 not null,
-    paused bit not null,
-    per_second float null,
-    -- how many messages the limit lets pass, as of refilled_at
-    tokens float not null constraint [OutboxControls_Tokens] default 1,
-    refilled_at datetime2(3) not null,
-    who nvarchar(255) not null,
-    changed_at datetime2(3) not null,
-    constraint [OutboxControls_PK] primary key clustered (id)
-  );
-  create unique index [OutboxControls_Key] on [infra].[OutboxControls] (scope, name) include (paused);
-  create index [Outbox_Parked] on [infra].[OutboxState] (parked_by, visible_at, seq) where status = 7;
-  alter table [infra].[Outbox] set (lock_escalation = disable);
-  alter table [infra].[OutboxState] set (lock_escalation = disable);
-  alter table [infra].[OutboxPartitionQueue] set (lock_escalation = disable);
-  alter table [infra].[OutboxPartitionChanges] set (lock_escalation = disable);
-  alter table [infra].[OutboxAttempts] set (lock_escalation = disable);
-  alter table [infra].[OutboxArchive] set (lock_escalation = disable);
-  alter table [infra].[OutboxControls] set (lock_escalation = disable);
-  insert into [infra].[oncebox_migrations] (queue, number, name) values (N'outbox:Outbox', 1, N'outbox');
+:r $(Folder)/sqlserver-tables.sql
+  insert into [$(Schema)].[oncebox_migrations] (queue, number, name) values (N'outbox:$(Queue)', 1, N'outbox');
 
   commit transaction;
 end
 go
 
-create or alter view [infra].[OutboxMessages] as
+create or alter view [$(Schema)].[$(Queue)Messages] as
 select
   m.id as Id, m.topic as Topic, m.payload as Payload, m.created_at as CreatedAt,
   case
     when s.status = 3 then 'done'
     when s.status = 4 then 'dead'
     when s.locked_until is not null then 'running'
-    when exists (select 1 from [infra].[OutboxControls] c where c.paused = 1 and (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic))) then 'paused'
+    when exists (select 1 from [$(Schema)].[$(Queue)Controls] c where c.paused = 1 and (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic))) then 'paused'
     when s.attempt > 0 then 'retrying'
     else 'waiting'
   end as Status,
@@ -1840,27 +843,11 @@ select
   s.visible_at as NextAttemptAt,
   m.message_id as MessageId, m.correlation_id as CorrelationId, m.due_at as DueTimeUtc, s.expires_at as ExpiresAt,
   m.partition_key as PartitionKey, coalesce(s.processed_at, s.last_attempt_at) as LastAttemptAt, m.headers as Headers, m.natural_key as NaturalKey
-from [infra].[Outbox] m
-inner join [infra].[OutboxState] s on s.seq = m.seq
+from [$(Schema)].[$(Queue)] m
+inner join [$(Schema)].[$(Queue)State] s on s.seq = m.seq
 go
 
-create or alter function [infra].[Outbox_After] (@time datetime2(3), @ms float)
-returns table as return
-select dateadd(millisecond, cast(cast(round(@ms, 0) as bigint) % 86400000 as int),
-  dateadd(day, cast(cast(round(@ms, 0) as bigint) / 86400000 as int), @time)) as later
-go
-
-create or alter function [infra].[Outbox_AbandonedFromJson] (@items nvarchar(max))
-returns table as return
-select cast(a.[key] as int) as position, i.seq as seq, i.delay_ms as delay_ms, i.error as error,
-  i.error_group collate Latin1_General_100_BIN2 as error_group, i.attempts as attempts
-from openjson(@items) a
-cross apply openjson(a.value) with (
-  seq bigint, delay_ms float, error nvarchar(max), error_group varchar(16), attempts int
-) i
-go
-
-create or alter function [infra].[Outbox_MessagesFromJson] (@items nvarchar(max))
+create or alter function [$(Schema)].[$(Queue)_MessagesFromJson] (@items nvarchar(max))
 returns table as return
 select cast(a.[key] as int) as position, i.id as id, i.message_id as message_id,
   i.topic collate Latin1_General_100_BIN2 as topic, i.payload as payload, i.correlation_id as correlation_id,
@@ -1875,7 +862,7 @@ cross apply openjson(a.value) with (
 ) i
 go
 
-create or alter function [infra].[Outbox_Row] (@seq bigint)
+create or alter function [$(Schema)].[$(Queue)_Row] (@seq bigint)
 returns table as return
 select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
   s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status, s.last_error as last_error,
@@ -1883,419 +870,30 @@ select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible
   s.died_at as died_at, s.error_group as error_group, s.ended_as as ended_as, m.topic as topic, m.payload as payload,
   m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at,
   m.id as id, m.message_id as message_id, m.created_at as created_at, m.natural_key as natural_key
-from [infra].[OutboxState] s with (forceseek)
-inner join [infra].[Outbox] m with (forceseek) on m.seq = s.seq
+from [$(Schema)].[$(Queue)State] s with (forceseek)
+inner join [$(Schema)].[$(Queue)] m with (forceseek) on m.seq = s.seq
 where s.seq = @seq
 go
 
-create or alter function [infra].[Outbox_KeyOf] (@seq bigint)
+create or alter function [$(Schema)].[$(Queue)_KeyOf] (@seq bigint)
 returns table as return
 select cast(null as nvarchar(255)) collate Latin1_General_100_BIN2 as source, m.id as id, m.topic as topic
-from [infra].[Outbox] m with (forceseek)
+from [$(Schema)].[$(Queue)] m with (forceseek)
 where m.seq = @seq
 go
 
-create or alter procedure [infra].[Outbox_Claim]
-  @now datetime2(3) = null, @owner uniqueidentifier, @lease_ms float, @limit int, @max_attempts int, @base_ms float,
-  @factor float, @max_ms float, @jitter_ms float, @blocks bit
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-if exists (
-  select 1 from [infra].[OutboxControls] c with (index([OutboxControls_Key]), forceseek)
-  where c.scope = N'queue' and c.name = N'' and c.paused = 1
-)
-begin
-  select cast(null as bigint) as seq, 'paused' as verdict;
-  return;
-end
+:r $(Folder)/sqlserver-queue.sql
 
-declare @lease_end datetime2(3) = (select a.later from [infra].[Outbox_After](@now, @lease_ms) a);
-declare @capped_from float =
-  case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
-declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
-declare @picked table (
-  seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null,
-  lost tinyint not null, dies tinyint not null, primary key (seq, status)
-);
-declare @claimed table (
-  seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null, keyed bit null
-);
-declare @verdict varchar(10) = 'claimed';
-
-if exists (select 1 from [infra].[OutboxPartitionChanges] c with (readpast, rowlock, readcommittedlock))
-  exec [infra].[Outbox_ApplyPartitionChanges];
-
-begin transaction;
--- a message with two crashes is claimed alone
-insert into @picked (seq, status, locked_until, owner, lost, dies)
-select top (1) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
-  case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
-from [infra].[OutboxState] r with (index([Outbox_Held]), updlock, readpast, rowlock, readcommittedlock)
-where r.status = 2 and r.visible_at <= @now and r.crashes + case when r.locked_until is not null then 1 else 0 end >= 2 and r.attempt >= 0
-order by r.visible_at, r.seq;
-
-if @@rowcount = 0
-begin
-  -- messages that come back from a worker were the first of the queue when they were claimed, and are again
-  insert into @picked (seq, status, locked_until, owner, lost, dies)
-  select top (@limit) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
-    case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
-  from [infra].[OutboxState] r with (index([Outbox_Held]), updlock, readpast, rowlock, readcommittedlock)
-  where r.status = 2 and r.visible_at <= @now and r.attempt >= 0
-  order by r.visible_at, r.seq;
-
-  set @limit = @limit - @@rowcount;
-
-  if @limit > 0
-    insert into @picked (seq, status, locked_until, owner, lost, dies)
-    select top (@limit) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
-      case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
-    from [infra].[OutboxState] r with (index([Outbox_Ready]), updlock, readpast, rowlock, readcommittedlock)
-    where r.status = 1 and r.visible_at <= @now and r.attempt >= 0
-    order by r.visible_at, r.seq;
-end
-
--- the condition is repeated: where UPDLOCK does not lock, another claimer may have taken the row by now
-update [infra].[OutboxState]
-set status = case when p.dies = 1 then 4 else 2 end,
-  attempt = [OutboxState].attempt + p.lost, crashes = [OutboxState].crashes + p.lost,
-  owner = case when p.dies = 0 then @owner end, locked_until = case when p.dies = 0 then @lease_end end,
-  due_since = [OutboxState].visible_at,
-  visible_at = (select a.later from [infra].[Outbox_After](@lease_end,
-    case when ([OutboxState].attempt + p.lost + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + p.lost + 1)) else @max_ms end
-    + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000) a),
-  last_error = case
-    when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
-    when p.lost = 1 then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-    else [OutboxState].last_error
-  end,
-  error_group = case
-    when [OutboxState].expires_at <= @now then '0364ffd2687495ed' when p.lost = 1 then '95af8e5501557ab4' else [OutboxState].error_group
-  end,
-  died_at = case when p.dies = 1 then @now else [OutboxState].died_at end
-output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
-  into @claimed (seq, status, expires_at, attempt, keyed)
-from @picked p, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxState].seq = p.seq and [OutboxState].status = p.status and [OutboxState].visible_at <= @now
-option (loop join, force order);
-
-if exists (select 1 from @picked p where p.lost = 1)
-begin
-  insert into [infra].[OutboxAttempts] (seq, attempt, ended_at, worker, error)
-  select c.seq, c.attempt, p.locked_until, p.owner,
-    N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-  from @picked p inner join @claimed c on c.seq = p.seq
-  where p.lost = 1;
-
-  delete from [infra].[OutboxAttempts]
-  from @claimed c, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number <= (
-    select x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq
-    order by x.number desc offset 50 rows fetch next 1 row only
-  ) option (loop join, force order);
-end
-
-if exists (select 1 from @claimed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
-  insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1 from @claimed c
-  inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null order by c.seq option (loop join, force order);
-
-if exists (select 1 from [infra].[OutboxControls] k) set @verdict = 'controlled';
-
--- read before the commit: a claim whose rows cannot be returned is undone. No other transaction can have changed these
--- messages and not ended yet, because it would have locked their states first.
-if @verdict = 'controlled' and not exists (select 1 from @claimed)
-  select cast(null as bigint) as seq, @verdict as verdict;
-else
-  select r.*,
-    case when c.status = 2 then @verdict when c.expires_at <= @now then 'expired' else 'exhausted' end as verdict
-  from @claimed c
-  cross apply [infra].[Outbox_Row](c.seq) r
-  order by c.seq option (loop join, force order);
-commit transaction;
-go
-
-create or alter procedure [infra].[Outbox_Ack]
-  @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @processed_by nvarchar(100)
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
-
-begin transaction;
-update [infra].[OutboxState]
-set status = 3, owner = null, locked_until = null, processed_at = @now, processed_by = @processed_by
-output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
-from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2 option (loop join, force order);
-
-if exists (select 1 from @changed c where c.keyed = 1)
-  insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1 from @changed c
-  inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
-commit transaction;
-
-select c.seq as seq from @changed c;
-go
-
-create or alter procedure [infra].[Outbox_Abandon]
-  @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @max_attempts int, @base_ms float,
-  @factor float, @max_ms float, @jitter_ms float, @blocks bit
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-declare @capped_from float =
-  case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
-declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
-declare @changed table (seq bigint not null primary key, status tinyint not null, keyed bit null, attempt int not null);
-
-begin transaction;
-update [infra].[OutboxState]
-set status = case when i.attempts is null and [OutboxState].attempt + 1 >= @max_attempts then 4 else 1 end,
-  attempt = [OutboxState].attempt + coalesce(i.attempts, 1), crashes = 0, owner = null, locked_until = null,
-  visible_at = (select a.later from [infra].[Outbox_After](@now, coalesce(i.delay_ms,
-    case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end
-    + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)) a),
-  last_error = case when i.error is null and @max_attempts > 0 then [OutboxState].last_error else i.error end,
-  error_group = case when i.error is null and @max_attempts > 0 then [OutboxState].error_group else i.error_group end,
-  last_attempt_at = case when i.attempts = 0 then [OutboxState].last_attempt_at else @now end,
-  died_at = case when i.attempts is null and [OutboxState].attempt + 1 >= @max_attempts then @now else [OutboxState].died_at end
-output inserted.seq, inserted.status, inserted.keyed, inserted.attempt into @changed (seq, status, keyed, attempt)
-from [infra].[Outbox_AbandonedFromJson](@items) i, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2 option (loop join, force order);
-
-insert into [infra].[OutboxAttempts] (seq, attempt, ended_at, worker, error)
-select c.seq, c.attempt, @now, @owner, i.error
-from @changed c
-inner join [infra].[Outbox_AbandonedFromJson](@items) i on i.seq = c.seq
-where i.attempts is null;
-
-delete from [infra].[OutboxAttempts]
-from @changed c, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number <= (
-  select x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq
-  order by x.number desc offset 50 rows fetch next 1 row only
-) option (loop join, force order);
-
-if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
-  insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1 from @changed c
-  inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null order by c.seq option (loop join, force order);
-commit transaction;
-
-select c.seq as seq, cast(case when c.status = 4 then 1 else 0 end as bit) as dead from @changed c;
-go
-
-create or alter procedure [infra].[Outbox_Release]
-  @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max)
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
-
-update [infra].[OutboxState]
-set owner = null, locked_until = null, visible_at = coalesce([OutboxState].due_since, @now)
-output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
-from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxState].seq = i.seq and [OutboxState].owner = @owner option (loop join, force order);
-
-select c.seq as seq from @changed c;
-go
-
-create or alter procedure [infra].[Outbox_Renew]
-  @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @lease_ms float, @base_ms float,
-  @factor float, @max_ms float, @jitter_ms float
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-declare @lease_end datetime2(3) = (select a.later from [infra].[Outbox_After](@now, @lease_ms) a);
-declare @capped_from float =
-  case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
-declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
-declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
-
-update [infra].[OutboxState]
-set locked_until = @lease_end,
-  visible_at = (select a.later from [infra].[Outbox_After](@lease_end,
-    case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end
-    + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000) a)
-output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
-from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2 option (loop join, force order);
-
-select c.seq as seq from @changed c;
-go
-
-create or alter procedure [infra].[Outbox_Reap]
-  @now datetime2(3) = null, @limit int, @max_attempts int, @blocks bit
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-declare @picked table (
-  seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null,
-  lost tinyint not null, dies tinyint not null, primary key (seq, status)
-);
-declare @reaped table (
-  seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null, keyed bit null
-);
-
-begin transaction;
-insert into @picked (seq, status, locked_until, owner, lost, dies)
-select top (@limit) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
-  case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
-from [infra].[OutboxState] r with (index([Outbox_Held]), updlock, readpast, rowlock, readcommittedlock)
-where r.status = 2 and r.locked_until < @now and r.attempt >= 0
-order by r.visible_at, r.seq;
-
-set @limit = @limit - @@rowcount;
-
-if @limit > 0
-  insert into @picked (seq, status, locked_until, owner, lost, dies)
-  select top (@limit) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
-    case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
-  from [infra].[OutboxState] r with (index([Outbox_Expiry]), updlock, readpast, rowlock, readcommittedlock)
-  where r.expires_at <= @now and r.expires_at is not null and r.locked_until is null
-      and r.status in (1, 2, 5, 7) and r.attempt >= 0
-  order by r.expires_at;
-
--- visible_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time
-update [infra].[OutboxState]
-set status = case when p.dies = 1 then 4 else 2 end,
-  attempt = [OutboxState].attempt + p.lost, crashes = [OutboxState].crashes + p.lost, owner = null, locked_until = null, passes = null,
-  last_error = case
-    when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
-    else N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-  end,
-  error_group = case when [OutboxState].expires_at <= @now then '0364ffd2687495ed' else '95af8e5501557ab4' end,
-  last_attempt_at = coalesce([OutboxState].locked_until, [OutboxState].last_attempt_at),
-  died_at = case when p.dies = 1 then @now else [OutboxState].died_at end
-output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
-  into @reaped (seq, status, expires_at, attempt, keyed)
-from @picked p, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxState].seq = p.seq and [OutboxState].status = p.status and (([OutboxState].status = 2 and [OutboxState].locked_until < @now) or ([OutboxState].expires_at <= @now and [OutboxState].expires_at is not null and [OutboxState].locked_until is null
-    and [OutboxState].status in (1, 2, 5, 7)))
-option (loop join, force order);
-
-if exists (select 1 from @picked p where p.lost = 1)
-begin
-  insert into [infra].[OutboxAttempts] (seq, attempt, ended_at, worker, error)
-  select c.seq, c.attempt, p.locked_until, p.owner,
-    N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-  from @picked p inner join @reaped c on c.seq = p.seq
-  where p.lost = 1;
-
-  delete from [infra].[OutboxAttempts]
-  from @reaped c, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number <= (
-    select x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq
-    order by x.number desc offset 50 rows fetch next 1 row only
-  ) option (loop join, force order);
-end
-
-if exists (select 1 from @reaped c where @blocks = 0 and c.keyed = 1 and c.status = 4)
-  insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1 from @reaped c
-  inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null order by c.seq option (loop join, force order);
-
-if @blocks = 0 and exists (select 1 from [infra].[OutboxPartitionQueue] q with (readpast, rowlock, readcommittedlock))
-  insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
-  select q.seq, q.partition_key, 1
-  from [infra].[OutboxState] s with (index([Outbox_Dead]), readpast, rowlock, readcommittedlock)
-  inner join [infra].[OutboxPartitionQueue] q with (index([OutboxPartitionQueue_Seq]), forceseek, readpast, rowlock, readcommittedlock) on q.seq = s.seq
-  where s.status = 4 and s.keyed = 1 option (loop join, force order);
-commit transaction;
-
-if exists (select 1 from [infra].[OutboxPartitionChanges] c with (readpast, rowlock, readcommittedlock))
-  exec [infra].[Outbox_ApplyPartitionChanges];
-
-select r.seq as seq, k.*,
-  case when r.status <> 4 then 'reaped' when r.expires_at <= @now then 'expired' else 'exhausted' end as verdict
-from @reaped r
-cross apply [infra].[Outbox_KeyOf](r.seq) k option (loop join, force order);
-go
-
-create or alter procedure [infra].[Outbox_Purge]
-  @now datetime2(3) = null, @limit int, @retention_ms float, @after_seq bigint, @source nvarchar(255), @status tinyint
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-declare @before datetime2(3) = (select a.later from [infra].[Outbox_After](@now, -@retention_ms) a);
-declare @last_seq bigint, @more bit;
-declare @scanned table (seq bigint not null primary key, ended_at datetime2(3) null, keyed bit null);
-declare @kept table (seq bigint not null);
-declare @old table (seq bigint not null primary key);
-declare @gone table (seq bigint not null primary key);
-
-if @status = 3
-  insert into @scanned (seq, ended_at)
-  select top (@limit) s.seq, case when s.status = 3 then s.processed_at end
-  from [infra].[OutboxState] s with (forceseek, readpast, rowlock, readcommittedlock)
-  where s.seq > @after_seq
-  order by s.seq;
-else
-  insert into @scanned (seq, ended_at, keyed)
-  select top (@limit) s.seq, s.died_at, s.keyed
-  from [infra].[OutboxState] s with (index([Outbox_Dead]), forceseek, readpast, rowlock, readcommittedlock)
-  where s.status = 4 and s.seq > @after_seq
-  order by s.seq;
-
-select @last_seq = max(w.seq), @more = case when count(*) = @limit then 1 else 0 end from @scanned w;
-
-if not exists (select 1 from [infra].[Outbox] m with (forceseek, readpast, rowlock, readcommittedlock) where m.seq = @last_seq and m.created_at < @before)
-  set @more = 0;
-
-if exists (select 1 from @scanned w where w.keyed = 1)
-begin
-  insert into @kept (seq)
-  select q.seq
-  from @scanned w
-  inner join [infra].[OutboxPartitionQueue] q with (index([OutboxPartitionQueue_Seq]), forceseek, rowlock, readcommittedlock) on q.seq = w.seq
-  where w.keyed = 1 option (loop join, force order);
-
-  insert into @kept (seq)
-  select c.seq
-  from [infra].[OutboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)
-  inner join @scanned w on w.seq = c.seq option (loop join, force order);
-
-  delete from @scanned where seq in (select k.seq from @kept k);
-end
-
-begin transaction;
-insert into @old (seq)
-select m.seq
-from @scanned w
-inner join [infra].[Outbox] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
-inner join [infra].[OutboxState] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
-where w.ended_at < @before and s.status = @status and case when @status = 3 then s.processed_at else s.died_at end < @before
-  and (s.locked_until is null or s.locked_until <= @now) and m.created_at < @before
-  and (@source is null or exists (select 1 from [infra].[Outbox_KeyOf](m.seq) k where k.source = @source)) option (loop join, force order);
-
--- the condition is repeated: where UPDLOCK does not lock, it may have been delivered again by now
-delete from [infra].[Outbox]
-output deleted.seq into @gone (seq)
-from @old o, [infra].[Outbox] with (forceseek, updlock, rowlock, readcommittedlock)
-where [Outbox].seq = o.seq and [Outbox].created_at < @before option (loop join, force order);
-
-delete from [infra].[OutboxState]
-from @gone g, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxState].seq = g.seq option (loop join, force order);
-
-delete from [infra].[OutboxAttempts]
-from @gone g, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxAttempts].seq = g.seq option (loop join, force order);
-commit transaction;
-
-select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;
-go
-
-create or alter procedure [infra].[Outbox_Resolve]
+create or alter procedure [$(Schema)].[$(Queue)_Resolve]
   @items nvarchar(max)
 as
 set nocount, xact_abort on;
 select m.seq as seq, m.id as id
 from openjson(@items) with (id uniqueidentifier) i
-inner join [infra].[Outbox] m with (index([Outbox_Key]), forceseek) on m.id = i.id option (loop join, force order);
+inner join [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek) on m.id = i.id option (loop join, force order);
 go
 
-create or alter procedure [infra].[Outbox_Get]
+create or alter procedure [$(Schema)].[$(Queue)_Get]
   @id uniqueidentifier
 as
 set nocount, xact_abort on;
@@ -2303,12 +901,12 @@ if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_n
   set transaction isolation level read uncommitted;
 
 select r.*
-from [infra].[Outbox] m with (index([Outbox_Key]), forceseek)
-cross apply [infra].[Outbox_Row](m.seq) r
+from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek)
+cross apply [$(Schema)].[$(Queue)_Row](m.seq) r
 where m.id = @id option (loop join, force order);
 go
 
-create or alter procedure [infra].[Outbox_Attempts]
+create or alter procedure [$(Schema)].[$(Queue)_Attempts]
   @id uniqueidentifier
 as
 set nocount, xact_abort on;
@@ -2316,204 +914,13 @@ if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_n
   set transaction isolation level read uncommitted;
 
 select a.attempt as attempt, a.ended_at as ended_at, a.worker as worker, a.error as error
-from [infra].[Outbox] m with (index([Outbox_Key]), forceseek)
-inner join [infra].[OutboxAttempts] a with (forceseek) on a.seq = m.seq
+from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek)
+inner join [$(Schema)].[$(Queue)Attempts] a with (forceseek) on a.seq = m.seq
 where m.id = @id
 order by a.number option (loop join, force order);
 go
 
-create or alter procedure [infra].[Outbox_List]
-  @now datetime2(3) = null, @status tinyint, @status_2 tinyint, @status_3 tinyint, @status_4 tinyint, @status_5 tinyint,
-  @leased bit, @ended_as varchar(10), @topic nvarchar(255), @source nvarchar(255), @error nvarchar(max),
-  @error_group varchar(16), @older_than_ms float, @newer_than_ms float, @after_seq bigint, @limit int
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-declare @until datetime2(3) = (select a.later from [infra].[Outbox_After](@now, -@older_than_ms) a);
-declare @since datetime2(3) = (select a.later from [infra].[Outbox_After](@now, -@newer_than_ms) a);
-
-select top (@limit) r.*
-from [infra].[OutboxState] s
-inner join [infra].[Outbox] m on m.seq = s.seq
-cross apply [infra].[Outbox_Row](s.seq) r
-where s.seq > @after_seq
-  and (@status is null or (s.status in (@status, @status_2, @status_3, @status_4, @status_5) and (s.status <> 6 or case when s.locked_until is null then 0 else 2 end in (@status, @status_2, @status_3, @status_4, @status_5))))
-  and (@ended_as is null or s.ended_as = @ended_as)
-  and (@leased is null or case when s.locked_until is not null then 1 else 0 end = @leased)
-  and (@topic is null or m.topic = @topic)
-  and (@source is null or exists (select 1 from [infra].[Outbox_KeyOf](s.seq) k where k.source = @source))
-  and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
-  and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-  and (@until is null or case when s.status = 4 then s.died_at else m.created_at end <= @until)
-  and (@since is null or case when s.status = 4 then s.died_at else m.created_at end >= @since)
-order by s.seq
-option (recompile);
-go
-
-create or alter procedure [infra].[Outbox_Stats]
-  @now datetime2(3) = null
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-declare @paused bit = case when exists (
-  select 1 from [infra].[OutboxControls] c with (index([OutboxControls_Key]), forceseek)
-  where c.scope = N'queue' and c.name = N'' and c.paused = 1
-) then 1 else 0 end;
-declare @pauses bit = case when exists (select 1 from [infra].[OutboxControls] c where c.paused = 1 and c.scope <> N'queue') then 1 else 0 end;
-
--- an apply, because a group may not be made by a subquery; without pauses of topics and sources it looks at no message
-select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, cast(case when s.attempt > 0 then 1 else 0 end as bit) as retried,
-  h.held as held, count_big(*) as [count], sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
-  datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms,
-  sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused, s.ended_as as ended_as
-from [infra].[OutboxState] s
-cross apply (
-  select cast(case
-    when @pauses = 0 or s.status not in (1, 2, 5, 7) then 0
-    when exists (
-      select 1 from [infra].[Outbox_KeyOf](s.seq) m inner join [infra].[OutboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
-      where c.paused = 1 and c.scope <> N'queue'
-    ) then 1
-    else 0
-  end as bit) as held
-) h
-group by s.status, case when s.locked_until is not null then 1 else 0 end, case when s.attempt > 0 then 1 else 0 end, h.held, s.ended_as;
-go
-
-create or alter procedure [infra].[Outbox_OldestDue]
-  @now datetime2(3) = null
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-declare @pauses bit = case when exists (select 1 from [infra].[OutboxControls] c where c.paused = 1 and c.scope <> N'queue') then 1 else 0 end;
-
-select datediff_big(millisecond, min(d.visible_at), @now) as oldest_due_ms
-from (
-  select (
-    select top (1) s.visible_at
-    from [infra].[OutboxState] s with (index([Outbox_Ready]))
-    where s.status = 1 and s.visible_at <= @now and (@pauses = 0 or not exists (
-      select 1 from [infra].[Outbox_KeyOf](s.seq) m inner join [infra].[OutboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
-      where c.paused = 1 and c.scope <> N'queue'
-    ))
-    order by s.visible_at
-  ) as visible_at
-  union all
-  select (
-    select top (1) s.visible_at
-    from [infra].[OutboxState] s with (index([Outbox_Held]))
-    where s.status = 2 and s.visible_at <= @now and (@pauses = 0 or not exists (
-      select 1 from [infra].[Outbox_KeyOf](s.seq) m inner join [infra].[OutboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
-      where c.paused = 1 and c.scope <> N'queue'
-    ))
-    order by s.visible_at
-  ) as visible_at
-) d
-where not exists (
-  select 1 from [infra].[OutboxControls] c with (index([OutboxControls_Key]), forceseek)
-  where c.scope = N'queue' and c.name = N'' and c.paused = 1
-);
-go
-
-create or alter procedure [infra].[Outbox_Due]
-  @now datetime2(3) = null
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-if exists (
-  select 1 from [infra].[OutboxControls] c with (index([OutboxControls_Key]), forceseek)
-  where c.scope = N'queue' and c.name = N'' and c.paused = 1
-) return 0;
-if exists (
-  select 1 from [infra].[OutboxState] r with (index([Outbox_Ready]), readpast, rowlock, readcommittedlock) where r.status = 1 and r.visible_at <= @now
-) return 1;
-if exists (
-  select 1 from [infra].[OutboxState] r with (index([Outbox_Held]), readpast, rowlock, readcommittedlock) where r.status = 2 and r.visible_at <= @now
-) return 1;
-if exists (
-  select 1 from [infra].[OutboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)
-  where c.change <> 1 or exists (
-    select 1 from [infra].[OutboxPartitionQueue] q with (index([OutboxPartitionQueue_PK]), forceseek, readpast, rowlock, readcommittedlock)
-    where q.partition_key = c.partition_key and q.seq <> c.seq
-  )
-) return 1;
-if exists (
-  select 1 from [infra].[OutboxControls] c with (readpast, rowlock, readcommittedlock)
-  where c.paused = 0 and exists (
-    select 1 from [infra].[OutboxState] r with (index([Outbox_Parked]), forceseek, readpast, rowlock, readcommittedlock)
-    where r.status = 7 and r.parked_by = c.id
-  )
-) return 1;
-return 0;
-go
-
-create or alter procedure [infra].[Outbox_Replay]
-  @now datetime2(3) = null, @items nvarchar(max), @ttl_ms float
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
-
-begin transaction;
-update [infra].[OutboxState]
-set status = case when [OutboxState].keyed = 1 then 5 else 1 end,
-  attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
-  expires_at = (select a.later from [infra].[Outbox_After](@now, @ttl_ms) a), processed_at = null, processed_by = null, died_at = null
-output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
-from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxState].seq = i.seq and [OutboxState].status = 4 option (loop join, force order);
-
-if exists (select 1 from @changed c where c.keyed = 1)
-  insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 0 from @changed c
-  inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
-commit transaction;
-
-select c.seq as seq from @changed c;
-go
-
-create or alter procedure [infra].[Outbox_Discard]
-  @items nvarchar(max)
-as
-set nocount, xact_abort on;
-declare @gone table (seq bigint not null primary key, keyed bit null);
-
-begin transaction;
-insert into @gone (seq, keyed)
-select m.seq, s.keyed
-from openjson(@items) with (seq bigint '$') i
-inner join [infra].[Outbox] m with (forceseek, updlock, rowlock, readcommittedlock) on m.seq = i.seq
-inner join [infra].[OutboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
-where s.status = 4 option (loop join, force order);
-
-if exists (select 1 from @gone c where c.keyed = 1)
-  insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1 from @gone c
-  inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
-
-delete from [infra].[Outbox]
-from @gone g, [infra].[Outbox] with (forceseek, updlock, rowlock, readcommittedlock)
-where [Outbox].seq = g.seq option (loop join, force order);
-
-delete from [infra].[OutboxState]
-from @gone g, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxState].seq = g.seq option (loop join, force order);
-
-delete from [infra].[OutboxAttempts]
-from @gone g, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxAttempts].seq = g.seq option (loop join, force order);
-commit transaction;
-
-select g.seq as seq from @gone g;
-go
-
-create or alter procedure [infra].[Outbox_Archive]
+create or alter procedure [$(Schema)].[$(Queue)_Archive]
   @now datetime2(3) = null, @items nvarchar(max), @who nvarchar(255), @ended_as varchar(10)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
@@ -2523,314 +930,48 @@ begin transaction;
 insert into @gone (seq, keyed)
 select m.seq, s.keyed
 from openjson(@items) with (seq bigint '$') i
-inner join [infra].[Outbox] m with (forceseek, updlock, rowlock, readcommittedlock) on m.seq = i.seq
-inner join [infra].[OutboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
+inner join [$(Schema)].[$(Queue)] m with (forceseek, updlock, rowlock, readcommittedlock) on m.seq = i.seq
+inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
 where s.status = 4 option (loop join, force order);
 
-insert into [infra].[OutboxArchive] (seq, id, message_id, topic, partition_key, payload, correlation_id, headers,
+insert into [$(Schema)].[$(Queue)Archive] (seq, id, message_id, topic, partition_key, payload, correlation_id, headers,
   enqueued_at, attempt, last_error, error_group, attempts, died_at, archived_at, archived_by)
 select m.seq, m.id, m.message_id, m.topic, m.partition_key, m.payload, m.correlation_id, m.headers,
   m.created_at, s.attempt, s.last_error, s.error_group, coalesce((
     select a.attempt as attempt, datediff_big(millisecond, '1970-01-01', a.ended_at) as endedAt, lower(a.worker) as worker, a.error as error
-    from [infra].[OutboxAttempts] a with (forceseek)
+    from [$(Schema)].[$(Queue)Attempts] a with (forceseek)
     where a.seq = g.seq
     order by a.number
     for json path, include_null_values
   ), N'[]'), s.died_at, @now, @who
 from @gone g
-inner join [infra].[Outbox] m with (forceseek) on m.seq = g.seq
-inner join [infra].[OutboxState] s with (forceseek) on s.seq = g.seq
+inner join [$(Schema)].[$(Queue)] m with (forceseek) on m.seq = g.seq
+inner join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = g.seq
 option (loop join, force order);
 
 if exists (select 1 from @gone c where c.keyed = 1)
-  insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
+  insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 1 from @gone c
-  inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+  inner join [$(Schema)].[$(Queue)] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
 
-delete from [infra].[Outbox]
-from @gone g, [infra].[Outbox] with (forceseek, updlock, rowlock, readcommittedlock)
-where [Outbox].seq = g.seq option (loop join, force order);
+delete from [$(Schema)].[$(Queue)]
+from @gone g, [$(Schema)].[$(Queue)] with (forceseek, updlock, rowlock, readcommittedlock)
+where [$(Queue)].seq = g.seq option (loop join, force order);
 
-delete from [infra].[OutboxState]
-from @gone g, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxState].seq = g.seq option (loop join, force order);
+delete from [$(Schema)].[$(Queue)State]
+from @gone g, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
+where [$(Queue)State].seq = g.seq option (loop join, force order);
 
-delete from [infra].[OutboxAttempts]
-from @gone g, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxAttempts].seq = g.seq option (loop join, force order);
+delete from [$(Schema)].[$(Queue)Attempts]
+from @gone g, [$(Schema)].[$(Queue)Attempts] with (forceseek, updlock, rowlock, readcommittedlock)
+where [$(Queue)Attempts].seq = g.seq option (loop join, force order);
 commit transaction;
 
 select g.seq as seq from @gone g;
 go
 
-create or alter procedure [infra].[Outbox_AddOperation]
-  @now datetime2(3) = null, @id uniqueidentifier, @who nvarchar(255), @action nvarchar(20), @filter nvarchar(max)
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-insert into [infra].[oncebox_operations] (id, started_at, who, action, queue, filter)
-values (@id, @now, @who, @action, N'outbox:Outbox', @filter);
-go
-
-create or alter procedure [infra].[Outbox_MoveOperation]
-  @now datetime2(3) = null, @id uniqueidentifier, @matched bigint, @done bigint, @last_seq bigint, @ended bit,
-  @who nvarchar(255)
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-update [infra].[oncebox_operations] with (updlock, rowlock, readcommittedlock)
-set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end,
-  resumed_by = coalesce(@who, resumed_by), resumed_at = case when @who is null then resumed_at else @now end
-where id = @id;
-go
-
-create or alter procedure [infra].[Outbox_PurgeOperations]
-  @now datetime2(3) = null, @retention_ms float, @limit int
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-delete top (@limit) from [infra].[oncebox_operations] with (readpast, rowlock, readcommittedlock)
-where queue = N'outbox:Outbox' and ended_at < (select a.later from [infra].[Outbox_After](@now, -@retention_ms) a);
-
-select @@rowcount as deleted;
-go
-
-create or alter procedure [infra].[Outbox_ApplyControls]
-  @given_now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @limit int
-as
-set nocount, xact_abort on;
-declare @now datetime2(3);
-declare @id bigint = 0, @next bigint, @per_second float, @tokens float, @refilled_at datetime2(3);
-declare @burst float, @elapsed_ms float, @most int, @count int, @until_token float;
-declare @kept nvarchar(max), @freed int = 0, @returned int = 0, @ending int = 0, @wait_ms float;
-declare @controls table (
-  id bigint not null primary key, scope nvarchar(10) collate Latin1_General_100_BIN2 not null, name nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  paused bit not null, per_second float null, tokens float not null, refilled_at datetime2(3) not null
-);
-declare @owned table (seq bigint not null primary key, passes varchar(max) null);
-declare @parked table (seq bigint not null primary key, control bigint not null);
-
-begin transaction;
-insert into @owned (seq, passes)
-select s.seq, s.passes
-from openjson(@items) with (seq bigint '$') i
-inner join [infra].[OutboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = i.seq
-where s.owner = @owner and s.status = 2 option (loop join, force order);
-
--- by the key, as an operator's change locks them: its key first, then its row
-insert into @controls (id, scope, name, paused, per_second, tokens, refilled_at)
-select c.id, c.scope, c.name, c.paused, c.per_second, c.tokens, c.refilled_at
-from [infra].[OutboxControls] c with (index([OutboxControls_Key]), updlock, rowlock, readcommittedlock)
-order by c.scope, c.name;
-
-set @now = coalesce(@given_now, sysutcdatetime());
-
-insert into @parked (seq, control)
-select p.seq, p.control
-from (
-  select o.seq, (
-      select top (1) c.id
-      from @controls c
-      where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source)) and (c.paused = 1 or (
-        c.per_second is not null and charindex(',' + cast(c.id as varchar(20)) + ',', coalesce(o.passes, '')) = 0
-      ))
-      order by c.paused desc, c.id
-    ) as control
-  from @owned o
-  cross apply [infra].[Outbox_KeyOf](o.seq) m
-) p
-where p.control is not null option (loop join, force order);
-
-update [infra].[OutboxState]
-set status = 7, parked_by = p.control, owner = null, locked_until = null,
-  visible_at = [OutboxState].due_since
-from @parked p, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxState].seq = p.seq and [OutboxState].owner = @owner and [OutboxState].status = 2 option (loop join, force order);
-
-while 1 = 1
-begin
-  set @next = null;
-  select top (1) @next = c.id, @per_second = c.per_second, @tokens = c.tokens, @refilled_at = c.refilled_at
-  from @controls c
-  where c.id > @id and c.paused = 0
-  order by c.id;
-  if @next is null break;
-  set @id = @next;
-  set @burst = case when @per_second > 1 then @per_second else 1 end;
-  set @elapsed_ms = case when @refilled_at < @now then datediff_big(millisecond, @refilled_at, @now) else 0 end;
-  set @tokens = @tokens + @per_second * @elapsed_ms / 1000;
-  if @tokens > @burst set @tokens = @burst; -- at most the tokens of one second
-  set @most = case when @per_second is null then 500 when @tokens < @limit then cast(floor(@tokens) as int) else @limit end;
-
-  update [infra].[OutboxState]
-  set status = case when [OutboxState].crashes > 0 then 2 else 1 end,
-    -- a pause that has ended is no pass
-    passes = case
-      when @per_second is null then [OutboxState].passes else coalesce([OutboxState].passes, ',') + cast(@id as varchar(20)) + ','
-    end
-  from (
-    select top (@most) r.seq
-    from [infra].[OutboxState] r with (index([Outbox_Parked]), updlock, readpast, rowlock, readcommittedlock)
-    where r.status = 7 and r.parked_by = @id and r.attempt >= 0
-    order by r.visible_at, r.seq
-  ) p, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [OutboxState].seq = p.seq and [OutboxState].status = 7 option (loop join, force order);
-
-  set @count = @@rowcount;
-  set @freed = @freed + @count;
-
-  if @per_second is null
-  begin
-    set @returned = @returned + @count;
-    -- skips nothing: a message that is left without its control would stay parked
-    if exists (
-      select 1 from [infra].[OutboxState] r with (index([Outbox_Parked]), forceseek)
-      where r.status = 7 and r.parked_by = @id
-    ) set @ending = @ending + 1;
-    else delete from [infra].[OutboxControls] with (updlock, rowlock, readcommittedlock) where id = @id;
-  end
-  else
-  begin
-    set @tokens = @tokens - @count;
-    update [infra].[OutboxControls] with (updlock, rowlock, readcommittedlock) set tokens = @tokens, refilled_at = @now where id = @id;
-    set @until_token = case when @tokens < 1 then (1 - @tokens) / @per_second * 1000 else 0 end;
-    if (@wait_ms is null or @wait_ms > @until_token) and exists (
-      select 1 from [infra].[OutboxState] r with (index([Outbox_Parked]), forceseek, readpast, rowlock, readcommittedlock)
-      where r.status = 7 and r.parked_by = @id
-    ) set @wait_ms = @until_token;
-  end
-end
-
-update [infra].[OutboxState]
-set passes = null
-from @owned o, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxState].seq = o.seq and [OutboxState].owner = @owner and [OutboxState].status = 2 and [OutboxState].passes is not null option (loop join, force order);
-
-select @kept = N'[' + string_agg(cast(s.seq as nvarchar(max)), N',') + N']' from @owned o
-inner join [infra].[OutboxState] s with (forceseek) on s.seq = o.seq
-where s.owner = @owner and s.status = 2 option (loop join, force order);
-commit transaction;
-
-select @kept as kept, @freed as freed, @returned as returned, @ending as ending, @wait_ms as wait_ms;
-go
-
-create or alter procedure [infra].[Outbox_PutControl]
-  @now datetime2(3) = null, @scope nvarchar(10), @name nvarchar(255), @paused bit, @per_second float, @who nvarchar(255)
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-begin transaction;
-update [infra].[OutboxControls]
-set paused = coalesce(@paused, paused), per_second = coalesce(@per_second, per_second), who = @who, changed_at = @now
-from [infra].[OutboxControls] with (index([OutboxControls_Key]), forceseek, updlock, rowlock, serializable)
-where scope = @scope and name = @name;
-
-if @@rowcount = 0
-  insert into [infra].[OutboxControls] (scope, name, paused, per_second, refilled_at, who, changed_at)
-  values (@scope, @name, coalesce(@paused, 0), @per_second, @now, @who, @now);
-commit transaction;
-go
-
-create or alter procedure [infra].[Outbox_EndControl]
-  @now datetime2(3) = null, @scope nvarchar(10), @name nvarchar(255), @paused bit, @who nvarchar(255)
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-update [infra].[OutboxControls]
-set paused = case when @paused = 1 then 0 else paused end, per_second = case when @paused = 1 then per_second end,
-  who = @who, changed_at = @now
-from [infra].[OutboxControls] with (index([OutboxControls_Key]), forceseek, updlock, rowlock, readcommittedlock)
-where scope = @scope and name = @name and ((@paused = 1 and paused = 1) or (@paused = 0 and per_second is not null));
-
-return @@rowcount;
-go
-
-create or alter procedure [infra].[Outbox_Controls]
-  @scope nvarchar(10) = null, @name nvarchar(255) = null
-as
-set nocount, xact_abort on;
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who,
-  c.changed_at as changed_at, (
-    select count_big(*) from [infra].[OutboxState] s with (index([Outbox_Parked]), forceseek)
-    where s.status = 7 and s.parked_by = c.id
-  ) as parked
-from [infra].[OutboxControls] c
-where @scope is null or (c.scope = @scope and c.name = @name)
-order by c.id;
-go
-
-create or alter procedure [infra].[Outbox_ApplyPartitionChanges]
-as
-set nocount, xact_abort on;
-begin transaction;
-declare @locked int, @upto bigint;
-declare @changes table (
-  number bigint not null primary key, seq bigint not null, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  change tinyint not null, unique (seq, number)
-);
-declare @heads table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
-declare @free table (seq bigint not null primary key);
-
-exec @locked = sp_getapplock @Resource = N'oncebox infra.Outbox partitions', @LockMode = 'Exclusive', @LockOwner = 'Transaction', @LockTimeout = 0;
-
-if @locked >= 0
-begin
-  select @upto = max(r.number) from [infra].[OutboxPartitionChanges] r with (readpast, rowlock, readcommittedlock);
-
-  delete from [infra].[OutboxPartitionChanges]
-  output deleted.number, deleted.seq, deleted.partition_key, deleted.change into @changes (number, seq, partition_key, change)
-  from (
-    select top (1000) r.number
-    from [infra].[OutboxPartitionChanges] r with (updlock, readpast, rowlock, readcommittedlock)
-    where r.number <= @upto
-    order by r.number
-  ) p, [infra].[OutboxPartitionChanges] with (forceseek, updlock, readpast, rowlock, readcommittedlock)
-  where [OutboxPartitionChanges].number = p.number option (loop join, force order);
-
-  delete from [infra].[OutboxPartitionQueue]
-  from @changes c, [infra].[OutboxPartitionQueue] with (index([OutboxPartitionQueue_Seq]), forceseek, rowlock, readcommittedlock)
-  where c.change = 1 and [OutboxPartitionQueue].seq = c.seq option (loop join, force order);
-
-  -- the last change of a message decides; a dead message that kept its position and was replayed still has it
-  insert into [infra].[OutboxPartitionQueue] (partition_key, seq)
-  select c.partition_key, c.seq
-  from @changes c
-  where c.change = 0
-    and not exists (select 1 from @changes l where l.seq = c.seq and l.number > c.number and l.change <> 2)
-    and not exists (
-      select 1 from [infra].[OutboxPartitionQueue] q with (index([OutboxPartitionQueue_Seq]), forceseek, readcommittedlock)
-      where q.seq = c.seq
-    )
-  order by c.number option (loop join, force order);
-
-  insert into @heads (seq, partition_key)
-  select h.seq, k.partition_key
-  from (select distinct c.partition_key from @changes c) k
-  cross apply (
-    select top (1) q.seq
-    from [infra].[OutboxPartitionQueue] q with (index([OutboxPartitionQueue_PK]), forceseek, readcommittedlock)
-    where q.partition_key = k.partition_key
-    order by q.position
-  ) h option (loop join, force order);
-
-  insert into @free (seq)
-  select s.seq
-  from @heads h
-  inner join [infra].[OutboxState] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = h.seq option (loop join, force order);
-
-  update [infra].[OutboxState]
-  set status = 1
-  from @free f, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [OutboxState].seq = f.seq and [OutboxState].status = 5 option (loop join, force order);
-
-  insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
-  select h.seq, h.partition_key, 2
-  from @heads h
-  where not exists (select 1 from @free f where f.seq = h.seq);
-end
-commit transaction;
-go
-
-create or alter procedure [infra].[Outbox_Enqueue]
+create or alter procedure [$(Schema)].[$(Queue)_Enqueue]
   @now datetime2(3) = null, @items nvarchar(max) = null, @id uniqueidentifier = null,
   @message_id uniqueidentifier = null, @topic nvarchar(255) = null, @payload nvarchar(max) = null,
   @correlation_id nvarchar(255) = null, @headers nvarchar(max) = null, @due_at datetime2(3) = null,
@@ -2851,7 +992,7 @@ if @items is null
 else
   insert into @messages (position, id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key)
   select i.position, i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, i.natural_key
-  from [infra].[Outbox_MessagesFromJson](@items) i;
+  from [$(Schema)].[$(Queue)_MessagesFromJson](@items) i;
 declare @known table (position int not null primary key, id uniqueidentifier not null);
 declare @added table (
   seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 null, due_at datetime2(3) null, expires_at datetime2(3) null
@@ -2865,7 +1006,7 @@ begin
   declare @locks table (name nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
 
   insert into @locks (name)
-  select distinct concat(N'oncebox infra.Outbox: ', left(i.partition_key, 150), N' ', checksum(i.partition_key)) collate Latin1_General_100_BIN2 from @messages i where i.partition_key is not null;
+  select distinct concat(N'oncebox $(Schema).$(Queue): ', left(i.partition_key, 150), N' ', checksum(i.partition_key)) collate Latin1_General_100_BIN2 from @messages i where i.partition_key is not null;
 
   while @lock is not null
   begin
@@ -2887,17 +1028,17 @@ begin
     insert into @known (position, id)
     select i.position, m.id
     from (select top (1000000) j.position, j.topic, j.natural_key from @messages j order by j.topic, j.natural_key) i
-    inner join [infra].[Outbox] m with (index([Outbox_NaturalKey]), forceseek, readcommittedlock)
+    inner join [$(Schema)].[$(Queue)] m with (index([$(Queue)_NaturalKey]), forceseek, readcommittedlock)
       on m.topic = i.topic and m.natural_key = i.natural_key and m.natural_key is not null option (loop join, force order);
 
   begin try
     if @outermost = 0 set xact_abort off;
 
-    insert into [infra].[Outbox] (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, created_at)
+    insert into [$(Schema)].[$(Queue)] (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, created_at)
     output inserted.seq, inserted.partition_key, inserted.due_at, inserted.expires_at into @added (seq, partition_key, due_at, expires_at)
     select i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, i.natural_key, @now
     from @messages i
-    where not exists (select 1 from [infra].[Outbox] m with (index([Outbox_Key]), forceseek, readcommittedlock) where m.id = i.id)
+    where not exists (select 1 from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek, readcommittedlock) where m.id = i.id)
       and not exists (select 1 from @known k where k.position = i.position)
     order by i.position option (loop join, force order);
   end try
@@ -2911,15 +1052,15 @@ begin
   set xact_abort on;
 end
 
-insert into [infra].[OutboxState] (seq, status, visible_at, expires_at, keyed)
+insert into [$(Schema)].[$(Queue)State] (seq, status, visible_at, expires_at, keyed)
 select a.seq, case when a.partition_key is null then 1 else 5 end, coalesce(a.due_at, @now),
   a.expires_at, case when a.partition_key is not null then 1 end
 from @added a;
 
 if exists (select 1 from @added c where c.partition_key is not null)
-  insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
+  insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 0 from @added c
-  inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+  inner join [$(Schema)].[$(Queue)] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.partition_key is not null and m.partition_key is not null order by c.seq option (loop join, force order);
 if @outermost = 1 commit transaction;
 
@@ -2927,81 +1068,81 @@ if exists (select 1 from @known)
   select i.id as id, k.id as known_id from @known k inner join @messages i on i.position = k.position;
 go
 
-create or alter procedure [infra].[Outbox_ExpireDead]
+create or alter procedure [$(Schema)].[$(Queue)_ExpireDead]
   @now datetime2(3) = null, @owner uniqueidentifier, @lease_ms float, @limit int
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-declare @lease_end datetime2(3) = (select a.later from [infra].[Outbox_After](@now, @lease_ms) a);
+declare @lease_end datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, @lease_ms) a);
 declare @expired table (seq bigint not null primary key);
 
-update [infra].[OutboxState]
+update [$(Schema)].[$(Queue)State]
 set owner = @owner, locked_until = @lease_end,
-  last_error = case when charindex(N'It was not handled before its expiresAt.' collate Latin1_General_100_BIN2, coalesce([OutboxState].last_error, N'') collate Latin1_General_100_BIN2) = 0 then N'It was not handled before its expiresAt.' + coalesce(N' Before that: ' + [OutboxState].last_error, N'') else [OutboxState].last_error end
+  last_error = case when charindex(N'It was not handled before its expiresAt.' collate Latin1_General_100_BIN2, coalesce([$(Queue)State].last_error, N'') collate Latin1_General_100_BIN2) = 0 then N'It was not handled before its expiresAt.' + coalesce(N' Before that: ' + [$(Queue)State].last_error, N'') else [$(Queue)State].last_error end
 output inserted.seq into @expired (seq)
 from (
   select top (@limit) r.seq
-  from [infra].[OutboxState] r with (index([Outbox_Dead]), updlock, readpast, rowlock, readcommittedlock)
+  from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Dead]), updlock, readpast, rowlock, readcommittedlock)
   where r.status = 4 and r.expires_at <= @now and ((r.locked_until is null and charindex(N'It was not handled before its expiresAt.' collate Latin1_General_100_BIN2, coalesce(r.last_error, N'') collate Latin1_General_100_BIN2) = 0) or r.locked_until <= @now) and r.attempt >= 0
   order by r.seq
-) p, [infra].[OutboxState] with (forceseek, updlock, readpast, rowlock, readcommittedlock)
-where [OutboxState].seq = p.seq and [OutboxState].status = 4 and [OutboxState].expires_at <= @now and (([OutboxState].locked_until is null and charindex(N'It was not handled before its expiresAt.' collate Latin1_General_100_BIN2, coalesce([OutboxState].last_error, N'') collate Latin1_General_100_BIN2) = 0) or [OutboxState].locked_until <= @now) option (loop join, force order);
+) p, [$(Schema)].[$(Queue)State] with (forceseek, updlock, readpast, rowlock, readcommittedlock)
+where [$(Queue)State].seq = p.seq and [$(Queue)State].status = 4 and [$(Queue)State].expires_at <= @now and (([$(Queue)State].locked_until is null and charindex(N'It was not handled before its expiresAt.' collate Latin1_General_100_BIN2, coalesce([$(Queue)State].last_error, N'') collate Latin1_General_100_BIN2) = 0) or [$(Queue)State].locked_until <= @now) option (loop join, force order);
 
 select e.seq as seq, k.*
 from @expired e
-cross apply [infra].[Outbox_KeyOf](e.seq) k option (loop join, force order);
+cross apply [$(Schema)].[$(Queue)_KeyOf](e.seq) k option (loop join, force order);
 go
 
-create or alter procedure [infra].[Outbox_ListDone]
+create or alter procedure [$(Schema)].[$(Queue)_ListDone]
   @after_seq bigint, @limit int
 as
 set nocount, xact_abort on;
 select top (@limit) s.seq as seq, m.id as id, m.topic as topic,
   s.processed_at as processed_at
-from [infra].[OutboxState] s with (readpast, rowlock, readcommittedlock)
-inner join [infra].[Outbox] m with (forceseek) on m.seq = s.seq
+from [$(Schema)].[$(Queue)State] s with (readpast, rowlock, readcommittedlock)
+inner join [$(Schema)].[$(Queue)] m with (forceseek) on m.seq = s.seq
 where s.seq > @after_seq and s.status = 3
 order by s.seq option (loop join, force order);
 go
 
-create or alter procedure [infra].[Outbox_MakeDue]
+create or alter procedure [$(Schema)].[$(Queue)_MakeDue]
   @now datetime2(3) = null, @error nvarchar(max), @limit int
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @due table (seq bigint not null primary key);
 
-update [infra].[OutboxState]
+update [$(Schema)].[$(Queue)State]
 set visible_at = @now
 output inserted.seq into @due (seq)
 from (
   select top (@limit) r.seq
-  from [infra].[OutboxState] r with (index([Outbox_Ready]), updlock, readpast, rowlock, readcommittedlock)
+  from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Ready]), updlock, readpast, rowlock, readcommittedlock)
   where r.status = 1 and r.visible_at > @now and r.last_error collate Latin1_General_100_BIN2 = @error collate Latin1_General_100_BIN2 and r.attempt >= 0
   order by r.visible_at, r.seq
-) p, [infra].[OutboxState] with (forceseek, updlock, readpast, rowlock, readcommittedlock)
-where [OutboxState].seq = p.seq and [OutboxState].status = 1 and [OutboxState].visible_at > @now and [OutboxState].last_error collate Latin1_General_100_BIN2 = @error collate Latin1_General_100_BIN2 option (loop join, force order);
+) p, [$(Schema)].[$(Queue)State] with (forceseek, updlock, readpast, rowlock, readcommittedlock)
+where [$(Queue)State].seq = p.seq and [$(Queue)State].status = 1 and [$(Queue)State].visible_at > @now and [$(Queue)State].last_error collate Latin1_General_100_BIN2 = @error collate Latin1_General_100_BIN2 option (loop join, force order);
 
 select d.seq as seq from @due d;
 go
 
-create or alter procedure [infra].[Outbox_Resend]
+create or alter procedure [$(Schema)].[$(Queue)_Resend]
   @now datetime2(3) = null, @items nvarchar(max), @ttl_ms float
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
 begin transaction;
-update [infra].[OutboxState]
-set status = case when [OutboxState].keyed = 1 then 5 else 1 end,
+update [$(Schema)].[$(Queue)State]
+set status = case when [$(Queue)State].keyed = 1 then 5 else 1 end,
   attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
-  expires_at = (select a.later from [infra].[Outbox_After](@now, @ttl_ms) a), processed_at = null, processed_by = null, died_at = null
+  expires_at = (select a.later from [$(Schema)].[$(Queue)_After](@now, @ttl_ms) a), processed_at = null, processed_by = null, died_at = null
 output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
-from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-where [OutboxState].seq = i.seq and [OutboxState].status = 3 option (loop join, force order);
+from openjson(@items) with (seq bigint '$') i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
+where [$(Queue)State].seq = i.seq and [$(Queue)State].status = 3 option (loop join, force order);
 
 if exists (select 1 from @changed c where c.keyed = 1)
-  insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
+  insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 0 from @changed c
-  inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+  inner join [$(Schema)].[$(Queue)] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
 commit transaction;
 

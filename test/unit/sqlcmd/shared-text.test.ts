@@ -1,0 +1,32 @@
+import { describe, expect, it } from "vitest";
+import { longestSharedRun, sharedText } from "../../../scripts/shared-text.js";
+
+const variables = [
+  { name: "BornAt", inbox: "first_seen_at", outbox: "created_at" },
+  { name: "SeenAt", inbox: "last_seen_at", outbox: "created_at" },
+];
+
+describe("what two queues share", () => {
+  it("is a text whose differing words are known", () => {
+    expect(sharedText("select 1", "select 1", variables)).toBe("select 1");
+    expect(sharedText("m.last_seen_at, m.first_seen_at", "m.created_at, m.created_at", variables)).toBe(
+      "m.$(SeenAt), m.$(BornAt)",
+    );
+  });
+
+  it.each([
+    ["another word", "m.source", "m.id"],
+    ["a known word where another stands", "m.first_seen_at", "m.due_at"],
+    ["a word within a longer one", "xfirst_seen_at", "xcreated_at"],
+    ["one text goes on", "select 1", "select 1, 2"],
+    ["other white space", "select 1", "select  1"],
+  ])("is nothing with %s", (_, inbox, outbox) => {
+    expect(sharedText(inbox, outbox, variables)).toBeUndefined();
+    expect(sharedText(outbox, inbox, variables)).toBeUndefined();
+  });
+
+  it("is the longest run of lines, wherever it stands", () => {
+    expect(longestSharedRun([..."abcdef"], [..."xbcyzdefw"])).toEqual([..."def"]);
+    expect(longestSharedRun(["a"], ["b"])).toEqual([]);
+  });
+});
