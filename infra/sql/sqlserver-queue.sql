@@ -209,6 +209,22 @@ commit transaction;
 select c.seq as seq, cast(case when c.status = 4 then 1 else 0 end as bit) as dead from @changed c;
 go
 
+create or alter procedure [$(Schema)].[$(Queue)_Fail]
+  @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @error nvarchar(max),
+  @error_group varchar(16), @blocks bit
+as
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+declare @failed nvarchar(max) = (
+  select cast(i.value as bigint) as seq, 0 as delay_ms, @error as error, @error_group as error_group
+  from openjson(@items) i
+  order by cast(i.[key] as int)
+  for json path
+);
+
+exec [$(Schema)].[$(Queue)_Abandon] @now = @now, @owner = @owner, @items = @failed, @max_attempts = 0, @base_ms = 1, @factor = 1,
+  @max_ms = 1, @jitter_ms = 0, @blocks = @blocks;
+go
+
 create or alter procedure [$(Schema)].[$(Queue)_Release]
   @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max)
 as

@@ -79,6 +79,7 @@ export const signatures = {
   ApplyControls: ["given_now", "owner", "items", "limit"],
   Ack: ["now", "owner", "items", "processed_by"],
   Abandon: ["now", "owner", "items", "max_attempts", ...backoff, "blocks"],
+  Fail: ["now", "owner", "items", "error", "error_group", "blocks"],
   Release: ["now", "owner", "items"],
   Renew: ["now", "owner", "items", "lease_ms", ...backoff],
   Reap: ["now", "limit", "max_attempts", "blocks"],

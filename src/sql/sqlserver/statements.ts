@@ -20,7 +20,7 @@ function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions):
     applyControls: applyControls(n),
     ack: callProcedure(n, "ack", "Ack", signatures.Ack),
     abandon: callProcedure(n, "abandon", "Abandon", signatures.Abandon, { blocks }),
-    fail: fail(n, blocks),
+    fail: callProcedure(n, "fail", "Fail", signatures.Fail, { blocks }),
     release: callProcedure(n, "release", "Release", signatures.Release),
     renew: callProcedure(n, "renew", "Renew", signatures.Renew),
     reap: callProcedure(n, "reap", "Reap", signatures.Reap, { blocks }),
@@ -65,24 +65,6 @@ export function outboxStatements(n: QueueNames, options: QueueStatementOptions):
     resend: callProcedure(n, "resend", "Resend", signatures.Resend),
     makeDue: callProcedure(n, "make due", "MakeDue", signatures.MakeDue),
   };
-}
-
-/** Messages that fail are abandoned with no attempt left. */
-function fail(n: QueueNames, blocks: string): SqlStatement {
-  const { text } = callProcedure(n, "fail", "Abandon", signatures.Abandon, {
-    ...{ items: "@failed", max_attempts: "0", blocks },
-    ...{ base_ms: "1", factor: "1", max_ms: "1", jitter_ms: "0" },
-  });
-  return statement(
-    "fail",
-    `declare @failed nvarchar(max) = (
-  select cast(i.value as bigint) as seq, 0 as delay_ms, @error as error, @error_group as error_group
-  from openjson(@items) i
-  order by cast(i.[key] as int)
-  for json path
-);
-${text}`,
-  );
 }
 
 /** A procedure that only looks reads without locks, but not in a transaction: see `readFreely`. */

@@ -10,7 +10,7 @@ import { reap } from "./maintain.js";
 import { atomically, owned, type Procedure, prepareLease, procedure, stateTable } from "./procedure.js";
 import { purge } from "./purge.js";
 import { attempts, due, get, list, oldestDue, resolve, stats } from "./queries.js";
-import { abandon, replay, settle } from "./settle.js";
+import { abandon, fail, replay, settle } from "./settle.js";
 
 export function queueProcedures(n: QueueNames): readonly Procedure[] {
   const s = stateTable(n);
@@ -30,6 +30,7 @@ export function queueProcedures(n: QueueNames): readonly Procedure[] {
       ),
     ),
     make("Abandon", abandon(n)),
+    make("Fail", fail(n)),
     // It stays held, so the next claim takes it before the messages that have never been claimed. A dead message whose
     // expiry was told stays dead.
     make(

@@ -19,7 +19,7 @@ ${after === undefined ? update : atomically(`${update}\n\n${after}`)}
 select c.seq as seq from @changed c;`;
 }
 
-/** Failing is abandoning with @max_attempts 0: the message has no attempt left, and keeps no earlier error. */
+/** With @max_attempts 0 the message has no attempt left, and keeps no earlier error: it fails. */
 export function abandon(n: QueueNames): string {
   const s = stateTable(n);
   return `${prepareBackoff}
@@ -50,6 +50,17 @@ ${leavePartition(n, "@changed", `@blocks = 0 and c.keyed = 1 and c.status = ${st
 
 select c.seq as seq, ${asBit(`c.status = ${status.dead}`)} as dead from @changed c;`;
 }
+
+/** Abandons the messages that @items numbers, with no attempt left. The back-off is of no matter. */
+export const fail = (n: QueueNames): string => `declare @failed nvarchar(max) = (
+  select cast(i.value as bigint) as seq, 0 as delay_ms, @error as error, @error_group as error_group
+  from openjson(@items) i
+  order by cast(i.[key] as int)
+  for json path
+);
+
+exec ${n.object("_Abandon")} @now = @now, @owner = @owner, @items = @failed, @max_attempts = 0, @base_ms = 1, @factor = 1,
+  @max_ms = 1, @jitter_ms = 0, @blocks = @blocks;`;
 
 /** Messages that ended are handled again, as if they were new: dead ones, or done ones that are to be sent again. */
 export function replay(n: QueueNames, from: number): string {
