@@ -81,7 +81,7 @@ async function contentOf(file: string): Promise<Uint8Array> {
 function publicUrl(values: Values): string | undefined {
   const url = text(values, "url");
   if (url !== undefined && !URL.canParse(url)) throw new UsageError("--url must be an absolute URL.");
-  return url;
+  return url?.split("#", 1)[0]; // nobody sends the fragment, in which Twilio reads how often it shall try again
 }
 
 function arrivedAt(values: Values): Date {

@@ -6,24 +6,27 @@ export interface PublicUrlOptions {
   readonly trustForwardedHeaders?: boolean | undefined;
 }
 
-/** Returns the URL that the provider called. Behind a gateway the request itself may have another one. */
+/**
+ * Returns the URL that the provider called. Behind a gateway the request itself may have another one. Its text stays as it
+ * was received, because schemes sign it: `URL` would write an apostrophe of the query as an escape.
+ */
 export function publicUrlOf(
-  request: Pick<PlainRequest, "url" | "headers">,
+  { url, headers }: Pick<PlainRequest, "url" | "headers">,
   path: string,
   options: PublicUrlOptions,
 ): string {
-  const url = new URL(request.url);
+  const [, protocol = "", host = "", rest = ""] = /^(\w+):\/\/([^/?#]*)(.*)$/s.exec(url) ?? [];
   if (options.publicUrl !== undefined) {
     const base = options.publicUrl.replace(/\/+$/, "");
-    return `${base}${path}${url.search}`;
+    const [search = ""] = /\?[^#]*/.exec(rest) ?? [];
+    return `${base}${path}${search}`;
   }
-  if (!options.trustForwardedHeaders) return url.href;
-  const protocol = firstOf(request.headers, "x-forwarded-proto");
-  const host = firstOf(request.headers, "x-forwarded-host");
-  const valid = (protocol === undefined || /^https?$/.test(protocol)) && /^[\w.:[\]-]*$/.test(host ?? "");
-  if (!valid) return url.href;
-  const called = `${protocol ?? url.protocol.slice(0, -1)}://${host ?? url.host}${url.pathname}${url.search}`;
-  return URL.canParse(called) ? called : url.href;
+  if (!options.trustForwardedHeaders) return url;
+  const forwardedProtocol = firstOf(headers, "x-forwarded-proto") ?? protocol;
+  const forwardedHost = firstOf(headers, "x-forwarded-host") ?? host;
+  if (!/^https?$/.test(forwardedProtocol) || !/^[\w.:[\]-]*$/.test(forwardedHost)) return url;
+  const called = `${forwardedProtocol}://${forwardedHost}${rest}`;
+  return URL.canParse(called) ? called : url;
 }
 
 /** The outermost proxy adds the first value. */

@@ -20,8 +20,9 @@ const cloudEventsPermission = {
 export const eventgrid = {
   verify: { kind: "token", token: ["{header:x-webhook-token}", "{query:token}"] },
   split: "{json:}",
-  // a CloudEvent's id is unique for its source, and that of Event Grid's own schema for its topic
-  messageId: ["{item:source}/{item:id}", "{item:topic}/{item:id}", "{item:id}"],
+  // a CloudEvent's id is unique for its source, and that of Event Grid's own schema for its topic. Neither has a space; a slash
+  // may be in both parts, and two events would have one id.
+  messageId: ["{item:source} {item:id}", "{item:topic} {item:id}", "{item:id}"],
   topic: ["{item:type}", "{item:eventType}"],
   keepHeaders: ["aeg-subscription-name", "aeg-event-type"],
   handshakes: [eventGridValidation, cloudEventsPermission],

@@ -76,10 +76,21 @@ export function signWebhook(scheme: WebhookScheme, options: SignOptions): Signed
 }
 
 function draftOf(checked: CheckedScheme, { url, body, headers, messageId, topic }: SignOptions): Draft {
-  const draft = { url, body, headers: new Headers({ "content-type": "application/json", ...headers }) };
+  const draft = {
+    url: sentUrl(url),
+    body,
+    headers: new Headers({ "content-type": "application/json", ...headers }),
+  };
   setHeader(draft, checked.messageId, messageId);
   setHeader(draft, checked.topic, topic);
   return draft;
+}
+
+/** As `fetch` sends it: with escapes, and without the fragment, in which Twilio reads how often it shall try again. */
+function sentUrl(url: string): string {
+  const sent = new URL(url);
+  sent.hash = "";
+  return sent.href;
 }
 
 /** Sets the header of the first template that is a header and nothing else. It replaces one of `headers`. */

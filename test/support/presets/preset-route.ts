@@ -17,6 +17,8 @@ export interface PresetRoute {
   messages(): Promise<readonly StoredMessage[]>;
   /** Why the last request was refused. */
   reason(): unknown;
+  /** The log's line of the last request: its outcome, and for a batch how many events have which outcome. */
+  logged(): LogLine["fields"];
 }
 
 export interface DeliverOptions {
@@ -67,6 +69,7 @@ export async function openPresetRoutes(name: string, preset: WebhookScheme, samp
         });
       },
       reason: () => logs.at(-1)?.fields.reason,
+      logged: () => logs.at(-1)!.fields,
     };
   };
   return { open, close: () => db.close() };

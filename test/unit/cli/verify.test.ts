@@ -185,8 +185,11 @@ describe("oncebox verify", () => {
       exitCodes.failed,
       expect.stringContaining("called another address than https://hooks.example.com/webhooks/x"),
     ]);
-    const { code } = await verified("square", captured, "--url", "https://elsewhere.example.com/hook");
-    expect(code).toBe(exitCodes.ok);
+    for (const url of [
+      "https://elsewhere.example.com/hook",
+      "https://elsewhere.example.com/hook#rc=5&rp=all",
+    ])
+      expect((await verified("square", captured, "--url", url)).code, url).toBe(exitCodes.ok);
   });
 
   it.each([

@@ -133,8 +133,8 @@ describe("handshakes", () => {
       await route(post("eventgrid", { body: `[${one}]`, url }));
       await route(post("eventgrid", { body: `[${one},{"id":"b","eventType":"Blob"},${event}]`, url }));
       expect((await messages()).map(({ messageId, topic }) => [messageId, topic])).toEqual([
-        ["/s/ce-1", "Microsoft.Storage.BlobCreated"],
-        ["/t/a", "Blob"],
+        ["/s ce-1", "Microsoft.Storage.BlobCreated"],
+        ["/t a", "Blob"],
         ["b", "Blob"],
       ]);
     });

@@ -1,8 +1,10 @@
 import { createHash, generateKeyPairSync, sign } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { createServer } from "node:net";
 import { exportJWK, SignJWT } from "jose";
 import { describe, expect, it } from "vitest";
 import type { WebhookRouteOptions, WebhookScheme } from "../../../src/webhooks/index.js";
+import { listenOn } from "../../support/loopback.js";
 import { now, post, reception } from "./support.js";
 
 const tls = (name: string) => readFileSync(new URL(`../../support/tls/${name}`, import.meta.url), "utf8");
@@ -104,6 +106,21 @@ describe("keys that providers publish", () => {
     for (let index = 0; index < 40; index++)
       expect(await send(notification({ Message: `m${index}` }))).toBe(503);
     expect(fetches).toBe(30);
+  });
+
+  it("FUN-02 the log names the host whose keys cannot be fetched, as in a network without a way out", async () => {
+    const server = createServer();
+    const { port } = await listenOn(server, { port: 0 });
+    server.close(); // nothing listens there now
+    const verify = {
+      kind: "jwt",
+      token: "{header:x-token}",
+      algorithms: ["RS256"],
+      jwksUrl: `https://127.0.0.1:${port}/keys`,
+    } as const;
+    const { route, logs } = await reception({ sources: { x: { scheme: { verify }, secrets: ours } } });
+    expect((await route(post("x", { body: "{}", headers: { "x-token": "a.b.c" } }))).status).toBe(503);
+    expect(logs.at(-1)!.fields.reason).toBe(`127.0.0.1:${port} could not be reached: Error ECONNREFUSED.`);
   });
 
   it("FUN-02 deliveries that name other certificates do not keep a known one from being fetched again", async () => {

@@ -1,6 +1,9 @@
 import { createHmac, generateKeyPairSync, sign } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import type { WebhookScheme, WebhookSource } from "../../../src/webhooks/index.js";
+import { createWebhookReceiver } from "../../../src/webhooks/route.js";
+import { checkScheme } from "../../../src/webhooks/schemes/check-scheme.js";
+import { anyInbox } from "../../support/presets/schemes.js";
 import { now, post, reception } from "./support.js";
 
 const secrets = "secret";
@@ -179,6 +182,32 @@ describe("signatures that providers make", () => {
     expect(await send(url.replace(".com", ".com:443"), url)).toBe(200);
     expect(await send(url.replace("'", "%27"))).toBe(200);
     expect(await send(url, url.replace("Brien", "Hara"))).toBe(401);
+  });
+
+  it("FUN-02 a URL that no Request has rewritten counts exactly as it was received, behind a gateway too", async () => {
+    const signed = scheme({ signed: "{url}{body}" }).scheme;
+    const sources = { x: { scheme: signed, secrets, allowShortSecrets: true } };
+    // a Request would write the apostrophe and the quotation marks as escapes, of which the URL has one already
+    const rest = `/webhooks/x?name=O'Brien&title="a"&quoted=%27b%27`;
+    const forwarded = { "x-forwarded-proto": "https", "x-forwarded-host": "api.example.com" };
+    const send = async (called: string, options: object = {}, headers: Record<string, string> = {}) => {
+      const receive = createWebhookReceiver({ inbox: anyInbox, sources, ...options }, checkScheme);
+      const request = {
+        method: "POST",
+        url: `http://10.0.0.7:8080${rest}`,
+        headers: new Headers({ ...headers, "x-s": hex(called + body) }),
+        body: Buffer.from(body),
+      };
+      return (await receive(request)).status;
+    };
+    expect(await send(`http://10.0.0.7:8080${rest}`)).toBe(200);
+    expect(await send(`http://10.0.0.7:8080${rest}x`)).toBe(401);
+    const publicUrl = "https://api.example.com/prod";
+    expect(await send(`${publicUrl}${rest}`, { publicUrl })).toBe(200);
+    expect(await send(`https://api.example.com${rest}`, { trustForwardedHeaders: true }, forwarded)).toBe(
+      200,
+    );
+    expect(await send(`https://api.example.com${rest}`, {}, forwarded)).toBe(401);
   });
 
   it("FUN-02 a delivery by GET has its values in the query, which the signed URL covers", async () => {

@@ -258,6 +258,23 @@ describe("the vendors' own libraries and ours", () => {
       expect((await route(post("twilio", { body: '{"id":1}', headers, url }))).status).toBe(401);
     });
 
+    it("FUN-02 what we sign is what is sent: the URL without its fragment, and as fetch writes it", async () => {
+      const { route } = await reception({ sources });
+      for (const own of [`${address("twilio")}#rc=5&rp=all`, `${url}&name=O'Brien&quoted=%27b%27`]) {
+        for (const content of [body, '{"id":"EZ1"}']) {
+          const made = signWebhook(schemes.twilio, {
+            url: own,
+            body: content,
+            secrets: secret,
+            headers: form,
+          });
+          const sent = new Request(made.url, made);
+          expect(sent.url).toBe(made.url);
+          expect((await route(sent)).status, own).toBe(200);
+        }
+      }
+    });
+
     it("FUN-02 what we sign is accepted by Twilio's library, as a form and as JSON", () => {
       const asForm = signWebhook(schemes.twilio, { url, body, secrets: secret, headers: form });
       expect(twilio.validateRequest(secret, asForm.headers["x-twilio-signature"]!, asForm.url, params)).toBe(

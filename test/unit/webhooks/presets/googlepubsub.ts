@@ -36,7 +36,11 @@ const sample: PresetSample = {
   secret: audience,
   otherSecret: "https://other.example.com/",
   source: {},
-  sign: async () => ({ headers: { authorization: `Bearer ${await tokenWith({ email: audience })}` } }),
+  sign: async (_event, { at }) => {
+    const seconds = at.getTime() / 1_000;
+    const token = await tokenWith({ email: audience, iat: seconds, exp: seconds + 3_600 });
+    return { headers: { authorization: `Bearer ${token}` } };
+  },
   event: bodyOf("136969346945", 1),
   retry: bodyOf("136969346945", 2),
   otherEvent: bodyOf("136969346946", 1),

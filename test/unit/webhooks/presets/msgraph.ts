@@ -1,5 +1,6 @@
 import { msgraph } from "../../../../src/webhooks/presets/msgraph.js";
 import { describePreset } from "../../../support/presets/describe-preset.js";
+import type { PresetSample } from "../../../support/presets/preset-sample.js";
 
 const created = {
   id: "lsgTZMr9KwAAA",
@@ -20,17 +21,13 @@ const storedOf = ({ subscriptionId, id, changeType, tenantId }: typeof created) 
   tenant: tenantId,
 });
 
-describePreset("msgraph", msgraph, {
+const sample: PresetSample = {
   secret: "secretClientState",
   otherSecret: "otherClientState!",
   sign: ({ body }, { secret }) => ({ body: body.replaceAll("CLIENT-STATE", secret) }),
   event: { body: bodyOf(created, updated) },
   otherEvent: { body: bodyOf({ ...created, id: "3" }) },
   stored: [storedOf(created), storedOf(updated)],
-  cutAgain: {
-    batches: [{ body: bodyOf(updated, removed) }],
-    stored: [storedOf(created), storedOf(updated), storedOf(removed)],
-  },
   tamper: "unnoticed",
   answer: { status: 202, text: "" },
   handshakes: [
@@ -42,4 +39,22 @@ describePreset("msgraph", msgraph, {
       answer: { text: "Validation: Testing client", headers: { "content-type": "text/plain" } },
     },
   ],
+};
+describePreset("msgraph", msgraph, {
+  ...sample,
+  cutAgain: {
+    batches: [{ body: bodyOf(updated, removed) }],
+    stored: [storedOf(created), storedOf(updated), storedOf(removed)],
+  },
+});
+
+/** Two changes of one message look alike. */
+const { id: _, ...bare } = updated;
+describePreset("msgraph, a notification without an id", msgraph, {
+  ...sample,
+  event: { body: bodyOf(bare) },
+  otherEvent: { body: bodyOf({ ...bare, resource: "users/e7d7c5e7/messages/AAMkAE" }) },
+  stored: [{ messageId: /^[0-9a-f-]{36}$/, topic: "updated", tenant: created.tenantId }],
+  neverDuplicate: true,
+  handshakes: [],
 });

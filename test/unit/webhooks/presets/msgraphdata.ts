@@ -45,10 +45,17 @@ const withTokens = (body: string, secret: string, tokens: readonly string[]) => 
 const sample: PresetSample = {
   secret: appId,
   otherSecret: "9e460676-ae3f-4b1e-8790-ee0fb5d6148f",
-  sign: async ({ body }, { secret }) => withTokens(body, secret, [await tokenWith()]),
+  sign: async ({ body }, { at, secret }) => {
+    const seconds = at.getTime() / 1_000;
+    return withTokens(body, secret, [await tokenWith({ iat: seconds, nbf: seconds, exp: seconds + 28_200 })]);
+  },
   event: bodyOf(created, { ...created, id: "2" }),
   otherEvent: bodyOf({ ...created, id: "3" }),
   stored: [storedOf(created), storedOf({ ...created, id: "2" })],
+  cutAgain: {
+    batches: [bodyOf({ ...created, id: "2" }, { ...created, id: "4" })],
+    stored: ["lsgTZMr9KwAAA", "2", "4"].map((id) => storedOf({ ...created, id })),
+  },
   tamper: "unnoticed",
   answer: { status: 202, text: "" },
   route: { fetchText: async () => JSON.stringify({ keys: [{ ...rsaPublicJwk, kid: "1" }] }) },

@@ -73,3 +73,26 @@ describePreset("slack, an organisation without a team", slack, {
   handshakes: [],
   examples: [],
 });
+
+describePreset("slack, an event of an organisation without a team", slack, {
+  ...sample,
+  event: { body: event("Ev1", { team_id: null, enterprise_id: "E1" }) },
+  retry: { body: event("Ev1", { team_id: null, enterprise_id: "E1" }) },
+  stored: [{ messageId: "Ev1", topic: "app_mention", tenant: "E1" }],
+  handshakes: [],
+  examples: [],
+});
+
+const command = (trigger: string) => ({
+  headers: form,
+  body: `command=%2Fdeploy&team_id=&enterprise_id=E1&trigger_id=${trigger}`,
+});
+describePreset("slack, a command of an organisation without a team", slack, {
+  ...sample,
+  event: command("1.2.3"),
+  retry: command("1.2.3"),
+  otherEvent: command("1.2.4"),
+  stored: [{ messageId: /^body-sha256:/, topic: "/deploy", tenant: "E1" }],
+  handshakes: [],
+  examples: [],
+});

@@ -1,4 +1,5 @@
 import { Webhook } from "standardwebhooks";
+import type { WebhookScheme } from "../../../../src/webhooks/index.js";
 import { clerk } from "../../../../src/webhooks/presets/clerk.js";
 import { resend } from "../../../../src/webhooks/presets/resend.js";
 import { standard } from "../../../../src/webhooks/presets/standard.js";
@@ -55,5 +56,22 @@ describePreset("standard, a secret without the padding of base64", standard, {
   ...sample("webhook"),
   secret: `whsec_${padded.replace(/=+$/, "")}`,
   signingSecret: `whsec_${padded}`,
+  examples: [],
+});
+/** Some senders give out the key's text, and not its base64. */
+const ofText: WebhookScheme = {
+  ...standard,
+  verify: { ...standard.verify, keys: [{ algorithm: "sha256", prefix: "v1," }] },
+};
+describePreset("standard, a raw secret where the scheme says so", ofText, {
+  ...sample("webhook"),
+  secret: "a raw secret, not base64",
+  otherSecret: "a raw secret, not base65",
+  sign: ({ body, headers }, { at, secret: key }) => ({
+    headers: {
+      "webhook-timestamp": seconds(at),
+      "webhook-signature": new Webhook(key, { format: "raw" }).sign(headers!["webhook-id"]!, at, body),
+    },
+  }),
   examples: [],
 });

@@ -50,6 +50,16 @@ describePreset(
   sample({ ConversationSid: "CH1", EventType: "onMessageAdded" }, "onMessageAdded"),
 );
 
+const ofClient = (token: string): ProviderEvent => ({
+  ...callback({ CallSid: "CA1", CallStatus: "ringing" }, token),
+  query: "client=O'Brien",
+});
+describePreset("twilio, an apostrophe in the query", twilio, {
+  ...sample({}, "call.ringing"),
+  event: ofClient("d5a8b1c2"),
+  otherEvent: ofClient("d5a8b1c3"),
+});
+
 const get = (token: string): ProviderEvent => ({
   method: "GET",
   headers: { "i-twilio-idempotency-token": token },
