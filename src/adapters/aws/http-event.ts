@@ -26,8 +26,13 @@ export function requestFromEvent(
 ): PlainRequest {
   const { method, url, body } = readHttpEvent(event, functionName);
   const client = event.requestContext.http.sourceIp;
-  return { method, url: url.href, path: url.pathname, headers: headersIn(event), body, client };
+  const called = `${url.origin}${url.pathname}${queryOf(event)}`;
+  return { method, url: called, path: url.pathname, headers: headersIn(event), body, client };
 }
+
+/** As it was sent, because providers sign it: `URL` would write an apostrophe as an escape. */
+const queryOf = ({ rawQueryString }: APIGatewayProxyEventV2): string =>
+  rawQueryString ? `?${rawQueryString.replaceAll("#", "%23")}` : "";
 
 /** AWS joins repeated headers with commas, and brings cookies in a list of their own. */
 function headersIn({ headers = {}, cookies = [] }: APIGatewayProxyEventV2): IncomingHeaders {

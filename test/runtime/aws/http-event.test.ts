@@ -24,11 +24,13 @@ describe("HTTP events of Lambda", () => {
         headers: { "x-forwarded-for": "192.0.2.1, 192.0.2.2", "Content-Type": "application/json" },
         cookies: ["a=1", "b=2"],
         rawPath: "/prod/webhooks/stripe",
-        rawQueryString: "a=1&a=2&b=%2F+x",
+        rawQueryString: "a=1&a=2&b=%2F+x&name=O'Brien&quoted=%27y%27",
         body: "{}",
       }),
     );
-    expect(request.url).toBe("https://api.example.com/prod/webhooks/stripe?a=1&a=2&b=%2F+x");
+    expect(request.url).toBe(
+      "https://api.example.com/prod/webhooks/stripe?a=1&a=2&b=%2F+x&name=O'Brien&quoted=%27y%27",
+    );
     expect(request.method).toBe("POST");
     expect(request.headers.get("X-Forwarded-For")).toBe("192.0.2.1, 192.0.2.2");
     expect(request.headers.get("content-type")).toBe("application/json");
