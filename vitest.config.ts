@@ -23,6 +23,8 @@ export default defineConfig({
     // Stores and dispatchers without a logger write their warnings to the console.
     silent: "passed-only",
     testTimeout: 60_000,
+    // what a test waits for comes in its own time on a busy machine; it fails when it never comes
+    expect: { poll: { timeout: 30_000 } },
     hookTimeout: 120_000,
     // whole files run beside each other; within a file one test at a time
     fileParallelism: true,

@@ -145,9 +145,9 @@ export const describeInit = (name: string, install: Install) =>
       // The documented port may be taken on this machine.
       const sent = await oncebox(...sign!, "--url", `${address}/webhooks/stripe`);
       const [, messageId] = /^200 .*"outcome":"enqueued","messageId":"([^"]+)"/m.exec(sent)!;
-      await expect.poll(printed, { timeout: 30_000 }).toContain(`sending the receipt of ${messageId}`);
+      await expect.poll(printed).toContain(`sending the receipt of ${messageId}`);
       await expect
-        .poll(() => oncebox(...status!), { timeout: 30_000 })
+        .poll(() => oncebox(...status!))
         .toMatch(/inbox +waiting 0 .*done 2 {2}dead 0.*\noutbox +waiting 0 .*done 2 {2}dead 0/);
     }
 
@@ -185,7 +185,7 @@ export async function expectStart(
       printed += chunk;
     });
   const ended = once(app, "exit");
-  await expect.poll(() => printed, { timeout: 30_000 }).toMatch(/sending the receipt of evt_/);
+  await expect.poll(() => printed).toMatch(/sending the receipt of evt_/);
   await use(/http:\/\/127\.0\.0\.1:\d+/.exec(printed)![0], () => printed);
   app.kill("SIGINT");
   expect(await ended).toEqual([0, null]);

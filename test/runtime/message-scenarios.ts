@@ -258,7 +258,7 @@ export function describeMessageFunctions(runtime: MessageRuntime): void {
             .catch(() => {});
         }
         expect(await sent()).toBeGreaterThan(0);
-        await expect.poll(() => functions.wakeUps(), { timeout: 30_000 }).toBeGreaterThan(0);
+        await expect.poll(() => functions.wakeUps()).toBeGreaterThan(0);
         const before = functions.wakeUps();
 
         const numbers = Array.from({ length: 100 }, (_, number) => number);
@@ -277,7 +277,7 @@ export function describeMessageFunctions(runtime: MessageRuntime): void {
             .catch(() => functions.run("dispatch"));
         }
         expect(await all()).toBe(numbers.length);
-        await expect.poll(() => functions.wakeUps(), { timeout: 30_000 }).toBeGreaterThan(before);
+        await expect.poll(() => functions.wakeUps()).toBeGreaterThan(before);
       },
     );
 

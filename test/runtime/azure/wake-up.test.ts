@@ -40,14 +40,14 @@ describe("wake-up by a Storage queue", () => {
     return { scenario, host };
   };
   const handled = (scenario: Scenario, count: number) =>
-    expect.poll(async () => new Set(await scenario.log("handled")).size, { timeout: 30_000 }).toBe(count);
+    expect.poll(async () => new Set(await scenario.log("handled")).size).toBe(count);
   const wakeUps = (host: FunctionsHost) => host.lines().filter(({ message }) => message === wakeUpMessage);
 
   it("FUN-06 a webhook wakes the dispatcher, by a queue that it creates itself, and no timer is needed", async () => {
     const { scenario, host } = await started("wake-one");
     expect((await host.webhook(stripeWebhook("evt_1"))).status).toBe(200);
     await handled(scenario, 1);
-    await expect.poll(() => wakeUps(host).length, { timeout: 30_000 }).toBe(1);
+    await expect.poll(() => wakeUps(host).length).toBe(1);
     await expect.poll(() => scenario.log("published")).toEqual(["evt_1"]);
   });
 
@@ -58,7 +58,7 @@ describe("wake-up by a Storage queue", () => {
     expect(answers.every(({ status }) => status === 200)).toBe(true);
     await handled(scenario, ids.length);
     expect((await scenario.log("handled")).length).toBe(ids.length);
-    await expect.poll(() => wakeUps(host).length, { timeout: 30_000 }).toBeGreaterThan(0);
+    await expect.poll(() => wakeUps(host).length).toBeGreaterThan(0);
     expect(wakeUps(host).length).toBeLessThan(ids.length / 2);
   });
 
@@ -73,7 +73,7 @@ describe("wake-up by a Storage queue", () => {
     expect(await host.run("dispatch")).toMatchObject({ more: true });
     // On a busy machine a run may handle nothing, and then it wakes no successor: the timer goes on.
     while (new Set(await scenario.log("handled")).size < ids.length) await host.run("dispatch");
-    await expect.poll(() => wakeUps(host).length, { timeout: 30_000 }).toBeGreaterThan(0);
+    await expect.poll(() => wakeUps(host).length).toBeGreaterThan(0);
     expect(new Set(await scenario.log("handled")).size).toBe(ids.length);
   });
 

@@ -227,7 +227,7 @@ describe("the receiver by HTTP", () => {
     cutOff.on("error", () => {}); // it is destroyed
     cutOff.write(message.slice(0, 10), () => cutOff.destroy());
     const malformed = () => log.filter(({ message: line }) => line === "Inbox: malformed message refused");
-    await expect.poll(() => malformed().length, { timeout: 30_000 }).toBe(4);
+    await expect.poll(() => malformed().length).toBe(4);
     expect(await answerTo(signed(approved()))).toBe(accepted(false));
     expect(handled()).toBe(2);
   });
@@ -267,9 +267,9 @@ describe("the receiver by HTTP", () => {
     orders.start();
     stock.service.start();
     await orders.send.ReserveStock("inventory", { item: "chair" }, { correlationId: "c-1" });
-    await expect.poll(() => handled, { timeout: 30_000 }).toEqual(["c-1 chair"]);
+    await expect.poll(() => handled).toEqual(["c-1 chair"]);
     await expect
-      .poll(async () => (await stock.service.outboxStats()).counts, { timeout: 30_000 })
+      .poll(async () => (await stock.service.outboxStats()).counts)
       .toMatchObject({ Sent: 1, Pending: 0, Sending: 0 });
     expect(handled).toEqual(["c-1 chair"]);
     expect(await orders.request.ReserveStock("inventory", { item: "table" })).toEqual({
