@@ -19,6 +19,7 @@ import { type BundleFolder, bundleTestApp } from "../runtime/aws/bundle-folder.j
 import { answerOf, stripeHttpEvent, webhookSecret } from "../runtime/aws/http-events.js";
 import { type LambdaFunction, lambdaFunction } from "../runtime/aws/lambda-function.js";
 import { type StoredSecret, startSecretsManager } from "../runtime/tenants/secrets-manager-server.js";
+import { withFunctionRights } from "../support/babelfish-schema.js";
 import { dropLogin } from "../support/drop-login.js";
 import { patient, sqlServerHarness } from "../support/sqlserver-harness.js";
 import { type StartedServer, startPostgres } from "../support/start-postgres.js";
@@ -212,7 +213,11 @@ describe.skipIf(sqlServerUrl === "")("the functions' user on SQL Server, as migr
     try {
       await migrate(admin.db, { schema: admin.schema! });
       // Roles belong to the database, which other tests use too.
-      const script = (await readFile(join(root, "infra/sql/users-sqlserver.sql"), "utf8")).replaceAll(
+      const users = await readFile(join(root, "infra/sql/users-sqlserver.sql"), "utf8");
+      const [{ babelfish }] = (await admin.raw(
+        "select cast(serverproperty('babelfish') as int) as babelfish",
+      )) as [{ babelfish: unknown }];
+      const script = (babelfish === 1 ? withFunctionRights(users) : users).replaceAll(
         /oncebox_(?=receivers|service|operators)/g,
         `${admin.schema}_`,
       );
