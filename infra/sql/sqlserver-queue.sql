@@ -17,6 +17,78 @@ cross apply openjson(a.value) with (
 ) i
 go
 
+create or alter procedure [$(Schema)].[$(Queue)_ApplyPartitionChanges]
+as
+set nocount, xact_abort on;
+begin transaction;
+declare @locked int, @upto bigint;
+declare @changes table (
+  number bigint not null primary key, seq bigint not null, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
+  change tinyint not null, unique (seq, number)
+);
+declare @heads table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
+declare @free table (seq bigint not null primary key);
+
+exec @locked = sp_getapplock @Resource = N'oncebox $(Schema).$(Queue) partitions', @LockMode = 'Exclusive', @LockOwner = 'Transaction', @LockTimeout = 0;
+
+if @locked >= 0
+begin
+  select @upto = max(r.number) from [$(Schema)].[$(Queue)PartitionChanges] r with (readpast, rowlock, readcommittedlock);
+
+  delete from [$(Schema)].[$(Queue)PartitionChanges]
+  output deleted.number, deleted.seq, deleted.partition_key, deleted.change into @changes (number, seq, partition_key, change)
+  from (
+    select top (1000) r.number
+    from [$(Schema)].[$(Queue)PartitionChanges] r with (updlock, readpast, rowlock, readcommittedlock)
+    where r.number <= @upto
+    order by r.number
+  ) p, [$(Schema)].[$(Queue)PartitionChanges] with (forceseek, updlock, readpast, rowlock, readcommittedlock)
+  where [$(Queue)PartitionChanges].number = p.number option (loop join, force order);
+
+  delete from [$(Schema)].[$(Queue)PartitionQueue]
+  from @changes c, [$(Schema)].[$(Queue)PartitionQueue] with (index([$(Queue)PartitionQueue_Seq]), forceseek, rowlock, readcommittedlock)
+  where c.change = 1 and [$(Queue)PartitionQueue].seq = c.seq option (loop join, force order);
+
+  -- the last change of a message decides; a dead message that kept its position and was replayed still has it
+  insert into [$(Schema)].[$(Queue)PartitionQueue] (partition_key, seq)
+  select c.partition_key, c.seq
+  from @changes c
+  where c.change = 0
+    and not exists (select 1 from @changes l where l.seq = c.seq and l.number > c.number and l.change <> 2)
+    and not exists (
+      select 1 from [$(Schema)].[$(Queue)PartitionQueue] q with (index([$(Queue)PartitionQueue_Seq]), forceseek, readcommittedlock)
+      where q.seq = c.seq
+    )
+  order by c.number option (loop join, force order);
+
+  insert into @heads (seq, partition_key)
+  select h.seq, k.partition_key
+  from (select distinct c.partition_key from @changes c) k
+  cross apply (
+    select top (1) q.seq
+    from [$(Schema)].[$(Queue)PartitionQueue] q with (index([$(Queue)PartitionQueue_PK]), forceseek, readcommittedlock)
+    where q.partition_key = k.partition_key
+    order by q.position
+  ) h option (loop join, force order);
+
+  insert into @free (seq)
+  select s.seq
+  from @heads h
+  inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = h.seq option (loop join, force order);
+
+  update [$(Schema)].[$(Queue)State]
+  set status = 1
+  from @free f, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
+  where [$(Queue)State].seq = f.seq and [$(Queue)State].status = 5 option (loop join, force order);
+
+  insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
+  select h.seq, h.partition_key, 2
+  from @heads h
+  where not exists (select 1 from @free f where f.seq = h.seq);
+end
+commit transaction;
+go
+
 create or alter procedure [$(Schema)].[$(Queue)_Claim]
   @now datetime2(3) = null, @owner uniqueidentifier, @lease_ms float, @limit int, @max_attempts int, @base_ms float,
   @factor float, @max_ms float, @jitter_ms float, @blocks bit
@@ -130,10 +202,14 @@ if exists (select 1 from [$(Schema)].[$(Queue)Controls] k) set @verdict = 'contr
 if @verdict = 'controlled' and not exists (select 1 from @claimed)
   select cast(null as bigint) as seq, @verdict as verdict;
 else
-  select r.*,
+  select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
+    s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
+    s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at,
+    s.processed_by as processed_by, s.died_at as died_at, s.error_group as error_group, s.ended_as as ended_as, m.*,
     case when c.status = 2 then @verdict when c.expires_at <= @now then 'expired' else 'exhausted' end as verdict
   from @claimed c
-  cross apply [$(Schema)].[$(Queue)_Row](c.seq) r
+  inner join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = c.seq
+  cross apply [$(Schema)].[$(Queue)_MessageOf](c.seq) m
   order by c.seq option (loop join, force order);
 commit transaction;
 go
@@ -174,7 +250,8 @@ declare @changed table (seq bigint not null primary key, status tinyint not null
 begin transaction;
 update [$(Schema)].[$(Queue)State]
 set status = case when i.attempts is null and [$(Queue)State].attempt + 1 >= @max_attempts then 4 else 1 end,
-  attempt = [$(Queue)State].attempt + coalesce(i.attempts, 1), crashes = 0, owner = null, locked_until = null,
+  attempt = [$(Queue)State].attempt + coalesce(i.attempts, 1), crashes = case when @max_attempts > 0 then 0 else [$(Queue)State].crashes end,
+  owner = null, locked_until = null,
   visible_at = (select a.later from [$(Schema)].[$(Queue)_After](@now, coalesce(i.delay_ms,
     case when ([$(Queue)State].attempt + 1) < @capped_from then @base_ms * power(@factor, ([$(Queue)State].attempt + 1)) else @max_ms end
     + @jitter_ms * (([$(Queue)State].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)) a),
@@ -402,9 +479,10 @@ select m.seq
 from @scanned w
 inner join [$(Schema)].[$(Queue)] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
 inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
+cross apply [$(Schema)].[$(Queue)_KeyOf](m.seq) k
 where w.ended_at < @before and s.status = @status and case when @status = 3 then s.processed_at else s.died_at end < @before
   and (s.locked_until is null or s.locked_until <= @now) and m.$(SeenAt) < @before
-  and (@source is null or exists (select 1 from [$(Schema)].[$(Queue)_KeyOf](m.seq) k where k.source = @source)) option (loop join, force order);
+  and (@source is null or k.source = @source) option (loop join, force order);
 
 -- the condition is repeated: where UPDLOCK does not lock, it may have been delivered again by now
 delete from [$(Schema)].[$(Queue)]
@@ -436,10 +514,12 @@ if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_n
 declare @until datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, -@older_than_ms) a);
 declare @since datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, -@newer_than_ms) a);
 
-select top (@limit) r.*
+select top (@limit) s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
+  s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status, s.last_error as last_error,
+  s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
+  s.died_at as died_at, s.error_group as error_group, s.ended_as as ended_as, m.*
 from [$(Schema)].[$(Queue)State] s
-inner join [$(Schema)].[$(Queue)] m on m.seq = s.seq
-cross apply [$(Schema)].[$(Queue)_Row](s.seq) r
+cross apply [$(Schema)].[$(Queue)_MessageOf](s.seq) m
 where s.seq > @after_seq
   and (@status is null or (s.status in (@status, @status_2, @status_3, @status_4, @status_5) and (s.status <> 6 or case when s.locked_until is null then 0 else 2 end in (@status, @status_2, @status_3, @status_4, @status_5))))
   and (@ended_as is null or s.ended_as = @ended_as)
@@ -476,10 +556,10 @@ from [$(Schema)].[$(Queue)State] s
 cross apply (
   select cast(case
     when @pauses = 0 or s.status not in (1, 2, 5, 7) then 0
-    when exists (
-      select 1 from [$(Schema)].[$(Queue)_KeyOf](s.seq) m inner join [$(Schema)].[$(Queue)Controls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
+    when (
+      select top (1) 1 from [$(Schema)].[$(Queue)_KeyOf](s.seq) m inner join [$(Schema)].[$(Queue)Controls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
       where c.paused = 1 and c.scope <> N'queue'
-    ) then 1
+    ) = 1 then 1
     else 0
   end as bit) as held
 ) h
@@ -500,20 +580,20 @@ from (
   select (
     select top (1) s.visible_at
     from [$(Schema)].[$(Queue)State] s with (index([$(Queue)_Ready]))
-    where s.status = 1 and s.visible_at <= @now and (@pauses = 0 or not exists (
-      select 1 from [$(Schema)].[$(Queue)_KeyOf](s.seq) m inner join [$(Schema)].[$(Queue)Controls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
+    where s.status = 1 and s.visible_at <= @now and (@pauses = 0 or (
+      select top (1) 1 from [$(Schema)].[$(Queue)_KeyOf](s.seq) m inner join [$(Schema)].[$(Queue)Controls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
       where c.paused = 1 and c.scope <> N'queue'
-    ))
+    ) is null)
     order by s.visible_at
   ) as visible_at
   union all
   select (
     select top (1) s.visible_at
     from [$(Schema)].[$(Queue)State] s with (index([$(Queue)_Held]))
-    where s.status = 2 and s.visible_at <= @now and (@pauses = 0 or not exists (
-      select 1 from [$(Schema)].[$(Queue)_KeyOf](s.seq) m inner join [$(Schema)].[$(Queue)Controls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
+    where s.status = 2 and s.visible_at <= @now and (@pauses = 0 or (
+      select top (1) 1 from [$(Schema)].[$(Queue)_KeyOf](s.seq) m inner join [$(Schema)].[$(Queue)Controls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
       where c.paused = 1 and c.scope <> N'queue'
-    ))
+    ) is null)
     order by s.visible_at
   ) as visible_at
 ) d
@@ -807,76 +887,4 @@ select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_s
 from [$(Schema)].[$(Queue)Controls] c
 where @scope is null or (c.scope = @scope and c.name = @name)
 order by c.id;
-go
-
-create or alter procedure [$(Schema)].[$(Queue)_ApplyPartitionChanges]
-as
-set nocount, xact_abort on;
-begin transaction;
-declare @locked int, @upto bigint;
-declare @changes table (
-  number bigint not null primary key, seq bigint not null, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  change tinyint not null, unique (seq, number)
-);
-declare @heads table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
-declare @free table (seq bigint not null primary key);
-
-exec @locked = sp_getapplock @Resource = N'oncebox $(Schema).$(Queue) partitions', @LockMode = 'Exclusive', @LockOwner = 'Transaction', @LockTimeout = 0;
-
-if @locked >= 0
-begin
-  select @upto = max(r.number) from [$(Schema)].[$(Queue)PartitionChanges] r with (readpast, rowlock, readcommittedlock);
-
-  delete from [$(Schema)].[$(Queue)PartitionChanges]
-  output deleted.number, deleted.seq, deleted.partition_key, deleted.change into @changes (number, seq, partition_key, change)
-  from (
-    select top (1000) r.number
-    from [$(Schema)].[$(Queue)PartitionChanges] r with (updlock, readpast, rowlock, readcommittedlock)
-    where r.number <= @upto
-    order by r.number
-  ) p, [$(Schema)].[$(Queue)PartitionChanges] with (forceseek, updlock, readpast, rowlock, readcommittedlock)
-  where [$(Queue)PartitionChanges].number = p.number option (loop join, force order);
-
-  delete from [$(Schema)].[$(Queue)PartitionQueue]
-  from @changes c, [$(Schema)].[$(Queue)PartitionQueue] with (index([$(Queue)PartitionQueue_Seq]), forceseek, rowlock, readcommittedlock)
-  where c.change = 1 and [$(Queue)PartitionQueue].seq = c.seq option (loop join, force order);
-
-  -- the last change of a message decides; a dead message that kept its position and was replayed still has it
-  insert into [$(Schema)].[$(Queue)PartitionQueue] (partition_key, seq)
-  select c.partition_key, c.seq
-  from @changes c
-  where c.change = 0
-    and not exists (select 1 from @changes l where l.seq = c.seq and l.number > c.number and l.change <> 2)
-    and not exists (
-      select 1 from [$(Schema)].[$(Queue)PartitionQueue] q with (index([$(Queue)PartitionQueue_Seq]), forceseek, readcommittedlock)
-      where q.seq = c.seq
-    )
-  order by c.number option (loop join, force order);
-
-  insert into @heads (seq, partition_key)
-  select h.seq, k.partition_key
-  from (select distinct c.partition_key from @changes c) k
-  cross apply (
-    select top (1) q.seq
-    from [$(Schema)].[$(Queue)PartitionQueue] q with (index([$(Queue)PartitionQueue_PK]), forceseek, readcommittedlock)
-    where q.partition_key = k.partition_key
-    order by q.position
-  ) h option (loop join, force order);
-
-  insert into @free (seq)
-  select s.seq
-  from @heads h
-  inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = h.seq option (loop join, force order);
-
-  update [$(Schema)].[$(Queue)State]
-  set status = 1
-  from @free f, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [$(Queue)State].seq = f.seq and [$(Queue)State].status = 5 option (loop join, force order);
-
-  insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
-  select h.seq, h.partition_key, 2
-  from @heads h
-  where not exists (select 1 from @free f where f.seq = h.seq);
-end
-commit transaction;
 go

@@ -168,24 +168,19 @@ cross apply openjson(a.value) with (
 ) i
 go
 
-create or alter function [$(Schema)].[$(Queue)_Row] (@seq bigint)
+create or alter function [$(Schema)].[$(Queue)_MessageOf] (@seq bigint)
 returns table as return
-select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
-  s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status, s.last_error as last_error,
-  s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-  s.died_at as died_at, s.error_group as error_group, s.ended_as as ended_as, m.topic as topic, m.payload as payload,
-  m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at,
-  m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at,
-  m.last_seen_at as last_seen_at, m.deliveries as deliveries
-from [$(Schema)].[$(Queue)State] s with (forceseek)
-inner join [$(Schema)].[$(Queue)] m with (forceseek) on m.seq = s.seq
-where s.seq = @seq
+select m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers,
+  m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash,
+  m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries
+from [$(Schema)].[$(Queue)] m with (index([$(Queue)_PK]), forceseek)
+where m.seq = @seq
 go
 
 create or alter function [$(Schema)].[$(Queue)_KeyOf] (@seq bigint)
 returns table as return
 select m.source as source, m.message_id as message_id, m.topic as topic
-from [$(Schema)].[$(Queue)] m with (forceseek)
+from [$(Schema)].[$(Queue)] m with (index([$(Queue)_PK]), forceseek)
 where m.seq = @seq
 go
 
@@ -207,10 +202,14 @@ set nocount, xact_abort on;
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-select r.*
-from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek)
-cross apply [$(Schema)].[$(Queue)_Row](m.seq) r
-where m.source = @source and m.message_id = @message_id option (loop join, force order);
+select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
+  s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status, s.last_error as last_error,
+  s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
+  s.died_at as died_at, s.error_group as error_group, s.ended_as as ended_as, m.*
+from [$(Schema)].[$(Queue)] k with (index([$(Queue)_Key]), forceseek)
+inner join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = k.seq
+cross apply [$(Schema)].[$(Queue)_MessageOf](k.seq) m
+where k.source = @source and k.message_id = @message_id option (loop join, force order);
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Attempts]
@@ -415,7 +414,7 @@ declare @gone table (seq bigint not null primary key);
 insert into @old (seq, message_id)
 select top (@limit) r.seq, m.message_id
 from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Leased]), readpast, rowlock, readcommittedlock)
-inner join [$(Schema)].[$(Queue)] m with (forceseek, readpast, rowlock, readcommittedlock) on m.seq = r.seq
+inner join [$(Schema)].[$(Queue)] m with (index([$(Queue)_PK]), forceseek, readpast, rowlock, readcommittedlock) on m.seq = r.seq
 where r.status = 6 and r.visible_at < @before
     and (r.locked_until is null or r.locked_until < @before)
   and m.source = @source and m.last_seen_at < @before
@@ -862,23 +861,19 @@ cross apply openjson(a.value) with (
 ) i
 go
 
-create or alter function [$(Schema)].[$(Queue)_Row] (@seq bigint)
+create or alter function [$(Schema)].[$(Queue)_MessageOf] (@seq bigint)
 returns table as return
-select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
-  s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status, s.last_error as last_error,
-  s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-  s.died_at as died_at, s.error_group as error_group, s.ended_as as ended_as, m.topic as topic, m.payload as payload,
-  m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at,
-  m.id as id, m.message_id as message_id, m.created_at as created_at, m.natural_key as natural_key
-from [$(Schema)].[$(Queue)State] s with (forceseek)
-inner join [$(Schema)].[$(Queue)] m with (forceseek) on m.seq = s.seq
-where s.seq = @seq
+select m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers,
+  m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id,
+  m.created_at as created_at, m.natural_key as natural_key
+from [$(Schema)].[$(Queue)] m with (index([$(Queue)_PK]), forceseek)
+where m.seq = @seq
 go
 
 create or alter function [$(Schema)].[$(Queue)_KeyOf] (@seq bigint)
 returns table as return
 select cast(null as nvarchar(255)) collate Latin1_General_100_BIN2 as source, m.id as id, m.topic as topic
-from [$(Schema)].[$(Queue)] m with (forceseek)
+from [$(Schema)].[$(Queue)] m with (index([$(Queue)_PK]), forceseek)
 where m.seq = @seq
 go
 
@@ -900,10 +895,14 @@ set nocount, xact_abort on;
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-select r.*
-from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek)
-cross apply [$(Schema)].[$(Queue)_Row](m.seq) r
-where m.id = @id option (loop join, force order);
+select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
+  s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status, s.last_error as last_error,
+  s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
+  s.died_at as died_at, s.error_group as error_group, s.ended_as as ended_as, m.*
+from [$(Schema)].[$(Queue)] k with (index([$(Queue)_Key]), forceseek)
+inner join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = k.seq
+cross apply [$(Schema)].[$(Queue)_MessageOf](k.seq) m
+where k.id = @id option (loop join, force order);
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Attempts]

@@ -175,7 +175,7 @@ declare @gone table (seq bigint not null primary key);
 insert into @old (seq, message_id)
 select top (@limit) r.seq, m.message_id
 from ${n.state} r with (index(${n.bare("_Leased")}), ${readPast})
-inner join ${n.message} m with (forceseek, ${readPast}) on m.seq = r.seq
+inner join ${n.message} m with (index(${n.bare("_PK")}), forceseek, ${readPast}) on m.seq = r.seq
 where ${abandoned("r")}
   and m.source = @source and m.last_seen_at < @before
 order by r.visible_at, r.seq ${seekEach};

@@ -8,7 +8,7 @@ import { mayBringHeads } from "../partitions.js";
 import { appliesTo } from "./controls.js";
 import { isKeyOf, keyIndex } from "./find-by-key.js";
 import { readFreely, readPast, seekEach } from "./procedure.js";
-import { keyOf, withRow } from "./rows.js";
+import { keyOf, rowOf, withMessage } from "./rows.js";
 
 export const resolve = (n: QueueNames) =>
   n.kind === "inbox"
@@ -20,10 +20,11 @@ from openjson(@items) with (id uniqueidentifier) i
 inner join ${n.message} m with (${keyIndex(n)}, forceseek) on m.id = i.id ${seekEach};`;
 
 export const get = (n: QueueNames) => `${readFreely}
-select r.*
-from ${n.message} m with (${keyIndex(n)}, forceseek)
-${withRow(n, "m.seq")}
-where ${isKeyOf(n)} ${seekEach};`;
+select ${rowOf()}
+from ${n.message} k with (${keyIndex(n)}, forceseek)
+inner join ${n.state} s with (forceseek) on s.seq = k.seq
+${withMessage(n, "k.seq")}
+where ${isKeyOf(n, "k")} ${seekEach};`;
 
 export const attempts = (n: QueueNames) => `${readFreely}
 select a.attempt as attempt, a.ended_at as ended_at, a.worker as worker, a.error as error
@@ -41,10 +42,9 @@ export const list = (n: QueueNames) => `${readFreely}
 declare @until datetime2(3) = ${addMs(n, "@now", "-@older_than_ms")};
 declare @since datetime2(3) = ${addMs(n, "@now", "-@newer_than_ms")};
 
-select top (@limit) r.*
+select top (@limit) ${rowOf()}
 from ${n.state} s
-inner join ${n.message} m on m.seq = s.seq
-${withRow(n, "s.seq")}
+${withMessage(n, "s.seq")}
 where s.seq > @after_seq
   and (@status is null or ${hasStatus("s", ["@status", "@status_2", "@status_3", "@status_4", "@status_5"])})
   and (@ended_as is null or s.ended_as = @ended_as)
@@ -62,9 +62,12 @@ option (recompile);`;
 const hasPauses = (n: QueueNames) =>
   `exists (select 1 from ${controlsTable(n)} c where c.paused = 1 and c.scope <> N'queue')`;
 
-/** A condition: a pause of its topic or source holds the message of the state `s`. */
-const isHeld = (n: QueueNames) => `exists (
-      select 1 from ${keyOf(n, "s.seq")} m inner join ${controlsTable(n)} c on ${appliesTo()}
+/**
+ * 1 for the message of the state `s` when a pause of its topic or source holds it, else null. TOP keeps it a query of each state: as
+ * a join of all of them, it would have no number to seek the message by.
+ */
+const held = (n: QueueNames) => `(
+      select top (1) 1 from ${keyOf(n, "s.seq")} m inner join ${controlsTable(n)} c on ${appliesTo()}
       where c.paused = 1 and c.scope <> N'queue'
     )`;
 
@@ -83,7 +86,7 @@ from ${n.state} s
 cross apply (
   select cast(case
     when @pauses = 0 or s.status not in (${status.ready}, ${status.held}, ${status.blocked}, ${status.parked}) then 0
-    when ${isHeld(n)} then 1
+    when ${held(n)} = 1 then 1
     else 0
   end as bit) as held
 ) h
@@ -98,7 +101,7 @@ export function oldestDue(n: QueueNames): string {
   const oldest = (index: string, one: number) => `select (
     select top (1) s.visible_at
     from ${n.state} s with (index(${n.bare(index)}))
-    where s.status = ${one} and s.visible_at <= @now and (@pauses = 0 or not ${isHeld(n)})
+    where s.status = ${one} and s.visible_at <= @now and (@pauses = 0 or ${held(n)} is null)
     order by s.visible_at
   ) as visible_at`;
   return `${readFreely}

@@ -19,7 +19,7 @@ ${after === undefined ? update : atomically(`${update}\n\n${after}`)}
 select c.seq as seq from @changed c;`;
 }
 
-/** With @max_attempts 0 the message has no attempt left, and keeps no earlier error: it fails. */
+/** With @max_attempts 0 the message has no attempt left: it fails, keeps no earlier error, and its crashes stay counted. */
 export function abandon(n: QueueNames): string {
   const s = stateTable(n);
   return `${prepareBackoff}
@@ -27,7 +27,8 @@ declare @changed table (seq bigint not null primary key, status tinyint not null
 
 ${atomically(`update ${n.state}
 set status = case when i.attempts is null and ${s}.attempt + 1 >= @max_attempts then ${status.dead} else ${status.ready} end,
-  attempt = ${s}.attempt + coalesce(i.attempts, 1), crashes = 0, owner = null, locked_until = null,
+  attempt = ${s}.attempt + coalesce(i.attempts, 1), crashes = case when @max_attempts > 0 then 0 else ${s}.crashes end,
+  owner = null, locked_until = null,
   visible_at = ${addMs(n, "@now", `coalesce(i.delay_ms,\n    ${backoffSql(`(${s}.attempt + 1)`, `${s}.seq`)})`)},
   last_error = case when i.error is null and @max_attempts > 0 then ${s}.last_error else i.error end,
   error_group = case when i.error is null and @max_attempts > 0 then ${s}.error_group else i.error_group end,
