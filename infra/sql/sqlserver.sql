@@ -1,13 +1,15 @@
--- sqlserver: the oncebox schema, for sqlcmd. Made by npm run render:sql; do not edit anything but the values of :setvar.
--- Run it in the folder infra/sql. It may be run again: what is there stays, and procedures are replaced.
---   sqlcmd -S "$SQL_SERVER" -d "$SQL_DATABASE" --authentication-method ActiveDirectoryDefault -i sqlserver.sql
--- In SSMS, turn SQLCMD mode on and give the whole path of this folder as Folder, without spaces. Other clients run what
--- oncebox migrate --print --all prints: the same schema as plain T-SQL.
+-- The oncebox schema for SQL Server 2017 or newer and Azure SQL. Made by npm run render:sql; do not edit anything but the values of :setvar.
+-- Run it with sqlcmd in the folder of this file and the two that it reads, sqlserver-tables.sql and sqlserver-queue.sql, with
+-- -E, -U or -G, as you log in. It may be run again: tables stay as they are, procedures are replaced, rights on them stay.
+--   sqlcmd -S "$SQL_SERVER" -d "$SQL_DATABASE" -i sqlserver.sql
+-- In SSMS, turn SQLCMD mode on and give the whole path of the folder as Folder, without spaces. Other clients run what
+-- oncebox migrate --print --all prints: the same schema as plain T-SQL. users-sqlserver.sql gives users their rights.
 -- For other names, change Schema here and the two lines of Queue below; sqlcmd's -v does not change them. A name with a
 -- space stands in double quotes. One with a quote or a bracket needs oncebox migrate. To leave a queue out, delete its part.
 :setvar Folder .
 :setvar Schema infra
 :on error exit
+set noexec off
 go
 
 if N'$(Schema)' = N'$' + N'(Schema)'
@@ -109,9 +111,6 @@ begin
     constraint [$(Queue)Archive_PK] primary key clustered (seq)
   );
 :r $(Folder)/sqlserver-tables.sql
-  insert into [$(Schema)].[oncebox_migrations] (queue, number, name) values (N'inbox:$(Queue)', 1, N'inbox');
-
-  commit transaction;
 end
 go
 
@@ -813,9 +812,6 @@ begin
     constraint [$(Queue)Archive_PK] primary key clustered (seq)
   );
 :r $(Folder)/sqlserver-tables.sql
-  insert into [$(Schema)].[oncebox_migrations] (queue, number, name) values (N'outbox:$(Queue)', 1, N'outbox');
-
-  commit transaction;
 end
 go
 
