@@ -7,16 +7,6 @@ select dateadd(millisecond, cast(cast(round(@ms, 0) as bigint) % 86400000 as int
   dateadd(day, cast(cast(round(@ms, 0) as bigint) / 86400000 as int), @time)) as later
 go
 
-create or alter function [$(Schema)].[$(Queue)_AbandonedFromJson] (@items nvarchar(max))
-returns table as return
-select cast(a.[key] as int) as position, i.seq as seq, i.delay_ms as delay_ms, i.error as error,
-  i.error_group collate Latin1_General_100_BIN2 as error_group, i.attempts as attempts
-from openjson(@items) a
-cross apply openjson(a.value) with (
-  seq bigint, delay_ms float, error nvarchar(max), error_group varchar(16), attempts int
-) i
-go
-
 create or alter procedure [$(Schema)].[$(Queue)_ApplyPartitionChanges]
 as
 set nocount, xact_abort on;
@@ -256,18 +246,18 @@ set status = case when i.attempts is null and [$(Queue)State].attempt + 1 >= @ma
     case when ([$(Queue)State].attempt + 1) < @capped_from then @base_ms * power(@factor, ([$(Queue)State].attempt + 1)) else @max_ms end
     + @jitter_ms * (([$(Queue)State].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)) a),
   last_error = case when i.error is null and @max_attempts > 0 then [$(Queue)State].last_error else i.error end,
-  error_group = case when i.error is null and @max_attempts > 0 then [$(Queue)State].error_group else i.error_group end,
+  error_group = case when i.error is null and @max_attempts > 0 then [$(Queue)State].error_group else i.error_group collate Latin1_General_100_BIN2 end,
   last_attempt_at = case when i.attempts = 0 then [$(Queue)State].last_attempt_at else @now end,
   died_at = case when i.attempts is null and [$(Queue)State].attempt + 1 >= @max_attempts then @now else [$(Queue)State].died_at end
 output inserted.seq, inserted.status, inserted.keyed, inserted.attempt into @changed (seq, status, keyed, attempt)
-from [$(Schema)].[$(Queue)_AbandonedFromJson](@items) i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
+from openjson(@items) with (seq bigint, delay_ms float, error nvarchar(max), error_group varchar(16), attempts int) i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
 where [$(Queue)State].seq = i.seq and [$(Queue)State].owner = @owner and [$(Queue)State].status = 2 option (loop join, force order);
 
 insert into [$(Schema)].[$(Queue)Attempts] (seq, attempt, ended_at, worker, error)
 select c.seq, c.attempt, @now, @owner, i.error
-from @changed c
-inner join [$(Schema)].[$(Queue)_AbandonedFromJson](@items) i on i.seq = c.seq
-where i.attempts is null;
+from openjson(@items) with (seq bigint, error nvarchar(max), attempts int) i
+inner join @changed c on c.seq = i.seq
+where i.attempts is null option (loop join, force order);
 
 delete from [$(Schema)].[$(Queue)Attempts]
 from @changed c, [$(Schema)].[$(Queue)Attempts] with (forceseek, updlock, rowlock, readcommittedlock)
@@ -482,7 +472,7 @@ inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, readpast, row
 cross apply [$(Schema)].[$(Queue)_KeyOf](m.seq) k
 where w.ended_at < @before and s.status = @status and case when @status = 3 then s.processed_at else s.died_at end < @before
   and (s.locked_until is null or s.locked_until <= @now) and m.$(SeenAt) < @before
-  and (@source is null or k.source = @source) option (loop join, force order);
+  and (@source is null or k.source = @source collate Latin1_General_100_BIN2) option (loop join, force order);
 
 -- the condition is repeated: where UPDLOCK does not lock, it may have been delivered again by now
 delete from [$(Schema)].[$(Queue)]
@@ -524,8 +514,8 @@ where s.seq > @after_seq
   and (@status is null or (s.status in (@status, @status_2, @status_3, @status_4, @status_5) and (s.status <> 6 or case when s.locked_until is null then 0 else 2 end in (@status, @status_2, @status_3, @status_4, @status_5))))
   and (@ended_as is null or s.ended_as = @ended_as)
   and (@leased is null or case when s.locked_until is not null then 1 else 0 end = @leased)
-  and (@topic is null or m.topic = @topic)
-  and (@source is null or exists (select 1 from [$(Schema)].[$(Queue)_KeyOf](s.seq) k where k.source = @source))
+  and (@topic is null or m.topic = @topic collate Latin1_General_100_BIN2)
+  and (@source is null or exists (select 1 from [$(Schema)].[$(Queue)_KeyOf](s.seq) k where k.source = @source collate Latin1_General_100_BIN2))
   and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
   and (@error_group is null or coalesce(s.error_group, '') = @error_group)
   and (@until is null or case when s.status = 4 then s.died_at else m.$(BornAt) end <= @until)

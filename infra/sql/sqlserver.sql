@@ -141,32 +141,6 @@ from [$(Schema)].[$(Queue)] m
 inner join [$(Schema)].[$(Queue)State] s on s.seq = m.seq
 go
 
-create or alter function [$(Schema)].[$(Queue)_KeysFromJson] (@items nvarchar(max))
-returns table as return
-select cast(a.[key] as int) as position, i.source collate Latin1_General_100_BIN2 as source,
-  i.message_id collate Latin1_General_100_BIN2 as message_id
-from openjson(@items) a
-cross apply openjson(a.value) with (
-  source nvarchar(255), message_id nvarchar(255)
-) i
-go
-
-create or alter function [$(Schema)].[$(Queue)_MessagesFromJson] (@items nvarchar(max))
-returns table as return
-select cast(a.[key] as int) as position, i.source collate Latin1_General_100_BIN2 as source,
-  i.message_id collate Latin1_General_100_BIN2 as message_id, i.topic collate Latin1_General_100_BIN2 as topic,
-  i.payload as payload, i.correlation_id as correlation_id, i.headers as headers, i.due_at as due_at,
-  i.expires_at as expires_at, i.partition_key collate Latin1_General_100_BIN2 as partition_key,
-  convert(varbinary(max), i.hash, 2) as hash, i.error as error,
-  i.error_group collate Latin1_General_100_BIN2 as error_group
-from openjson(@items) a
-cross apply openjson(a.value) with (
-  source nvarchar(255), message_id nvarchar(255), topic nvarchar(255), payload nvarchar(max),
-  correlation_id nvarchar(255), headers nvarchar(max), due_at datetime2(3), expires_at datetime2(3),
-  partition_key nvarchar(255), hash nvarchar(max), error nvarchar(max), error_group varchar(16)
-) i
-go
-
 create or alter function [$(Schema)].[$(Queue)_MessageOf] (@seq bigint)
 returns table as return
 select m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers,
@@ -190,8 +164,9 @@ create or alter procedure [$(Schema)].[$(Queue)_Resolve]
 as
 set nocount, xact_abort on;
 select m.seq as seq, m.source as source, m.message_id as message_id
-from [$(Schema)].[$(Queue)_KeysFromJson](@items) k
-inner join [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek) on m.source = k.source and m.message_id = k.message_id option (loop join, force order);
+from openjson(@items) with (source nvarchar(255), message_id nvarchar(255)) i
+inner join [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek)
+  on m.source = i.source collate Latin1_General_100_BIN2 and m.message_id = i.message_id collate Latin1_General_100_BIN2 option (loop join, force order);
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Get]
@@ -462,8 +437,14 @@ if @items is null
   values (0, @source, @message_id, @topic, @payload, @correlation_id, @headers, @due_at, @expires_at, @partition_key, @hash, @error, @error_group);
 else
   insert into @messages (position, source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, hash, error, error_group)
-  select i.position, i.source, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, i.hash, i.error, i.error_group
-  from [$(Schema)].[$(Queue)_MessagesFromJson](@items) i;
+  select cast(a.[key] as int), i.source, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at,
+    i.partition_key, convert(varbinary(max), i.hash, 2), i.error, i.error_group
+  from openjson(@items) a
+  cross apply openjson(a.value) with (
+    source nvarchar(255), message_id nvarchar(255), topic nvarchar(255), payload nvarchar(max),
+    correlation_id nvarchar(255), headers nvarchar(max), due_at datetime2(3), expires_at datetime2(3),
+    partition_key nvarchar(255), hash nvarchar(max), error nvarchar(max), error_group varchar(16)
+  ) i;
 declare @found table (seq bigint not null primary key, position int not null);
 declare @known table (
   seq bigint not null primary key, position int not null unique, old_status tinyint not null,
@@ -842,21 +823,6 @@ from [$(Schema)].[$(Queue)] m
 inner join [$(Schema)].[$(Queue)State] s on s.seq = m.seq
 go
 
-create or alter function [$(Schema)].[$(Queue)_MessagesFromJson] (@items nvarchar(max))
-returns table as return
-select cast(a.[key] as int) as position, i.id as id, i.message_id as message_id,
-  i.topic collate Latin1_General_100_BIN2 as topic, i.payload as payload, i.correlation_id as correlation_id,
-  i.headers as headers, i.due_at as due_at, i.expires_at as expires_at,
-  i.partition_key collate Latin1_General_100_BIN2 as partition_key,
-  i.natural_key collate Latin1_General_100_BIN2 as natural_key
-from openjson(@items) a
-cross apply openjson(a.value) with (
-  id uniqueidentifier, message_id uniqueidentifier, topic nvarchar(255), payload nvarchar(max),
-  correlation_id nvarchar(255), headers nvarchar(max), due_at datetime2(3), expires_at datetime2(3),
-  partition_key nvarchar(255), natural_key nvarchar(255)
-) i
-go
-
 create or alter function [$(Schema)].[$(Queue)_MessageOf] (@seq bigint)
 returns table as return
 select m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers,
@@ -986,8 +952,14 @@ if @items is null
   values (0, @id, @message_id, @topic, @payload, @correlation_id, @headers, @due_at, @expires_at, @partition_key, @natural_key);
 else
   insert into @messages (position, id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key)
-  select i.position, i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, i.natural_key
-  from [$(Schema)].[$(Queue)_MessagesFromJson](@items) i;
+  select cast(a.[key] as int), i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at,
+    i.partition_key, i.natural_key
+  from openjson(@items) a
+  cross apply openjson(a.value) with (
+    id uniqueidentifier, message_id uniqueidentifier, topic nvarchar(255), payload nvarchar(max),
+    correlation_id nvarchar(255), headers nvarchar(max), due_at datetime2(3), expires_at datetime2(3),
+    partition_key nvarchar(255), natural_key nvarchar(255)
+  ) i;
 declare @known table (position int not null primary key, id uniqueidentifier not null);
 declare @added table (
   seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 null, due_at datetime2(3) null, expires_at datetime2(3) null

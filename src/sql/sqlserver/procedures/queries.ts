@@ -13,8 +13,9 @@ import { keyOf, rowOf, withMessage } from "./rows.js";
 export const resolve = (n: QueueNames) =>
   n.kind === "inbox"
     ? `select m.seq as seq, m.source as source, m.message_id as message_id
-from ${n.object("_KeysFromJson")}(@items) k
-inner join ${n.message} m with (${keyIndex(n)}, forceseek) on m.source = k.source and m.message_id = k.message_id ${seekEach};`
+from openjson(@items) with (source nvarchar(255), message_id nvarchar(255)) i
+inner join ${n.message} m with (${keyIndex(n)}, forceseek)
+  on m.source = i.source ${binary} and m.message_id = i.message_id ${binary} ${seekEach};`
     : `select m.seq as seq, m.id as id
 from openjson(@items) with (id uniqueidentifier) i
 inner join ${n.message} m with (${keyIndex(n)}, forceseek) on m.id = i.id ${seekEach};`;
@@ -49,8 +50,8 @@ where s.seq > @after_seq
   and (@status is null or ${hasStatus("s", ["@status", "@status_2", "@status_3", "@status_4", "@status_5"])})
   and (@ended_as is null or s.ended_as = @ended_as)
   and (@leased is null or ${asInt("s.locked_until is not null")} = @leased)
-  and (@topic is null or m.topic = @topic)
-  and (@source is null or exists (select 1 from ${keyOf(n, "s.seq")} k where k.source = @source))
+  and (@topic is null or m.topic = @topic ${binary})
+  and (@source is null or exists (select 1 from ${keyOf(n, "s.seq")} k where k.source = @source ${binary}))
   and (@error is null or charindex(@error ${binary}, s.last_error ${binary}) > 0)
   and (@error_group is null or coalesce(s.error_group, '') = @error_group)
   and (@until is null or ${ageFrom(n)} <= @until)

@@ -1,7 +1,7 @@
 import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
 import { recordAttempts } from "../attempts.js";
-import { addMs, asBit, backoffSql, prepareBackoff } from "../expressions.js";
+import { addMs, asBit, backoffSql, binary, prepareBackoff } from "../expressions.js";
 import { joinPartition, leavePartition } from "../partitions.js";
 import { atomically, lockRow, owned, seekEach, seqs, stateTable } from "./procedure.js";
 
@@ -31,19 +31,19 @@ set status = case when i.attempts is null and ${s}.attempt + 1 >= @max_attempts 
   owner = null, locked_until = null,
   visible_at = ${addMs(n, "@now", `coalesce(i.delay_ms,\n    ${backoffSql(`(${s}.attempt + 1)`, `${s}.seq`)})`)},
   last_error = case when i.error is null and @max_attempts > 0 then ${s}.last_error else i.error end,
-  error_group = case when i.error is null and @max_attempts > 0 then ${s}.error_group else i.error_group end,
+  error_group = case when i.error is null and @max_attempts > 0 then ${s}.error_group else i.error_group ${binary} end,
   last_attempt_at = case when i.attempts = 0 then ${s}.last_attempt_at else @now end,
   died_at = case when i.attempts is null and ${s}.attempt + 1 >= @max_attempts then @now else ${s}.died_at end
 output inserted.seq, inserted.status, inserted.keyed, inserted.attempt into @changed (seq, status, keyed, attempt)
-from ${n.object("_AbandonedFromJson")}(@items) i, ${n.state} with (${lockRow})
+from openjson(@items) with (seq bigint, delay_ms float, error nvarchar(max), error_group varchar(16), attempts int) i, ${n.state} with (${lockRow})
 where ${s}.seq = i.seq and ${owned(s)} ${seekEach};
 
 ${recordAttempts(
   n,
   `select c.seq, c.attempt, @now, @owner, i.error
-from @changed c
-inner join ${n.object("_AbandonedFromJson")}(@items) i on i.seq = c.seq
-where i.attempts is null`,
+from openjson(@items) with (seq bigint, error nvarchar(max), attempts int) i
+inner join @changed c on c.seq = i.seq
+where i.attempts is null ${seekEach}`,
   "@changed",
 )}
 
