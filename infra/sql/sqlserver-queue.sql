@@ -192,10 +192,8 @@ if exists (select 1 from [$(Schema)].[$(Queue)Controls] k) set @verdict = 'contr
 if @verdict = 'controlled' and not exists (select 1 from @claimed)
   select cast(null as bigint) as seq, @verdict as verdict;
 else
-  select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
-    s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
-    s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at,
-    s.processed_by as processed_by, s.died_at as died_at, s.error_group as error_group, s.ended_as as ended_as, m.*,
+  select s.seq, s.attempt, s.expires_at, s.visible_at as next_attempt_at, s.locked_until, s.owner, s.crashes, s.status,
+    s.last_error, s.last_attempt_at, s.processed_at, s.processed_by, s.died_at, s.error_group, s.ended_as, m.*,
     case when c.status = 2 then @verdict when c.expires_at <= @now then 'expired' else 'exhausted' end as verdict
   from @claimed c
   inner join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = c.seq
@@ -224,7 +222,7 @@ if exists (select 1 from @changed c where c.keyed = 1)
   where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
 commit transaction;
 
-select c.seq as seq from @changed c;
+select c.seq from @changed c;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Abandon]
@@ -273,7 +271,7 @@ if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1 and c.stat
   where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null order by c.seq option (loop join, force order);
 commit transaction;
 
-select c.seq as seq, cast(case when c.status = 4 then 1 else 0 end as bit) as dead from @changed c;
+select c.seq, cast(case when c.status = 4 then 1 else 0 end as bit) as dead from @changed c;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Fail]
@@ -304,7 +302,7 @@ output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed,
 from openjson(@items) with (seq bigint '$') i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
 where [$(Queue)State].seq = i.seq and [$(Queue)State].owner = @owner option (loop join, force order);
 
-select c.seq as seq from @changed c;
+select c.seq from @changed c;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Renew]
@@ -327,7 +325,7 @@ output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed,
 from openjson(@items) with (seq bigint '$') i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
 where [$(Queue)State].seq = i.seq and [$(Queue)State].owner = @owner and [$(Queue)State].status = 2 option (loop join, force order);
 
-select c.seq as seq from @changed c;
+select c.seq from @changed c;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Reap]
@@ -412,7 +410,7 @@ commit transaction;
 if exists (select 1 from [$(Schema)].[$(Queue)PartitionChanges] c with (readpast, rowlock, readcommittedlock))
   exec [$(Schema)].[$(Queue)_ApplyPartitionChanges];
 
-select r.seq as seq, k.*,
+select r.seq, k.*,
   case when r.status <> 4 then 'reaped' when r.expires_at <= @now then 'expired' else 'exhausted' end as verdict
 from @reaped r
 cross apply [$(Schema)].[$(Queue)_KeyOf](r.seq) k option (loop join, force order);
@@ -504,10 +502,8 @@ if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_n
 declare @until datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, -@older_than_ms) a);
 declare @since datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, -@newer_than_ms) a);
 
-select top (@limit) s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
-  s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status, s.last_error as last_error,
-  s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-  s.died_at as died_at, s.error_group as error_group, s.ended_as as ended_as, m.*
+select top (@limit) s.seq, s.attempt, s.expires_at, s.visible_at as next_attempt_at, s.locked_until, s.owner, s.crashes, s.status,
+  s.last_error, s.last_attempt_at, s.processed_at, s.processed_by, s.died_at, s.error_group, s.ended_as, m.*
 from [$(Schema)].[$(Queue)State] s
 cross apply [$(Schema)].[$(Queue)_MessageOf](s.seq) m
 where s.seq > @after_seq
@@ -538,10 +534,10 @@ declare @paused bit = case when exists (
 declare @pauses bit = case when exists (select 1 from [$(Schema)].[$(Queue)Controls] c where c.paused = 1 and c.scope <> N'queue') then 1 else 0 end;
 
 -- an apply, because a group may not be made by a subquery; without pauses of topics and sources it looks at no message
-select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, cast(case when s.attempt > 0 then 1 else 0 end as bit) as retried,
-  h.held as held, count_big(*) as [count], sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
+select s.status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, cast(case when s.attempt > 0 then 1 else 0 end as bit) as retried,
+  h.held, count_big(*) as [count], sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
   datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms,
-  sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused, s.ended_as as ended_as
+  sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused, s.ended_as
 from [$(Schema)].[$(Queue)State] s
 cross apply (
   select cast(case
@@ -646,7 +642,7 @@ if exists (select 1 from @changed c where c.keyed = 1)
   where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
 commit transaction;
 
-select c.seq as seq from @changed c;
+select c.seq from @changed c;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Discard]
@@ -682,7 +678,7 @@ from @gone g, [$(Schema)].[$(Queue)Attempts] with (forceseek, updlock, rowlock, 
 where [$(Queue)Attempts].seq = g.seq option (loop join, force order);
 commit transaction;
 
-select g.seq as seq from @gone g;
+select g.seq from @gone g;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_AddOperation]
@@ -869,8 +865,7 @@ set nocount, xact_abort on;
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who,
-  c.changed_at as changed_at, (
+select c.id, c.scope, c.name, c.paused, c.per_second, c.who, c.changed_at, (
     select count_big(*) from [$(Schema)].[$(Queue)State] s with (index([$(Queue)_Parked]), forceseek)
     where s.status = 7 and s.parked_by = c.id
   ) as parked

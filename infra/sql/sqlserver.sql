@@ -143,16 +143,15 @@ go
 
 create or alter function [$(Schema)].[$(Queue)_MessageOf] (@seq bigint)
 returns table as return
-select m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers,
-  m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash,
-  m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries
+select m.topic, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at, m.source, m.message_id, m.hash,
+  m.first_seen_at, m.last_seen_at, m.deliveries
 from [$(Schema)].[$(Queue)] m with (index([$(Queue)_PK]), forceseek)
 where m.seq = @seq
 go
 
 create or alter function [$(Schema)].[$(Queue)_KeyOf] (@seq bigint)
 returns table as return
-select m.source as source, m.message_id as message_id, m.topic as topic
+select m.source, m.message_id, m.topic
 from [$(Schema)].[$(Queue)] m with (index([$(Queue)_PK]), forceseek)
 where m.seq = @seq
 go
@@ -163,7 +162,7 @@ create or alter procedure [$(Schema)].[$(Queue)_Resolve]
   @items nvarchar(max)
 as
 set nocount, xact_abort on;
-select m.seq as seq, m.source as source, m.message_id as message_id
+select m.seq, m.source, m.message_id
 from openjson(@items) with (source nvarchar(255), message_id nvarchar(255)) i
 inner join [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek)
   on m.source = i.source collate Latin1_General_100_BIN2 and m.message_id = i.message_id collate Latin1_General_100_BIN2 option (loop join, force order);
@@ -176,10 +175,8 @@ set nocount, xact_abort on;
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
-  s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status, s.last_error as last_error,
-  s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-  s.died_at as died_at, s.error_group as error_group, s.ended_as as ended_as, m.*
+select s.seq, s.attempt, s.expires_at, s.visible_at as next_attempt_at, s.locked_until, s.owner, s.crashes, s.status,
+  s.last_error, s.last_attempt_at, s.processed_at, s.processed_by, s.died_at, s.error_group, s.ended_as, m.*
 from [$(Schema)].[$(Queue)] k with (index([$(Queue)_Key]), forceseek)
 inner join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = k.seq
 cross apply [$(Schema)].[$(Queue)_MessageOf](k.seq) m
@@ -193,7 +190,7 @@ set nocount, xact_abort on;
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-select a.attempt as attempt, a.ended_at as ended_at, a.worker as worker, a.error as error
+select a.attempt, a.ended_at, a.worker, a.error
 from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek)
 inner join [$(Schema)].[$(Queue)Attempts] a with (forceseek) on a.seq = m.seq
 where m.source = @source and m.message_id = @message_id
@@ -250,7 +247,7 @@ from @gone g, [$(Schema)].[$(Queue)Attempts] with (forceseek, updlock, rowlock, 
 where [$(Queue)Attempts].seq = g.seq option (loop join, force order);
 commit transaction;
 
-select g.seq as seq from @gone g;
+select g.seq from @gone g;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_TryBegin]
@@ -362,15 +359,15 @@ where seq = @seq and (([$(Queue)State].status = 6 and [$(Queue)State].owner = @o
   or (@change = 'finish' and [$(Queue)State].status = 3 and [$(Queue)State].processed_by = lower(convert(nvarchar(36), @owner))));
 commit transaction;
 
-select c.locked_until as locked_until from @changed c;
+select c.locked_until from @changed c;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_InspectKey]
   @now datetime2(3) = null, @source nvarchar(255), @message_id nvarchar(255)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-select s.status as status, cast(case when s.locked_until > @now then 1 else 0 end as bit) as live, s.attempt as attempt,
-  m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, s.locked_until as locked_until, m.headers as headers
+select s.status, cast(case when s.locked_until > @now then 1 else 0 end as bit) as live, s.attempt, m.first_seen_at, m.last_seen_at,
+  s.locked_until, m.headers
 from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek)
 inner join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = m.seq
 where m.source = @source and m.message_id = @message_id option (loop join, force order);
@@ -610,8 +607,8 @@ begin
 end
 if @outermost = 1 commit transaction;
 
-select a.source as source, a.message_id as message_id, a.content_changed as content_changed,
-  cast(case when a.deliveries = 1 or w.seq is not null then 1 else 0 end as bit) as enqueued, k.old_status as old_status,
+select a.source, a.message_id, a.content_changed,
+  cast(case when a.deliveries = 1 or w.seq is not null then 1 else 0 end as bit) as enqueued, k.old_status,
   cast(case when b.seq is not null then 1 else 0 end as bit) as buried
 from @received a
 left join @buried b on b.seq = a.seq
@@ -739,7 +736,7 @@ if exists (select 1 from @changed c where @keyed = 1 and (@status = 3 or (@statu
   where @keyed = 1 and (@status = 3 or (@status = 4 and @blocks = 0)) and m.partition_key is not null order by c.seq option (loop join, force order);
 if @outermost = 1 commit transaction;
 
-select c.seq as seq from @changed c;
+select c.seq from @changed c;
 go
 
 -- The outbox
@@ -825,16 +822,15 @@ go
 
 create or alter function [$(Schema)].[$(Queue)_MessageOf] (@seq bigint)
 returns table as return
-select m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers,
-  m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id,
-  m.created_at as created_at, m.natural_key as natural_key
+select m.topic, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at, m.id, m.message_id, m.created_at,
+  m.natural_key
 from [$(Schema)].[$(Queue)] m with (index([$(Queue)_PK]), forceseek)
 where m.seq = @seq
 go
 
 create or alter function [$(Schema)].[$(Queue)_KeyOf] (@seq bigint)
 returns table as return
-select cast(null as nvarchar(255)) collate Latin1_General_100_BIN2 as source, m.id as id, m.topic as topic
+select cast(null as nvarchar(255)) collate Latin1_General_100_BIN2 as source, m.id, m.topic
 from [$(Schema)].[$(Queue)] m with (index([$(Queue)_PK]), forceseek)
 where m.seq = @seq
 go
@@ -845,7 +841,7 @@ create or alter procedure [$(Schema)].[$(Queue)_Resolve]
   @items nvarchar(max)
 as
 set nocount, xact_abort on;
-select m.seq as seq, m.id as id
+select m.seq, m.id
 from openjson(@items) with (id uniqueidentifier) i
 inner join [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek) on m.id = i.id option (loop join, force order);
 go
@@ -857,10 +853,8 @@ set nocount, xact_abort on;
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
-  s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status, s.last_error as last_error,
-  s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-  s.died_at as died_at, s.error_group as error_group, s.ended_as as ended_as, m.*
+select s.seq, s.attempt, s.expires_at, s.visible_at as next_attempt_at, s.locked_until, s.owner, s.crashes, s.status,
+  s.last_error, s.last_attempt_at, s.processed_at, s.processed_by, s.died_at, s.error_group, s.ended_as, m.*
 from [$(Schema)].[$(Queue)] k with (index([$(Queue)_Key]), forceseek)
 inner join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = k.seq
 cross apply [$(Schema)].[$(Queue)_MessageOf](k.seq) m
@@ -874,7 +868,7 @@ set nocount, xact_abort on;
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-select a.attempt as attempt, a.ended_at as ended_at, a.worker as worker, a.error as error
+select a.attempt, a.ended_at, a.worker, a.error
 from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek)
 inner join [$(Schema)].[$(Queue)Attempts] a with (forceseek) on a.seq = m.seq
 where m.id = @id
@@ -910,26 +904,9 @@ inner join [$(Schema)].[$(Queue)] m with (forceseek) on m.seq = g.seq
 inner join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = g.seq
 option (loop join, force order);
 
-if exists (select 1 from @gone c where c.keyed = 1)
-  insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1 from @gone c
-  inner join [$(Schema)].[$(Queue)] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
-
-delete from [$(Schema)].[$(Queue)]
-from @gone g, [$(Schema)].[$(Queue)] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)].seq = g.seq option (loop join, force order);
-
-delete from [$(Schema)].[$(Queue)State]
-from @gone g, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)State].seq = g.seq option (loop join, force order);
-
-delete from [$(Schema)].[$(Queue)Attempts]
-from @gone g, [$(Schema)].[$(Queue)Attempts] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)Attempts].seq = g.seq option (loop join, force order);
+set @items = (select N'[' + string_agg(cast(g.seq as nvarchar(max)), N',') + N']' from @gone g);
+exec [$(Schema)].[$(Queue)_Discard] @items = @items;
 commit transaction;
-
-select g.seq as seq from @gone g;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Enqueue]
@@ -1032,7 +1009,7 @@ if exists (select 1 from @added c where c.partition_key is not null)
 if @outermost = 1 commit transaction;
 
 if exists (select 1 from @known)
-  select i.id as id, k.id as known_id from @known k inner join @messages i on i.position = k.position;
+  select i.id, k.id as known_id from @known k inner join @messages i on i.position = k.position;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_ExpireDead]
@@ -1054,7 +1031,7 @@ from (
 ) p, [$(Schema)].[$(Queue)State] with (forceseek, updlock, readpast, rowlock, readcommittedlock)
 where [$(Queue)State].seq = p.seq and [$(Queue)State].status = 4 and [$(Queue)State].expires_at <= @now and (([$(Queue)State].locked_until is null and charindex(N'It was not handled before its expiresAt.' collate Latin1_General_100_BIN2, coalesce([$(Queue)State].last_error, N'') collate Latin1_General_100_BIN2) = 0) or [$(Queue)State].locked_until <= @now) option (loop join, force order);
 
-select e.seq as seq, k.*
+select e.seq, k.*
 from @expired e
 cross apply [$(Schema)].[$(Queue)_KeyOf](e.seq) k option (loop join, force order);
 go
@@ -1063,8 +1040,7 @@ create or alter procedure [$(Schema)].[$(Queue)_ListDone]
   @after_seq bigint, @limit int
 as
 set nocount, xact_abort on;
-select top (@limit) s.seq as seq, m.id as id, m.topic as topic,
-  s.processed_at as processed_at
+select top (@limit) s.seq, m.id, m.topic, s.processed_at
 from [$(Schema)].[$(Queue)State] s with (readpast, rowlock, readcommittedlock)
 inner join [$(Schema)].[$(Queue)] m with (forceseek) on m.seq = s.seq
 where s.seq > @after_seq and s.status = 3
@@ -1088,7 +1064,7 @@ from (
 ) p, [$(Schema)].[$(Queue)State] with (forceseek, updlock, readpast, rowlock, readcommittedlock)
 where [$(Queue)State].seq = p.seq and [$(Queue)State].status = 1 and [$(Queue)State].visible_at > @now and [$(Queue)State].last_error collate Latin1_General_100_BIN2 = @error collate Latin1_General_100_BIN2 option (loop join, force order);
 
-select d.seq as seq from @due d;
+select d.seq from @due d;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Resend]
@@ -1113,5 +1089,5 @@ if exists (select 1 from @changed c where c.keyed = 1)
   where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
 commit transaction;
 
-select c.seq as seq from @changed c;
+select c.seq from @changed c;
 go

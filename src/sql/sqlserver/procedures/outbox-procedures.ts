@@ -50,7 +50,7 @@ from @added a;
 ${joinPartition(n, "@added", "c.partition_key is not null")}`)}
 
 if exists (select 1 from @known)
-  select i.id as id, k.id as known_id from @known k inner join @messages i on i.position = k.position;`;
+  select i.id, k.id as known_id from @known k inner join @messages i on i.position = k.position;`;
 
 export function outboxProcedures(n: QueueNames): readonly Procedure[] {
   return [

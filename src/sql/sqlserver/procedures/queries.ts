@@ -12,11 +12,11 @@ import { keyOf, rowOf, withMessage } from "./rows.js";
 
 export const resolve = (n: QueueNames) =>
   n.kind === "inbox"
-    ? `select m.seq as seq, m.source as source, m.message_id as message_id
+    ? `select m.seq, m.source, m.message_id
 from openjson(@items) with (source nvarchar(255), message_id nvarchar(255)) i
 inner join ${n.message} m with (${keyIndex(n)}, forceseek)
   on m.source = i.source ${binary} and m.message_id = i.message_id ${binary} ${seekEach};`
-    : `select m.seq as seq, m.id as id
+    : `select m.seq, m.id
 from openjson(@items) with (id uniqueidentifier) i
 inner join ${n.message} m with (${keyIndex(n)}, forceseek) on m.id = i.id ${seekEach};`;
 
@@ -28,7 +28,7 @@ ${withMessage(n, "k.seq")}
 where ${isKeyOf(n, "k")} ${seekEach};`;
 
 export const attempts = (n: QueueNames) => `${readFreely}
-select a.attempt as attempt, a.ended_at as ended_at, a.worker as worker, a.error as error
+select a.attempt, a.ended_at, a.worker, a.error
 from ${n.message} m with (${keyIndex(n)}, forceseek)
 inner join ${attemptsTable(n)} a with (forceseek) on a.seq = m.seq
 where ${isKeyOf(n)}
@@ -79,10 +79,10 @@ declare @paused bit = ${asInt(isPaused(n))};
 declare @pauses bit = ${asInt(hasPauses(n))};
 
 -- an apply, because a group may not be made by a subquery; without pauses of topics and sources it looks at no message
-select s.status as status, ${asBit("s.locked_until is not null")} as leased, ${asBit("s.attempt > 0")} as retried,
-  h.held as held, count_big(*) as [count], sum(cast(${asInt(due)} as bigint)) as due,
+select s.status, ${asBit("s.locked_until is not null")} as leased, ${asBit("s.attempt > 0")} as retried,
+  h.held, count_big(*) as [count], sum(cast(${asInt(due)} as bigint)) as due,
   datediff_big(millisecond, min(case when ${due} then s.visible_at end), @now) as oldest_due_ms,
-  sum(cast(${asInt(`s.status = ${status.dead} and s.expires_at <= @now`)} as bigint)) as expired, @paused as paused, s.ended_as as ended_as
+  sum(cast(${asInt(`s.status = ${status.dead} and s.expires_at <= @now`)} as bigint)) as expired, @paused as paused, s.ended_as
 from ${n.state} s
 cross apply (
   select cast(case

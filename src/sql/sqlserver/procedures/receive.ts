@@ -158,8 +158,8 @@ end
 
 ${bury(n)}`)}
 
-select a.source as source, a.message_id as message_id, a.content_changed as content_changed,
-  ${asBit("a.deliveries = 1 or w.seq is not null")} as enqueued, k.old_status as old_status,
+select a.source, a.message_id, a.content_changed,
+  ${asBit("a.deliveries = 1 or w.seq is not null")} as enqueued, k.old_status,
   ${asBit("b.seq is not null")} as buried
 from @received a
 left join @buried b on b.seq = a.seq

@@ -24,9 +24,8 @@ const messageColumns = (n: QueueNames) => [
     : ["id", "message_id", "created_at", "natural_key"]),
 ];
 
-/** Every column with an alias: Babelfish returns the other names in lower case. */
 export const columns = (alias: string, list: readonly string[]) =>
-  inLines(list.map((column) => `${alias}.${column} as ${column}`));
+  inLines(list.map((column) => `${alias}.${column}`));
 
 export const inserted = (list: readonly string[]) => inLines(list.map((column) => `inserted.${column}`));
 
@@ -39,9 +38,7 @@ export const inserted = (list: readonly string[]) => inLines(list.map((column) =
  */
 export const rowFunctions = (n: QueueNames): readonly string[] => {
   const key =
-    n.kind === "inbox"
-      ? "m.source as source, m.message_id as message_id"
-      : `cast(null as nvarchar(255)) ${binary} as source, m.id as id`;
+    n.kind === "inbox" ? "m.source, m.message_id" : `cast(null as nvarchar(255)) ${binary} as source, m.id`;
   const ofRow = (
     suffix: string,
     selected: string,
@@ -50,13 +47,13 @@ returns table as return
 select ${selected}
 from ${n.message} m with (index(${n.bare("_PK")}), forceseek)
 where m.seq = @seq`;
-  return [ofRow("_MessageOf", columns("m", messageColumns(n))), ofRow("_KeyOf", `${key}, m.topic as topic`)];
+  return [ofRow("_MessageOf", columns("m", messageColumns(n))), ofRow("_KeyOf", `${key}, m.topic`)];
 };
 
 /** The columns of a message's row: of its state `s`, and of the message `m`, which `withMessage` joins. */
 export const rowOf = (indent = "  ") =>
   `${inLines(
-    stateColumns.map((one) => `s.${one} as ${one === "visible_at" ? "next_attempt_at" : one}`),
+    stateColumns.map((one) => (one === "visible_at" ? "s.visible_at as next_attempt_at" : `s.${one}`)),
     indent,
   )}, m.*`;
 

@@ -16,7 +16,7 @@ where ${stateTable(n)}.seq = i.seq and ${condition} ${seekEach};`;
 
 ${after === undefined ? update : atomically(`${update}\n\n${after}`)}
 
-select c.seq as seq from @changed c;`;
+select c.seq from @changed c;`;
 }
 
 /** With @max_attempts 0 the message has no attempt left: it fails, keeps no earlier error, and its crashes stay counted. */
@@ -49,7 +49,7 @@ where i.attempts is null ${seekEach}`,
 
 ${leavePartition(n, "@changed", `@blocks = 0 and c.keyed = 1 and c.status = ${status.dead}`)}`)}
 
-select c.seq as seq, ${asBit(`c.status = ${status.dead}`)} as dead from @changed c;`;
+select c.seq, ${asBit(`c.status = ${status.dead}`)} as dead from @changed c;`;
 }
 
 /** Abandons the messages that @items numbers, with no attempt left. The back-off is of no matter. */
