@@ -65,12 +65,13 @@ const inBatches = (batches: readonly string[]) =>
 /** For a window in which the guard below has stopped the script before. */
 export const executeAgain = "set noexec off";
 
-const start = `-- The oncebox schema for SQL Server 2017 or newer and Azure SQL. ${madeBy} anything but the values of :setvar.
--- Run it with sqlcmd in the folder of this file and the two that it reads, sqlserver-tables.sql and sqlserver-queue.sql, with
--- -E, -U or -G, as you log in. It may be run again: tables stay as they are, procedures are replaced, rights on them stay.
+const start = `-- The oncebox schema, for SQL Server 2017 or newer, a compatibility level of 130 or more, and Azure SQL. ${madeBy}
+-- anything but the values of :setvar. Run it with sqlcmd in the folder of this file and of the two that it reads,
+-- sqlserver-tables.sql and sqlserver-queue.sql, with -E, -U or -G, as you log in:
 --   sqlcmd -S "$SQL_SERVER" -d "$SQL_DATABASE" -i sqlserver.sql
--- In SSMS, turn SQLCMD mode on and give the whole path of the folder as Folder, without spaces. Other clients run what
--- oncebox migrate --print --all prints: the same schema as plain T-SQL. users-sqlserver.sql gives users their rights.
+-- It may be run again: tables stay as they are, procedures are replaced, and rights on them stay. In SSMS, turn SQLCMD mode on
+-- and give the whole path of the folder as Folder, without spaces. Other clients run what oncebox migrate --print --all
+-- prints: the same schema as plain T-SQL. users-sqlserver.sql gives users their rights.
 -- For other names, change Schema here and the two lines of Queue below; sqlcmd's -v does not change them. A name with a
 -- space stands in double quotes. One with a quote or a bracket needs oncebox migrate. To leave a queue out, delete its part.
 :setvar Folder .

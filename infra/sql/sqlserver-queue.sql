@@ -280,9 +280,8 @@ create or alter procedure [$(Schema)].[$(Queue)_Fail]
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @failed nvarchar(max) = (
-  select cast(i.value as bigint) as seq, 0 as delay_ms, @error as error, @error_group as error_group
-  from openjson(@items) i
-  order by cast(i.[key] as int)
+  select i.seq, 0 as delay_ms, @error as error, @error_group as error_group
+  from openjson(@items) with (seq bigint '$') i
   for json path
 );
 

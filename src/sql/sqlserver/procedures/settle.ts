@@ -54,9 +54,8 @@ select c.seq, ${asBit(`c.status = ${status.dead}`)} as dead from @changed c;`;
 
 /** Abandons the messages that @items numbers, with no attempt left. The back-off is of no matter. */
 export const fail = (n: QueueNames): string => `declare @failed nvarchar(max) = (
-  select cast(i.value as bigint) as seq, 0 as delay_ms, @error as error, @error_group as error_group
-  from openjson(@items) i
-  order by cast(i.[key] as int)
+  select i.seq, 0 as delay_ms, @error as error, @error_group as error_group
+  from ${seqs}
   for json path
 );
 
