@@ -243,7 +243,7 @@ set status = case when i.attempts is null and [$(Queue)State].attempt + 1 >= @ma
   visible_at = (select a.later from [$(Schema)].[$(Queue)_After](@now, coalesce(i.delay_ms,
     case when ([$(Queue)State].attempt + 1) < @capped_from then @base_ms * power(@factor, ([$(Queue)State].attempt + 1)) else @max_ms end
     + @jitter_ms * (([$(Queue)State].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)) a),
-  last_error = case when i.error is null and @max_attempts > 0 then [$(Queue)State].last_error else i.error end,
+  last_error = case when i.error is null and @max_attempts > 0 then [$(Queue)State].last_error else i.error collate Latin1_General_100_BIN2 end,
   error_group = case when i.error is null and @max_attempts > 0 then [$(Queue)State].error_group else i.error_group collate Latin1_General_100_BIN2 end,
   last_attempt_at = case when i.attempts = 0 then [$(Queue)State].last_attempt_at else @now end,
   died_at = case when i.attempts is null and [$(Queue)State].attempt + 1 >= @max_attempts then @now else [$(Queue)State].died_at end

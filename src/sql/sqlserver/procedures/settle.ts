@@ -30,7 +30,7 @@ set status = case when i.attempts is null and ${s}.attempt + 1 >= @max_attempts 
   attempt = ${s}.attempt + coalesce(i.attempts, 1), crashes = case when @max_attempts > 0 then 0 else ${s}.crashes end,
   owner = null, locked_until = null,
   visible_at = ${addMs(n, "@now", `coalesce(i.delay_ms,\n    ${backoffSql(`(${s}.attempt + 1)`, `${s}.seq`)})`)},
-  last_error = case when i.error is null and @max_attempts > 0 then ${s}.last_error else i.error end,
+  last_error = case when i.error is null and @max_attempts > 0 then ${s}.last_error else i.error ${binary} end,
   error_group = case when i.error is null and @max_attempts > 0 then ${s}.error_group else i.error_group ${binary} end,
   last_attempt_at = case when i.attempts = 0 then ${s}.last_attempt_at else @now end,
   died_at = case when i.attempts is null and ${s}.attempt + 1 >= @max_attempts then @now else ${s}.died_at end
