@@ -22,14 +22,29 @@ export function sharedText(
   return words.length !== others.length || words.includes(undefined) ? undefined : words.join("");
 }
 
-/** The longest run of lines that both have, between the same other lines or not. */
-export function longestSharedRun(some: readonly string[], others: readonly string[]): readonly string[] {
-  let longest: readonly string[] = [];
+/** A run of lines that two texts share: where it begins in each of them, and how long it is. */
+export interface SharedRun {
+  readonly at: readonly [number, number];
+  readonly length: number;
+}
+
+/** The longest run of lines that are the same in both, wherever it stands. */
+export function longestSharedRun(
+  some: readonly string[],
+  others: readonly string[],
+  isSame: (one: string, other: string) => boolean,
+): SharedRun {
+  let longest: SharedRun = { at: [0, 0], length: 0 };
   for (let from = 0; from < some.length; from += 1)
     for (let start = 0; start < others.length; start += 1) {
       let length = 0;
-      while (from + length < some.length && some[from + length] === others[start + length]) length += 1;
-      if (length > longest.length) longest = some.slice(from, from + length);
+      while (
+        from + length < some.length &&
+        start + length < others.length &&
+        isSame(some[from + length]!, others[start + length]!)
+      )
+        length += 1;
+      if (length > longest.length) longest = { at: [from, start], length };
     }
   return longest;
 }

@@ -36,7 +36,15 @@ const sharedRoutines: ReadonlyMap<string | undefined, string> = new Map(
 );
 
 const migrationLines = (kind: Kind) => migrationsOf(kind).join("\n").split("\n");
-const sharedTables = wholeStatements(longestSharedRun(migrationLines("inbox"), migrationLines("outbox")));
+const run = longestSharedRun(
+  migrationLines("inbox"),
+  migrationLines("outbox"),
+  (one, other) => sharedText(one, other, variables) !== undefined,
+);
+const tablesOf = (kind: Kind) => {
+  const from = run.at[kinds.indexOf(kind)]!;
+  return wholeStatements(migrationLines(kind).slice(from, from + run.length)).join("\n");
+};
 
 /** Without the parts of a statement at either end. Statements stand two spaces in, within the transaction of a migration. */
 function wholeStatements(lines: readonly string[]): readonly string[] {
@@ -47,22 +55,29 @@ function wholeStatements(lines: readonly string[]): readonly string[] {
 }
 
 const madeBy = "Made by npm run render:sql; do not edit";
-export const tablesHeader = `-- The tables and indexes that both queues have: the middle of a batch in sqlserver.sql. ${madeBy}.\n`;
+/** The end of the transaction is there, too, so that a script that cannot read the file does not record a migration without its tables. */
+export const tablesHeader = `-- The tables and indexes that both queues have, and the end of the transaction that sqlserver.sql begins. ${madeBy}.\n`;
 
 const include = (file: string) => `:r $(Folder)/${file}`;
 const inBatches = (batches: readonly string[]) =>
   batches.map((batch) => `${batch}${dialect.batchSeparator}`).join("\n");
 
-const start = `-- sqlserver: the oncebox schema, for sqlcmd. ${madeBy} anything but the values of :setvar.
--- Run it in the folder infra/sql. It may be run again: what is there stays, and procedures are replaced.
---   sqlcmd -S "$SQL_SERVER" -d "$SQL_DATABASE" --authentication-method ActiveDirectoryDefault -i sqlserver.sql
--- In SSMS, turn SQLCMD mode on and give the whole path of this folder as Folder, without spaces. Other clients run what
--- oncebox migrate --print --all prints: the same schema as plain T-SQL.
+/** For a window in which the guard below has stopped the script before. */
+export const executeAgain = "set noexec off";
+
+const start = `-- The oncebox schema, for SQL Server 2017 or newer, a compatibility level of 130 or more, and Azure SQL. ${madeBy}
+-- anything but the values of :setvar. Run it with sqlcmd in the folder of this file and of the two that it reads,
+-- sqlserver-tables.sql and sqlserver-queue.sql, with -E, -U or -G, as you log in:
+--   sqlcmd -S "$SQL_SERVER" -d "$SQL_DATABASE" -i sqlserver.sql
+-- It may be run again: tables stay as they are, procedures are replaced, and rights on them stay. In SSMS, turn SQLCMD mode on
+-- and give the whole path of the folder as Folder, without spaces. Other clients run what oncebox migrate --print --all
+-- prints: the same schema as plain T-SQL. users-sqlserver.sql gives users their rights.
 -- For other names, change Schema here and the two lines of Queue below; sqlcmd's -v does not change them. A name with a
 -- space stands in double quotes. One with a quote or a bracket needs oncebox migrate. To leave a queue out, delete its part.
 :setvar Folder .
 :setvar Schema infra
 :on error exit
+${executeAgain}
 go
 `;
 
@@ -77,7 +92,7 @@ function queuePart(kind: Kind): string {
   const own = routinesOf(kind).filter((routine) => !sharedRoutines.has(headOf(routine)));
   const isProcedure = (routine: string) => routine.startsWith("create or alter procedure ");
   const migrations = migrationsOf(kind).map((batch) =>
-    batch.replace(sharedTables.join("\n"), () => include("sqlserver-tables.sql")),
+    batch.replace(tablesOf(kind), () => include("sqlserver-tables.sql")),
   );
   return `-- The ${kind}
 :setvar Queue ${dialect.defaults[kind]}
@@ -94,7 +109,10 @@ export const sqlcmdSchema = (): readonly { readonly file: string; readonly sql: 
     file: "sqlserver.sql",
     sql: [start, inBatches([guard, ...dialect.ledger.prepare(schema)]), ...kinds.map(queuePart)].join("\n"),
   },
-  { file: "sqlserver-tables.sql", sql: `${tablesHeader}${sharedTables.join("\n")}\n` },
+  {
+    file: "sqlserver-tables.sql",
+    sql: `${tablesHeader}${sharedText(tablesOf("inbox"), tablesOf("outbox"), variables)}\n`,
+  },
   {
     file: "sqlserver-queue.sql",
     sql: `-- The functions and procedures that both queues have. sqlserver.sql reads it once for each. ${madeBy}.

@@ -7,14 +7,76 @@ select dateadd(millisecond, cast(cast(round(@ms, 0) as bigint) % 86400000 as int
   dateadd(day, cast(cast(round(@ms, 0) as bigint) / 86400000 as int), @time)) as later
 go
 
-create or alter function [$(Schema)].[$(Queue)_AbandonedFromJson] (@items nvarchar(max))
-returns table as return
-select cast(a.[key] as int) as position, i.seq as seq, i.delay_ms as delay_ms, i.error as error,
-  i.error_group collate Latin1_General_100_BIN2 as error_group, i.attempts as attempts
-from openjson(@items) a
-cross apply openjson(a.value) with (
-  seq bigint, delay_ms float, error nvarchar(max), error_group varchar(16), attempts int
-) i
+create or alter procedure [$(Schema)].[$(Queue)_ApplyPartitionChanges]
+as
+set nocount, xact_abort on;
+begin transaction;
+declare @locked int, @upto bigint;
+declare @changes table (
+  number bigint not null primary key, seq bigint not null, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
+  change tinyint not null, unique (seq, number)
+);
+declare @heads table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
+declare @free table (seq bigint not null primary key);
+
+exec @locked = sp_getapplock @Resource = N'oncebox $(Schema).$(Queue) partitions', @LockMode = 'Exclusive', @LockOwner = 'Transaction', @LockTimeout = 0;
+
+if @locked >= 0
+begin
+  select @upto = max(r.number) from [$(Schema)].[$(Queue)PartitionChanges] r with (readpast, rowlock, readcommittedlock);
+
+  delete from [$(Schema)].[$(Queue)PartitionChanges]
+  output deleted.number, deleted.seq, deleted.partition_key, deleted.change into @changes (number, seq, partition_key, change)
+  from (
+    select top (1000) r.number
+    from [$(Schema)].[$(Queue)PartitionChanges] r with (updlock, readpast, rowlock, readcommittedlock)
+    where r.number <= @upto
+    order by r.number
+  ) p, [$(Schema)].[$(Queue)PartitionChanges] with (forceseek, updlock, readpast, rowlock, readcommittedlock)
+  where [$(Queue)PartitionChanges].number = p.number option (loop join, force order);
+
+  delete from [$(Schema)].[$(Queue)PartitionQueue]
+  from @changes c, [$(Schema)].[$(Queue)PartitionQueue] with (index([$(Queue)PartitionQueue_Seq]), forceseek, rowlock, readcommittedlock)
+  where c.change = 1 and [$(Queue)PartitionQueue].seq = c.seq option (loop join, force order);
+
+  -- the last change of a message decides; a dead message that kept its position and was replayed still has it
+  insert into [$(Schema)].[$(Queue)PartitionQueue] (partition_key, seq)
+  select c.partition_key, c.seq
+  from @changes c
+  where c.change = 0
+    and not exists (select 1 from @changes l where l.seq = c.seq and l.number > c.number and l.change <> 2)
+    and not exists (
+      select 1 from [$(Schema)].[$(Queue)PartitionQueue] q with (index([$(Queue)PartitionQueue_Seq]), forceseek, readcommittedlock)
+      where q.seq = c.seq
+    )
+  order by c.number option (loop join, force order);
+
+  insert into @heads (seq, partition_key)
+  select h.seq, k.partition_key
+  from (select distinct c.partition_key from @changes c) k
+  cross apply (
+    select top (1) q.seq
+    from [$(Schema)].[$(Queue)PartitionQueue] q with (index([$(Queue)PartitionQueue_PK]), forceseek, readcommittedlock)
+    where q.partition_key = k.partition_key
+    order by q.position
+  ) h option (loop join, force order);
+
+  insert into @free (seq)
+  select s.seq
+  from @heads h
+  inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = h.seq option (loop join, force order);
+
+  update [$(Schema)].[$(Queue)State]
+  set status = 1
+  from @free f, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
+  where [$(Queue)State].seq = f.seq and [$(Queue)State].status = 5 option (loop join, force order);
+
+  insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
+  select h.seq, h.partition_key, 2
+  from @heads h
+  where not exists (select 1 from @free f where f.seq = h.seq);
+end
+commit transaction;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Claim]
@@ -130,10 +192,12 @@ if exists (select 1 from [$(Schema)].[$(Queue)Controls] k) set @verdict = 'contr
 if @verdict = 'controlled' and not exists (select 1 from @claimed)
   select cast(null as bigint) as seq, @verdict as verdict;
 else
-  select r.*,
+  select s.seq, s.attempt, s.expires_at, s.visible_at as next_attempt_at, s.locked_until, s.owner, s.crashes, s.status,
+    s.last_error, s.last_attempt_at, s.processed_at, s.processed_by, s.died_at, s.error_group, s.ended_as, m.*,
     case when c.status = 2 then @verdict when c.expires_at <= @now then 'expired' else 'exhausted' end as verdict
   from @claimed c
-  cross apply [$(Schema)].[$(Queue)_Row](c.seq) r
+  inner join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = c.seq
+  cross apply [$(Schema)].[$(Queue)_MessageOf](c.seq) m
   order by c.seq option (loop join, force order);
 commit transaction;
 go
@@ -158,7 +222,7 @@ if exists (select 1 from @changed c where c.keyed = 1)
   where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
 commit transaction;
 
-select c.seq as seq from @changed c;
+select c.seq from @changed c;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Abandon]
@@ -174,23 +238,24 @@ declare @changed table (seq bigint not null primary key, status tinyint not null
 begin transaction;
 update [$(Schema)].[$(Queue)State]
 set status = case when i.attempts is null and [$(Queue)State].attempt + 1 >= @max_attempts then 4 else 1 end,
-  attempt = [$(Queue)State].attempt + coalesce(i.attempts, 1), crashes = 0, owner = null, locked_until = null,
+  attempt = [$(Queue)State].attempt + coalesce(i.attempts, 1), crashes = case when @max_attempts > 0 then 0 else [$(Queue)State].crashes end,
+  owner = null, locked_until = null,
   visible_at = (select a.later from [$(Schema)].[$(Queue)_After](@now, coalesce(i.delay_ms,
     case when ([$(Queue)State].attempt + 1) < @capped_from then @base_ms * power(@factor, ([$(Queue)State].attempt + 1)) else @max_ms end
     + @jitter_ms * (([$(Queue)State].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)) a),
-  last_error = case when i.error is null and @max_attempts > 0 then [$(Queue)State].last_error else i.error end,
-  error_group = case when i.error is null and @max_attempts > 0 then [$(Queue)State].error_group else i.error_group end,
+  last_error = case when i.error is null and @max_attempts > 0 then [$(Queue)State].last_error else i.error collate Latin1_General_100_BIN2 end,
+  error_group = case when i.error is null and @max_attempts > 0 then [$(Queue)State].error_group else i.error_group collate Latin1_General_100_BIN2 end,
   last_attempt_at = case when i.attempts = 0 then [$(Queue)State].last_attempt_at else @now end,
   died_at = case when i.attempts is null and [$(Queue)State].attempt + 1 >= @max_attempts then @now else [$(Queue)State].died_at end
 output inserted.seq, inserted.status, inserted.keyed, inserted.attempt into @changed (seq, status, keyed, attempt)
-from [$(Schema)].[$(Queue)_AbandonedFromJson](@items) i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
+from openjson(@items) with (seq bigint, delay_ms float, error nvarchar(max), error_group varchar(16), attempts int) i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
 where [$(Queue)State].seq = i.seq and [$(Queue)State].owner = @owner and [$(Queue)State].status = 2 option (loop join, force order);
 
 insert into [$(Schema)].[$(Queue)Attempts] (seq, attempt, ended_at, worker, error)
 select c.seq, c.attempt, @now, @owner, i.error
-from @changed c
-inner join [$(Schema)].[$(Queue)_AbandonedFromJson](@items) i on i.seq = c.seq
-where i.attempts is null;
+from openjson(@items) with (seq bigint, error nvarchar(max), attempts int) i
+inner join @changed c on c.seq = i.seq
+where i.attempts is null option (loop join, force order);
 
 delete from [$(Schema)].[$(Queue)Attempts]
 from @changed c, [$(Schema)].[$(Queue)Attempts] with (forceseek, updlock, rowlock, readcommittedlock)
@@ -206,7 +271,7 @@ if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1 and c.stat
   where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null order by c.seq option (loop join, force order);
 commit transaction;
 
-select c.seq as seq, cast(case when c.status = 4 then 1 else 0 end as bit) as dead from @changed c;
+select c.seq, cast(case when c.status = 4 then 1 else 0 end as bit) as dead from @changed c;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Fail]
@@ -215,9 +280,8 @@ create or alter procedure [$(Schema)].[$(Queue)_Fail]
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @failed nvarchar(max) = (
-  select cast(i.value as bigint) as seq, 0 as delay_ms, @error as error, @error_group as error_group
-  from openjson(@items) i
-  order by cast(i.[key] as int)
+  select i.seq, 0 as delay_ms, @error as error, @error_group as error_group
+  from openjson(@items) with (seq bigint '$') i
   for json path
 );
 
@@ -237,7 +301,7 @@ output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed,
 from openjson(@items) with (seq bigint '$') i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
 where [$(Queue)State].seq = i.seq and [$(Queue)State].owner = @owner option (loop join, force order);
 
-select c.seq as seq from @changed c;
+select c.seq from @changed c;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Renew]
@@ -260,7 +324,7 @@ output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed,
 from openjson(@items) with (seq bigint '$') i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
 where [$(Queue)State].seq = i.seq and [$(Queue)State].owner = @owner and [$(Queue)State].status = 2 option (loop join, force order);
 
-select c.seq as seq from @changed c;
+select c.seq from @changed c;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Reap]
@@ -345,7 +409,7 @@ commit transaction;
 if exists (select 1 from [$(Schema)].[$(Queue)PartitionChanges] c with (readpast, rowlock, readcommittedlock))
   exec [$(Schema)].[$(Queue)_ApplyPartitionChanges];
 
-select r.seq as seq, k.*,
+select r.seq, k.*,
   case when r.status <> 4 then 'reaped' when r.expires_at <= @now then 'expired' else 'exhausted' end as verdict
 from @reaped r
 cross apply [$(Schema)].[$(Queue)_KeyOf](r.seq) k option (loop join, force order);
@@ -402,9 +466,10 @@ select m.seq
 from @scanned w
 inner join [$(Schema)].[$(Queue)] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
 inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
+cross apply [$(Schema)].[$(Queue)_KeyOf](m.seq) k
 where w.ended_at < @before and s.status = @status and case when @status = 3 then s.processed_at else s.died_at end < @before
   and (s.locked_until is null or s.locked_until <= @now) and m.$(SeenAt) < @before
-  and (@source is null or exists (select 1 from [$(Schema)].[$(Queue)_KeyOf](m.seq) k where k.source = @source)) option (loop join, force order);
+  and (@source is null or k.source = @source collate Latin1_General_100_BIN2) option (loop join, force order);
 
 -- the condition is repeated: where UPDLOCK does not lock, it may have been delivered again by now
 delete from [$(Schema)].[$(Queue)]
@@ -436,16 +501,16 @@ if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_n
 declare @until datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, -@older_than_ms) a);
 declare @since datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, -@newer_than_ms) a);
 
-select top (@limit) r.*
+select top (@limit) s.seq, s.attempt, s.expires_at, s.visible_at as next_attempt_at, s.locked_until, s.owner, s.crashes, s.status,
+  s.last_error, s.last_attempt_at, s.processed_at, s.processed_by, s.died_at, s.error_group, s.ended_as, m.*
 from [$(Schema)].[$(Queue)State] s
-inner join [$(Schema)].[$(Queue)] m on m.seq = s.seq
-cross apply [$(Schema)].[$(Queue)_Row](s.seq) r
+cross apply [$(Schema)].[$(Queue)_MessageOf](s.seq) m
 where s.seq > @after_seq
   and (@status is null or (s.status in (@status, @status_2, @status_3, @status_4, @status_5) and (s.status <> 6 or case when s.locked_until is null then 0 else 2 end in (@status, @status_2, @status_3, @status_4, @status_5))))
   and (@ended_as is null or s.ended_as = @ended_as)
   and (@leased is null or case when s.locked_until is not null then 1 else 0 end = @leased)
-  and (@topic is null or m.topic = @topic)
-  and (@source is null or exists (select 1 from [$(Schema)].[$(Queue)_KeyOf](s.seq) k where k.source = @source))
+  and (@topic is null or m.topic = @topic collate Latin1_General_100_BIN2)
+  and (@source is null or exists (select 1 from [$(Schema)].[$(Queue)_KeyOf](s.seq) k where k.source = @source collate Latin1_General_100_BIN2))
   and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
   and (@error_group is null or coalesce(s.error_group, '') = @error_group)
   and (@until is null or case when s.status = 4 then s.died_at else m.$(BornAt) end <= @until)
@@ -468,18 +533,18 @@ declare @paused bit = case when exists (
 declare @pauses bit = case when exists (select 1 from [$(Schema)].[$(Queue)Controls] c where c.paused = 1 and c.scope <> N'queue') then 1 else 0 end;
 
 -- an apply, because a group may not be made by a subquery; without pauses of topics and sources it looks at no message
-select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, cast(case when s.attempt > 0 then 1 else 0 end as bit) as retried,
-  h.held as held, count_big(*) as [count], sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
+select s.status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, cast(case when s.attempt > 0 then 1 else 0 end as bit) as retried,
+  h.held, count_big(*) as [count], sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
   datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms,
-  sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused, s.ended_as as ended_as
+  sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused, s.ended_as
 from [$(Schema)].[$(Queue)State] s
 cross apply (
   select cast(case
     when @pauses = 0 or s.status not in (1, 2, 5, 7) then 0
-    when exists (
-      select 1 from [$(Schema)].[$(Queue)_KeyOf](s.seq) m inner join [$(Schema)].[$(Queue)Controls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
+    when (
+      select top (1) 1 from [$(Schema)].[$(Queue)_KeyOf](s.seq) m inner join [$(Schema)].[$(Queue)Controls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
       where c.paused = 1 and c.scope <> N'queue'
-    ) then 1
+    ) = 1 then 1
     else 0
   end as bit) as held
 ) h
@@ -500,20 +565,20 @@ from (
   select (
     select top (1) s.visible_at
     from [$(Schema)].[$(Queue)State] s with (index([$(Queue)_Ready]))
-    where s.status = 1 and s.visible_at <= @now and (@pauses = 0 or not exists (
-      select 1 from [$(Schema)].[$(Queue)_KeyOf](s.seq) m inner join [$(Schema)].[$(Queue)Controls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
+    where s.status = 1 and s.visible_at <= @now and (@pauses = 0 or (
+      select top (1) 1 from [$(Schema)].[$(Queue)_KeyOf](s.seq) m inner join [$(Schema)].[$(Queue)Controls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
       where c.paused = 1 and c.scope <> N'queue'
-    ))
+    ) is null)
     order by s.visible_at
   ) as visible_at
   union all
   select (
     select top (1) s.visible_at
     from [$(Schema)].[$(Queue)State] s with (index([$(Queue)_Held]))
-    where s.status = 2 and s.visible_at <= @now and (@pauses = 0 or not exists (
-      select 1 from [$(Schema)].[$(Queue)_KeyOf](s.seq) m inner join [$(Schema)].[$(Queue)Controls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
+    where s.status = 2 and s.visible_at <= @now and (@pauses = 0 or (
+      select top (1) 1 from [$(Schema)].[$(Queue)_KeyOf](s.seq) m inner join [$(Schema)].[$(Queue)Controls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
       where c.paused = 1 and c.scope <> N'queue'
-    ))
+    ) is null)
     order by s.visible_at
   ) as visible_at
 ) d
@@ -576,7 +641,7 @@ if exists (select 1 from @changed c where c.keyed = 1)
   where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
 commit transaction;
 
-select c.seq as seq from @changed c;
+select c.seq from @changed c;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Discard]
@@ -612,7 +677,7 @@ from @gone g, [$(Schema)].[$(Queue)Attempts] with (forceseek, updlock, rowlock, 
 where [$(Queue)Attempts].seq = g.seq option (loop join, force order);
 commit transaction;
 
-select g.seq as seq from @gone g;
+select g.seq from @gone g;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_AddOperation]
@@ -799,84 +864,11 @@ set nocount, xact_abort on;
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who,
-  c.changed_at as changed_at, (
+select c.id, c.scope, c.name, c.paused, c.per_second, c.who, c.changed_at, (
     select count_big(*) from [$(Schema)].[$(Queue)State] s with (index([$(Queue)_Parked]), forceseek)
     where s.status = 7 and s.parked_by = c.id
   ) as parked
 from [$(Schema)].[$(Queue)Controls] c
 where @scope is null or (c.scope = @scope and c.name = @name)
 order by c.id;
-go
-
-create or alter procedure [$(Schema)].[$(Queue)_ApplyPartitionChanges]
-as
-set nocount, xact_abort on;
-begin transaction;
-declare @locked int, @upto bigint;
-declare @changes table (
-  number bigint not null primary key, seq bigint not null, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  change tinyint not null, unique (seq, number)
-);
-declare @heads table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
-declare @free table (seq bigint not null primary key);
-
-exec @locked = sp_getapplock @Resource = N'oncebox $(Schema).$(Queue) partitions', @LockMode = 'Exclusive', @LockOwner = 'Transaction', @LockTimeout = 0;
-
-if @locked >= 0
-begin
-  select @upto = max(r.number) from [$(Schema)].[$(Queue)PartitionChanges] r with (readpast, rowlock, readcommittedlock);
-
-  delete from [$(Schema)].[$(Queue)PartitionChanges]
-  output deleted.number, deleted.seq, deleted.partition_key, deleted.change into @changes (number, seq, partition_key, change)
-  from (
-    select top (1000) r.number
-    from [$(Schema)].[$(Queue)PartitionChanges] r with (updlock, readpast, rowlock, readcommittedlock)
-    where r.number <= @upto
-    order by r.number
-  ) p, [$(Schema)].[$(Queue)PartitionChanges] with (forceseek, updlock, readpast, rowlock, readcommittedlock)
-  where [$(Queue)PartitionChanges].number = p.number option (loop join, force order);
-
-  delete from [$(Schema)].[$(Queue)PartitionQueue]
-  from @changes c, [$(Schema)].[$(Queue)PartitionQueue] with (index([$(Queue)PartitionQueue_Seq]), forceseek, rowlock, readcommittedlock)
-  where c.change = 1 and [$(Queue)PartitionQueue].seq = c.seq option (loop join, force order);
-
-  -- the last change of a message decides; a dead message that kept its position and was replayed still has it
-  insert into [$(Schema)].[$(Queue)PartitionQueue] (partition_key, seq)
-  select c.partition_key, c.seq
-  from @changes c
-  where c.change = 0
-    and not exists (select 1 from @changes l where l.seq = c.seq and l.number > c.number and l.change <> 2)
-    and not exists (
-      select 1 from [$(Schema)].[$(Queue)PartitionQueue] q with (index([$(Queue)PartitionQueue_Seq]), forceseek, readcommittedlock)
-      where q.seq = c.seq
-    )
-  order by c.number option (loop join, force order);
-
-  insert into @heads (seq, partition_key)
-  select h.seq, k.partition_key
-  from (select distinct c.partition_key from @changes c) k
-  cross apply (
-    select top (1) q.seq
-    from [$(Schema)].[$(Queue)PartitionQueue] q with (index([$(Queue)PartitionQueue_PK]), forceseek, readcommittedlock)
-    where q.partition_key = k.partition_key
-    order by q.position
-  ) h option (loop join, force order);
-
-  insert into @free (seq)
-  select s.seq
-  from @heads h
-  inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = h.seq option (loop join, force order);
-
-  update [$(Schema)].[$(Queue)State]
-  set status = 1
-  from @free f, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [$(Queue)State].seq = f.seq and [$(Queue)State].status = 5 option (loop join, force order);
-
-  insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
-  select h.seq, h.partition_key, 2
-  from @heads h
-  where not exists (select 1 from @free f where f.seq = h.seq);
-end
-commit transaction;
 go

@@ -1,4 +1,4 @@
--- The tables and indexes that both queues have: the middle of a batch in sqlserver.sql. Made by npm run render:sql; do not edit.
+-- The tables and indexes that both queues have, and the end of the transaction that sqlserver.sql begins. Made by npm run render:sql; do not edit.
   create table [$(Schema)].[$(Queue)State] (
     seq bigint not null,
     visible_at datetime2(3) not null,
@@ -83,3 +83,6 @@
   alter table [$(Schema)].[$(Queue)Attempts] set (lock_escalation = disable);
   alter table [$(Schema)].[$(Queue)Archive] set (lock_escalation = disable);
   alter table [$(Schema)].[$(Queue)Controls] set (lock_escalation = disable);
+  insert into [$(Schema)].[oncebox_migrations] (queue, number, name) values (N'$(Kind):$(Queue)', 1, N'$(Kind)');
+
+  commit transaction;

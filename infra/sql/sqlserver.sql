@@ -1,13 +1,16 @@
--- sqlserver: the oncebox schema, for sqlcmd. Made by npm run render:sql; do not edit anything but the values of :setvar.
--- Run it in the folder infra/sql. It may be run again: what is there stays, and procedures are replaced.
---   sqlcmd -S "$SQL_SERVER" -d "$SQL_DATABASE" --authentication-method ActiveDirectoryDefault -i sqlserver.sql
--- In SSMS, turn SQLCMD mode on and give the whole path of this folder as Folder, without spaces. Other clients run what
--- oncebox migrate --print --all prints: the same schema as plain T-SQL.
+-- The oncebox schema, for SQL Server 2017 or newer, a compatibility level of 130 or more, and Azure SQL. Made by npm run render:sql; do not edit
+-- anything but the values of :setvar. Run it with sqlcmd in the folder of this file and of the two that it reads,
+-- sqlserver-tables.sql and sqlserver-queue.sql, with -E, -U or -G, as you log in:
+--   sqlcmd -S "$SQL_SERVER" -d "$SQL_DATABASE" -i sqlserver.sql
+-- It may be run again: tables stay as they are, procedures are replaced, and rights on them stay. In SSMS, turn SQLCMD mode on
+-- and give the whole path of the folder as Folder, without spaces. Other clients run what oncebox migrate --print --all
+-- prints: the same schema as plain T-SQL. users-sqlserver.sql gives users their rights.
 -- For other names, change Schema here and the two lines of Queue below; sqlcmd's -v does not change them. A name with a
 -- space stands in double quotes. One with a quote or a bracket needs oncebox migrate. To leave a queue out, delete its part.
 :setvar Folder .
 :setvar Schema infra
 :on error exit
+set noexec off
 go
 
 if N'$(Schema)' = N'$' + N'(Schema)'
@@ -109,9 +112,6 @@ begin
     constraint [$(Queue)Archive_PK] primary key clustered (seq)
   );
 :r $(Folder)/sqlserver-tables.sql
-  insert into [$(Schema)].[oncebox_migrations] (queue, number, name) values (N'inbox:$(Queue)', 1, N'inbox');
-
-  commit transaction;
 end
 go
 
@@ -142,50 +142,18 @@ from [$(Schema)].[$(Queue)] m
 inner join [$(Schema)].[$(Queue)State] s on s.seq = m.seq
 go
 
-create or alter function [$(Schema)].[$(Queue)_KeysFromJson] (@items nvarchar(max))
+create or alter function [$(Schema)].[$(Queue)_MessageOf] (@seq bigint)
 returns table as return
-select cast(a.[key] as int) as position, i.source collate Latin1_General_100_BIN2 as source,
-  i.message_id collate Latin1_General_100_BIN2 as message_id
-from openjson(@items) a
-cross apply openjson(a.value) with (
-  source nvarchar(255), message_id nvarchar(255)
-) i
-go
-
-create or alter function [$(Schema)].[$(Queue)_MessagesFromJson] (@items nvarchar(max))
-returns table as return
-select cast(a.[key] as int) as position, i.source collate Latin1_General_100_BIN2 as source,
-  i.message_id collate Latin1_General_100_BIN2 as message_id, i.topic collate Latin1_General_100_BIN2 as topic,
-  i.payload as payload, i.correlation_id as correlation_id, i.headers as headers, i.due_at as due_at,
-  i.expires_at as expires_at, i.partition_key collate Latin1_General_100_BIN2 as partition_key,
-  convert(varbinary(max), i.hash, 2) as hash, i.error as error,
-  i.error_group collate Latin1_General_100_BIN2 as error_group
-from openjson(@items) a
-cross apply openjson(a.value) with (
-  source nvarchar(255), message_id nvarchar(255), topic nvarchar(255), payload nvarchar(max),
-  correlation_id nvarchar(255), headers nvarchar(max), due_at datetime2(3), expires_at datetime2(3),
-  partition_key nvarchar(255), hash nvarchar(max), error nvarchar(max), error_group varchar(16)
-) i
-go
-
-create or alter function [$(Schema)].[$(Queue)_Row] (@seq bigint)
-returns table as return
-select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
-  s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status, s.last_error as last_error,
-  s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-  s.died_at as died_at, s.error_group as error_group, s.ended_as as ended_as, m.topic as topic, m.payload as payload,
-  m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at,
-  m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at,
-  m.last_seen_at as last_seen_at, m.deliveries as deliveries
-from [$(Schema)].[$(Queue)State] s with (forceseek)
-inner join [$(Schema)].[$(Queue)] m with (forceseek) on m.seq = s.seq
-where s.seq = @seq
+select m.topic, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at, m.source, m.message_id, m.hash,
+  m.first_seen_at, m.last_seen_at, m.deliveries
+from [$(Schema)].[$(Queue)] m with (index([$(Queue)_PK]), forceseek)
+where m.seq = @seq
 go
 
 create or alter function [$(Schema)].[$(Queue)_KeyOf] (@seq bigint)
 returns table as return
-select m.source as source, m.message_id as message_id, m.topic as topic
-from [$(Schema)].[$(Queue)] m with (forceseek)
+select m.source, m.message_id, m.topic
+from [$(Schema)].[$(Queue)] m with (index([$(Queue)_PK]), forceseek)
 where m.seq = @seq
 go
 
@@ -195,9 +163,10 @@ create or alter procedure [$(Schema)].[$(Queue)_Resolve]
   @items nvarchar(max)
 as
 set nocount, xact_abort on;
-select m.seq as seq, m.source as source, m.message_id as message_id
-from [$(Schema)].[$(Queue)_KeysFromJson](@items) k
-inner join [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek) on m.source = k.source and m.message_id = k.message_id option (loop join, force order);
+select m.seq, m.source, m.message_id
+from openjson(@items) with (source nvarchar(255), message_id nvarchar(255)) i
+inner join [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek)
+  on m.source = i.source collate Latin1_General_100_BIN2 and m.message_id = i.message_id collate Latin1_General_100_BIN2 option (loop join, force order);
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Get]
@@ -207,10 +176,12 @@ set nocount, xact_abort on;
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-select r.*
-from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek)
-cross apply [$(Schema)].[$(Queue)_Row](m.seq) r
-where m.source = @source and m.message_id = @message_id option (loop join, force order);
+select s.seq, s.attempt, s.expires_at, s.visible_at as next_attempt_at, s.locked_until, s.owner, s.crashes, s.status,
+  s.last_error, s.last_attempt_at, s.processed_at, s.processed_by, s.died_at, s.error_group, s.ended_as, m.*
+from [$(Schema)].[$(Queue)] k with (index([$(Queue)_Key]), forceseek)
+inner join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = k.seq
+cross apply [$(Schema)].[$(Queue)_MessageOf](k.seq) m
+where k.source = @source and k.message_id = @message_id option (loop join, force order);
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Attempts]
@@ -220,7 +191,7 @@ set nocount, xact_abort on;
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-select a.attempt as attempt, a.ended_at as ended_at, a.worker as worker, a.error as error
+select a.attempt, a.ended_at, a.worker, a.error
 from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek)
 inner join [$(Schema)].[$(Queue)Attempts] a with (forceseek) on a.seq = m.seq
 where m.source = @source and m.message_id = @message_id
@@ -277,7 +248,7 @@ from @gone g, [$(Schema)].[$(Queue)Attempts] with (forceseek, updlock, rowlock, 
 where [$(Queue)Attempts].seq = g.seq option (loop join, force order);
 commit transaction;
 
-select g.seq as seq from @gone g;
+select g.seq from @gone g;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_TryBegin]
@@ -389,15 +360,15 @@ where seq = @seq and (([$(Queue)State].status = 6 and [$(Queue)State].owner = @o
   or (@change = 'finish' and [$(Queue)State].status = 3 and [$(Queue)State].processed_by = lower(convert(nvarchar(36), @owner))));
 commit transaction;
 
-select c.locked_until as locked_until from @changed c;
+select c.locked_until from @changed c;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_InspectKey]
   @now datetime2(3) = null, @source nvarchar(255), @message_id nvarchar(255)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-select s.status as status, cast(case when s.locked_until > @now then 1 else 0 end as bit) as live, s.attempt as attempt,
-  m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, s.locked_until as locked_until, m.headers as headers
+select s.status, cast(case when s.locked_until > @now then 1 else 0 end as bit) as live, s.attempt, m.first_seen_at, m.last_seen_at,
+  s.locked_until, m.headers
 from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek)
 inner join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = m.seq
 where m.source = @source and m.message_id = @message_id option (loop join, force order);
@@ -415,7 +386,7 @@ declare @gone table (seq bigint not null primary key);
 insert into @old (seq, message_id)
 select top (@limit) r.seq, m.message_id
 from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Leased]), readpast, rowlock, readcommittedlock)
-inner join [$(Schema)].[$(Queue)] m with (forceseek, readpast, rowlock, readcommittedlock) on m.seq = r.seq
+inner join [$(Schema)].[$(Queue)] m with (index([$(Queue)_PK]), forceseek, readpast, rowlock, readcommittedlock) on m.seq = r.seq
 where r.status = 6 and r.visible_at < @before
     and (r.locked_until is null or r.locked_until < @before)
   and m.source = @source and m.last_seen_at < @before
@@ -464,8 +435,14 @@ if @items is null
   values (0, @source, @message_id, @topic, @payload, @correlation_id, @headers, @due_at, @expires_at, @partition_key, @hash, @error, @error_group);
 else
   insert into @messages (position, source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, hash, error, error_group)
-  select i.position, i.source, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, i.hash, i.error, i.error_group
-  from [$(Schema)].[$(Queue)_MessagesFromJson](@items) i;
+  select cast(a.[key] as int), i.source, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at,
+    i.partition_key, convert(varbinary(max), i.hash, 2), i.error, i.error_group
+  from openjson(@items) a
+  cross apply openjson(a.value) with (
+    source nvarchar(255), message_id nvarchar(255), topic nvarchar(255), payload nvarchar(max),
+    correlation_id nvarchar(255), headers nvarchar(max), due_at datetime2(3), expires_at datetime2(3),
+    partition_key nvarchar(255), hash nvarchar(max), error nvarchar(max), error_group varchar(16)
+  ) i;
 declare @found table (seq bigint not null primary key, position int not null);
 declare @known table (
   seq bigint not null primary key, position int not null unique, old_status tinyint not null,
@@ -631,8 +608,8 @@ begin
 end
 if @outermost = 1 commit transaction;
 
-select a.source as source, a.message_id as message_id, a.content_changed as content_changed,
-  cast(case when a.deliveries = 1 or w.seq is not null then 1 else 0 end as bit) as enqueued, k.old_status as old_status,
+select a.source, a.message_id, a.content_changed,
+  cast(case when a.deliveries = 1 or w.seq is not null then 1 else 0 end as bit) as enqueued, k.old_status,
   cast(case when b.seq is not null then 1 else 0 end as bit) as buried
 from @received a
 left join @buried b on b.seq = a.seq
@@ -760,7 +737,7 @@ if exists (select 1 from @changed c where @keyed = 1 and (@status = 3 or (@statu
   where @keyed = 1 and (@status = 3 or (@status = 4 and @blocks = 0)) and m.partition_key is not null order by c.seq option (loop join, force order);
 if @outermost = 1 commit transaction;
 
-select c.seq as seq from @changed c;
+select c.seq from @changed c;
 go
 
 -- The outbox
@@ -814,9 +791,6 @@ begin
     constraint [$(Queue)Archive_PK] primary key clustered (seq)
   );
 :r $(Folder)/sqlserver-tables.sql
-  insert into [$(Schema)].[oncebox_migrations] (queue, number, name) values (N'outbox:$(Queue)', 1, N'outbox');
-
-  commit transaction;
 end
 go
 
@@ -847,38 +821,18 @@ from [$(Schema)].[$(Queue)] m
 inner join [$(Schema)].[$(Queue)State] s on s.seq = m.seq
 go
 
-create or alter function [$(Schema)].[$(Queue)_MessagesFromJson] (@items nvarchar(max))
+create or alter function [$(Schema)].[$(Queue)_MessageOf] (@seq bigint)
 returns table as return
-select cast(a.[key] as int) as position, i.id as id, i.message_id as message_id,
-  i.topic collate Latin1_General_100_BIN2 as topic, i.payload as payload, i.correlation_id as correlation_id,
-  i.headers as headers, i.due_at as due_at, i.expires_at as expires_at,
-  i.partition_key collate Latin1_General_100_BIN2 as partition_key,
-  i.natural_key collate Latin1_General_100_BIN2 as natural_key
-from openjson(@items) a
-cross apply openjson(a.value) with (
-  id uniqueidentifier, message_id uniqueidentifier, topic nvarchar(255), payload nvarchar(max),
-  correlation_id nvarchar(255), headers nvarchar(max), due_at datetime2(3), expires_at datetime2(3),
-  partition_key nvarchar(255), natural_key nvarchar(255)
-) i
-go
-
-create or alter function [$(Schema)].[$(Queue)_Row] (@seq bigint)
-returns table as return
-select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at,
-  s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status, s.last_error as last_error,
-  s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-  s.died_at as died_at, s.error_group as error_group, s.ended_as as ended_as, m.topic as topic, m.payload as payload,
-  m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at,
-  m.id as id, m.message_id as message_id, m.created_at as created_at, m.natural_key as natural_key
-from [$(Schema)].[$(Queue)State] s with (forceseek)
-inner join [$(Schema)].[$(Queue)] m with (forceseek) on m.seq = s.seq
-where s.seq = @seq
+select m.topic, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at, m.id, m.message_id, m.created_at,
+  m.natural_key
+from [$(Schema)].[$(Queue)] m with (index([$(Queue)_PK]), forceseek)
+where m.seq = @seq
 go
 
 create or alter function [$(Schema)].[$(Queue)_KeyOf] (@seq bigint)
 returns table as return
-select cast(null as nvarchar(255)) collate Latin1_General_100_BIN2 as source, m.id as id, m.topic as topic
-from [$(Schema)].[$(Queue)] m with (forceseek)
+select cast(null as nvarchar(255)) collate Latin1_General_100_BIN2 as source, m.id, m.topic
+from [$(Schema)].[$(Queue)] m with (index([$(Queue)_PK]), forceseek)
 where m.seq = @seq
 go
 
@@ -888,7 +842,7 @@ create or alter procedure [$(Schema)].[$(Queue)_Resolve]
   @items nvarchar(max)
 as
 set nocount, xact_abort on;
-select m.seq as seq, m.id as id
+select m.seq, m.id
 from openjson(@items) with (id uniqueidentifier) i
 inner join [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek) on m.id = i.id option (loop join, force order);
 go
@@ -900,10 +854,12 @@ set nocount, xact_abort on;
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-select r.*
-from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek)
-cross apply [$(Schema)].[$(Queue)_Row](m.seq) r
-where m.id = @id option (loop join, force order);
+select s.seq, s.attempt, s.expires_at, s.visible_at as next_attempt_at, s.locked_until, s.owner, s.crashes, s.status,
+  s.last_error, s.last_attempt_at, s.processed_at, s.processed_by, s.died_at, s.error_group, s.ended_as, m.*
+from [$(Schema)].[$(Queue)] k with (index([$(Queue)_Key]), forceseek)
+inner join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = k.seq
+cross apply [$(Schema)].[$(Queue)_MessageOf](k.seq) m
+where k.id = @id option (loop join, force order);
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Attempts]
@@ -913,7 +869,7 @@ set nocount, xact_abort on;
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-select a.attempt as attempt, a.ended_at as ended_at, a.worker as worker, a.error as error
+select a.attempt, a.ended_at, a.worker, a.error
 from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek)
 inner join [$(Schema)].[$(Queue)Attempts] a with (forceseek) on a.seq = m.seq
 where m.id = @id
@@ -949,26 +905,9 @@ inner join [$(Schema)].[$(Queue)] m with (forceseek) on m.seq = g.seq
 inner join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = g.seq
 option (loop join, force order);
 
-if exists (select 1 from @gone c where c.keyed = 1)
-  insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1 from @gone c
-  inner join [$(Schema)].[$(Queue)] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
-
-delete from [$(Schema)].[$(Queue)]
-from @gone g, [$(Schema)].[$(Queue)] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)].seq = g.seq option (loop join, force order);
-
-delete from [$(Schema)].[$(Queue)State]
-from @gone g, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)State].seq = g.seq option (loop join, force order);
-
-delete from [$(Schema)].[$(Queue)Attempts]
-from @gone g, [$(Schema)].[$(Queue)Attempts] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)Attempts].seq = g.seq option (loop join, force order);
+set @items = (select N'[' + string_agg(cast(g.seq as nvarchar(max)), N',') + N']' from @gone g);
+exec [$(Schema)].[$(Queue)_Discard] @items = @items;
 commit transaction;
-
-select g.seq as seq from @gone g;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Enqueue]
@@ -991,8 +930,14 @@ if @items is null
   values (0, @id, @message_id, @topic, @payload, @correlation_id, @headers, @due_at, @expires_at, @partition_key, @natural_key);
 else
   insert into @messages (position, id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key)
-  select i.position, i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, i.natural_key
-  from [$(Schema)].[$(Queue)_MessagesFromJson](@items) i;
+  select cast(a.[key] as int), i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at,
+    i.partition_key, i.natural_key
+  from openjson(@items) a
+  cross apply openjson(a.value) with (
+    id uniqueidentifier, message_id uniqueidentifier, topic nvarchar(255), payload nvarchar(max),
+    correlation_id nvarchar(255), headers nvarchar(max), due_at datetime2(3), expires_at datetime2(3),
+    partition_key nvarchar(255), natural_key nvarchar(255)
+  ) i;
 declare @known table (position int not null primary key, id uniqueidentifier not null);
 declare @added table (
   seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 null, due_at datetime2(3) null, expires_at datetime2(3) null
@@ -1065,7 +1010,7 @@ if exists (select 1 from @added c where c.partition_key is not null)
 if @outermost = 1 commit transaction;
 
 if exists (select 1 from @known)
-  select i.id as id, k.id as known_id from @known k inner join @messages i on i.position = k.position;
+  select i.id, k.id as known_id from @known k inner join @messages i on i.position = k.position;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_ExpireDead]
@@ -1087,7 +1032,7 @@ from (
 ) p, [$(Schema)].[$(Queue)State] with (forceseek, updlock, readpast, rowlock, readcommittedlock)
 where [$(Queue)State].seq = p.seq and [$(Queue)State].status = 4 and [$(Queue)State].expires_at <= @now and (([$(Queue)State].locked_until is null and charindex(N'It was not handled before its expiresAt.' collate Latin1_General_100_BIN2, coalesce([$(Queue)State].last_error, N'') collate Latin1_General_100_BIN2) = 0) or [$(Queue)State].locked_until <= @now) option (loop join, force order);
 
-select e.seq as seq, k.*
+select e.seq, k.*
 from @expired e
 cross apply [$(Schema)].[$(Queue)_KeyOf](e.seq) k option (loop join, force order);
 go
@@ -1096,8 +1041,7 @@ create or alter procedure [$(Schema)].[$(Queue)_ListDone]
   @after_seq bigint, @limit int
 as
 set nocount, xact_abort on;
-select top (@limit) s.seq as seq, m.id as id, m.topic as topic,
-  s.processed_at as processed_at
+select top (@limit) s.seq, m.id, m.topic, s.processed_at
 from [$(Schema)].[$(Queue)State] s with (readpast, rowlock, readcommittedlock)
 inner join [$(Schema)].[$(Queue)] m with (forceseek) on m.seq = s.seq
 where s.seq > @after_seq and s.status = 3
@@ -1121,7 +1065,7 @@ from (
 ) p, [$(Schema)].[$(Queue)State] with (forceseek, updlock, readpast, rowlock, readcommittedlock)
 where [$(Queue)State].seq = p.seq and [$(Queue)State].status = 1 and [$(Queue)State].visible_at > @now and [$(Queue)State].last_error collate Latin1_General_100_BIN2 = @error collate Latin1_General_100_BIN2 option (loop join, force order);
 
-select d.seq as seq from @due d;
+select d.seq from @due d;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Resend]
@@ -1146,5 +1090,5 @@ if exists (select 1 from @changed c where c.keyed = 1)
   where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
 commit transaction;
 
-select c.seq as seq from @changed c;
+select c.seq from @changed c;
 go

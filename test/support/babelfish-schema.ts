@@ -1,4 +1,4 @@
-import { binary, unicodeLiteral } from "../../src/sql/sqlserver/expressions.js";
+import { unicodeLiteral } from "../../src/sql/sqlserver/expressions.js";
 
 /**
  * Babelfish stands in for SQL Server where there is none. The product's schema is written for SQL Server alone. This turns a
@@ -9,17 +9,13 @@ export function toBabelfish(batch: string): readonly string[] {
   if (match === null) return [batch];
   const [, kind, name] = match;
   const create = batch.replace("create or alter", "create");
-  if (kind === "function")
-    return [
-      `drop function if exists ${name}`,
-      create.includes("openjson") ? withPostgresJson(create) : create,
-    ];
+  if (kind === "function") return [`drop function if exists ${name}`, create];
   // A view that another one reads can be neither altered nor dropped there. Its text is the same in every test.
   if (kind === "view")
     return [`if object_id(${unicodeLiteral(name!)}, N'V') is null\n  exec(${unicodeLiteral(create)})`];
   return [
     `if object_id(${unicodeLiteral(name!)}, N'P') is null\n  exec(${unicodeLiteral(`create procedure ${name} as return 0`)})`,
-    withEarlyTransaction(withAdvisoryLocks(batch.replace("create or alter", "alter"))),
+    withEarlyTransaction(withPostgresJson(withAdvisoryLocks(batch.replace("create or alter", "alter")))),
   ];
 }
 
@@ -55,24 +51,25 @@ const withEarlyTransaction = (text: string): string =>
  * Babelfish's openjson cuts texts at 4,000 characters and does not unescape them, and its convert cannot read hexadecimal.
  * PostgreSQL's own functions, which are callable there, can.
  */
-function withPostgresJson(create: string): string {
-  const parts =
-    /^(.*? return\n)select cast\(a\.\[key\] as int\) as position,(.*)\nfrom openjson.*with \(\n(.*)\n\) i$/s.exec(
-      create,
-    );
-  if (parts === null) throw new Error(`This function does not read JSON as expected: ${create}`);
-  const [, head, selected, read] = parts;
-  const selections = listed(selected!);
-  const columns = listed(read!).map((one, index) => {
-    const [column, type] = one.split(/ (.*)/s) as [string, string];
-    const value = `json_extract_path_text(cast(i.value as json), '${column}')`;
-    const selection = selections[index]!;
-    const bytes = /convert\((varbinary\(max\))/.exec(selection)?.[1];
-    const cast =
-      bytes === undefined ? `cast(${value} as ${type})` : `cast(decode(${value}, 'hex') as ${bytes})`;
-    return `${cast}${selection.includes(binary) ? ` ${binary}` : ""} as ${column}`;
-  });
-  return `${head}select cast(i.[key] as int) as position,\n  ${columns.join(",\n  ")}\nfrom openjson(@items) i`;
+function withPostgresJson(text: string): string {
+  const read = (columns: string, value: string) =>
+    listed(columns)
+      .map((one) => one.split(/ (.*)/s) as [string, string])
+      .map(
+        ([column, type]) =>
+          `cast(json_extract_path_text(cast(${value} as json), '${column}') as ${type}) as ${column}`,
+      )
+      .join(", ");
+  return text
+    .replaceAll(
+      /openjson\(@items\) with \(([^']*?nvarchar[^']*?)\) i(?=,|\n)/g,
+      (_, columns: string) => `(select ${read(columns, "j.value")} from openjson(@items) j) i`,
+    )
+    .replaceAll(
+      /cross apply openjson\(a\.value\) with \(\n(.*?)\n\s*\) i;/gs,
+      (_, columns: string) => `cross apply (select ${read(columns, "a.value")}) i;`,
+    )
+    .replaceAll(/convert\(varbinary\(max\), (i\.\w+), 2\)/g, "cast(decode($1, 'hex') as varbinary(max))");
 }
 
 /** The parts of a list: its commas, and not those between parentheses. */

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { basename } from "node:path";
-import { guard, tablesHeader } from "../../scripts/sqlcmd-schema.js";
+import { executeAgain, guard, tablesHeader } from "../../scripts/sqlcmd-schema.js";
 import { sqlServerDialect } from "../../src/sql/sqlserver/index.js";
 import { sqlcmdBatches } from "./sqlcmd-batches.js";
 
@@ -28,8 +28,9 @@ export function scriptBatches(names: ScriptNames = sqlServerDialect.defaults): r
 
 /** The same without what the script has besides the schema. */
 export const schemaOfScript = (names?: ScriptNames): readonly string[] => {
-  const [first, ...batches] = scriptBatches(names);
+  const [first, second, ...batches] = scriptBatches(names);
   const expected = guard.replaceAll("$(Schema)", names?.schema ?? sqlServerDialect.defaults.schema);
-  if (first !== expected) throw new Error(`The script does not begin with its guard, but with ${first}`);
+  if (!first?.endsWith(executeAgain) || second !== expected)
+    throw new Error(`The script does not begin with its guard, but with ${first}\n${second}`);
   return batches.map((batch) => batch.replace(tablesHeader, ""));
 };

@@ -38,8 +38,7 @@ group by coalesce(s.error_group, '')
 order by count_big(*) desc, coalesce(s.error_group, '')
 option (recompile);
 
-select g.error_group as error_group, g.[count] as [count], g.first_at as first_at, g.last_at as last_at,
-  s.last_error as last_error, ${columns("m", keyColumns(n))}
+select g.error_group, g.[count] as [count], g.first_at, g.last_at, s.last_error, ${columns("m", keyColumns(n))}
 from @groups g
 inner join ${n.state} s with (forceseek) on s.seq = g.seq
 inner join ${n.message} m with (forceseek) on m.seq = g.seq
@@ -50,7 +49,7 @@ ${fromDead(n)}
 where ${dead(n)}
 option (recompile);`;
 
-const nextDead = (n: QueueNames) => `select top (@limit) s.seq as seq
+const nextDead = (n: QueueNames) => `select top (@limit) s.seq
 ${fromDead(n)}
 where s.seq > @after_seq and ${dead(n)}
 order by s.seq

@@ -8,7 +8,7 @@ import { outboxProcedures } from "./procedures/outbox-procedures.js";
 const objects = statement(
   "inspect objects",
   `select case rtrim(o.type) when 'U' then 'table' when 'V' then 'view' when 'TR' then 'trigger' else 'routine' end as kind,
-  o.name as name, m.definition as text
+  o.name, m.definition as text
 from sys.objects o
 left join sys.sql_modules m on m.object_id = o.object_id
 where o.schema_id = schema_id(@schema) and o.type in ('U', 'V', 'TR', 'P', 'FN', 'IF', 'TF')
@@ -21,7 +21,7 @@ where o.schema_id = schema_id(@schema) and i.name is not null and i.is_disabled 
 
 const columns = statement(
   "inspect columns",
-  `select o.name as table_name, c.name as name
+  `select o.name as table_name, c.name
 from sys.columns c
 inner join sys.objects o on o.object_id = c.object_id
 where o.schema_id = schema_id(@schema) and o.type = 'U'`,
@@ -30,7 +30,7 @@ where o.schema_id = schema_id(@schema) and o.type = 'U'`,
 const privileges = statement(
   "inspect privileges",
   // not as a condition: it would be evaluated for the objects of other schemas too
-  `select o.name as name, 'execute' as privilege,
+  `select o.name, 'execute' as privilege,
   has_perms_by_name(quotename(@schema) + '.' + quotename(o.name), 'OBJECT', 'EXECUTE') as allowed
 from sys.objects o
 where o.schema_id = schema_id(@schema) and o.type = 'P'`,

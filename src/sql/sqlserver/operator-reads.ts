@@ -26,9 +26,7 @@ select @count as [count], @now as now;`;
 }
 
 /** Counts rows by bucket. `rows` has `seq` and `happened_at`, which is null where it has not happened. */
-const byBucket = (
-  rows: string,
-) => `select b.bucket as bucket, count_big(*) as [count], min(b.seq) as first_seq
+const byBucket = (rows: string) => `select b.bucket, count_big(*) as [count], min(b.seq) as first_seq
 from (
   select r.seq, case
       when r.happened_at >= @since then cast(floor(datediff_big(millisecond, @since, r.happened_at) / @bucket_ms) as int)
@@ -59,7 +57,7 @@ const diedBefore = (n: QueueNames) =>
 
 const blockedPartitions = (n: QueueNames) => `${declareMoves(n)}
 
-select top (@limit) h.partition_key as partition_key, h.waiting as waiting, (
+select top (@limit) h.partition_key, h.waiting, (
     select w.${bornAt(n)}
     from (
       select top (1) b.seq
@@ -68,9 +66,8 @@ select top (@limit) h.partition_key as partition_key, h.waiting as waiting, (
       order by b.position
     ) f
     inner join ${n.message} w with (forceseek) on w.seq = f.seq
-  ) as waiting_since, ${columns("m", keyColumns(n))}, m.topic as topic, s.status as status,
-  ${asBit("s.locked_until is not null")} as leased, s.attempt as attempt, s.last_error as last_error,
-  s.visible_at as next_attempt_at, s.died_at as died_at
+  ) as waiting_since, ${columns("m", keyColumns(n))}, m.topic, s.status,
+  ${asBit("s.locked_until is not null")} as leased, s.attempt, s.last_error, s.visible_at as next_attempt_at, s.died_at
 from (
   select q.partition_key, min(q.position) as position, count_big(*) - 1 as waiting
   from ${movedQueue(n)} q
@@ -116,7 +113,7 @@ order by m.seq;
 ${findById(n)}
 
 select top (@limit) ${columns("m", [...new Set([...keyColumns(n), "message_id"]), "topic", "correlation_id", "partition_key"])},
-  s.status as status, ${asBit("s.locked_until is not null")} as leased, s.attempt as attempt, s.last_error as last_error,
+  s.status, ${asBit("s.locked_until is not null")} as leased, s.attempt, s.last_error,
   m.${bornAt(n)} as enqueued_at, (select min(a.ended_at) from ${attemptsTable(n)} a with (forceseek) where a.seq = f.seq) as first_failed_at,
   ${columns("s", ["processed_at", "died_at", ...(n.kind === "inbox" ? ["ended_as"] : [])])}
 from @found f

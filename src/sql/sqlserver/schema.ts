@@ -6,7 +6,6 @@ import { archiveRows, archiveTable } from "./archive.js";
 import { attemptRows, attemptsTable } from "./attempts.js";
 import { controlsTable, createControls } from "./controls.js";
 import { afterFunction, binary, unicodeLiteral } from "./expressions.js";
-import { jsonFunctions } from "./json-functions.js";
 import { quote } from "./names.js";
 import { createOperations } from "./operations-table.js";
 import { partitionChangesTable, partitionQueueTable, partitionTables } from "./partitions.js";
@@ -152,7 +151,6 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
 export const routines = (n: QueueNames): readonly string[] => [
   messagesView(n),
   afterFunction(n),
-  ...jsonFunctions(n).map(({ text }) => text),
   ...rowFunctions(n),
   ...(n.kind === "inbox" ? inboxProcedures(n) : outboxProcedures(n)).map(({ text }) => text),
 ];

@@ -270,6 +270,16 @@ export function leaseTests({ queue, ids, keyOf, unknownKey, counts, states }: Qu
       expect(together.map((message) => message.crashes)).toEqual([0, 0, 0]);
     });
 
+    it("ADD-11 a message that crashed and then failed for good says how often it crashed", async () => {
+      const { store, clock, held, stored } = await queue();
+      const [crashed] = await held(1);
+      clock.advance(120_000);
+      const owner = newOwnerToken();
+      expect(await store.claim({ owner })).toMatchObject([{ crashes: 1 }]);
+      await store.fail(owner, [crashed!], "410");
+      expect(await stored(crashed!)).toMatchObject({ attempt: 2, crashes: 1, lastError: "410" });
+    });
+
     it("ADD-11 a poison message ends dead and costs each of its neighbours two attempts at most", async () => {
       const { store, clock, dead, held, stored } = await queue({ retry: { maxAttempts: 4 } });
       const batch = await held(5);

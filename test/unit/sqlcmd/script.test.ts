@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { schemaBatches } from "../../../src/sql/migrate.js";
 import { sqlServerDialect } from "../../../src/sql/sqlserver/index.js";
-import { readScript, type ScriptNames, schemaOfScript } from "../../support/sqlcmd-script.js";
+import { readScript, type ScriptNames, schemaOfScript, scriptBatches } from "../../support/sqlcmd-script.js";
 
 const others: ScriptNames = { schema: "my schema", inbox: "order-inbox", outbox: "Sent messages" };
 const created = /create (?:or alter )?(table|view|function|procedure) (\[[^\]]+\]\.\[[^\]]+\])/g;
@@ -33,6 +33,21 @@ describe("infra/sql/sqlserver.sql, as sqlcmd reads it", () => {
       expect(early, batch.slice(0, 100)).toEqual([]);
     }
     expect(known.size).toBeGreaterThan(20);
+  });
+
+  it("IBX-117 OBX-094 records no migration, and commits nothing, without the file of the tables", () => {
+    const script = readScript("sqlserver.sql");
+    expect(script.match(/begin transaction;\n\n {2}create table/g)).toHaveLength(2);
+    expect(script).not.toContain("insert into [$(Schema)].[oncebox_migrations]");
+    expect(readScript("sqlserver-tables.sql")).toMatch(
+      /\n {2}insert into \[\$\(Schema\)\]\.\[oncebox_migrations\].*;\n\n {2}commit transaction;\n$/,
+    );
+  });
+
+  it("IBX-117 OBX-094 runs in a window in which a client without SQLCMD mode has stopped it before", () => {
+    const [first, guard] = scriptBatches();
+    expect(first).toMatch(/\nset noexec off$/);
+    expect(guard).toMatch(/^if N'infra' = N'\$' \+ N'\(Schema\)'\n[\s\S]* set noexec on;\nend$/);
   });
 
   it("IBX-117 OBX-094 has each procedure that both queues share once", () => {

@@ -26,7 +26,9 @@ describe("what two queues share", () => {
   });
 
   it("is the longest run of lines, wherever it stands", () => {
-    expect(longestSharedRun([..."abcdef"], [..."xbcyzdefw"])).toEqual([..."def"]);
-    expect(longestSharedRun(["a"], ["b"])).toEqual([]);
+    const isSame = (one: string, other: string) => one === other;
+    expect(longestSharedRun([..."abcdef"], [..."xbcyzdefw"], isSame)).toEqual({ at: [3, 5], length: 3 });
+    expect(longestSharedRun(["a"], ["b"], isSame).length).toBe(0);
+    expect(longestSharedRun([..."ab"], [..."aB"], (a, b) => a === b.toLowerCase()).length).toBe(2);
   });
 });

@@ -8,7 +8,7 @@ import { controlsTable, isPaused } from "../controls.js";
 import { addMs, asInt, backoffSql, prepareBackoff, unicodeLiteral } from "../expressions.js";
 import { hasChanges, leavePartition } from "../partitions.js";
 import { atomically, indented, isLost, lockRow, prepareLease, seekEach, stateTable } from "./procedure.js";
-import { withRow } from "./rows.js";
+import { rowOf, withMessage } from "./rows.js";
 
 export function claim(n: QueueNames): string {
   const s = stateTable(n);
@@ -77,9 +77,10 @@ if exists (select 1 from ${controlsTable(n)} k) set @verdict = 'controlled';
 if @verdict = 'controlled' and not exists (select 1 from @claimed)
   select cast(null as bigint) as seq, @verdict as verdict;
 else
-  select r.*,
+  select ${rowOf("    ")},
     case when c.status = ${status.held} then @verdict when c.expires_at <= @now then 'expired' else 'exhausted' end as verdict
   from @claimed c
-  ${withRow(n, "c.seq")}
+  inner join ${n.state} s with (forceseek) on s.seq = c.seq
+  ${withMessage(n, "c.seq")}
   order by c.seq ${seekEach};`)}`;
 }

@@ -31,17 +31,22 @@ inner join ${n.message} m with (${lockRow}) on m.seq = i.seq
 inner join ${n.state} s with (${lockRow}) on s.seq = m.seq
 where s.status = ${status.dead} ${seekEach};
 
-${body}`)}
+${body}`)}`;
 
-select g.seq as seq from @gone g;`;
+const returnGone = "select g.seq from @gone g;";
 
-const deleteGone = (n: QueueNames) => `${leavePartition(n, "@gone", "c.keyed = 1")}
+const discard = (n: QueueNames) => `${takeDead(
+  n,
+  `${leavePartition(n, "@gone", "c.keyed = 1")}
 
 delete from ${n.message}
 from @gone g, ${n.message} with (${lockRow})
 where ${n.bare("")}.seq = g.seq ${seekEach};
 
-${deleteStates(n, "@gone")}`;
+${deleteStates(n, "@gone")}`,
+)}
+
+${returnGone}`;
 
 /** The key stays, and is purged with other Done messages. What it contained is in the archive. */
 const keepAsDone = (n: QueueNames) => `${leavePartition(n, "@gone", "c.keyed = 1")}
@@ -58,10 +63,16 @@ where ${stateTable(n)}.seq = g.seq ${seekEach};
 
 ${deleteAttempts(n, "@gone")}`;
 
-const discard = (n: QueueNames) => takeDead(n, deleteGone(n));
+/** An outbox has no use for the keys. It discards what it has archived, no more: of other @items, one may have died meanwhile. */
+const discardGone = (
+  n: QueueNames,
+) => `set @items = (select N'[' + string_agg(cast(g.seq as nvarchar(max)), N',') + N']' from @gone g);
+exec ${n.object("_Discard")} @items = @items;`;
 
 const archive = (n: QueueNames) =>
-  takeDead(n, `${insertArchived(n)}\n\n${n.kind === "inbox" ? keepAsDone(n) : deleteGone(n)}`);
+  n.kind === "inbox"
+    ? `${takeDead(n, `${insertArchived(n)}\n\n${keepAsDone(n)}`)}\n\n${returnGone}`
+    : takeDead(n, `${insertArchived(n)}\n\n${discardGone(n)}`);
 
 const addOperation = (
   n: QueueNames,

@@ -5,8 +5,8 @@ import { indented } from "./procedure.js";
 export const keyIndex = (n: QueueNames): string => `index(${n.bare("_Key")})`;
 
 /** What the natural key is called in the parameters and in the table of messages. */
-export const isKeyOf = (n: QueueNames): string =>
-  n.kind === "inbox" ? "m.source = @source and m.message_id = @message_id" : "m.id = @id";
+export const isKeyOf = (n: QueueNames, m = "m"): string =>
+  n.kind === "inbox" ? `${m}.source = @source and ${m}.message_id = @message_id` : `${m}.id = @id`;
 
 /**
  * Finds the known messages and inserts the others, in a transaction of `atOwnLevel`. When another call inserts the same key in between, the insert waits for

@@ -148,13 +148,13 @@ output inserted.seq, inserted.locked_until into @changed (seq, locked_until)
 where seq = @seq and ((${s}.status = ${status.leased} and ${s}.owner = @owner and ${s}.locked_until > @now)
   or (@change = 'finish' and ${s}.status = ${status.done} and ${s}.processed_by = ${leaseId}));`)}
 
-select c.locked_until as locked_until from @changed c;`;
+select c.locked_until from @changed c;`;
 }
 
 const inspectKey = (
   n: QueueNames,
-) => `select s.status as status, ${asBit("s.locked_until > @now")} as live, s.attempt as attempt,
-  m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, s.locked_until as locked_until, m.headers as headers
+) => `select s.status, ${asBit("s.locked_until > @now")} as live, s.attempt, m.first_seen_at, m.last_seen_at,
+  s.locked_until, m.headers
 from ${n.message} m with (${keyIndex(n)}, forceseek)
 inner join ${n.state} s with (forceseek) on s.seq = m.seq
 where ${isKey} ${seekEach};`;
@@ -175,7 +175,7 @@ declare @gone table (seq bigint not null primary key);
 insert into @old (seq, message_id)
 select top (@limit) r.seq, m.message_id
 from ${n.state} r with (index(${n.bare("_Leased")}), ${readPast})
-inner join ${n.message} m with (forceseek, ${readPast}) on m.seq = r.seq
+inner join ${n.message} m with (index(${n.bare("_PK")}), forceseek, ${readPast}) on m.seq = r.seq
 where ${abandoned("r")}
   and m.source = @source and m.last_seen_at < @before
 order by r.visible_at, r.seq ${seekEach};

@@ -60,7 +60,7 @@ if @blocks = 0 and exists (select 1 from ${partitionQueueTable(n)} q with (${rea
 if ${hasChanges(n)}
   exec ${n.object("_ApplyPartitionChanges")};
 
-select r.seq as seq, k.*,
+select r.seq, k.*,
   case when r.status <> ${status.dead} then 'reaped' when r.expires_at <= @now then 'expired' else 'exhausted' end as verdict
 from @reaped r
 cross apply ${keyOf(n, "r.seq")} k ${seekEach};`;
@@ -89,7 +89,7 @@ from (
 ) p, ${n.state} with (forceseek, ${skipLocked})
 where ${s}.seq = p.seq and ${untold(s)} ${seekEach};
 
-select e.seq as seq, k.*
+select e.seq, k.*
 from @expired e
 cross apply ${keyOf(n, "e.seq")} k ${seekEach};`;
 }

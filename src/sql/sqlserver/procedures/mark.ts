@@ -73,4 +73,4 @@ else
 
 ${leavePartition(n, "@changed", `@keyed = 1 and (@status = ${status.done} or (@status = ${status.dead} and @blocks = 0))`)}`)}
 
-select c.seq as seq from @changed c;`;
+select c.seq from @changed c;`;

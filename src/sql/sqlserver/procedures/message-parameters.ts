@@ -1,9 +1,9 @@
-import type { QueueNames } from "../../names.js";
 import { inLines } from "../in-lines.js";
-import { columnList, type JsonColumns } from "../json-functions.js";
+import { columnList, type JsonColumns, selectFromJson } from "../json-columns.js";
+import { indented } from "./procedure.js";
 
 /** Declares @messages and fills it: from @items, or with the one message that the parameters are, which spares the JSON. */
-export const messagesTable = (n: QueueNames, columns: JsonColumns) => `declare @messages table (
+export const messagesTable = (columns: JsonColumns) => `declare @messages table (
   ${inLines(["position int not null primary key", ...Object.entries(columns).map(([column, type]) => `${column} ${type} null`)])}
 );
 
@@ -12,5 +12,4 @@ if @items is null
   values (0, ${columnList(columns, "@")});
 else
   insert into @messages (position, ${columnList(columns)})
-  select i.position, ${columnList(columns, "i.")}
-  from ${n.object("_MessagesFromJson")}(@items) i;`;
+${indented(selectFromJson(columns))};`;

@@ -1,7 +1,7 @@
 import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
 import { binary } from "../expressions.js";
-import { columnList, outboxColumns } from "../json-functions.js";
+import { columnList, outboxColumns } from "../json-columns.js";
 import { joinPartition, lockArrivals } from "../partitions.js";
 import { signatures } from "../signatures.js";
 import { findOrInsert, keyIndex } from "./find-by-key.js";
@@ -23,7 +23,7 @@ if exists (select 1 from @messages i where i.natural_key is not null)
     on m.topic = i.topic and m.natural_key = i.natural_key and m.natural_key is not null ${seekEach};`;
 
 /** The caller makes the ids. An enqueue whose result was lost can therefore be repeated and adds nothing. */
-const enqueue = (n: QueueNames) => `${messagesTable(n, outboxColumns)}
+const enqueue = (n: QueueNames) => `${messagesTable(outboxColumns)}
 declare @known table (position int not null primary key, id uniqueidentifier not null);
 declare @added table (
   seq bigint not null primary key, partition_key nvarchar(255) ${binary} null, due_at datetime2(3) null, expires_at datetime2(3) null
@@ -50,7 +50,7 @@ from @added a;
 ${joinPartition(n, "@added", "c.partition_key is not null")}`)}
 
 if exists (select 1 from @known)
-  select i.id as id, k.id as known_id from @known k inner join @messages i on i.position = k.position;`;
+  select i.id, k.id as known_id from @known k inner join @messages i on i.position = k.position;`;
 
 export function outboxProcedures(n: QueueNames): readonly Procedure[] {
   return [

@@ -1,7 +1,7 @@
 import { status } from "../../dialect.js";
 import { bornAt, lastSeenAt, type QueueNames } from "../../names.js";
 import { deleteStates } from "../attempts.js";
-import { addMs } from "../expressions.js";
+import { addMs, binary } from "../expressions.js";
 import { partitionChangesTable, partitionQueueTable } from "../partitions.js";
 import { atomically, lockRow, readPast, seekEach, skipLocked } from "./procedure.js";
 import { keyOf } from "./rows.js";
@@ -62,9 +62,10 @@ select m.seq
 from @scanned w
 inner join ${n.message} m with (forceseek, ${skipLocked}) on m.seq = w.seq
 inner join ${n.state} s with (forceseek, ${skipLocked}) on s.seq = m.seq
+cross apply ${keyOf(n, "m.seq")} k
 where w.ended_at < @before and s.status = @status and case when @status = ${status.done} then s.processed_at else s.died_at end < @before
   and (s.locked_until is null or s.locked_until <= @now) and m.${lastSeenAt(n)} < @before
-  and (@source is null or exists (select 1 from ${keyOf(n, "m.seq")} k where k.source = @source)) ${seekEach};
+  and (@source is null or k.source = @source ${binary}) ${seekEach};
 
 -- the condition is repeated: where UPDLOCK does not lock, it may have been delivered again by now
 delete from ${n.message}

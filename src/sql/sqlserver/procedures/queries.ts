@@ -8,25 +8,27 @@ import { mayBringHeads } from "../partitions.js";
 import { appliesTo } from "./controls.js";
 import { isKeyOf, keyIndex } from "./find-by-key.js";
 import { readFreely, readPast, seekEach } from "./procedure.js";
-import { keyOf, withRow } from "./rows.js";
+import { keyOf, rowOf, withMessage } from "./rows.js";
 
 export const resolve = (n: QueueNames) =>
   n.kind === "inbox"
-    ? `select m.seq as seq, m.source as source, m.message_id as message_id
-from ${n.object("_KeysFromJson")}(@items) k
-inner join ${n.message} m with (${keyIndex(n)}, forceseek) on m.source = k.source and m.message_id = k.message_id ${seekEach};`
-    : `select m.seq as seq, m.id as id
+    ? `select m.seq, m.source, m.message_id
+from openjson(@items) with (source nvarchar(255), message_id nvarchar(255)) i
+inner join ${n.message} m with (${keyIndex(n)}, forceseek)
+  on m.source = i.source ${binary} and m.message_id = i.message_id ${binary} ${seekEach};`
+    : `select m.seq, m.id
 from openjson(@items) with (id uniqueidentifier) i
 inner join ${n.message} m with (${keyIndex(n)}, forceseek) on m.id = i.id ${seekEach};`;
 
 export const get = (n: QueueNames) => `${readFreely}
-select r.*
-from ${n.message} m with (${keyIndex(n)}, forceseek)
-${withRow(n, "m.seq")}
-where ${isKeyOf(n)} ${seekEach};`;
+select ${rowOf()}
+from ${n.message} k with (${keyIndex(n)}, forceseek)
+inner join ${n.state} s with (forceseek) on s.seq = k.seq
+${withMessage(n, "k.seq")}
+where ${isKeyOf(n, "k")} ${seekEach};`;
 
 export const attempts = (n: QueueNames) => `${readFreely}
-select a.attempt as attempt, a.ended_at as ended_at, a.worker as worker, a.error as error
+select a.attempt, a.ended_at, a.worker, a.error
 from ${n.message} m with (${keyIndex(n)}, forceseek)
 inner join ${attemptsTable(n)} a with (forceseek) on a.seq = m.seq
 where ${isKeyOf(n)}
@@ -41,16 +43,15 @@ export const list = (n: QueueNames) => `${readFreely}
 declare @until datetime2(3) = ${addMs(n, "@now", "-@older_than_ms")};
 declare @since datetime2(3) = ${addMs(n, "@now", "-@newer_than_ms")};
 
-select top (@limit) r.*
+select top (@limit) ${rowOf()}
 from ${n.state} s
-inner join ${n.message} m on m.seq = s.seq
-${withRow(n, "s.seq")}
+${withMessage(n, "s.seq")}
 where s.seq > @after_seq
   and (@status is null or ${hasStatus("s", ["@status", "@status_2", "@status_3", "@status_4", "@status_5"])})
   and (@ended_as is null or s.ended_as = @ended_as)
   and (@leased is null or ${asInt("s.locked_until is not null")} = @leased)
-  and (@topic is null or m.topic = @topic)
-  and (@source is null or exists (select 1 from ${keyOf(n, "s.seq")} k where k.source = @source))
+  and (@topic is null or m.topic = @topic ${binary})
+  and (@source is null or exists (select 1 from ${keyOf(n, "s.seq")} k where k.source = @source ${binary}))
   and (@error is null or charindex(@error ${binary}, s.last_error ${binary}) > 0)
   and (@error_group is null or coalesce(s.error_group, '') = @error_group)
   and (@until is null or ${ageFrom(n)} <= @until)
@@ -62,9 +63,12 @@ option (recompile);`;
 const hasPauses = (n: QueueNames) =>
   `exists (select 1 from ${controlsTable(n)} c where c.paused = 1 and c.scope <> N'queue')`;
 
-/** A condition: a pause of its topic or source holds the message of the state `s`. */
-const isHeld = (n: QueueNames) => `exists (
-      select 1 from ${keyOf(n, "s.seq")} m inner join ${controlsTable(n)} c on ${appliesTo()}
+/**
+ * 1 for the message of the state `s` when a pause of its topic or source holds it, else null. TOP keeps it a query of each state: as
+ * a join of all of them, it would have no number to seek the message by.
+ */
+const held = (n: QueueNames) => `(
+      select top (1) 1 from ${keyOf(n, "s.seq")} m inner join ${controlsTable(n)} c on ${appliesTo()}
       where c.paused = 1 and c.scope <> N'queue'
     )`;
 
@@ -75,15 +79,15 @@ declare @paused bit = ${asInt(isPaused(n))};
 declare @pauses bit = ${asInt(hasPauses(n))};
 
 -- an apply, because a group may not be made by a subquery; without pauses of topics and sources it looks at no message
-select s.status as status, ${asBit("s.locked_until is not null")} as leased, ${asBit("s.attempt > 0")} as retried,
-  h.held as held, count_big(*) as [count], sum(cast(${asInt(due)} as bigint)) as due,
+select s.status, ${asBit("s.locked_until is not null")} as leased, ${asBit("s.attempt > 0")} as retried,
+  h.held, count_big(*) as [count], sum(cast(${asInt(due)} as bigint)) as due,
   datediff_big(millisecond, min(case when ${due} then s.visible_at end), @now) as oldest_due_ms,
-  sum(cast(${asInt(`s.status = ${status.dead} and s.expires_at <= @now`)} as bigint)) as expired, @paused as paused, s.ended_as as ended_as
+  sum(cast(${asInt(`s.status = ${status.dead} and s.expires_at <= @now`)} as bigint)) as expired, @paused as paused, s.ended_as
 from ${n.state} s
 cross apply (
   select cast(case
     when @pauses = 0 or s.status not in (${status.ready}, ${status.held}, ${status.blocked}, ${status.parked}) then 0
-    when ${isHeld(n)} then 1
+    when ${held(n)} = 1 then 1
     else 0
   end as bit) as held
 ) h
@@ -98,7 +102,7 @@ export function oldestDue(n: QueueNames): string {
   const oldest = (index: string, one: number) => `select (
     select top (1) s.visible_at
     from ${n.state} s with (index(${n.bare(index)}))
-    where s.status = ${one} and s.visible_at <= @now and (@pauses = 0 or not ${isHeld(n)})
+    where s.status = ${one} and s.visible_at <= @now and (@pauses = 0 or ${held(n)} is null)
     order by s.visible_at
   ) as visible_at`;
   return `${readFreely}

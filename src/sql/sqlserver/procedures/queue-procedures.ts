@@ -19,6 +19,8 @@ export function queueProcedures(n: QueueNames): readonly Procedure[] {
     body: string,
   ) => procedure(n, suffix, signatures[suffix], body);
   return [
+    // before those that call it: the server warns of a procedure that is not there
+    make("ApplyPartitionChanges", atomically(applyChanges(n))),
     make("Claim", claim(n)),
     make(
       "Ack",
@@ -69,6 +71,5 @@ ${settle(
     make("Replay", replay(n, status.dead)),
     ...deadProcedures(n),
     ...controlProcedures(n),
-    make("ApplyPartitionChanges", atomically(applyChanges(n))),
   ];
 }

@@ -1,7 +1,7 @@
 import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
 import { asBit, asInt, binary, differs, endOfTime } from "../expressions.js";
-import { inboxColumns } from "../json-functions.js";
+import { inboxColumns } from "../json-columns.js";
 import { joinPartition, leavePartition, lockArrivals } from "../partitions.js";
 import { findOrInsert, keyIndex } from "./find-by-key.js";
 import { messagesTable } from "./message-parameters.js";
@@ -85,7 +85,7 @@ select i.source, i.message_id, ${inserts.map((c) => `i.${c}`).join(", ")}, @now,
 from @messages i
 where not exists (select 1 from @known k where k.position = i.position)
 order by i.position;`;
-  return `${messagesTable(n, inboxColumns)}
+  return `${messagesTable(inboxColumns)}
 declare @found table (seq bigint not null primary key, position int not null);
 declare @known table (
   seq bigint not null primary key, position int not null unique, old_status tinyint not null,
@@ -158,8 +158,8 @@ end
 
 ${bury(n)}`)}
 
-select a.source as source, a.message_id as message_id, a.content_changed as content_changed,
-  ${asBit("a.deliveries = 1 or w.seq is not null")} as enqueued, k.old_status as old_status,
+select a.source, a.message_id, a.content_changed,
+  ${asBit("a.deliveries = 1 or w.seq is not null")} as enqueued, k.old_status,
   ${asBit("b.seq is not null")} as buried
 from @received a
 left join @buried b on b.seq = a.seq

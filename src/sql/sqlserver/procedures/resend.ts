@@ -4,8 +4,7 @@ import { binary } from "../expressions.js";
 import { isWhole, pickFrom, readPast, seekEach, skipLocked, stateTable } from "./procedure.js";
 
 /** Walks the primary key, as a purge does: an index of Done rows would be paid for by every ack. */
-export const listDone = (n: QueueNames) => `select top (@limit) s.seq as seq, m.id as id, m.topic as topic,
-  s.processed_at as processed_at
+export const listDone = (n: QueueNames) => `select top (@limit) s.seq, m.id, m.topic, s.processed_at
 from ${n.state} s with (${readPast})
 inner join ${n.message} m with (forceseek) on m.seq = s.seq
 where s.seq > @after_seq and s.status = ${status.done}
@@ -29,5 +28,5 @@ from (
 ) p, ${n.state} with (forceseek, ${skipLocked})
 where ${s}.seq = p.seq and ${waits(s)} ${seekEach};
 
-select d.seq as seq from @due d;`;
+select d.seq from @due d;`;
 }

@@ -24,35 +24,41 @@ const messageColumns = (n: QueueNames) => [
     : ["id", "message_id", "created_at", "natural_key"]),
 ];
 
-const aliased = (alias: string, list: readonly string[]) =>
-  list.map((column) => `${alias}.${column} as ${column === "visible_at" ? "next_attempt_at" : column}`);
-
-/** Every column with an alias: Babelfish returns the other names in lower case. */
 export const columns = (alias: string, list: readonly string[]) =>
-  inLines(list.map((column) => `${alias}.${column} as ${column}`));
+  inLines(list.map((column) => `${alias}.${column}`));
 
 export const inserted = (list: readonly string[]) => inLines(list.map((column) => `inserted.${column}`));
 
 /**
  * Functions of a row's number, for the procedures that both queues have: only these functions know in which columns the
  * queues differ. Each is a query and no code: the server puts it into the statement that calls it.
+ *
+ * Each reads one table. Of two, FORCE ORDER would have the server join them to each other before it joins the rows that
+ * call the function: without a number to seek, so that FORCESEEK would make the statement fail (error 8622).
  */
-export const rowFunctions = (n: QueueNames): readonly string[] => [
-  `create or alter function ${n.object("_Row")} (@seq bigint)
+export const rowFunctions = (n: QueueNames): readonly string[] => {
+  const key =
+    n.kind === "inbox" ? "m.source, m.message_id" : `cast(null as nvarchar(255)) ${binary} as source, m.id`;
+  const ofRow = (
+    suffix: string,
+    selected: string,
+  ) => `create or alter function ${n.object(suffix)} (@seq bigint)
 returns table as return
-select ${inLines([...aliased("s", stateColumns), ...aliased("m", messageColumns(n))])}
-from ${n.state} s with (forceseek)
-inner join ${n.message} m with (forceseek) on m.seq = s.seq
-where s.seq = @seq`,
-  `create or alter function ${n.object("_KeyOf")} (@seq bigint)
-returns table as return
-select ${n.kind === "inbox" ? "m.source as source, m.message_id as message_id" : `cast(null as nvarchar(255)) ${binary} as source, m.id as id`}, m.topic as topic
-from ${n.message} m with (forceseek)
-where m.seq = @seq`,
-];
+select ${selected}
+from ${n.message} m with (index(${n.bare("_PK")}), forceseek)
+where m.seq = @seq`;
+  return [ofRow("_MessageOf", columns("m", messageColumns(n))), ofRow("_KeyOf", `${key}, m.topic`)];
+};
 
-/** The row of the message with this number, as `r`: a join in a FROM clause. */
-export const withRow = (n: QueueNames, seq: string) => `cross apply ${n.object("_Row")}(${seq}) r`;
+/** The columns of a message's row: of its state `s`, and of the message `m`, which `withMessage` joins. */
+export const rowOf = (indent = "  ") =>
+  `${inLines(
+    stateColumns.map((one) => (one === "visible_at" ? "s.visible_at as next_attempt_at" : `s.${one}`)),
+    indent,
+  )}, m.*`;
+
+/** The message with this number, as `m`: a join in a FROM clause. */
+export const withMessage = (n: QueueNames, seq: string) => `cross apply ${n.object("_MessageOf")}(${seq}) m`;
 
 /** The key of the message with this number, its topic, and its source, which is null in an outbox. */
 export const keyOf = (n: QueueNames, seq: string) => `${n.object("_KeyOf")}(${seq})`;
