@@ -52,7 +52,7 @@ export function databaseUrlProblem(url: string): string | undefined {
 }
 
 export function databaseKindOf(url: string): "sqlite" | "postgres" | "mssql" | "ado" {
-  const scheme = /^([a-z]+):/i.exec(url)?.[1]?.toLowerCase();
+  const scheme = url.slice(0, Math.max(0, url.indexOf(":"))).toLowerCase();
   if (scheme === "sqlite" || scheme === "file") return "sqlite";
   if (scheme === "postgres" || scheme === "postgresql") {
     requireReadable(url);

@@ -22,9 +22,9 @@ export const processEnv: NodeJS.ProcessEnv = process.env;
 /** Rejects with one error that lists all problems, by the variables' names and without their values. */
 export async function readEnvironment(env: NodeJS.ProcessEnv = processEnv): Promise<Environment> {
   const problems: string[] = [];
-  const attempt = async <T>(read: () => T | Promise<T>, otherwise: T): Promise<T> => {
+  const attempt = <T>(read: () => T, otherwise: T): T => {
     try {
-      return await read();
+      return read();
     } catch (error) {
       if (!(error instanceof InvalidArgumentError)) throw error;
       problems.push(error.message.replace(/\.$/, ""));
@@ -32,12 +32,12 @@ export async function readEnvironment(env: NodeJS.ProcessEnv = processEnv): Prom
     }
   };
   const settings: Environment = {
-    databaseUrl: await attempt(() => databaseUrl(env.ONCEBOX_DATABASE_URL), undefined),
-    sources: await attempt(() => webhooks(env.ONCEBOX_WEBHOOKS), undefined),
-    logLevel: await attempt(() => readLogLevel(env), "info"),
-    port: await attempt(() => port(env.PORT), 7071),
+    databaseUrl: attempt(() => databaseUrl(env.ONCEBOX_DATABASE_URL), undefined),
+    sources: attempt(() => webhooks(env.ONCEBOX_WEBHOOKS), undefined),
+    logLevel: attempt(() => readLogLevel(env), "info"),
+    port: attempt(() => port(env.PORT), 7071),
     publicUrl: filled(env.ONCEBOX_PUBLIC_URL),
-    deadRetentionMs: await attempt(() => deadRetentionMs(env.ONCEBOX_DEAD_RETENTION_DAYS), undefined),
+    deadRetentionMs: attempt(() => deadRetentionMs(env.ONCEBOX_DEAD_RETENTION_DAYS), undefined),
     env,
   };
   if (problems.length > 0) throw new InvalidArgumentError(`${problems.join("; ")}.`);

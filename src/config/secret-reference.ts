@@ -34,12 +34,13 @@ function hasTexts(
   required: readonly string[],
   optional: readonly string[] = [],
 ): boolean {
-  const isText = (value: unknown): boolean => typeof value === "string" && value !== "";
-  return (
-    required.every((name) => isText(fields[name])) &&
-    optional.every((name) => fields[name] === undefined || isText(fields[name])) &&
-    Object.keys(fields).every((name) => required.includes(name) || optional.includes(name))
-  );
+  for (const [name, value] of Object.entries(fields)) {
+    const isLeftOut = value === undefined && optional.includes(name);
+    if (!required.includes(name) && !optional.includes(name)) return false;
+    if (!isLeftOut && (typeof value !== "string" || value === "")) return false;
+  }
+  for (const name of required) if (fields[name] === undefined) return false;
+  return true;
 }
 
 /** Editors and `echo` end a text with a line break, which is no part of the secret. More white space than that is left to be refused. */
@@ -77,6 +78,7 @@ export const requirePackagesOf =
 
 /** Templates put a reference into the environment, and not the token itself. */
 export function referenceIn(text: string): SecretReference | undefined {
+  if (!text.trimStart().startsWith("{")) return undefined; // a token, which JSON.parse would make an error of
   try {
     const value: unknown = JSON.parse(text);
     return isSecretReference(value) ? value : undefined;

@@ -6,7 +6,7 @@ import { InvalidArgumentError } from "../errors.js";
 import { writeFunctionApp } from "./azure-function-app.js";
 import type { BundledDatabase } from "./databases.js";
 import { lazyEntryPoints, lazyWebhooks, presetsFile, webhooksFolder, writePresets } from "./lazy-webhooks.js";
-import { entraWhenUsed, leanMiddy, leanPg } from "./lean-packages.js";
+import { entraWhenUsed, leanBuiltins, leanMiddy, leanPg } from "./lean-packages.js";
 import { onlyDatabases } from "./only-databases.js";
 import { isSource, ownPackage, root } from "./own-package.js";
 
@@ -125,6 +125,7 @@ export async function bundle(settings: BundleSettings): Promise<Metafile> {
       onlyDatabases([database].flat()),
       leanPg,
       leanMiddy,
+      leanBuiltins,
       entraWhenUsed(entra, folder),
       ...(app === undefined ? [] : [appFrom(app, folder)]),
     ],

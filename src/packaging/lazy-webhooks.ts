@@ -59,9 +59,9 @@ function loadersByName({ onLoad }: PluginBuild): void {
 }
 
 const byName = `import { readFileSync } from "node:fs";
-const load = (name) => async () =>
+const get = (_, name) => async () =>
   JSON.parse(readFileSync(new URL("./${webhooksFolder}/" + name + ".json", import.meta.url), "utf8"));
-export const loaders = new Proxy({}, { get: (_, name) => load(name) });`;
+export const loaders = new Proxy({}, { get });`;
 
 /** Writes all presets into the folder beside the functions. */
 export async function writePresets(folder: string): Promise<void> {

@@ -1,4 +1,5 @@
-import type { Plugin } from "esbuild";
+import { createRequire } from "node:module";
+import type { Plugin, PluginBuild } from "esbuild";
 import { isOncebox } from "./own-package.js";
 
 /**
@@ -12,8 +13,26 @@ export const leanPg: Plugin = {
       /[\\/]pg[\\/]lib[\\/]\w+\.js$/.test(importer) ? { path, namespace: "lean-pg" } : undefined,
     );
     onLoad({ filter: /.*/, namespace: "lean-pg" }, ({ path }) => ({ contents: leanPgFiles[path]! }));
+    whenUsed({ onResolve, onLoad });
   },
 };
+
+/** pg loads DNS and Web Crypto with the rest. An address needs no DNS, and a token or a certificate no Web Crypto. */
+function whenUsed({ onResolve, onLoad }: Pick<PluginBuild, "onResolve" | "onLoad">): void {
+  onResolve({ filter: /^(dns|\.\/(crypto\/)?utils)$/ }, ({ path, importer, namespace, resolveDir }) =>
+    namespace === "file" && usesOnDemand.test(importer + path)
+      ? { path, namespace: "pg-when-used", pluginData: resolveDir }
+      : undefined,
+  );
+  onLoad({ filter: /.*/, namespace: "pg-when-used" }, ({ path, pluginData }) => ({
+    contents: `module.exports = new Proxy({}, { get: (_, name) => require(${JSON.stringify(path)})[name] });`,
+    resolveDir: String(pluginData),
+  }));
+}
+
+/** The importing file, and what it requires. */
+const usesOnDemand =
+  /[\\/]pg[\\/]lib[\\/](connection-parameters\.jsdns|client\.js\.\/crypto\/utils|crypto[\\/]sasl\.js\.\/utils)$/;
 
 const leanPgFiles: Readonly<Record<string, string>> = {
   "./native": 'throw new Error("This bundle was built without pg-native.");',
@@ -41,6 +60,26 @@ const leanMiddyFiles: Readonly<Record<string, string>> = {
 };`,
   "node:timers": "export const { setTimeout } = globalThis;",
 };
+
+/**
+ * `import` of one of Node's modules reads all of its exports, and so loads what Node itself loads only when it is used:
+ * streams of files, lists of blocked addresses, Web Crypto. That takes 1 ms of a cold start. `require` reads what is used.
+ */
+export const leanBuiltins: Plugin = {
+  name: "lean builtins",
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^node:(buffer|crypto|fs|net)$/ }, ({ path, kind, importer }) =>
+      kind === "import-statement" && isOncebox(importer) ? { path, namespace: "lean-builtins" } : undefined,
+    );
+    onLoad({ filter: /.*/, namespace: "lean-builtins" }, ({ path }) => ({ contents: exportsWhenUsed(path) }));
+  },
+};
+
+function exportsWhenUsed(path: string): string {
+  const names = Object.keys(createRequire(import.meta.url)(path) as object);
+  return `const all = require(${JSON.stringify(path)}), get = (name) => all[name];
+${names.map((name) => `export const ${name} = /* @__PURE__ */ get("${name}");`).join("\n")}`;
+}
 
 /**
  * tedious requires Microsoft Entra's packages when it is loaded. They are half of its size, and most apps do not use them.

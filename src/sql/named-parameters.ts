@@ -20,12 +20,6 @@ const bracketTokens = tokensOf(bracketed, ...Object.values(everywhere), paramete
 const replaced = (text: string, tokens: RegExp, write: (name: string) => string): string =>
   text.replace(tokens, (token: string, name?: string) => (name === undefined ? token : write(name)));
 
-export function parameterNames(text: string, tokens: RegExp = standardTokens): readonly string[] {
-  const names = new Set<string>();
-  for (const [, name] of text.matchAll(tokens)) if (name !== undefined) names.add(name);
-  return [...names];
-}
-
 export interface PositionalText {
   readonly text: string;
   /** The parameters' names in the order of their values. */
@@ -34,8 +28,12 @@ export interface PositionalText {
 
 /** PostgreSQL: `$1`, `$2`, …, the same number for the same name. */
 export function toPositional(text: string): PositionalText {
-  const order = parameterNames(text);
-  return { order, text: replaced(text, standardTokens, (name) => `$${order.indexOf(name) + 1}`) };
+  const order: string[] = [];
+  const numbered = replaced(text, standardTokens, (name) => {
+    const index = order.indexOf(name);
+    return `$${index < 0 ? order.push(name) : index + 1}`;
+  });
+  return { order, text: numbered };
 }
 
 /** SQLite: a `?` for each occurrence. */

@@ -25,7 +25,10 @@ export function deliveryAcceptor(store: ReturnType<typeof messageStore>, clock: 
   };
 
   return async (source: ResolvedSource, delivery: Delivery, deadline: ReceiveDeadline): Promise<Ending> => {
-    const withToken = await deadline.within("verifying", () => findWithToken(source, delivery));
+    const withToken =
+      source.handshakes.length === 0
+        ? undefined
+        : await deadline.within("verifying", () => findWithToken(source, delivery));
     const refusal =
       withToken === undefined ? await deadline.within("verifying", () => source.verify(delivery)) : undefined;
     if (refusal !== undefined) return refuse("unauthorized", refusal);

@@ -12,18 +12,18 @@ export function dividedSources(given: Sources<WebhookSource>): {
   readonly named: Sources<WebhookSource>;
   readonly problems: readonly string[];
 } {
+  const loaded: [name: string, LoadedSource][] = [];
+  const named: [name: string, WebhookSource][] = [];
+  const problems: string[] = [];
   const all = Object.entries(given ?? {});
-  const names = all.filter(([, source]) => typeof source?.scheme === "string");
-  const known = names.filter(([, { scheme }]) => isPresetName(scheme));
-  const unknown = names.filter((one) => !known.includes(one));
-  return {
-    loaded: Object.fromEntries(all.filter((one) => !names.includes(one))) as Sources<LoadedSource>,
-    named: Object.fromEntries(known),
-    problems:
-      all.length === 0
-        ? ["there is no source"]
-        : unknown.map(([name, { scheme }]) => `${name}: ${unknownPreset(String(scheme))}`),
-  };
+  if (all.length === 0) problems.push("there is no source");
+  for (const [name, source] of all) {
+    const scheme: unknown = source?.scheme;
+    if (typeof scheme !== "string") loaded.push([name, source as LoadedSource]);
+    else if (isPresetName(scheme)) named.push([name, source]);
+    else problems.push(`${name}: ${unknownPreset(scheme)}`);
+  }
+  return { loaded: Object.fromEntries(loaded), named: Object.fromEntries(named), problems };
 }
 
 export const withPresets = async (named: Sources<WebhookSource>): Promise<Sources<LoadedSource>> =>

@@ -54,16 +54,19 @@ export function messageStore({ inbox, tracing, announce }: StoringOptions): Stor
     const groups = typeof inbox === "function" || messages.length === 0 ? byTenant(messages) : [messages];
     const stored = await Promise.allSettled(groups.map((group) => receive(group, deadline)));
     const outcomes = new Map<WebhookMessage, ReceiveOutcome>();
+    let failed: PromiseRejectedResult | undefined;
     for (const [index, group] of groups.entries()) {
       const result = stored[index]!;
-      if (result.status === "fulfilled")
-        for (const [at, message] of group.entries()) outcomes.set(message, result.value[at]!);
+      if (result.status === "rejected") failed ??= result;
+      else for (const [at, message] of group.entries()) outcomes.set(message, result.value[at]!);
     }
-    const isNew = (message: WebhookMessage) =>
-      outcomes.get(message) === "enqueued" && message.dead === undefined;
     const leftMs = deadline.remainingMs();
-    await Promise.all(messages.filter(isNew).map((message) => announce?.(identityOf(message), leftMs)));
-    const failed = stored.find((result) => result.status === "rejected");
+    const announced: (Promise<void> | undefined)[] = [];
+    for (const message of messages) {
+      const isNew = outcomes.get(message) === "enqueued" && message.dead === undefined;
+      if (isNew) announced.push(announce?.(identityOf(message), leftMs));
+    }
+    await Promise.all(announced);
     // what was stored is a duplicate when the provider sends all of it again
     if (failed !== undefined) return notStored(messages, failed.reason);
     return endingOf(source, messages, outcomes);
@@ -80,15 +83,16 @@ function endingOf(
   messages: readonly WebhookMessage[],
   outcomes: ReadonlyMap<WebhookMessage, ReceiveOutcome>,
 ): Ending {
+  const [only] = messages;
+  if (source.split === undefined && only !== undefined) {
+    const outcome = outcomes.get(only)!;
+    const response = acceptedResponse(source.scheme, { outcome, messageId: only.messageId });
+    return { response, outcome, webhook: identityOf(only) };
+  }
   const each = messages.map((message) => ({
     outcome: outcomes.get(message)!,
     messageId: message.messageId,
   }));
-  const [only] = each;
-  if (source.split === undefined && only !== undefined) {
-    const response = acceptedResponse(source.scheme, only);
-    return { response, outcome: only.outcome, webhook: identityOf(messages[0]!) };
-  }
   const outcome = ranked.find((one) => each.some((entry) => entry.outcome === one)) ?? "empty";
   const counts = Object.fromEntries(
     ranked

@@ -1,11 +1,5 @@
 import { describe, expect, it } from "vitest";
-import {
-  keywordsOf,
-  parameterNames,
-  toAnonymous,
-  toPositional,
-  toVariables,
-} from "../../src/sql/named-parameters.js";
+import { keywordsOf, toAnonymous, toPositional, toVariables } from "../../src/sql/named-parameters.js";
 
 describe("named parameters", () => {
   it.each([
@@ -25,7 +19,7 @@ describe("named parameters", () => {
     ["select x[:i]", ["i"]],
     ["select '$.a:b' , '\n:c\n', :d", ["d"]],
   ])("MID-01 finds the parameters of %s", (text, names) => {
-    expect(parameterNames(text)).toEqual(names);
+    expect(toPositional(text).order).toEqual(names);
   });
 
   it("MID-01 numbers them in order of appearance, the same name with the same number", () => {

@@ -9,7 +9,7 @@ import { status } from "../dialect.js";
 import { statement } from "../driver.js";
 import { literal } from "../literal.js";
 import { bornAt, keyColumns, type QueueNames } from "../names.js";
-import { beforeThat, reasonGroups, reasons } from "../reasons.js";
+import { beforeThat, reasonGroup, reasons } from "../reasons.js";
 import { hasStatus } from "../shown-status.js";
 import { recordAttempts } from "./attempts.js";
 import { applyControls, controlVerdict, isHeld, isPaused } from "./controls.js";
@@ -212,8 +212,8 @@ set status = case when ${dies} then ${status.dead} else ${status.ready} end,
     else s.last_error
   end,
   error_group = case
-    when s.expires_at <= ${now} then ${literal(reasonGroups.expired)}
-    when ${hasLease} then ${literal(reasonGroups.leaseExpired)}
+    when s.expires_at <= ${now} then ${literal(reasonGroup("expired"))}
+    when ${hasLease} then ${literal(reasonGroup("leaseExpired"))}
     else s.error_group
   end,
   died_at = ${diedAt}
@@ -332,7 +332,7 @@ returning s.seq`,
     owner = null,
     locked_until = null,
     last_error = case when s.expires_at <= ${now} then ${literal(reasons.expired)} else ${literal(reasons.leaseExpired)} end,
-    error_group = case when s.expires_at <= ${now} then ${literal(reasonGroups.expired)} else ${literal(reasonGroups.leaseExpired)} end,
+    error_group = case when s.expires_at <= ${now} then ${literal(reasonGroup("expired"))} else ${literal(reasonGroup("leaseExpired"))} end,
     last_attempt_at = coalesce(s.locked_until, s.last_attempt_at),
     died_at = ${diedAt},
     passes = null

@@ -3,7 +3,7 @@ import { status } from "../dialect.js";
 import type { SqlStatement } from "../driver.js";
 import { literal } from "../literal.js";
 import { bornAt, type QueueNames } from "../names.js";
-import { reasonGroups, reasons } from "../reasons.js";
+import { reasonGroup, reasons } from "../reasons.js";
 import { controlVerdict, isPaused } from "./controls.js";
 import { backoff, isUnclaimed, lease, limit, now, stateColumns, unclaimed } from "./expressions.js";
 import { controlsTable, cursorTable } from "./names.js";
@@ -89,8 +89,8 @@ const claimed = {
     else s.last_error
   end`,
   errorGroup: `case
-    when s.expires_at <= ${now} then ${literal(reasonGroups.expired)}
-    when ${hasLease} then ${literal(reasonGroups.leaseExpired)}
+    when s.expires_at <= ${now} then ${literal(reasonGroup("expired"))}
+    when ${hasLease} then ${literal(reasonGroup("leaseExpired"))}
     else s.error_group
   end`,
 };

@@ -2,7 +2,7 @@ import { status } from "../dialect.js";
 import type { SqlStatement } from "../driver.js";
 import { literal } from "../literal.js";
 import type { QueueNames } from "../names.js";
-import { beforeThat, reasonGroups, reasons } from "../reasons.js";
+import { beforeThat, reasonGroup, reasons } from "../reasons.js";
 import { dies, hasLease } from "./claim-statement.js";
 import { hasExpiry, keysOf, lease, limit, now, stepSeqs } from "./expressions.js";
 import { leaveAllDead } from "./partitions.js";
@@ -19,7 +19,7 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
   owner = null,
   locked_until = null,
   last_error = case when s.expires_at <= ${now} then ${literal(reasons.expired)} else ${literal(reasons.leaseExpired)} end,
-  error_group = case when s.expires_at <= ${now} then ${literal(reasonGroups.expired)} else ${literal(reasonGroups.leaseExpired)} end,
+  error_group = case when s.expires_at <= ${now} then ${literal(reasonGroup("expired"))} else ${literal(reasonGroup("leaseExpired"))} end,
   last_attempt_at = coalesce(s.locked_until, s.last_attempt_at),
   died_at = case when ${dies} then ${now} else s.died_at end,
   passes = null

@@ -45,7 +45,7 @@ function signatureKeys(
     return { keysOf: async (delivery) => (await made())(delivery), prepare: () => pinned.get() };
   }
   const keys = hmacOrPublicKeys(rule, secrets, settings);
-  return { keysOf: () => keys.get(), prepare: () => keys.get() };
+  return { keysOf: keys.get, prepare: keys.get };
 }
 
 const hmacOrPublicKeys = (

@@ -5,9 +5,10 @@ export const maxHeaderLength = 8_192;
 
 /** Returns the entries of a header's list that have the prefix, without the prefix. */
 export function entriesOf(header: string, { separator, prefix = "" }: Omit<HeaderPart, "header">): string[] {
-  const entries = separator === undefined ? [header] : header.split(separator);
-  return entries
-    .map((entry) => entry.trim())
-    .filter((entry) => entry.startsWith(prefix))
-    .map((entry) => entry.slice(prefix.length));
+  const found: string[] = [];
+  for (const part of separator === undefined ? [header] : header.split(separator)) {
+    const entry = part.trim();
+    if (entry.startsWith(prefix)) found.push(entry.slice(prefix.length));
+  }
+  return found;
 }

@@ -58,7 +58,7 @@ export function signedContents(
   { rule, signed }: ContentRule,
   { timestamp, secret }: Pick<SignedValues, "timestamp" | "secret">,
 ): readonly Uint8Array[] | Refusal {
-  const digest = digestIn(delivery.query, rule.bodyDigestQuery);
+  const digest = digestIn(delivery, rule.bodyDigestQuery);
   if (digest !== null && !isDigestOf(delivery.body, digest)) return "signature wrong";
   const contents: Uint8Array[] = [];
   for (const parts of signed) {
@@ -99,8 +99,10 @@ const isAmbiguous = (parts: readonly TemplatePart[], delivery: Delivery): boolea
  * Null without one. The provider adds it at the end of the URL. Elsewhere, or twice, it is none: whoever has a copy of a signed
  * form could move the form's text into the URL, where a value that a stranger wrote would name the digest of another body.
  */
-function digestIn(query: URLSearchParams, name: string | undefined): string | null {
-  if (name === undefined || !query.has(name)) return null;
+function digestIn(delivery: Delivery, name: string | undefined): string | null {
+  if (name === undefined) return null;
+  const { query } = delivery;
+  if (!query.has(name)) return null;
   const [last, value] = [...query].at(-1)!;
   return last === name && query.getAll(name).length === 1 ? value : "";
 }

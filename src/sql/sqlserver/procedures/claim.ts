@@ -2,7 +2,7 @@ import { crashesBeforeAlone } from "../../../queue/crashes.js";
 import { status } from "../../dialect.js";
 import { literal } from "../../literal.js";
 import type { QueueNames } from "../../names.js";
-import { reasonGroups, reasons } from "../../reasons.js";
+import { reasonGroup, reasons } from "../../reasons.js";
 import { changedTable, outputChanged, pick, pickedTable, recordLost } from "../attempts.js";
 import { controlsTable, isPaused } from "../controls.js";
 import { addMs, asInt, backoffSql, prepareBackoff, unicodeLiteral } from "../expressions.js";
@@ -58,7 +58,7 @@ set status = case when p.dies = 1 then ${status.dead} else ${status.held} end,
     else ${s}.last_error
   end,
   error_group = case
-    when ${s}.expires_at <= @now then ${literal(reasonGroups.expired)} when p.lost = 1 then ${literal(reasonGroups.leaseExpired)} else ${s}.error_group
+    when ${s}.expires_at <= @now then ${literal(reasonGroup("expired"))} when p.lost = 1 then ${literal(reasonGroup("leaseExpired"))} else ${s}.error_group
   end,
   died_at = case when p.dies = 1 then @now else ${s}.died_at end
 ${outputChanged("@claimed")}

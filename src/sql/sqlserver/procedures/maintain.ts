@@ -1,7 +1,7 @@
 import { status } from "../../dialect.js";
 import { literal } from "../../literal.js";
 import type { QueueNames } from "../../names.js";
-import { beforeThat, reasonGroups, reasons } from "../../reasons.js";
+import { beforeThat, reasonGroup, reasons } from "../../reasons.js";
 import { changedTable, outputChanged, pick, pickedTable, recordLost } from "../attempts.js";
 import { binary, unicodeLiteral } from "../expressions.js";
 import { hasChanges, leaveDead, leavePartition, partitionQueueTable } from "../partitions.js";
@@ -42,7 +42,7 @@ set status = case when p.dies = 1 then ${status.dead} else ${status.held} end,
     when ${s}.expires_at <= @now then ${unicodeLiteral(reasons.expired)}
     else ${unicodeLiteral(reasons.leaseExpired)}
   end,
-  error_group = case when ${s}.expires_at <= @now then ${literal(reasonGroups.expired)} else ${literal(reasonGroups.leaseExpired)} end,
+  error_group = case when ${s}.expires_at <= @now then ${literal(reasonGroup("expired"))} else ${literal(reasonGroup("leaseExpired"))} end,
   last_attempt_at = coalesce(${s}.locked_until, ${s}.last_attempt_at),
   died_at = case when p.dies = 1 then @now else ${s}.died_at end
 ${outputChanged("@reaped")}
