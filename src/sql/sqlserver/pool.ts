@@ -100,14 +100,17 @@ function keepTestConnection(pool: PoolParts) {
  * that is frozen between two calls, and a gateway may have dropped the connection meanwhile, without a word.
  */
 function dropStale(pool: PoolParts, idleMs: number): void {
-  const { _poolValidate: validate, release } = pool;
+  const { _poolCreate: create, _poolValidate: validate, release } = pool;
   const idleSince = new WeakMap<TdsConnection, number>();
-  pool.release = (connection) => {
+  const note = (connection: TdsConnection) => {
     idleSince.set(connection, Date.now()); // performance.now may stand still in a frozen process
-    return release.call(pool, connection);
+    return connection;
   };
+  // one that comes after another was given back in its place is idle from the start
+  pool._poolCreate = async () => note(await create.call(pool));
+  pool.release = (connection) => release.call(pool, note(connection));
   pool._poolValidate = (connection) =>
-    Date.now() - (idleSince.get(connection) ?? Date.now()) <= idleMs && validate.call(pool, connection);
+    Date.now() - (idleSince.get(connection) ?? 0) <= idleMs && validate.call(pool, connection);
 }
 
 /**
