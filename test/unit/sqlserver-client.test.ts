@@ -265,7 +265,7 @@ function fakeTransaction() {
 }
 
 describe("a caller's mssql transaction", () => {
-  it("runs statements one after the other, although they are given at once", async () => {
+  it("OBX-003 runs statements one after the other, although they are given at once", async () => {
     const { transaction, pending, settled } = fakeTransaction();
     const tx = fromMssql(transaction);
     const both = Promise.all([tx.query(select, { a: 1 }), fromMssql(transaction).query(select, { a: 2 })]);
@@ -287,7 +287,7 @@ describe("a caller's mssql transaction", () => {
     expect(inputs).toEqual([["a", Buffer.from([7])]]);
   });
 
-  it("gives up with the signal's reason when the cancelled request has ended, and then starts the next", async () => {
+  it("OBX-003 ADD-06 gives up with the signal's reason when the cancelled request has ended, and then starts the next", async () => {
     const { transaction, pending, cancelled, settled, fail } = fakeTransaction();
     const executor = transactionExecutor(transaction);
     const controller = new AbortController();

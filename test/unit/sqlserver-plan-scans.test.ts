@@ -1,3 +1,5 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { mayScan, readsOfAll, scansIn } from "../../scripts/sqlserver-plan-scans.js";
 import { renderSchema } from "../../src/sql/migrate.js";
@@ -7,6 +9,7 @@ import { operationReads } from "../../src/sql/sqlserver/operation-statements.js"
 import { operatorReads } from "../../src/sql/sqlserver/operator-reads.js";
 import { inboxProcedures } from "../../src/sql/sqlserver/procedures/inbox-procedures.js";
 import { outboxProcedures } from "../../src/sql/sqlserver/procedures/outbox-procedures.js";
+import { startTdsPeer } from "../support/tds-peer.js";
 
 const operation = (operator: string, table: string, index: string, inner = "") =>
   `<RelOp NodeId="1" PhysicalOp="${operator}" LogicalOp="x" EstimateRows="1"><OutputList /><IndexScan Ordered="1"><Object Database="[db]" Schema="[s]" Table="[${table}]" Index="[${index}]" />${inner}</IndexScan></RelOp>`;
@@ -76,5 +79,21 @@ describe("scans in a plan of SQL Server", () => {
         reads.map(({ name }) => name),
         one,
       ).toContain(`Inbox ${one}`);
+  });
+
+  it("ADD-01 the command says so where the server has no plans to give, and asks for a database", async () => {
+    const run = (...args: readonly string[]) =>
+      promisify(execFile)(process.execPath, ["--import", "tsx", "scripts/sqlserver-plans.ts", ...args]);
+    const peer = await startTdsPeer();
+    try {
+      const { stdout } = await run(`mssql://app:x@127.0.0.1:${peer.port}/shop?encrypt=false`);
+      expect(stdout).toContain("This server gives no plans");
+    } finally {
+      await peer.close();
+    }
+    await expect(run()).rejects.toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("Name a database"),
+    });
   });
 });
