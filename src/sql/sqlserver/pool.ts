@@ -53,6 +53,16 @@ function withLoginNumbers(config: MssqlConfig): MssqlConfig {
   };
 }
 
+const telling = new WeakSet<ConnectionPool>();
+
+/** A caller's pool tells the numbers of failed logins as well, however often it is given. Everything else of it stays its own. */
+export function tellLoginNumbers(pool: ConnectionPool): void {
+  if (telling.has(pool)) return;
+  telling.add(pool);
+  const parts = pool as unknown as { config: MssqlConfig }; // its types do not list it
+  parts.config = withLoginNumbers(parts.config);
+}
+
 function noteLoginNumber(connection: TdsConnection): void {
   let number: number | undefined;
   const note = (message: { readonly number: number }): void => {
