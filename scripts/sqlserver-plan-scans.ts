@@ -25,13 +25,16 @@ export function scansIn(procedure: string, plan: string): readonly Scan[] {
     .filter(({ table }) => !table.startsWith("@") && table !== "" && !table.startsWith("sys"));
 }
 
+/** Reads of operators that have no row to seek, because they count or compare all of a kind. */
+export const readsOfAll = ["dead groups", "count dead", "unfinished", "blocked partitions"];
+
 /**
- * Reads of all rows of a kind, which have no row to seek; and the changes of partition queues, which a claim reads from the
- * first on and of which there are few; and the controls, of which there are few too.
+ * Lists and counts have no row to seek, nor has maintenance, which looks for the leased or the dead messages in the index that
+ * has no others. Of changes, controls and operations there are few.
  */
-export const mayScan = ({ procedure, table }: Scan): boolean =>
-  /_(List|Stats|Attempts)$| (dead groups|count dead|next dead|backlog|blocked partitions)$/.test(procedure) ||
-  /(PartitionChanges|Controls)$/.test(table) ||
-  // the dead messages of a named index, and whether there is any partition queue
-  (/_Reap$/.test(procedure) && /(State|PartitionQueue)$/.test(table)) ||
-  table === "oncebox_operations";
+export const mayScan = ({ procedure, table, index }: Scan): boolean =>
+  /_(List|Stats)$/.test(procedure) ||
+  readsOfAll.some((read) => procedure.endsWith(` ${read}`)) ||
+  /(PartitionChanges|Controls)$|^oncebox_operations$/.test(table) ||
+  (/_Reap$/.test(procedure) && /_(Held|Dead)$|PartitionQueue_/.test(index)) ||
+  (/_ExpireDead$/.test(procedure) && /_Dead$/.test(index));

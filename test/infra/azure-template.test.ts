@@ -440,6 +440,17 @@ describe("the settings of the function apps", () => {
     ]);
   });
 
+  it("ADD-09 FUN-10 Azure SQL pauses where its size can and the user says so, and never else", async () => {
+    const pauseOf = async (params: Readonly<Record<string, unknown>>) => {
+      const { resources } = await bicepPlan({ ...required, ...params });
+      const { body } = resources.find(({ type }) => type === "Microsoft.Sql/servers/databases")!;
+      return body.properties.autoPauseDelay;
+    };
+    expect(await pauseOf({ databaseSku: "GP_S_Gen5_1", databaseAutoPauseMinutes: 60 })).toBe(60);
+    expect(await pauseOf({ databaseSku: "GP_S_Gen5_1" })).toBe(-1);
+    expect(await pauseOf({ databaseAutoPauseMinutes: 60 })).toBeNull(); // S0 knows no pause
+  });
+
   it("FUN-10 PostgreSQL is small, backed up, without passwords and by TLS alone; its changes come one after the other", async () => {
     const [server, ...more] = all("Microsoft.DBforPostgreSQL/flexibleServers", "PostgreSQL");
     expect(more).toEqual([]);

@@ -236,9 +236,11 @@ function fakeTransaction() {
   const failures: ((error: Error) => void)[] = [];
   const cancelled: number[] = [];
   const inputs: unknown[][] = [];
+  const texts: string[] = [];
   const request = (): MssqlRequest => ({
     input: (...given: unknown[]) => inputs.push(given),
-    query: async () => {
+    query: async (text) => {
+      texts.push(text);
       if (active++ > 0) throw new Error("There is another request in progress.");
       await new Promise<void>((resolve, reject) => {
         pending.push(resolve);
@@ -249,16 +251,21 @@ function fakeTransaction() {
     batch: async () => ({}),
     cancel: () => cancelled.push(1),
   });
-  const transaction: MssqlTransaction = { request, commit: async () => {}, rollback: async () => {} };
+  const ends: string[] = [];
+  const end = (how: string) => async () => {
+    if (active > 0) throw new Error("There is a request in progress.");
+    ends.push(how);
+  };
+  const transaction: MssqlTransaction = { request, commit: end("commit"), rollback: end("rollback") };
   const settled = async () => {
     for (let tick = 0; tick < 10; tick++) await Promise.resolve();
   };
   const fail = (error: Error) => failures.at(-1)!(error);
-  return { transaction, pending, cancelled, inputs, settled, fail };
+  return { transaction, pending, cancelled, inputs, settled, fail, ends, texts };
 }
 
 describe("a caller's mssql transaction", () => {
-  it("runs statements one after the other, although they are given at once", async () => {
+  it("OBX-003 runs statements one after the other, although they are given at once", async () => {
     const { transaction, pending, settled } = fakeTransaction();
     const tx = fromMssql(transaction);
     const both = Promise.all([tx.query(select, { a: 1 }), fromMssql(transaction).query(select, { a: 2 })]);
@@ -280,7 +287,7 @@ describe("a caller's mssql transaction", () => {
     expect(inputs).toEqual([["a", Buffer.from([7])]]);
   });
 
-  it("gives up with the signal's reason when the cancelled request has ended, and then starts the next", async () => {
+  it("OBX-003 ADD-06 gives up with the signal's reason when the cancelled request has ended, and then starts the next", async () => {
     const { transaction, pending, cancelled, settled, fail } = fakeTransaction();
     const executor = transactionExecutor(transaction);
     const controller = new AbortController();
@@ -304,6 +311,37 @@ describe("a caller's mssql transaction", () => {
     pending[1]!();
     expect(await next).toEqual([{ a: 1 }]);
     await executor.idle();
+  });
+
+  it.each(["commit", "rollback"] as const)(
+    "OBX-003 ADD-06 a %s waits for the statement that runs; a rollback refuses those that have not begun",
+    async (how) => {
+      const { transaction, pending, settled, ends } = fakeTransaction();
+      const tx = fromMssql(transaction);
+      const given = Promise.allSettled([tx.query(select, { a: 1 }), tx.query(select, { a: 2 })]);
+      await settled();
+      const ended = transaction[how]();
+      await settled();
+      expect([pending.length, ends]).toEqual([1, []]);
+      pending[0]!();
+      await settled();
+      pending[1]?.();
+      await ended;
+      expect(ends).toEqual([how]);
+      const second = how === "commit" ? "fulfilled" : "rejected";
+      expect((await given).map(({ status }) => status)).toEqual(["fulfilled", second]);
+    },
+  );
+
+  it("OBX-003 ADD-06 every statement checks in its own batch that the transaction is open, and says so when it is not", async () => {
+    const { transaction, fail, settled, texts } = fakeTransaction();
+    const running = fromMssql(transaction).query(select, { a: 1 });
+    await settled();
+    expect(texts).toEqual([
+      `if @@trancount = 0 throw 50266, N'The transaction has ended.', 1;\n${select.text}`,
+    ]);
+    fail(Object.assign(new Error("ended"), { number: 50266 }));
+    await expect(running).rejects.toThrow(/has ended/);
   });
 
   it("starts nothing when the signal has already fired", async () => {

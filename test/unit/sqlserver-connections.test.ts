@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { sleep } from "../../src/base/wait.js";
 import { createOutbox } from "../../src/index.js";
 import { type MssqlClientOptions, mssqlClient } from "../../src/sql/sqlserver/client.js";
 import { openSqlServer, sqlServerDialect } from "../../src/sql/sqlserver/index.js";
@@ -188,8 +189,18 @@ describe("connections to SQL Server", () => {
     /** The calls begin before the process can notice the end of its sockets, as after a thaw. */
     const idle = async () => {
       const db = open();
-      await Promise.all([1, 2, 3].map(() => db.driver.query(select, {})));
+      // each transaction begins the next, so that all have connections of their own
+      const hold = async (others: number): Promise<void> => {
+        if (others > 0) await db.driver.transaction(() => hold(others - 1));
+      };
+      await hold(3);
       return { db, outbox: createOutbox(db) };
+    };
+    /** The process is frozen, and a gateway drops its connections without a word. */
+    const freeze = () => {
+      peer.muteConnections();
+      const realNow = Date.now;
+      vi.spyOn(Date, "now").mockImplementation(() => realNow() + 600_000);
     };
 
     it("FUN-12 costs a call one retry", async () => {
@@ -214,12 +225,23 @@ describe("connections to SQL Server", () => {
     it("FUN-12 that a gateway dropped without a word is not used: it was idle for too long", async () => {
       const { outbox } = await idle();
       const before = peer.logins();
-      peer.muteConnections();
-      const frozenMs = 600_000;
-      const realNow = Date.now;
-      vi.spyOn(Date, "now").mockImplementation(() => realNow() + frozenMs);
+      freeze();
       await outbox.enqueue(message);
       expect(peer.logins()).toBe(before + 1);
+    });
+
+    it("FUN-12 the same for one that was never used, because its call got another meanwhile", async () => {
+      const db = open(2);
+      let waiting: Promise<unknown> | undefined;
+      await db.driver.transaction(async () => {
+        waiting = db.driver.query(select, {}); // it begins to connect, and this connection is free before
+      });
+      await waiting;
+      await expect.poll(() => peer.logins()).toBe(2);
+      await sleep(200); // what a driver sends after its login
+      freeze();
+      await createOutbox(db).enqueue(message);
+      expect(peer.logins()).toBe(3);
     });
   });
 });

@@ -167,4 +167,44 @@ end`,
     for (const { hints, text } of onQueue)
       if (!/exists \(select 1 from/.test(text)) expect(hints, text).toMatch(/index\(\[\w+\]\), forceseek/);
   });
+
+  it("ADD-01 a call locks its partition keys within its transaction, by name, and nothing without one", () => {
+    for (const name of ["Inbox_Receive", "Outbox_Enqueue"]) {
+      const text = textOf(name);
+      const locking =
+        /begin transaction;\s+if exists \(select 1 from @messages i where i\.partition_key is not null\)\s+begin\s.*?\nend\n/s.exec(
+          text,
+        )![0];
+      expect(locking, name).toMatch(
+        /while @lock is not null\s+begin\s+select @lock = min\(l\.name\) from @locks l where l\.name > @lock;\s+if @lock is not null exec @locked = sp_getapplock @Resource = @lock, @LockMode = 'Exclusive', @LockOwner = 'Transaction';/,
+      );
+      expect(text.match(/sp_getapplock/g)).toHaveLength(1);
+    }
+  });
+
+  it("ADD-01 the head of a partition queue is found by one seek for each key, not by a join of all", () => {
+    for (const queue of ["Inbox", "Outbox"])
+      expect(textOf(`${queue}_ApplyPartitionChanges`)).toMatch(
+        /cross apply \(\s+select top \(1\) q\.seq\s+from \S+ q with \(index\(\[\w+PartitionQueue_PK\]\), forceseek, readcommittedlock\)\s+where q\.partition_key = k\.partition_key\s+order by q\.position\s+\) h option \(loop join, force order\)/,
+      );
+  });
+
+  it.each(procedures.filter(({ name }) => !/_(List|Stats|OldestDue)$/.test(name)))(
+    "ADD-01 IBX-030 OBX-017 $name joins a queue's tables by loops, in the order of the text",
+    ({ text }) => {
+      const statements = text.replace(/--[^\n]*/g, "").split(";");
+      const joins = /\b(join|apply) \[infra\]|\bapply \(|, \[infra\]\.\[\w+\] with \(/;
+      for (const one of statements.filter((each) => joins.test(each)))
+        expect(one.trim()).toMatch(/option \(loop join, force order\)$/);
+    },
+  );
+
+  it("ADD-01 MID-05 in a caller's transaction, SNAPSHOT or not, every read on which a write depends is of what is committed now", () => {
+    const verbs = ["Receive", "AlreadyProcessed", "Mark", "Enqueue", "Ack", "Abandon", "Release", "Renew"];
+    const inTransactions = procedures.filter(({ name }) => verbs.includes(name.split("_")[1]!));
+    expect(inTransactions).toHaveLength(12);
+    for (const { name, accesses } of inTransactions)
+      for (const { table, inserts, hints, text } of accesses)
+        if (table !== "keys" && !inserts) expect(hints, `${name}: ${text}`).toContain("readcommittedlock");
+  });
 });

@@ -1,5 +1,15 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
-import { mayScan, scansIn } from "../../scripts/sqlserver-plan-scans.js";
+import { mayScan, readsOfAll, scansIn } from "../../scripts/sqlserver-plan-scans.js";
+import { renderSchema } from "../../src/sql/migrate.js";
+import { deadReads } from "../../src/sql/sqlserver/dead-reads.js";
+import { sqlServerDialect } from "../../src/sql/sqlserver/index.js";
+import { operationReads } from "../../src/sql/sqlserver/operation-statements.js";
+import { operatorReads } from "../../src/sql/sqlserver/operator-reads.js";
+import { inboxProcedures } from "../../src/sql/sqlserver/procedures/inbox-procedures.js";
+import { outboxProcedures } from "../../src/sql/sqlserver/procedures/outbox-procedures.js";
+import { startTdsPeer } from "../support/tds-peer.js";
 
 const operation = (operator: string, table: string, index: string, inner = "") =>
   `<RelOp NodeId="1" PhysicalOp="${operator}" LogicalOp="x" EstimateRows="1"><OutputList /><IndexScan Ordered="1"><Object Database="[db]" Schema="[s]" Table="[${table}]" Index="[${index}]" />${inner}</IndexScan></RelOp>`;
@@ -19,5 +29,71 @@ describe("scans in a plan of SQL Server", () => {
     ]);
     expect(scans.map(mayScan)).toEqual([false, true]);
     expect(scansIn("Inbox_List", plan).map(mayScan)).toEqual([true, true]);
+    expect(scansIn("Inbox_Reap", plan).map(mayScan)).toEqual([false, true]);
+  });
+
+  const { names, defaults } = sqlServerDialect;
+  const queues = [
+    names("inbox", defaults.schema, defaults.inbox),
+    names("outbox", defaults.schema, defaults.outbox),
+  ];
+  const reads = queues.flatMap((n) =>
+    Object.values({ ...deadReads(n), ...operationReads(n), ...operatorReads(n) }).map(({ name, body }) => ({
+      name: `${n.table} ${name}`,
+      text: body,
+    })),
+  );
+  const procedures = [...inboxProcedures(queues[0]!), ...outboxProcedures(queues[1]!)].map(
+    ({ name, text }) => ({ name: name.split("[").at(-1)!.slice(0, -1), text }),
+  );
+  /** The first column of each index, by which a seek begins. */
+  const firstColumns = new Map(
+    [
+      ...renderSchema(sqlServerDialect).matchAll(
+        /(?:index|constraint) \[(\w+)\] (?:on \S+|primary key clustered|unique nonclustered) \((\w+)/g,
+      ),
+    ].map(([, index, column]) => [index!, column!]),
+  );
+
+  it("ADD-01 IBX-030 OBX-017 a read without FORCESEEK has a range of its index, or is one that may scan", () => {
+    const table =
+      /(?:from|join) \[infra\]\.\[((?:In|Out)box\w*)\] ([a-z])\b(?: with \(((?:[^()]|\([^()]*\))*)\))?/g;
+    let scans = 0;
+    for (const { name, text } of [...procedures, ...reads])
+      for (const found of text.matchAll(table)) {
+        const [, read, alias, hints = ""] = found;
+        if (/forceseek/.test(hints)) continue;
+        const index = /index\(\[(\w+)\]\)/.exec(hints)?.[1] ?? `${read}_PK`;
+        expect(firstColumns.has(index), `${name}: ${index}`).toBe(true);
+        const rest = text.slice(found.index, text.indexOf(";", found.index));
+        if (new RegExp(`\\b${alias}\\.${firstColumns.get(index)} (=|<=?|>=?) `).test(rest)) continue;
+        scans++;
+        expect(
+          mayScan({ procedure: name, table: read!, index, operator: "Index Scan" }),
+          `${name}: ${index}`,
+        ).toBe(true);
+      }
+    expect(scans).toBeGreaterThan(10);
+    for (const one of readsOfAll)
+      expect(
+        reads.map(({ name }) => name),
+        one,
+      ).toContain(`Inbox ${one}`);
+  });
+
+  it("ADD-01 the command says so where the server has no plans to give, and asks for a database", async () => {
+    const run = (...args: readonly string[]) =>
+      promisify(execFile)(process.execPath, ["--import", "tsx", "scripts/sqlserver-plans.ts", ...args]);
+    const peer = await startTdsPeer();
+    try {
+      const { stdout } = await run(`mssql://app:x@127.0.0.1:${peer.port}/shop?encrypt=false`);
+      expect(stdout).toContain("This server gives no plans");
+    } finally {
+      await peer.close();
+    }
+    await expect(run()).rejects.toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("Name a database"),
+    });
   });
 });

@@ -7,7 +7,7 @@ import type { QueryOptions, SqlDriver, SqlExecutor } from "../driver.js";
 import { closedError, transactionScope } from "../transaction-scope.js";
 import { transactionSlots } from "../transaction-slots.js";
 import { classify } from "./faults.js";
-import { openPool } from "./pool.js";
+import { openPool, tellLoginNumbers } from "./pool.js";
 import { startRequest, type Types, transactionExecutor } from "./transaction.js";
 import { type Wait, whenResumed } from "./when-resumed.js";
 
@@ -146,7 +146,10 @@ function beginnable(pool: ConnectionPool, requestTimeout: number | undefined) {
 }
 
 async function connect(options: MssqlClientOptions): Promise<Opened> {
-  if (options.pool !== undefined) return { pool: await options.pool.connect(), types: undefined };
+  if (options.pool !== undefined) {
+    tellLoginNumbers(options.pool);
+    return { pool: await options.pool.connect(), types: undefined };
+  }
   const mssql = await loadMssql();
   const { connectionString } = options;
   const parsed =

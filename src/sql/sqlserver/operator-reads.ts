@@ -87,7 +87,7 @@ order by case when s.status = ${status.dead} then 0 else 1 end, h.waiting desc, 
  */
 const findById = (n: QueueNames) =>
   n.kind === "inbox"
-    ? `declare @source nvarchar(255) = (select min(m.source) from ${n.message} m with (${keyIndex(n)}));
+    ? `declare @source nvarchar(255) = (select min(m.source) from ${n.message} m with (${keyIndex(n)}, forceseek) where m.source >= N'');
 declare @sources int = 0;
 while @source is not null and @sources < ${mostSources}
 begin

@@ -53,6 +53,16 @@ function withLoginNumbers(config: MssqlConfig): MssqlConfig {
   };
 }
 
+const telling = new WeakSet<ConnectionPool>();
+
+/** A caller's pool tells the numbers of failed logins as well, however often it is given. Everything else of it stays its own. */
+export function tellLoginNumbers(pool: ConnectionPool): void {
+  if (telling.has(pool)) return;
+  telling.add(pool);
+  const parts = pool as unknown as { config: MssqlConfig }; // its types do not list it
+  parts.config = withLoginNumbers(parts.config);
+}
+
 function noteLoginNumber(connection: TdsConnection): void {
   let number: number | undefined;
   const note = (message: { readonly number: number }): void => {
@@ -100,14 +110,17 @@ function keepTestConnection(pool: PoolParts) {
  * that is frozen between two calls, and a gateway may have dropped the connection meanwhile, without a word.
  */
 function dropStale(pool: PoolParts, idleMs: number): void {
-  const { _poolValidate: validate, release } = pool;
+  const { _poolCreate: create, _poolValidate: validate, release } = pool;
   const idleSince = new WeakMap<TdsConnection, number>();
-  pool.release = (connection) => {
+  const note = (connection: TdsConnection) => {
     idleSince.set(connection, Date.now()); // performance.now may stand still in a frozen process
-    return release.call(pool, connection);
+    return connection;
   };
+  // one that comes after another was given back in its place is idle from the start
+  pool._poolCreate = async () => note(await create.call(pool));
+  pool.release = (connection) => release.call(pool, note(connection));
   pool._poolValidate = (connection) =>
-    Date.now() - (idleSince.get(connection) ?? Date.now()) <= idleMs && validate.call(pool, connection);
+    Date.now() - (idleSince.get(connection) ?? 0) <= idleMs && validate.call(pool, connection);
 }
 
 /**
