@@ -159,6 +159,7 @@ export function leaseTests(context: DispatchContext): void {
       const dispatcher = createDispatcher<AnyMessage>({
         batchSize: 4,
         concurrency: 4,
+        leaseMs: 600_000, // longer than all of it by the test's clock: no other lease may end before a slow database settles
         handlers: {
           async suspect() {
             overlapped ||= active > 0;
