@@ -2,20 +2,18 @@ import type { QueueNames } from "../../names.js";
 import { binary } from "../expressions.js";
 import { inLines } from "../in-lines.js";
 
-const stateColumns = [
-  ...[
-    "seq",
-    "attempt",
-    "expires_at",
-    "visible_at",
-    "locked_until",
-    "owner",
-    "crashes",
-    "status",
-    "last_error",
-  ],
-  ...["last_attempt_at", "processed_at", "processed_by", "died_at", "error_group", "ended_as"],
+const leaseColumns = [
+  "seq",
+  "attempt",
+  "expires_at",
+  "visible_at",
+  "locked_until",
+  "owner",
+  "crashes",
+  "status",
 ];
+const outcomeColumns = ["last_error", "last_attempt_at", "processed_at", "processed_by"];
+const stateColumns = [...leaseColumns, ...outcomeColumns, "died_at", "error_group", "ended_as"];
 
 const messageColumns = (n: QueueNames) => [
   ...["topic", "payload", "partition_key", "headers", "correlation_id", "due_at"],
