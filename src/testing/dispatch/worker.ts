@@ -63,8 +63,10 @@ export function workerTests(context: DispatchContext): void {
       await idle.promise;
       await worker.stop();
       expect(waits.slice(0, 6)).toEqual([500, 1_000, 2_000, 4_000, 5_000, 5_000]);
-      // the waits start again, and go on by themselves while a slow database settles what was handled
-      expect([500, 1_000, 2_000, 4_000]).toContain(waits[6]);
+      // the waits start again; while a slow database settles what was handled, the shortest may go by without a pause
+      const again = waits.slice(6, waits.indexOf(5_000, 6) + 1);
+      expect(again.length).toBeGreaterThan(1);
+      expect(again).toEqual([500, 1_000, 2_000, 4_000, 5_000].slice(-again.length));
       expect(await countIn("done")).toBe(2);
     });
 
