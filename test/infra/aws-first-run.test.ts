@@ -15,6 +15,7 @@ import { databaseRoles } from "../../src/config/database-users.js";
 import { urlOfUser } from "../../src/config/owner-settings.js";
 import { createInbox, migrate } from "../../src/index.js";
 import { openSqlServer } from "../../src/sql/sqlserver/index.js";
+import { isBabelfish } from "../../src/testing/support/database.js";
 import { type BundleFolder, bundleTestApp } from "../runtime/aws/bundle-folder.js";
 import { answerOf, stripeHttpEvent, webhookSecret } from "../runtime/aws/http-events.js";
 import { type LambdaFunction, lambdaFunction } from "../runtime/aws/lambda-function.js";
@@ -214,10 +215,7 @@ describe.skipIf(sqlServerUrl === "")("the functions' user on SQL Server, as migr
       await migrate(admin.db, { schema: admin.schema! });
       // Roles belong to the database, which other tests use too.
       const users = await readFile(join(root, "infra/sql/users-sqlserver.sql"), "utf8");
-      const [{ babelfish }] = (await admin.raw(
-        "select cast(serverproperty('babelfish') as int) as babelfish",
-      )) as [{ babelfish: unknown }];
-      const script = (babelfish === 1 ? withFunctionRights(users) : users).replaceAll(
+      const script = ((await isBabelfish(admin)) ? withFunctionRights(users) : users).replaceAll(
         /oncebox_(?=receivers|service|operators)/g,
         `${admin.schema}_`,
       );

@@ -22,6 +22,7 @@ import { sqlServerOperators } from "../../src/sql/sqlserver/operators.js";
 import { pollStatement } from "../../src/tenants/connections/tenant-poll-statement.js";
 import { poll } from "../../src/tenants/scheduling/poll.js";
 import { type TestDatabase, testClock } from "../../src/testing/index.js";
+import { isBabelfish } from "../../src/testing/support/database.js";
 import { startAdmin } from "../support/admin/start-admin.js";
 import { withFunctionRights } from "../support/babelfish-schema.js";
 import { dropLogin } from "../support/drop-login.js";
@@ -136,7 +137,7 @@ describe.skipIf(url === "")("the functions' user on SQL Server", () => {
   beforeAll(async () => {
     admin = await sqlServerHarness(url).open();
     await migrate(admin.db, { schema: admin.schema! });
-    const isStandIn = await isBabelfish();
+    const isStandIn = await isBabelfish(admin);
     await admin.raw(`create login [${login}] with password = '${password}'`);
     for (const [user] of users.slice(1)) {
       await admin.raw(`create login [${user}] with password = '${password}'`);
@@ -173,8 +174,6 @@ describe.skipIf(url === "")("the functions' user on SQL Server", () => {
   const run = (on: Database, sql: string) =>
     on.driver.query({ name: "script", text: sql, unprepared: true }, {});
 
-  const isBabelfish = async () =>
-    (await admin.raw("select cast(serverproperty('babelfish') as int) as answer"))[0]!.answer === 1;
   const objects = async (...types: readonly string[]) =>
     (
       await admin.raw(`select o.name as name from sys.objects o
@@ -224,7 +223,7 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
     ]) {
       await expect(run(db, sql), sql).rejects.toThrow(/permission|must be owner/i);
     }
-    if (await isBabelfish()) await grantWhatOwnershipGives();
+    if (await isBabelfish(admin)) await grantWhatOwnershipGives();
   });
 
   it("FUN-10 does all that the functions do: webhook and queue to clean-up", async () => {
@@ -316,7 +315,7 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
 
   it("FUN-08 FUN-10 a receiver stores webhooks, also with parts that are no events, and can mark, read, claim and send nothing", async () => {
     await as(users[1][0], async (receiving) => {
-      if (await isBabelfish()) await grantTables(users[1][0]);
+      if (await isBabelfish(admin)) await grantTables(users[1][0]);
       const options = { schema: admin.schema! };
       const [inbox, outbox] = [createInbox(receiving, options), createOutbox(receiving, options)];
       const message = { source: "webhook", messageId: "only-received", topic: "t", payload: "{}" };
@@ -369,7 +368,7 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
 
   it("FUN-10 SVC-07 the inbox service leases and marks keys, and reads no message", async () => {
     await as(users[2][0], async (serving) => {
-      if (await isBabelfish()) await grantTables(users[2][0]);
+      if (await isBabelfish(admin)) await grantTables(users[2][0]);
       const options = { schema: admin.schema! };
       const store = createSqlInboxStore(serving, options);
       const begun = await store.tryBegin("served");
@@ -416,7 +415,7 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
       expect(await operatorsOf(createInbox(operated, { ...options, table })).countDead()).toBe(0);
     });
     await as(users[2][0], async (serving) => {
-      if (await isBabelfish()) return; // it has rights on all tables there by now
+      if (await isBabelfish(admin)) return; // it has rights on all tables there by now
       const operators = operatorsOf(createOutbox(serving, options));
       await expect(operators.countDead()).rejects.toThrow(denied);
     });
