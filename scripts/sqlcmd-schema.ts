@@ -36,14 +36,14 @@ const sharedRoutines: ReadonlyMap<string | undefined, string> = new Map(
 );
 
 const migrationLines = (kind: Kind) => migrationsOf(kind).join("\n").split("\n");
-const run = longestSharedRun(
+const sharedRun = longestSharedRun(
   migrationLines("inbox"),
   migrationLines("outbox"),
   (one, other) => sharedText(one, other, variables) !== undefined,
 );
 const tablesOf = (kind: Kind) => {
-  const from = run.at[kinds.indexOf(kind)]!;
-  return wholeStatements(migrationLines(kind).slice(from, from + run.length)).join("\n");
+  const from = sharedRun.at[kinds.indexOf(kind)]!;
+  return wholeStatements(migrationLines(kind).slice(from, from + sharedRun.length)).join("\n");
 };
 
 /** Without the parts of a statement at either end. Statements stand two spaces in, within the transaction of a migration. */

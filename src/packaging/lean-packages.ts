@@ -13,26 +13,31 @@ export const leanPg: Plugin = {
       /[\\/]pg[\\/]lib[\\/]\w+\.js$/.test(importer) ? { path, namespace: "lean-pg" } : undefined,
     );
     onLoad({ filter: /.*/, namespace: "lean-pg" }, ({ path }) => ({ contents: leanPgFiles[path]! }));
-    whenUsed({ onResolve, onLoad });
+    loadWhenUsed({ onResolve, onLoad });
   },
 };
 
 /** pg loads DNS and Web Crypto with the rest. An address needs no DNS, and a token or a certificate no Web Crypto. */
-function whenUsed({ onResolve, onLoad }: Pick<PluginBuild, "onResolve" | "onLoad">): void {
-  onResolve({ filter: /^(dns|\.\/(crypto\/)?utils)$/ }, ({ path, importer, namespace, resolveDir }) =>
-    namespace === "file" && usesOnDemand.test(importer + path)
+function loadWhenUsed({ onResolve, onLoad }: Pick<PluginBuild, "onResolve" | "onLoad">): void {
+  onResolve({ filter: /^(dns|\.\/(crypto\/)?utils)$/ }, ({ path, importer, namespace, resolveDir }) => {
+    const file = importer.replaceAll("\\", "/");
+    const isLate = requiredLate.some(([by, required]) => file.endsWith(`/pg/lib/${by}`) && path === required);
+    return namespace === "file" && isLate
       ? { path, namespace: "pg-when-used", pluginData: resolveDir }
-      : undefined,
-  );
+      : undefined;
+  });
   onLoad({ filter: /.*/, namespace: "pg-when-used" }, ({ path, pluginData }) => ({
     contents: `module.exports = new Proxy({}, { get: (_, name) => require(${JSON.stringify(path)})[name] });`,
     resolveDir: String(pluginData),
   }));
 }
 
-/** The importing file, and what it requires. */
-const usesOnDemand =
-  /[\\/]pg[\\/]lib[\\/](connection-parameters\.jsdns|client\.js\.\/crypto\/utils|crypto[\\/]sasl\.js\.\/utils)$/;
+/** Files of pg, and what each requires. */
+const requiredLate = [
+  ["connection-parameters.js", "dns"],
+  ["client.js", "./crypto/utils"],
+  ["crypto/sasl.js", "./utils"],
+] as const;
 
 const leanPgFiles: Readonly<Record<string, string>> = {
   "./native": 'throw new Error("This bundle was built without pg-native.");',

@@ -1,7 +1,10 @@
 import { binary } from "./expressions.js";
 import { inLines } from "./in-lines.js";
 
-/** The properties of the objects in a JSON array, with the types of the columns. The procedures take sets so. Binary values come as hexadecimal. */
+/**
+ * Procedures take several messages as one JSON array: the properties of its objects, with the types of the columns. Binary
+ * values come as hexadecimal.
+ */
 export type JsonColumns = Readonly<Record<string, string>>;
 
 const name = `nvarchar(255) ${binary}`;

@@ -75,7 +75,7 @@ const withoutEscalation = (n: QueueNames) =>
     ...[attemptsTable(n), archiveTable(n), controlsTable(n)],
   ].map((table) => `alter table ${table} set (lock_escalation = disable)`);
 
-/** What is the same for both queues. An index that only an inbox has rows for is empty in an outbox, and costs nothing. */
+/** What is the same for both queues. An index that only an inbox has rows for is empty in an outbox. */
 const sharedTables = (n: QueueNames) => [
   stateTable(n),
   ...stateIndexes(n),
