@@ -2,9 +2,9 @@
 import { stat } from "node:fs/promises";
 import { relative, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { defined } from "../src/base/defined.js";
+import { omitUndefined } from "../src/base/defined.js";
 import { bundleFunctions, clouds } from "../src/packaging/bundle-functions.js";
-import { databases } from "../src/packaging/databases.js";
+import { databases } from "../src/packaging/own-package.js";
 
 const cloudNames = Object.keys(clouds) as (keyof typeof clouds)[];
 
@@ -44,7 +44,7 @@ async function run(): Promise<void> {
       service: values.service && cloud === "aws",
       admin: values.admin && cloud === "aws",
       entra: values.entra,
-      ...defined({ app }),
+      ...omitUndefined({ app }),
     });
     for (const [file, { bytes }] of Object.entries(outputs)) {
       if (file.endsWith(".mjs")) console.log(`${relative("", file)}  ${Math.ceil(bytes / 1024)} KB`);

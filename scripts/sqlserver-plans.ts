@@ -6,14 +6,10 @@
 import { randomUUID } from "node:crypto";
 import mssql from "mssql";
 import { createInbox, createOutbox, migrate } from "../src/index.js";
-import { parseMssqlUrl } from "../src/sql/sqlserver/connection-settings.js";
-import { deadReads } from "../src/sql/sqlserver/dead-reads.js";
 import { openSqlServer, sqlServerDialect } from "../src/sql/sqlserver/index.js";
-import { operationReads } from "../src/sql/sqlserver/operation-statements.js";
-import { operatorReads } from "../src/sql/sqlserver/operator-reads.js";
-import { inboxProcedures } from "../src/sql/sqlserver/procedures/inbox-procedures.js";
-import { outboxProcedures } from "../src/sql/sqlserver/procedures/outbox-procedures.js";
-import { readBatch } from "../src/sql/sqlserver/read-statement.js";
+import { parseMssqlUrl } from "../src/sql/sqlserver/open.js";
+import { deadReads, operationReads, operatorReads, readBatch } from "../src/sql/sqlserver/operators.js";
+import { inboxProcedures, outboxProcedures } from "../src/sql/sqlserver/queue.js";
 import { mayScan, scansIn } from "./sqlserver-plan-scans.js";
 
 const url = process.argv[2];

@@ -1,33 +1,37 @@
 export type { Budget } from "./base/budget.js";
 export { timeBudget } from "./base/budget.js";
 export type { LogFields, Logger, LoggerOption } from "./base/logger.js";
-export type { MetricAttributes, Metrics } from "./base/metrics.js";
-export type { SpanEnd, SpanStart, Telemetry, TraceSpan, Tracing } from "./base/tracing.js";
+export type {
+  MetricAttributes,
+  Metrics,
+  SpanEnd,
+  SpanStart,
+  Telemetry,
+  TraceSpan,
+  Tracing,
+} from "./base/telemetry.js";
+export type { DispatchResult } from "./dispatch/dispatch-run.js";
+export type { Dispatcher, DispatcherOptions, InTransactions, OfStore } from "./dispatch/dispatcher.js";
+export { createDispatcher } from "./dispatch/dispatcher.js";
+export type { HandlerMiddleware } from "./dispatch/handle-message.js";
 export type {
   BeginHandlerTransaction,
   BeginOptions,
-  RanInTransaction,
-} from "./dispatch/begin-transaction.js";
-export type { DispatchResult } from "./dispatch/dispatch-run.js";
-export type { Dispatcher } from "./dispatch/dispatcher.js";
-export { createDispatcher } from "./dispatch/dispatcher.js";
-export type { DispatcherOptions, InTransactions, OfStore } from "./dispatch/dispatcher-options.js";
-export type { HandlerMiddleware } from "./dispatch/handle-message.js";
-export type {
   HandlerContext,
   HandlerDefinition,
   HandlerEntry,
   HandlerFunction,
   Handlers,
+  Otherwise,
   PlainHandlerDefinition,
+  RanInTransaction,
   TopicOptions,
+  TopicPattern,
   TransactionalContext,
   TransactionalHandlerDefinition,
 } from "./dispatch/handlers.js";
 export { typedHandler } from "./dispatch/handlers.js";
 export { PermanentFailure, permanentFailure, RetryAfter, retryAfter } from "./dispatch/settlement.js";
-export type { TopicPattern } from "./dispatch/topic-patterns.js";
-export type { Otherwise } from "./dispatch/topic-plans.js";
 export type { WakeUpSource, Worker, WorkerOptions } from "./dispatch/worker.js";
 export { createWorker } from "./dispatch/worker.js";
 export type { OnceboxErrorInfo } from "./errors.js";
@@ -50,12 +54,11 @@ export type {
 export { createInbox } from "./inbox/inbox.js";
 export type { TopicSchemas, Topics, TypedHandlers, TypedMessage } from "./outbox/define-topics.js";
 export { defineTopics } from "./outbox/define-topics.js";
-export type { Enqueued, EnqueueOptions, OnceMessage } from "./outbox/enqueue-operations.js";
+export type { Enqueued, EnqueueOptions, OnceMessage, OutgoingMessage } from "./outbox/enqueue.js";
 export type { Outbox, OutboxOptions } from "./outbox/outbox.js";
 export { createOutbox } from "./outbox/outbox.js";
-export type { OutgoingMessage } from "./outbox/outgoing-message.js";
-export type { FailedAttempt } from "./queue/dead-letters.js";
-export { LeaseLostError } from "./queue/lease-lost-error.js";
+export type { OwnerToken } from "./queue/leases.js";
+export { LeaseLostError, newOwnerToken, ownerToken } from "./queue/leases.js";
 export type { MaintenanceResult } from "./queue/maintenance.js";
 export { purgeWithin, reapWithin } from "./queue/maintenance.js";
 export type {
@@ -67,8 +70,7 @@ export type {
   OutboxState,
   QueueMessage,
 } from "./queue/message.js";
-export type { OwnerToken } from "./queue/owner-token.js";
-export { newOwnerToken, ownerToken } from "./queue/owner-token.js";
+export type { FailedAttempt } from "./queue/operators.js";
 export type { RetryPolicy } from "./queue/retry-policy.js";
 export { backoffMs, defaultRetryPolicy } from "./queue/retry-policy.js";
 export type { StandardSchema } from "./queue/standard-schema.js";

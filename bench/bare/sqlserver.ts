@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import mssql from "mssql";
-import { parseMssqlUrl } from "../../src/sql/sqlserver/connection-settings.js";
+import { parseMssqlUrl } from "../../src/sql/sqlserver/open.js";
 import type { BareIngest, BareMessage, BareQueue } from "./bare-sql.js";
 
 export async function connectBare(url: string, connections: number): Promise<mssql.ConnectionPool> {

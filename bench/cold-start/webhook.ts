@@ -1,4 +1,4 @@
-import { webhookFunction } from "../../src/adapters/aws/webhook-function.js";
+import { webhookFunction } from "../../src/adapters/aws/functions.js";
 import app from "./app.js";
 
 export const handler = webhookFunction(app);

@@ -1,8 +1,8 @@
 import pg from "pg";
 import { createInbox, type Database, migrate } from "../../src/index.js";
 import { status } from "../../src/sql/dialect.js";
+import { doneTable } from "../../src/sql/postgres/expressions.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
-import { doneTable } from "../../src/sql/postgres/names.js";
 import { startPostgres } from "../../test/support/start-postgres.js";
 import { bareIngest, bareQueue } from "../bare/postgres.js";
 import { payloadBytes } from "../messages.js";

@@ -1,11 +1,10 @@
 import { Connection } from "tedious";
-import { dropSchema } from "../../src/cli/bench/scratch-database.js";
+import { dropSchema } from "../../src/cli/scratch-database.js";
 import { createInbox, type Inbox, migrate, newOwnerToken } from "../../src/index.js";
 import { openSqlServer } from "../../src/sql/sqlserver/index.js";
 import { bareIngest, bareQueue } from "../bare/sqlserver.js";
 import { payloadBytes } from "../messages.js";
-import type { Backlog, BenchDatabase } from "./bench-database.js";
-import { closingThen, runSql } from "./bench-database.js";
+import { type Backlog, type BenchDatabase, closingThen, runSql } from "./bench-database.js";
 
 /** The server that `--url` names. Its settings are its own: say them beside the numbers. */
 export async function openSqlServerBench(url: string): Promise<BenchDatabase> {

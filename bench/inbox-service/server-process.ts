@@ -1,10 +1,10 @@
 import { createServer, type IncomingMessage, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
-import { listening } from "../../src/base/node-server.js";
+import { listening } from "../../src/base/node-http.js";
 import { databaseOpeners } from "../../src/config/database-openers.js";
 import { openByUrl } from "../../src/config/database-url.js";
 import { migrate } from "../../src/index.js";
-import { createInboxService } from "../../src/service/http/create-inbox-service.js";
+import { createInboxService } from "../../src/service/http/inbox-service.js";
 import { createSqlInboxStore } from "../../src/service/sql-inbox-store.js";
 import { openBareTryBegin } from "../bare/try-begin.js";
 import { answerParent } from "../peers/answer-parent.js";

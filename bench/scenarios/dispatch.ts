@@ -1,4 +1,4 @@
-import { defined } from "../../src/base/defined.js";
+import { omitUndefined } from "../../src/base/defined.js";
 import {
   createDispatcher,
   type DispatchResult,
@@ -95,7 +95,7 @@ export function dispatching(
   const dispatcher = make<InboxMessage>({
     batchSize,
     handlers: { "order.created": stopAtEnd },
-    ...defined(telemetry),
+    ...omitUndefined(telemetry),
   });
   return async () => {
     stop = new AbortController();

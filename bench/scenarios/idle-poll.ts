@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import pg from "pg";
-import { defined } from "../../src/base/defined.js";
+import { omitUndefined } from "../../src/base/defined.js";
 import { createDispatcher, migrate, newOwnerToken, timeBudget } from "../../src/index.js";
 import { loadSqlite } from "../../src/sql/sqlite/client.js";
 import {
@@ -199,7 +199,7 @@ async function measure(
     // of the times, not of the rates
     ratio: 1 / result.ratio,
     ratioTo: `the time of ${query}`,
-    ...defined({ target }),
+    ...omitUndefined({ target }),
   };
 }
 

@@ -1,9 +1,8 @@
 import type { Budget } from "../../src/base/budget.js";
 import { silentLogger } from "../../src/base/logger.js";
-import { fanOutDefaults } from "../../src/tenants/fan-out/fan-out-dispatcher.js";
+import { fanOutDefaults } from "../../src/tenants/fan-out/fan-out.js";
 import { createFanOutDispatcher, fair, type TenantBatch } from "../../src/tenants/index.js";
-import { tenantQuarantine } from "../../src/tenants/scheduling/quarantine.js";
-import { runTenants } from "../../src/tenants/scheduling/run-tenants.js";
+import { runTenants, tenantQuarantine } from "../../src/tenants/scheduling/run-tenants.js";
 import { dispatchDefaults, type TenantDispatcher } from "../../src/tenants/scheduling/tenant-dispatcher.js";
 import { type VirtualTime, virtualTime } from "./virtual-time.js";
 

@@ -1,24 +1,35 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { loggerOf } from "../base/logger.js";
+import { type LoggerOption, loggerOf, safeReason } from "../base/logger.js";
 import type { Route } from "../base/node-http.js";
 import { type PlainRequest, type PlainRoute, respondPlainly, webRoute } from "../base/plain-http.js";
-import { safeReason } from "../base/safe-reason.js";
-import { withDeadline } from "../queue/store-deadline.js";
+import { withDeadline } from "../base/timers.js";
+import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
+import type { Inbox } from "../inbox/inbox.js";
+import { type OperatedStores, withOperators } from "../operators/operators-of.js";
+import type { Outbox } from "../outbox/outbox.js";
+import { nameProblem, refuseUnknown, requireDuration } from "../queue/arguments.js";
 import { bearerTokens } from "../service/http/bearer-tokens.js";
-import { type AdminOptions, checkAdminOptions } from "./admin-options.js";
-import type { AdminCall, AdminRoute } from "./admin-route.js";
-import { adminRoutes } from "./admin-routes.js";
-import { adminTokens } from "./admin-tokens.js";
-import { type FoundRoutes, pathBehindBase, routeFinder } from "./find-route.js";
-import { logEnding } from "./log-ending.js";
-import { operatorOf } from "./operator-of.js";
-import { pageResponse } from "./page-response.js";
-import { type RequestFields, readRequest } from "./read-request.js";
-import { refusedCall } from "./refused-call.js";
-import { type RequestKind, requestLimits } from "./request-limits.js";
-import { type Ended, type Ending, adminResponses as responses } from "./responses.js";
-import { healthPath } from "./routes/app-routes.js";
-import { tenantStores } from "./tenant-stores.js";
+import type { Secrets } from "../webhooks/schemes/secret-keys.js";
+import { adminTokens, operatorOf, type RequestKind, requestLimits } from "./access.js";
+import { pageFiles } from "./page/page-files.js";
+import {
+  type Answer,
+  adminResponses,
+  type Ended,
+  type Ending,
+  logEnding,
+  adminResponses as responses,
+} from "./responses.js";
+import { adminRoutes, healthPath } from "./routes.js";
+import {
+  type AdminCall,
+  type AdminRoute,
+  type FoundRoutes,
+  pathBehindBase,
+  type RequestFields,
+  readRequest,
+  routeFinder,
+} from "./routing.js";
 
 export interface Admin {
   /** For platforms that have the parts of a request. */
@@ -135,3 +146,143 @@ export function createAdmin(options: AdminOptions): Admin {
 const isRead = ({ method }: PlainRequest): boolean => method === "GET" || method === "HEAD";
 
 const unavailable = (error: unknown): Ending => responses.unavailable(safeReason(error));
+
+/** The settings of the diagnostics API that do not depend on where it runs. */
+export interface AdminSettings {
+  /** How long a request may wait for the database, and for the secret store, before the answer is 503. 10 s by default. */
+  readonly callMs?: number;
+  /** How long fetched tokens are used before they are fetched again. 5 minutes by default. */
+  readonly tokensMaxAgeMs?: number;
+  /** Requests that one instance answers in a minute; those without a token are counted apart. 1,200 by default. */
+  readonly requestsPerMinute?: number;
+}
+
+export interface AdminOptions extends AdminSettings {
+  /** The queues of one database. */
+  readonly stores?: AdminStores;
+  /** Instead of `stores`: the queues of many tenants. */
+  readonly tenants?: AdminTenants;
+  /** All tokens that are valid at present, each `name:secret`, or functions that fetch them. The name is recorded. */
+  readonly tokens: Secrets;
+  readonly logger?: LoggerOption;
+  /** The clock by which fetched tokens grow old and minutes are counted, for tests. */
+  readonly clock?: () => Date;
+}
+
+export const adminDefaults = {
+  callMs: 10_000,
+  tokensMaxAgeMs: 5 * 60_000,
+  requestsPerMinute: 1_200,
+} as const;
+
+const known = ["stores", "tenants", "tokens", "logger", "clock", ...Object.keys(adminDefaults)];
+
+/** Returns the options with the defaults filled in. */
+function checkAdminOptions(options: AdminOptions) {
+  refuseUnknown(options, known, "admin");
+  const settings = { ...adminDefaults, ...options };
+  for (const name of ["callMs", "tokensMaxAgeMs"] as const) requireDuration(settings[name], name);
+  const { requestsPerMinute, stores, tenants } = settings;
+  if (!Number.isSafeInteger(requestsPerMinute) || requestsPerMinute < 1)
+    throw new ArgumentRangeError(
+      `requestsPerMinute must be a whole number, 1 or more, not ${String(requestsPerMinute)}.`,
+    );
+  if ((stores === undefined) === (tenants === undefined))
+    throw new InvalidArgumentError("admin: give either stores or tenants.");
+  return settings;
+}
+
+/** The queues of one database. */
+export interface AdminStores {
+  readonly inbox: Inbox;
+  readonly outbox: Outbox;
+}
+
+/** The queues of many tenants: what `createTenantStores` of `oncebox/tenants` returns, for example. */
+export interface AdminTenants {
+  /** The ids of all tenants. */
+  list(): Promise<readonly string[]>;
+  /** Undefined for an unknown tenant. */
+  find(id: string): Promise<AdminStores | undefined>;
+  /** Whether the dispatcher of this process leaves the tenant alone, where this process has one. */
+  isQuarantined?(id: string): boolean;
+}
+
+type Found = { readonly value: OperatedStores } | { readonly refusal: Answer };
+
+/** Finds the stores of the tenant that a request names, which an app without tenants refuses. */
+function tenantStores({
+  stores,
+  tenants,
+}: Pick<AdminOptions, "stores" | "tenants">): (tenant: string | undefined) => Promise<Found> {
+  return async (tenant) => {
+    if (tenants === undefined)
+      return tenant === undefined
+        ? { value: withOperators(stores!) }
+        : refused("InvalidField", "tenant is given, and this app has no tenants.");
+    if (tenant === undefined) return refused("MissingField", "tenant is missing: this app has tenants.");
+    if (nameProblem(tenant) !== undefined)
+      return refused("InvalidField", "tenant is not the id of a tenant.");
+    const found = await tenants.find(tenant);
+    return found === undefined
+      ? { refusal: { notFound: "There is no such tenant." } }
+      : { value: withOperators(found) };
+  };
+}
+
+const refused = (code: "InvalidField" | "MissingField", message: string): Found => ({
+  refusal: { badRequest: { code, message, field: "tenant" } },
+});
+
+/**
+ * What a store refuses although the fields are right: a message that is not dead, an operation that is unknown. Undefined
+ * for a failure.
+ */
+function refusedCall(error: unknown, { method }: AdminRoute): Answer | undefined {
+  const { code, message } = Object(error) as { readonly code?: unknown; readonly message?: unknown };
+  if (code === "ONCEBOX_INVALID_ARGUMENT" || code === "ONCEBOX_ARGUMENT_RANGE")
+    return { badRequest: { code: "InvalidField", message: String(message), field: "request" } };
+  // Of a read it can only mean that the store is closed, or badly configured.
+  return code === "ONCEBOX_INVALID_OPERATION" && method === "POST"
+    ? { conflict: String(message) }
+    : undefined;
+}
+
+/** The page loads its own files and nothing else, and no other page may frame it. */
+const contentSecurityPolicy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "connect-src 'self'",
+  "img-src data:",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join("; ");
+
+const headersOf = (type: string) => ({
+  "content-type": `${type}; charset=utf-8`,
+  "content-security-policy": contentSecurityPolicy,
+  "x-frame-options": "DENY", // for browsers that do not know frame-ancestors
+  "referrer-policy": "no-referrer",
+});
+
+/**
+ * The page and its two files, which hold no data. Undefined for any other path. The page is served with and without a slash
+ * at its end, because a gateway may take only one of them.
+ */
+function pageResponse(path: string, behindBase: string): Ending | undefined {
+  switch (behindBase) {
+    case "":
+      return adminResponses.file(
+        pageFiles.html(path.endsWith("/") ? "" : "_oncebox/"),
+        headersOf("text/html"),
+      );
+    case "page.js":
+      return adminResponses.file(pageFiles.js, headersOf("text/javascript"));
+    case "page.css":
+      return adminResponses.file(pageFiles.css, headersOf("text/css"));
+    default:
+      return undefined;
+  }
+}

@@ -1,10 +1,10 @@
 import * as z from "zod/mini";
-import { isGuid } from "../base/guid.js";
-import type { AnyKey, QueueKind } from "../queue/any-queue.js";
+import { isGuid } from "../base/uuid.js";
 import { maxNameLength, nameProblem } from "../queue/arguments.js";
 import { longestMs } from "../queue/retry-policy.js";
-import { activityLimits } from "../sql/defaults.js";
-import { phaseOrState, phasesIn } from "./phase.js";
+import type { AnyKey, QueueKind } from "../queue/work-store.js";
+import { activityLimits } from "../sql/store-options.js";
+import { phaseOrState, phasesIn } from "./phases.js";
 
 const nameRule = `must be a text of 1 to ${maxNameLength} characters, without a space at its end`;
 /** A name as databases store it: a topic, a source, an id. */

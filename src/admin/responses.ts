@@ -1,6 +1,6 @@
-import type { LogFields } from "../base/logger.js";
+import type { LogFields, Logger } from "../base/logger.js";
 import type { PlainResponse } from "../base/plain-http.js";
-import { answerOf, type Refusal } from "../service/http/refusal.js";
+import { answerOf, type Refusal } from "../service/http/responses.js";
 
 /** How a request ended: its response, and what the log says of it. */
 export interface Ending {
@@ -81,3 +81,22 @@ export const adminResponses = {
     details: { reason },
   }),
 };
+
+/**
+ * One line per request: who asked for what, and how it ended. What changed something or showed a payload is written at
+ * info. It has no token and no value of the query or the body; of a payload that was shown, the message's key.
+ */
+export function logEnding(logger: Logger, { ending, route = "none", by, tenant }: Ended): void {
+  const { response, outcome, details } = ending;
+  const { status } = response;
+  const isOfNote = route.startsWith("POST") || details?.payload === true;
+  const level = status >= 500 ? "error" : status >= 400 ? "warn" : isOfNote ? "info" : "debug";
+  logger[level]("admin", { route, outcome, status, by, tenant, ...details });
+}
+
+/** The response of a host that could not make the API, with its log line. The reason is for the log alone: nobody has shown a token. */
+export function unavailableAdmin(logger: Logger, reason: string): PlainResponse {
+  const { response } = adminResponses.unavailable("the function could not start.");
+  logEnding(logger, { ending: { response, outcome: "Unavailable", details: { reason } } });
+  return response;
+}

@@ -1,8 +1,8 @@
 import { type Admin, createAdmin } from "../admin/create-admin.js";
 import { InvalidOperationError } from "../errors.js";
-import type { AppAdmin } from "./app-admin.js";
+import type { AppAdmin } from "./definition.js";
 import type { OpenApp } from "./open-app.js";
-import { tokenSecrets } from "./token-secrets.js";
+import { tokenSecrets } from "./sources.js";
 
 /** Serves the app's diagnostics by HTTP. */
 export function adminJob(app: OpenApp): Admin {

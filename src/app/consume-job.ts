@@ -1,12 +1,11 @@
-import { defined } from "../base/defined.js";
-import { safeReason } from "../base/safe-reason.js";
-import { inSpan, processSpan } from "../base/tracing.js";
+import { omitUndefined } from "../base/defined.js";
+import { safeReason } from "../base/logger.js";
+import { inSpan, processSpan } from "../base/telemetry.js";
 import { InvalidOperationError } from "../errors.js";
 import { compose } from "../middleware/compose.js";
-import { inbox } from "../middleware/inbox-middleware.js";
-import { outbox } from "../middleware/outbox-middleware.js";
-import { transaction } from "../middleware/transaction-middleware.js";
-import type { TriggerMessage } from "../middleware/trigger-message.js";
+import type { TriggerMessage } from "../middleware/consume.js";
+import { inbox, outbox } from "../middleware/inbox-outbox.js";
+import { transaction } from "../middleware/transaction.js";
 import type { OpenApp } from "./open-app.js";
 import { coalesced } from "./wake-up.js";
 
@@ -22,14 +21,14 @@ export function consumeJob({ definition, db, logger, wakeUp }: OpenApp): Consume
     );
   }
   const optionsOf = (store: { readonly table?: string } | undefined) => ({
-    ...defined({ schema, table: store?.table }),
+    ...omitUndefined({ schema, table: store?.table }),
     logger,
   });
   const handle = compose<TriggerMessage>(
     [
       transaction(db),
       inbox({ subscriber: consumer.subscriber, ...optionsOf(definition.inbox) }),
-      outbox({ ...optionsOf(definition.outbox), ...defined({ metrics, tracing }) }),
+      outbox({ ...optionsOf(definition.outbox), ...omitUndefined({ metrics, tracing }) }),
     ],
     consumer.handle,
   );

@@ -1,19 +1,20 @@
 import type { Admin } from "../admin/create-admin.js";
 import type { Logger } from "../base/logger.js";
-import { toWebResponse } from "../base/to-web-response.js";
+import { toWebResponse } from "../base/plain-http.js";
+import { InvalidArgumentError } from "../errors.js";
 import type { PurgeWithinOptions } from "../queue/maintenance.js";
-import type { InboxService } from "../service/http/create-inbox-service.js";
+import type { InboxService } from "../service/http/inbox-service.js";
+import { whyNotBackedUp } from "../sql/database-file.js";
+import type { Database } from "../sql/dialect.js";
 import { type MigrateOptions, type MigrateResult, migrate } from "../sql/migrate.js";
 import type { TenantStoreProvider } from "../tenants/connections/tenant-stores.js";
-import type { Platform } from "./app-context.js";
-import type { AppDefinition, AppParts } from "./app-definition.js";
 import { type ConsumeJob, consumeJob } from "./consume-job.js";
+import { migrateOptionsOf, type Platform } from "./context.js";
+import type { AppDefinition, AppParts } from "./definition.js";
 import { type DispatchJob, dispatchJob } from "./dispatch-job.js";
-import { cleanupJob, type MaintenanceJob, reapJob } from "./maintenance-jobs.js";
-import { migrateOptionsOf } from "./migrate-options.js";
-import { noWebhooks } from "./no-webhooks.js";
+import { cleanupJob, type MaintenanceJob, reapJob, retentionsOf } from "./maintenance-jobs.js";
 import { openApp } from "./open-app.js";
-import { retentionsOf } from "./retentions.js";
+import { noWebhooks } from "./sources.js";
 
 /** A whole app in one process, for the local run and the command line. A cloud's function uses one of the jobs. */
 export interface App extends AppParts {
@@ -49,7 +50,7 @@ export async function createApp(definition: AppDefinition, platform: Platform): 
     Object.keys(sources).length === 0
       ? noWebhooks(logger)
       : await (await import("./webhook-job.js")).webhookJob(app);
-  const served = definition.service && (await (await import("./serve-inbox.js")).serveInbox(app));
+  const served = definition.service && (await (await import("./service-job.js")).serveInbox(app));
   const admin = definition.admin && (await import("./admin-job.js")).adminJob(app);
   return {
     db,
@@ -72,4 +73,33 @@ export async function createApp(definition: AppDefinition, platform: Platform): 
       await (tenants ?? db).close();
     },
   };
+}
+
+/** The databases of an app, each once: tenants may share one. Opens no connection. */
+export async function appDatabases({
+  db,
+  tenants,
+}: Pick<App, "db" | "tenants">): Promise<readonly Database[]> {
+  if (tenants === undefined) return [db];
+  const found = new Map<string, Database>();
+  for (const key of await tenants.distinctStores()) {
+    const { db: own } = await tenants.stores(key);
+    found.set(own.id, own);
+  }
+  return [...found.values()];
+}
+
+export interface BackedUpDatabases {
+  readonly databases: readonly Database[];
+  /** Why the others are left out. */
+  readonly notes: readonly string[];
+}
+
+/** Tenants may be on several kinds of databases; those in SQLite files are backed up. Refused when there is none. */
+export function backedUpDatabases(all: readonly Database[]): BackedUpDatabases {
+  const notes = all.flatMap((database) => whyNotBackedUp(database) ?? []);
+  const databases = all.filter((database) => whyNotBackedUp(database) === undefined);
+  if (databases.length === 0)
+    throw new InvalidArgumentError(notes.join("\n") || "There is no tenant, so there is nothing to back up.");
+  return { databases, notes };
 }

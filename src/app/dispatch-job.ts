@@ -1,13 +1,22 @@
-import type { Budget } from "../base/budget.js";
-import { defined } from "../base/defined.js";
-import type { RunOptions } from "../dispatch/dispatch-run.js";
+import { type Budget, waitedWithin } from "../base/budget.js";
+import { omitUndefined } from "../base/defined.js";
+import type { Logger } from "../base/logger.js";
+import {
+  type DispatchResult,
+  hasProgressed,
+  type RunOptions,
+  sumOfResults,
+} from "../dispatch/dispatch-run.js";
+import { createDispatcher, type Dispatcher } from "../dispatch/dispatcher.js";
+import { defaultPollIntervals } from "../dispatch/timing.js";
+import type { InboxMessage, OutboxMessage } from "../queue/message.js";
+import type { SqlExecutor } from "../sql/driver.js";
 import type { TenantBatch } from "../tenants/fan-out/tenant-batch.js";
-import { appDispatchers } from "./app-dispatchers.js";
-import type { DispatchReport } from "./dispatch-all.js";
-import { dispatchWithSuccessor } from "./dispatch-with-successor.js";
+import type { AppDefinition, AppParts } from "./definition.js";
 import type { OpenApp } from "./open-app.js";
+import { lingerMs, successorOf, type WakeUp } from "./wake-up.js";
 
-export interface DispatchJobOptions {
+interface DispatchJobOptions {
   /** A wake-up started this run: it polls once more after a moment, because a burst of messages wakes once. */
   readonly wokenUp?: boolean;
   /** Serve only the tenants of these batches. */
@@ -24,11 +33,146 @@ export function dispatchJob({ definition, logger, wakeUp, tenants, ...parts }: O
   const { inbox, outbox } = parts;
   const { inbox: incoming, outbox: outgoing } = appDispatchers(parts, definition, logger);
   return async (budget, { wokenUp = false, onWake } = {}) => {
-    const options = defined({ onWake });
+    const options = omitUndefined({ onWake });
     const jobs = {
       inbox: incoming && ((limit: Budget) => incoming.run(inbox, limit, options)),
       outbox: outgoing && ((limit: Budget) => outgoing.run(outbox, limit, options)),
     };
     return dispatchWithSuccessor(jobs, budget, { wokenUp, wakeUp, logger });
+  };
+}
+
+/** Undefined where the app has no handlers of that kind. */
+interface AppDispatchers {
+  readonly inbox: Dispatcher<InboxMessage, SqlExecutor> | undefined;
+  readonly outbox: Dispatcher<OutboxMessage, SqlExecutor> | undefined;
+}
+
+/** The dispatchers of inbox and outbox, with the definition's options. */
+export function appDispatchers(parts: AppParts, definition: AppDefinition, logger: Logger): AppDispatchers {
+  const { dispatch, metrics, tracing, ignore, otherwise, handlers, publishers } = definition;
+  const options = { ...dispatch, ...omitUndefined({ metrics, tracing }), logger };
+  return {
+    inbox:
+      handlers &&
+      createDispatcher({
+        ...options,
+        ...omitUndefined({ ignore, otherwise }),
+        handlers: typeof handlers === "function" ? handlers(parts) : handlers,
+      }),
+    outbox:
+      publishers &&
+      createDispatcher({
+        ...options,
+        handlers: typeof publishers === "function" ? publishers(parts) : publishers,
+      }),
+  };
+}
+
+interface SuccessorOptions {
+  /** A wake-up started this run: it polls once more after a moment. */
+  readonly wokenUp: boolean;
+  /** Without one the timer continues. */
+  readonly wakeUp: WakeUp | undefined;
+  readonly logger: Logger;
+}
+
+/** Dispatches within the budget. When the time is over before the work, it wakes a successor. */
+export async function dispatchWithSuccessor(
+  jobs: DispatchJobs,
+  budget: Budget,
+  { wokenUp, wakeUp, logger }: SuccessorOptions,
+): Promise<DispatchReport> {
+  if (wakeUp === undefined) return dispatchAll(jobs, budget, wokenUp);
+  const successor = successorOf(wakeUp, budget, logger);
+  try {
+    const report = await dispatchAll(jobs, successor.budgetBefore, wokenUp);
+    if (report.more && hasProgressed(report)) await successor.wake();
+    return report;
+  } finally {
+    successor.close();
+  }
+}
+
+export interface DispatchReport {
+  readonly inbox: DispatchResult | null;
+  readonly outbox: DispatchResult | null;
+  /** The time was over before the work: another run should continue. */
+  readonly more: boolean;
+  /** For an app with many tenants. */
+  readonly tenants?: TenantCounts;
+}
+
+/** Numbers of tenants, except `turns` and `tenantBatchesSent`. */
+type TenantCounts = Readonly<
+  Record<"turns" | "tenantBatchesSent" | "failed" | "quarantined" | "left", number>
+>;
+
+interface DispatchJobs {
+  readonly inbox: ((budget: Budget) => Promise<DispatchResult>) | undefined;
+  readonly outbox: ((budget: Budget) => Promise<DispatchResult>) | undefined;
+}
+
+/**
+ * Dispatches both queues within one budget. With `linger`, for a run that a wake-up started, both queues are dispatched
+ * again after `lingerMs`.
+ */
+export async function dispatchAll(
+  jobs: DispatchJobs,
+  budget: Budget,
+  linger: boolean,
+): Promise<DispatchReport> {
+  let report = await dispatchOnce(jobs, budget);
+  if (linger && !report.more && (await waitedWithin(budget, lingerMs))) {
+    report = joined(report, await dispatchOnce(jobs, budget));
+  }
+  return report;
+}
+
+async function dispatchOnce(jobs: DispatchJobs, budget: Budget): Promise<DispatchReport> {
+  const inboxRun = jobs.inbox?.(budget);
+  const outboxRun = jobs.outbox && outboxBeside(inboxRun, jobs.outbox, budget);
+  const settled = await Promise.allSettled([inboxRun, outboxRun]);
+  // A queue that failed must not end the function while the other still works.
+  const failed = settled.find((result) => result.status === "rejected");
+  if (failed !== undefined) throw failed.reason;
+  const [inbox, outbox] = settled.map((result) => (result.status === "fulfilled" ? result.value : undefined));
+  const more = [inbox, outbox].some((result) => result !== undefined && result.stopped !== "drained");
+  return { inbox: inbox ?? null, outbox: outbox ?? null, more };
+}
+
+/**
+ * Handlers of the inbox fill the outbox. So the outbox is dispatched again and again while the inbox's run goes on: a slow
+ * handler does not delay what others have enqueued. It is dispatched a last time after a run that acknowledged messages.
+ */
+async function outboxBeside(
+  inboxRun: Promise<DispatchResult> | undefined,
+  dispatch: NonNullable<DispatchJobs["outbox"]>,
+  budget: Budget,
+): Promise<DispatchResult> {
+  const ended = new AbortController();
+  const acknowledged = inboxRun
+    ?.then(({ acked }) => acked > 0)
+    .catch(() => false) // its error is reported with the inbox
+    .finally(() => ended.abort());
+  let result = await dispatch(budget);
+  if (acknowledged === undefined) return result;
+  const dispatchAgain = async (): Promise<void> => {
+    result = sumOfResults(result, await dispatch(budget)) ?? result;
+  };
+  const untilEnded: Budget = { signal: ended.signal, remainingMs: () => budget.remainingMs() };
+  while (hasTime(budget) && (await waitedWithin(untilEnded, defaultPollIntervals.pollMs)))
+    await dispatchAgain();
+  if ((await acknowledged) && hasTime(budget)) await dispatchAgain();
+  return result;
+}
+
+const hasTime = (budget: Budget): boolean => !budget.signal.aborted && budget.remainingMs() > 0;
+
+function joined(first: DispatchReport, second: DispatchReport): DispatchReport {
+  return {
+    inbox: sumOfResults(first.inbox, second.inbox),
+    outbox: sumOfResults(first.outbox, second.outbox),
+    more: second.more,
   };
 }

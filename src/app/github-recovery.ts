@@ -1,8 +1,12 @@
 import type { Budget } from "../base/budget.js";
 import type { Logger } from "../base/logger.js";
 import { isSecretReference, type SecretReference, type SecretResolver } from "../config/secret-reference.js";
-import { type GithubRecovery, recoverGithub } from "../webhooks/recovery/recover-github.js";
-import type { Credential, RecoverGithubOptions } from "../webhooks/recovery/recover-github-options.js";
+import {
+  type Credential,
+  type GithubRecovery,
+  type RecoverGithubOptions,
+  recoverGithub,
+} from "../webhooks/recovery/recover-github.js";
 
 /** As the options of `recoverGithub`, with credentials that may be references to a secret store. */
 export interface GithubRecoveryDefinition extends Omit<RecoverGithubOptions, "token" | "app"> {

@@ -1,9 +1,18 @@
 import type { Budget } from "../base/budget.js";
-import { type MaintenanceResult, purgeWithin, reapWithin } from "../queue/maintenance.js";
-import type { AppDefinition } from "./app-definition.js";
-import { logQueueAge } from "./log-queue-age.js";
+import { omitUndefined } from "../base/defined.js";
+import type { Logger } from "../base/logger.js";
+import type { Metrics } from "../base/telemetry.js";
+import {
+  type MaintenanceResult,
+  type MeasuredQueue,
+  measureQueue,
+  type PurgeWithinOptions,
+  purgeWithin,
+  reapWithin,
+} from "../queue/maintenance.js";
+import type { AppContext } from "./context.js";
+import type { AppDefinition } from "./definition.js";
 import type { OpenApp } from "./open-app.js";
-import { retentionsOf } from "./retentions.js";
 
 export interface MaintenanceReport {
   readonly inbox: MaintenanceResult;
@@ -45,4 +54,43 @@ const hasKeys = ({ service }: AppDefinition): boolean => service !== undefined &
 async function purgeKeys(app: OpenApp, budget: Budget): Promise<MaintenanceResult> {
   const { serviceStore } = await import("./service-store.js"); // only for an app that has a service
   return purgeWithin({ purgeDone: serviceStore(app, app.db).purge }, budget);
+}
+
+/** How long an app keeps what the clean-up deletes. The environment wins. */
+export const retentionsOf = ({
+  definition: { retentionMs, deadRetentionMs, operationRetentionMs },
+  environment,
+}: Pick<AppContext, "definition" | "environment">): PurgeWithinOptions =>
+  omitUndefined({
+    retentionMs,
+    deadRetentionMs: environment.deadRetentionMs ?? deadRetentionMs,
+    operationRetentionMs,
+  });
+
+/** A database that takes longer raises other alarms. */
+const longestMs = 5_000;
+
+/**
+ * Logs one line per queue: for how long its oldest due message has waited. The alarms of both clouds read it, so its
+ * names are also in infra/aws/alarms.yml and infra/azure/alerts.bicep. Dead messages have lines of their own. With
+ * `metrics`, the queue's gauges are written too.
+ */
+async function logQueueAge(
+  queues: Readonly<Record<string, MeasuredQueue>>,
+  logger: Logger,
+  metrics?: Metrics,
+): Promise<void> {
+  for (const [queue, store] of Object.entries(queues)) {
+    const call = { signal: AbortSignal.timeout(longestMs) };
+    const unknown = (what: string, error: unknown): void =>
+      logger.warn(`the queue's ${what} is unknown`, { queue, error: (error as Error)?.name ?? "Error" });
+    try {
+      const age = await store.oldestDueAgeMs(call);
+      logger.info("queue", { queue, oldestDueAgeMs: age ?? 0 });
+    } catch (error) {
+      unknown("oldest age", error);
+    }
+    if (metrics !== undefined)
+      await measureQueue(store, metrics, call).catch((error) => unknown("size", error));
+  }
 }

@@ -1,7 +1,6 @@
 import type { Budget } from "../base/budget.js";
-import type { Logger } from "../base/logger.js";
-import { safeReason } from "../base/safe-reason.js";
-import { withinTime } from "../base/within-time.js";
+import { type Logger, safeReason } from "../base/logger.js";
+import { withinTime } from "../base/timers.js";
 import type { DispatchResult } from "../dispatch/dispatch-run.js";
 import { InvalidOperationError } from "../errors.js";
 import {
@@ -10,7 +9,7 @@ import {
   type OpenService,
   type ServiceHost,
 } from "../messaging/hosted-service.js";
-import { dispatchWithSuccessor } from "./dispatch-with-successor.js";
+import { dispatchWithSuccessor } from "./dispatch-job.js";
 import { coalesced, type WakeUp } from "./wake-up.js";
 
 /** A sender waits for its acknowledgement no longer than this on account of a wake-up. */

@@ -1,9 +1,13 @@
+import { openByUrl } from "../config/database-url.js";
 import { openDatabase } from "../config/open-database.js";
+import { receivingOpeners } from "../config/receiving-openers.js";
 import { InvalidOperationError } from "../errors.js";
 import { createInbox } from "../inbox/inbox.js";
+import { createReceiver, type Receiver } from "../inbox/receiver.js";
 import { createOutbox, type Outbox } from "../outbox/outbox.js";
-import { type AppContext, appContext, databaseOf, type Platform, storeOptionsOf } from "./app-context.js";
-import type { AppDefinition, AppParts } from "./app-definition.js";
+import type { ReceivingDatabase } from "../sql/dialect.js";
+import { type AppContext, appContext, databaseOf, type Platform, storeOptionsOf } from "./context.js";
+import type { AppDefinition, AppParts } from "./definition.js";
 
 /**
  * The parts that the jobs of an app share. Each job is in a file of its own, so that the bundle of a function holds only
@@ -38,3 +42,19 @@ const absent = <Part extends object>(name: string): Part =>
     },
   });
 const noParts: AppParts = { db: absent("db"), inbox: absent("inbox"), outbox: absent("outbox") };
+
+/** An app that can only receive webhooks. */
+interface ReceivingApp extends AppContext {
+  /** Undefined for an app with many tenants: each tenant has a database. */
+  readonly db: ReceivingDatabase | undefined;
+  readonly inbox: Receiver | undefined;
+}
+
+/** Opens no connection. A function with only this has a third less code to load at a cold start than one with `openApp`. */
+export async function openReceivingApp(definition: AppDefinition, platform: Platform): Promise<ReceivingApp> {
+  const context = appContext(definition, platform);
+  if (context.tenants !== undefined) return { ...context, db: undefined, inbox: undefined };
+  const db = await databaseOf(context, platform, (url, options) => openByUrl(receivingOpeners, url, options));
+  const inbox = createReceiver(db, { ...definition.inbox, ...storeOptionsOf(context) });
+  return { ...context, db, inbox };
+}

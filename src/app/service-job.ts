@@ -1,10 +1,14 @@
-import { defined } from "../base/defined.js";
+import { omitUndefined } from "../base/defined.js";
+import { openDatabase } from "../config/open-database.js";
 import { InvalidOperationError } from "../errors.js";
-import { createInboxService, type InboxService } from "../service/http/create-inbox-service.js";
+import { createInboxService, type InboxService } from "../service/http/inbox-service.js";
 import type { LeasingInboxStore } from "../service/inbox-store.js";
-import type { AppContext } from "./app-context.js";
-import type { AppService } from "./app-service.js";
-import { tokenSecrets } from "./token-secrets.js";
+import type { Database } from "../sql/dialect.js";
+import { type AppContext, appContext, databaseOf, type Platform } from "./context.js";
+import type { AppDefinition, AppService } from "./definition.js";
+import type { OpenApp } from "./open-app.js";
+import { serviceStore } from "./service-store.js";
+import { tokenSecrets } from "./sources.js";
 
 export interface ServiceApp extends AppContext {
   readonly store: LeasingInboxStore;
@@ -15,7 +19,7 @@ export function serviceJob({ definition, resolveSecret, logger, store }: Service
   const { store: _, retentionMs: __, tokens, ...settings } = serviceOf(definition);
   return createInboxService({
     ...settings,
-    ...defined({
+    ...omitUndefined({
       tokens: tokens === undefined ? undefined : tokenSecrets(tokens, resolveSecret),
       metrics: definition.metrics,
     }),
@@ -29,4 +33,32 @@ export function serviceOf({ service }: AppContext["definition"]): AppService {
   throw new InvalidOperationError(
     'This app has no service. Add one: defineApp({ service: { tokens: { from: "env", name: "INBOX_SERVICE_TOKENS" } } }).',
   );
+}
+
+/** An app that only serves its inbox. Opens no connection. */
+export async function openServiceApp(
+  definition: AppDefinition,
+  platform: Platform,
+): Promise<ServiceApp & { readonly db: Database | undefined }> {
+  const context = appContext(definition, platform);
+  const own: LeasingInboxStore | undefined = await serviceOf(definition).store?.(context);
+  if (own !== undefined) return { ...context, db: undefined, store: own };
+  const db = await databaseOf(context, platform, openDatabase);
+  return { ...context, db, store: serviceStore(context, db) };
+}
+
+export interface ServedInbox {
+  readonly service: InboxService;
+  /** Closes the store that the definition opened. The app's own database stays open. */
+  close(): Promise<void>;
+}
+
+/** The service of a whole app in one process. */
+export async function serveInbox(app: OpenApp): Promise<ServedInbox> {
+  const own = await serviceOf(app.definition).store?.(app);
+  const store = own ?? serviceStore(app, app.db);
+  return {
+    service: serviceJob({ ...app, store }),
+    close: async () => own?.close(),
+  };
 }

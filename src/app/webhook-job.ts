@@ -1,11 +1,10 @@
-import { defined } from "../base/defined.js";
+import { omitUndefined } from "../base/defined.js";
 import type { Receiver } from "../inbox/receiver.js";
-import { schemeReader } from "../webhooks/load-presets.js";
 import { createWebhookReceiver, type WebhookReceiver } from "../webhooks/route.js";
 import type { WebhookRouteOptions } from "../webhooks/route-options.js";
-import type { AppContext } from "./app-context.js";
-import { webhookSources } from "./app-sources.js";
-import { noWebhooks } from "./no-webhooks.js";
+import { schemeReader } from "../webhooks/sources.js";
+import type { AppContext } from "./context.js";
+import { noWebhooks, webhookSources } from "./sources.js";
 import { coalesced } from "./wake-up.js";
 
 export interface WebhookApp extends AppContext {
@@ -29,7 +28,7 @@ export async function webhookJob({
   waker?.prepare?.(); // while the rest of the cold start goes on
   const options: WebhookRouteOptions = {
     ...definition.webhooks,
-    ...defined({
+    ...omitUndefined({
       publicUrl: environment.publicUrl,
       metrics: definition.metrics,
       tracing: definition.tracing,

@@ -12,6 +12,6 @@ export type Defined<T extends object> = {
  * @example
  * openDatabase(url, defined({ maxConnections }));
  */
-export function defined<T extends object>(values: T): Defined<T> {
+export function omitUndefined<T extends object>(values: T): Defined<T> {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Defined<T>;
 }

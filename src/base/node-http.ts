@@ -1,8 +1,10 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { ListenOptions, Server as NetServer } from "node:net";
 import { Readable } from "node:stream";
+import { InvalidOperationError } from "../errors.js";
 
 /** What a framework has changed about a request before it passes it on. */
-export interface FrameworkRequest {
+interface FrameworkRequest {
   /** The path as the client sent it, where a framework has cut off the part that it was mounted at. */
   readonly url?: string;
   /** The body's bytes, where a framework has read them already. */
@@ -10,7 +12,7 @@ export interface FrameworkRequest {
 }
 
 /** A request of node:http as a web Request. The body stays a stream, so that its reader can limit its size. */
-export function requestFromNode(
+function requestFromNode(
   incoming: IncomingMessage,
   signal: AbortSignal,
   { url = incoming.url ?? "/", body }: FrameworkRequest = {},
@@ -31,7 +33,7 @@ export function requestFromNode(
 }
 
 /** Sends a whole response. The responses of this package are small. */
-export async function sendResponse(response: Response, outgoing: ServerResponse): Promise<void> {
+async function sendResponse(response: Response, outgoing: ServerResponse): Promise<void> {
   const body = Buffer.from(await response.arrayBuffer());
   const length = response.body === null ? {} : { "content-length": body.byteLength };
   outgoing.writeHead(response.status, { ...Object.fromEntries(response.headers), ...length });
@@ -83,4 +85,71 @@ export async function respondBy(
 /** A body that was not read to its end would hold its connection, and its sender might never see the response. */
 function discardRest(incoming: IncomingMessage): void {
   if (!incoming.readableEnded) incoming.removeAllListeners("data").resume();
+}
+
+export type NodeMiddleware = (
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  next: (error?: Error) => void,
+) => void;
+
+/** What Express adds to a request. */
+interface ExpressRequest extends IncomingMessage {
+  readonly originalUrl?: string;
+  readonly body?: unknown;
+}
+
+interface NodeMiddlewareParts {
+  readonly route: Route;
+  /** Requests for other paths go to `next`. */
+  readonly isFor: (path: string) => boolean;
+  readonly failed: (error: unknown) => void;
+  /** The function that the user calls, for the error about a parser that came first. */
+  readonly name: string;
+}
+
+/** A web-style function as middleware of Express, Connect, or a hook of Fastify. It needs the bytes of the body. */
+export function nodeMiddleware({ route, isFor, failed, name }: NodeMiddlewareParts): NodeMiddleware {
+  return (incoming: ExpressRequest, outgoing, next) => {
+    const url = incoming.originalUrl ?? incoming.url ?? "/";
+    const path = url.split("?")[0]!;
+    if (!isFor(path)) return next();
+    const framework = framed(incoming, url);
+    if (framework === undefined) return next(parsedTooEarly(path, name));
+    void respondTo(incoming, outgoing, route, failed, framework);
+  };
+}
+
+/** The request's path and, if a parser has read them, its bytes. Undefined if a parser has read them and not kept them. */
+function framed(incoming: ExpressRequest, url: string): FrameworkRequest | undefined {
+  const { body } = incoming;
+  if (!incoming.readableDidRead) return { url };
+  return body instanceof Uint8Array ? { url, body } : undefined;
+}
+
+const parsedTooEarly = (path: string, name: string): InvalidOperationError =>
+  new InvalidOperationError(
+    `The body of a request for ${path} was parsed before ${name} got it, and its signature cannot be verified. Put ${name} before express.json and other parsers.`,
+  );
+
+/** Resolves when the server listens, and rejects when it cannot. */
+export const listening = (server: NetServer, options: ListenOptions): Promise<void> =>
+  new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(options, () => {
+      server.off("error", reject);
+      resolve();
+    });
+  });
+
+/** Waits for running requests. A request that is not complete after `stopMs` is cut off, and nothing of it is stored. */
+export async function closeServer(server: Server, stopMs: number): Promise<void> {
+  const ended = new Promise<void>((resolve) => server.close(() => resolve()));
+  // A connection whose request ends now would stay open for the server's keep-alive time.
+  const idle = setInterval(() => server.closeIdleConnections(), 20);
+  const late = setTimeout(() => server.closeAllConnections(), stopMs);
+  server.closeIdleConnections();
+  await ended;
+  clearInterval(idle);
+  clearTimeout(late);
 }

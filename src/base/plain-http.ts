@@ -1,8 +1,13 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { headersOf } from "./headers-of.js";
 import { type Route, respondBy } from "./node-http.js";
-import type { ReadableRequest } from "./read-body.js";
-import { toWebResponse } from "./to-web-response.js";
+import type { IncomingHeaders, ReadableRequest } from "./request-body.js";
+
+/** In a file of its own: a function app that starts loads it, and not the servers that also use it. */
+const jsonContent = { "content-type": "application/json" };
+
+/** All headers that a host has to send but the content's length. */
+export const headersOf = ({ headers, body = "" }: PlainResponse): Record<string, string> =>
+  body === "" ? { ...headers } : { ...jsonContent, ...headers };
 
 /**
  * The part of a web `Request` that this package uses, and its path. Making a `Request` or a `Response` loads Node's whole
@@ -58,3 +63,34 @@ export const webRoute =
     const { method, url, headers, body } = request;
     return toWebResponse(await route({ method, url, path: new URL(url).pathname, headers, body }));
   };
+
+export function toWebResponse(response: PlainResponse): Response {
+  const { status, body = "" } = response;
+  return new Response(body === "" ? null : body, { status, headers: headersOf(response) });
+}
+
+/** Of every answer: nobody on the way keeps it, and no browser takes it for anything but what it says that it is. */
+export const privateHeaders = { "cache-control": "no-store", "x-content-type-options": "nosniff" } as const;
+
+/**
+ * Whether a browser sends the request for a page of another site. Any page can make it send one, with the rights that the
+ * browser's place in the network gives. Only browsers send these headers.
+ */
+export function isForeignPage(headers: IncomingHeaders): boolean {
+  const site = headers.get("sec-fetch-site");
+  if (site !== null) return site !== "same-origin" && site !== "none";
+  const origin = headers.get("origin");
+  return origin !== null && hostOf(origin) !== headers.get("host")?.toLowerCase();
+}
+
+const hostOf = (origin: string): string | undefined =>
+  URL.canParse(origin) ? new URL(origin).host : undefined;
+
+/** Returns undefined when the text is not valid percent-encoding. */
+export function decoded(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -15,5 +15,30 @@ export function requirePackage(name: string, user: string, missing = missingPack
   }
 }
 
-export const missingPackage = (name: string, user: string, cause: unknown): InvalidOperationError =>
+const missingPackage = (name: string, user: string, cause: unknown): InvalidOperationError =>
   new InvalidOperationError(`${user} needs the package "${name}". Run: npm install ${name}`, { cause });
+
+/** Of `import`, and of `require`. */
+const notFoundCodes: readonly unknown[] = ["ERR_MODULE_NOT_FOUND", "MODULE_NOT_FOUND"];
+
+/** Turns "cannot find module" into an error that says which package to install. */
+export async function loadPackage<T>(
+  name: string,
+  load: () => Promise<T>,
+  user = "This publisher",
+): Promise<T> {
+  try {
+    return await load();
+  } catch (error) {
+    if (!notFoundCodes.includes((error as { code?: unknown }).code)) throw error;
+    throw missingPackage(name, user, error);
+  }
+}
+
+/** For `import("…").catch(rethrow)`. Bundlers then leave a package that is not installed to the run time. */
+export const rethrow = (error: unknown): never => {
+  throw error;
+};
+
+/** The version of this package. Not read from package.json: a bundle has none. A test compares them. */
+export const packageVersion = "0.1.0";

@@ -1,4 +1,27 @@
-import { longestTimerMs } from "./longest-timer.js";
+/** Lets timers, sockets and other work run before the caller goes on. */
+export const yieldToEventLoop = (): Promise<void> =>
+  new Promise((resolve) => {
+    setImmediate(resolve);
+  });
+
+/** Waits. An abort rejects at once, with the signal's own reason, unlike `node:timers/promises`. */
+export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  signal?.throwIfAborted();
+  let end = (): void => {};
+  try {
+    await new Promise<void>((resolve, reject) => {
+      const timer = setTimeout(resolve, ms);
+      const stop = (): void => reject(signal!.reason);
+      signal?.addEventListener("abort", stop);
+      end = () => {
+        clearTimeout(timer);
+        signal?.removeEventListener("abort", stop);
+      };
+    });
+  } finally {
+    end();
+  }
+}
 
 /** Where timers come from: the process's clock, or the clock of a simulation. */
 export interface Timers {
@@ -13,3 +36,110 @@ export const processTimers: Timers = {
     return () => clearTimeout(timer);
   },
 };
+
+/** Node's timers hold 31 bits. A longer one would fire at once. */
+export const longestTimerMs = 2 ** 31 - 1;
+
+/**
+ * Waits for `work`, but no longer than `ms`: then it rejects with the error that `tooLate` makes. The work itself goes
+ * on unless `tooLate` stops it.
+ */
+export async function withinTime<T>(
+  ms: number,
+  work: Promise<T>,
+  tooLate: () => Error,
+  timers: Timers = processTimers,
+): Promise<T> {
+  let cancel = (): void => {};
+  const late = new Promise<never>((_, reject) => {
+    cancel = timers.after(ms, () => reject(tooLate()));
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    cancel();
+  }
+}
+
+/**
+ * As `withinTime`, for work that can be stopped: after `ms` its signal aborts with the error that `tooLate` makes. An
+ * abort of `outer` aborts it too, and the work decides how it ends.
+ */
+export async function abortAfter<T>(
+  ms: number,
+  work: (signal: AbortSignal) => T | Promise<T>,
+  tooLate: () => Error,
+  outer?: AbortSignal,
+): Promise<T> {
+  const controller = new AbortController();
+  const abort = (): void => controller.abort(outer?.reason);
+  if (outer?.aborted) abort();
+  else outer?.addEventListener("abort", abort, { once: true });
+  // An async function: an error that `work` throws before it returns a promise is a rejection, too.
+  const running = (async () => work(controller.signal))();
+  try {
+    return await withinTime(ms, running, () => {
+      const error = tooLate();
+      controller.abort(error);
+      return error;
+    });
+  } finally {
+    outer?.removeEventListener("abort", abort);
+  }
+}
+
+/**
+ * A call of the store with a deadline: its signal then aborts, and the call rejects even if it ignores the signal. An
+ * abort of `outer` aborts the call's signal, too.
+ */
+export const withDeadline = <T>(
+  ms: number,
+  what: string,
+  call: (signal: AbortSignal) => Promise<T>,
+  outer?: AbortSignal,
+): Promise<T> =>
+  abortAfter(
+    ms,
+    call,
+    () => new DOMException(`${what} took longer than ${Math.round(ms)} ms.`, "TimeoutError"),
+    outer,
+  );
+
+export interface AbortHooks<T> {
+  /** Receives a result that arrives after the abort, to release what it holds. */
+  readonly late?: (result: T) => void;
+  /** Called on abort, to stop the work itself. */
+  readonly cancel?: () => void;
+}
+
+const once = { once: true } as const;
+
+/** Waits for `work`. An abort rejects at once with the signal's reason. */
+export function abortable<T>(
+  work: Promise<T>,
+  signal: AbortSignal | undefined,
+  { late, cancel }: AbortHooks<T> = {},
+): Promise<T> {
+  if (signal === undefined) return work;
+  return new Promise<T>((resolve, reject) => {
+    let isAborted = false;
+    const stop = (): void => {
+      isAborted = true;
+      reject(signal.reason);
+      cancel?.();
+    };
+    if (signal.aborted) stop();
+    else signal.addEventListener("abort", stop, once);
+    work.then(
+      (result) => {
+        signal.removeEventListener("abort", stop);
+        if (isAborted) late?.(result);
+        else resolve(result);
+      },
+      (error: unknown) => {
+        signal.removeEventListener("abort", stop);
+        reject(error); // does nothing after an abort
+      },
+    );
+  });
+}

@@ -1,8 +1,9 @@
 import { once } from "node:events";
-import { appDatabases, type BackedUpDatabases, backedUpDatabases } from "../app/app-databases.js";
+import { appDatabases, type BackedUpDatabases, backedUpDatabases } from "../app/create-app.js";
+import { jsonLogger } from "../base/logger.js";
 import { databaseOpeners } from "../config/database-openers.js";
 import { type BackupReport, createBackup } from "../sql/sqlite/backup/create-backup.js";
-import { jsonLogger } from "../telemetry/json-logger.js";
+import { restoreBackup } from "../sql/sqlite/backup/restore-backup.js";
 import {
   type Command,
   type CommandInput,
@@ -14,9 +15,9 @@ import {
   text,
   UsageError,
 } from "./command.js";
-import { requireDatabaseFile } from "./existing-database.js";
 import { withApp } from "./load-app.js";
-import { withProgress } from "./progress.js";
+import { withProgress } from "./output.js";
+import { requireDatabaseFile } from "./queue-stores.js";
 
 export const backupCommand: Command = {
   name: "backup",
@@ -96,3 +97,41 @@ function print({ made, failed }: BackupReport, terminal: Terminal, asJson: boole
   }
   for (const { database, error } of failed) terminal.err(`${database} was not backed up. ${error.message}`);
 }
+
+export const restoreCommand: Command = {
+  name: "restore",
+  summary: "put a back-up in the place of a SQLite database that no process uses",
+  usage: "restore --from BACKUP --to FILE [--force]",
+  options: {
+    from: { type: "string" },
+    to: { type: "string" },
+    force: { type: "boolean" },
+    json: { type: "boolean" },
+  },
+  help: {
+    from: "the back-up; it is checked first",
+    to: "the database's file",
+    force: "replace a file that exists; it is kept under another name",
+    json: "print JSON",
+  },
+  examples: ["oncebox restore --from backups/app.1f0c9a3e.20301231T235959999Z.db --to app.db --force"],
+  async run({ values, terminal }) {
+    const from = text(values, "from");
+    const to = text(values, "to");
+    if (from === undefined || to === undefined) throw new UsageError("restore needs --from and --to.");
+    const result = await withProgress(terminal, "restoring", () =>
+      restoreBackup({ from, to, force: values.force === true }),
+    );
+    const { bytes, replaced, useUnknown } = result;
+    if (useUnknown)
+      terminal.err(
+        `The replaced file was too damaged to tell whether a process used it. Restart every process that did.`,
+      );
+    if (values.json) terminal.out(JSON.stringify(result));
+    else {
+      terminal.out(`${to} is restored from ${from} (${bytes} bytes, checked).`);
+      if (replaced !== undefined) terminal.out(`What was there before is ${replaced} now.`);
+    }
+    return exitCodes.ok;
+  },
+};

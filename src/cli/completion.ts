@@ -1,7 +1,7 @@
-import { queueKinds } from "../queue/any-queue.js";
-import { phases } from "../queue/phase.js";
+import { phases } from "../queue/message.js";
+import { queueKinds } from "../queue/work-store.js";
 import { type Command, exitCodes, oneOf, UsageError } from "./command.js";
-import { quoted } from "./quoted.js";
+import { quoted } from "./output.js";
 
 const shells = ["bash", "zsh", "fish"] as const;
 

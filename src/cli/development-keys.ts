@@ -1,5 +1,13 @@
-import { createPrivateKey, createPublicKey, generateKeyPair, randomBytes } from "node:crypto";
+import { createPrivateKey, createPublicKey, generateKeyPair, randomBytes, sign } from "node:crypto";
+import { lstat, mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { isIPv4 } from "node:net";
+import { tmpdir, userInfo } from "node:os";
+import { join } from "node:path";
 import { promisify } from "node:util";
+import type { AppDefinition } from "../app/definition.js";
+import { isReference } from "../app/sources.js";
+import type { Environment } from "../config/environment.js";
+import { type FetchText, fetchText } from "../webhooks/schemes/provider-keys.js";
 import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
 import { isDigest, toSigningKey } from "../webhooks/schemes/signing-key.js";
 import type { SignOptions } from "../webhooks/signing/sign-webhook.js";
@@ -18,7 +26,7 @@ export interface DevelopmentKeys {
 export const newDevelopmentSecret = (): string => `whsec_${randomBytes(24).toString("base64")}`;
 
 /** What stands for the webhook id of PayPal, the topic of SNS, the audience of Pub/Sub. */
-export const developmentSender = "oncebox-development";
+const developmentSender = "oncebox-development";
 
 /** The kind of key pair that the provider signs with. Undefined where it shares a secret. */
 export function keyTypeOf({ verify }: WebhookScheme): KeyType | undefined {
@@ -90,9 +98,136 @@ function sharedSecret({ verify }: WebhookScheme, secret: string): string {
 }
 
 /** The keys of the run as a document that a provider would publish. */
-export const publishedKeys = ({ privateKeys }: DevelopmentKeys): string =>
+const publishedKeys = ({ privateKeys }: DevelopmentKeys): string =>
   JSON.stringify({
     keys: Object.values(privateKeys).map((key) =>
       createPublicKey(createPrivateKey(key)).export({ format: "jwk" }),
     ),
   });
+
+/** Only a run that no other machine can reach gets development secrets. */
+export const isThisMachine = (host: string): boolean =>
+  host === "localhost" || host === "::1" || host === "[::1]" || (isIPv4(host) && host.startsWith("127."));
+
+/** A source with its scheme loaded. */
+export interface SchemedSource {
+  readonly scheme: WebhookScheme;
+  readonly secrets: unknown;
+  readonly verifyToken?: unknown;
+}
+
+/** The variables that a secret refers to and that are not set. */
+export const unsetVariables = (secrets: unknown, env: NodeJS.ProcessEnv): readonly string[] =>
+  [secrets]
+    .flat()
+    .flatMap((one) => (isReference(one) && one.from === "env" && !env[one.name] ? [one.name] : []));
+
+/** Returns the secret for each variable that a source or the service refers to and that is not set. */
+export function developmentSecrets(
+  { service }: AppDefinition,
+  { env }: Environment,
+  sources: readonly SchemedSource[],
+  keys: DevelopmentKeys,
+): Readonly<Record<string, string>> {
+  const ofSources = sources.flatMap(({ scheme, secrets }) =>
+    unsetVariables(secrets, env).map((name) => [name, developmentSecretOf(scheme, keys)] as const),
+  );
+  const ofHandshakes = sources.flatMap(({ verifyToken }) =>
+    unsetVariables(verifyToken, env).map((name) => [name, keys.secret] as const),
+  );
+  const ofService = unsetVariables(service?.tokens, env).map((name) => [name, keys.secret] as const);
+  return Object.fromEntries([...ofHandshakes, ...ofSources, ...ofService]);
+}
+
+const folder = (): string => join(tmpdir(), `oncebox-${userInfo().uid}`);
+const fileOf = (port: number): string => join(folder(), `dev-${port}`);
+
+/** Writes the keys of the run at this port where `oncebox sign` finds them, and only this user. Returns what removes them. */
+export async function shareDevelopmentKeys(
+  port: number,
+  keys: DevelopmentKeys,
+): Promise<() => Promise<void>> {
+  await mkdir(folder(), { recursive: true, mode: 0o700 });
+  if (!(await isOwnFolder())) return async () => {}; // somebody else has made it, and could read the file
+  const file = fileOf(port);
+  await rm(file, { force: true });
+  await writeFile(file, JSON.stringify(keys), { mode: 0o600, flag: "wx" });
+  return () => rm(file, { force: true });
+}
+
+/** The keys of the local run at this port. Undefined where none runs. */
+export async function sharedDevelopmentKeys(port: number): Promise<DevelopmentKeys | undefined> {
+  if (!(await isOwnFolder())) return undefined;
+  try {
+    return JSON.parse(await readFile(fileOf(port), "utf8")) as DevelopmentKeys;
+  } catch {
+    return undefined;
+  }
+}
+
+async function isOwnFolder(): Promise<boolean> {
+  const found = await lstat(folder()).catch(() => undefined);
+  if (found === undefined || !found.isDirectory()) return false;
+  // Windows has neither user ids nor modes; its folder of temporary files is the user's own.
+  return process.platform === "win32" || (found.uid === userInfo().uid && (found.mode & 0o077) === 0);
+}
+
+/** A part of a certificate: its tag, its length and its content (ITU-T X.690). */
+function der(tag: number, ...parts: readonly Uint8Array[]): Buffer {
+  const content = Buffer.concat(parts);
+  const { length } = content;
+  const bytes = length < 128 ? [length] : length < 256 ? [0x81, length] : [0x82, length >> 8, length & 0xff];
+  return Buffer.concat([Buffer.from([tag, ...bytes]), content]);
+}
+
+const sequence = (...parts: readonly Uint8Array[]): Buffer => der(0x30, ...parts);
+
+/** sha256WithRSAEncryption */
+const algorithm = Buffer.from("300d06092a864886f70d01010b0500", "hex");
+const commonName = Buffer.from("0603550403", "hex");
+
+const named = (name: string): Buffer =>
+  sequence(der(0x31, sequence(commonName, der(0x0c, Buffer.from(name)))));
+
+const time = (at: Date): Buffer =>
+  der(0x18, Buffer.from(`${at.toISOString().replaceAll(/[-:T]/g, "").slice(0, 14)}Z`));
+
+/**
+ * A certificate for the RSA key of a local run. It stands for the one that a provider publishes (PayPal, SNS), which a test
+ * request cannot be signed with. Node can read certificates and not make them.
+ */
+export function selfSignedCertificate(
+  privateKey: string,
+  name: string,
+  validFrom: Date,
+  validTo: Date,
+): string {
+  const publicKey = createPublicKey(privateKey).export({ type: "spki", format: "der" });
+  const serial = der(0x02, Buffer.from([1]));
+  const validity = sequence(time(validFrom), time(validTo));
+  const content = sequence(serial, algorithm, named(name), validity, named(name), publicKey);
+  const signature = der(0x03, Buffer.from([0]), sign("sha256", content, privateKey));
+  const text = sequence(content, algorithm, signature).toString("base64");
+  const lines = text.match(/.{1,64}/g) ?? [];
+  return ["-----BEGIN CERTIFICATE-----", ...lines, "-----END CERTIFICATE-----", ""].join("\n");
+}
+
+const dayMs = 86_400_000;
+
+/**
+ * Stands for the providers that publish a certificate or keys, for requests that `oncebox sign` has signed. All other
+ * documents are fetched: a local run may get genuine webhooks through a tunnel.
+ */
+export const developmentDocuments =
+  (keys: DevelopmentKeys, clock: () => Date = () => new Date()): FetchText =>
+  async (url, signal) => {
+    const { rsa } = keys.privateKeys;
+    const isOurs = new URL(url).pathname === "/oncebox.pem";
+    if (isOurs && rsa !== undefined) {
+      const now = clock().getTime();
+      return selfSignedCertificate(rsa, "oncebox development", new Date(now - dayMs), new Date(now + dayMs));
+    }
+    if (rsa !== undefined && /\/(certs|keys|jwks?(\.json)?)$/.test(new URL(url).pathname))
+      return publishedKeys(keys);
+    return fetchText(url, signal);
+  };

@@ -1,12 +1,17 @@
 import type { App } from "../app/create-app.js";
-import { type ExamineOptions, examine } from "../app/doctor/examine.js";
-import type { Finding } from "../app/doctor/finding.js";
-import { defined } from "../base/defined.js";
-import { defaults } from "../sql/defaults.js";
+import { memoisePromise } from "../base/concurrency.js";
+import { omitUndefined } from "../base/defined.js";
+import { createInbox } from "../inbox/inbox.js";
+import { createOutbox } from "../outbox/outbox.js";
+import { type AnyMessage, type AnyQueue, deadState, type QueueKind } from "../queue/work-store.js";
 import type { Database } from "../sql/dialect.js";
+import type { WrongSetting } from "../sql/inspection.js";
+import { chosenQueues, type MigrateOptions, wrongSettings } from "../sql/migrate.js";
+import type { QueueNames } from "../sql/names.js";
+import { defaults } from "../sql/store-options.js";
+import { type Catalogue, checkSchema, readCatalogue } from "./check-schema.js";
 import { type Command, exitCodes, type Terminal, text, UsageError } from "./command.js";
-import { requireDatabaseFile, withExistingDatabase } from "./existing-database.js";
-import { storeHelp, storeOptions } from "./queue-stores.js";
+import { requireDatabaseFile, storeHelp, storeOptions, withExistingDatabase } from "./queue-stores.js";
 
 export const doctorCommand: Command = {
   name: "doctor",
@@ -52,7 +57,7 @@ async function databasesOf(app: App, tenant: string | undefined): Promise<readon
   }
   const ids = tenant === undefined ? await tenants.distinctStores() : [tenant];
   const stores = await Promise.all(ids.map((id) => tenants.stores(id)));
-  return stores.map(({ db, tables }) => ({ db, tables: defined(tables) }));
+  return stores.map(({ db, tables }) => ({ db, tables: omitUndefined(tables) }));
 }
 
 function print(findings: readonly ExaminedFinding[], isHealthy: boolean, terminal: Terminal): void {
@@ -62,3 +67,228 @@ function print(findings: readonly ExaminedFinding[], isHealthy: boolean, termina
   }
   if (isHealthy) terminal.out("No problem was found.");
 }
+
+interface ExamineOptions extends Retentions {
+  /** The schema and tables of the queues. */
+  readonly tables: MigrateOptions;
+}
+
+/** Compares a database with what this version expects. It changes nothing. */
+export async function examine(given: Database, options: ExamineOptions): Promise<readonly Finding[]> {
+  const { wrong, db } = (await given.dialect.inspection.file?.(given)) ?? { wrong: [], db: given };
+  try {
+    const settings = [...wrong, ...(await wrongSettings(db))].map(settingFinding);
+    const findings = [...settings, ...(await checkClock(db))];
+    const queues = chosenQueues(db.dialect, options.tables);
+    const schema = queues[0]?.schema ?? "";
+    const user = await inspectUser(db, schema);
+    const catalogue = memoisePromise(() => readCatalogue(db, schema)); // both queues are in one schema
+    for (const queue of queues)
+      findings.push(...(await examineQueue(db, queue, { ...options, user, catalogue })));
+    return distinct(findings);
+  } finally {
+    if (db !== given) await db.close();
+  }
+}
+
+interface QueueContext extends ExamineOptions {
+  readonly user: InspectedUser | undefined;
+  readonly catalogue: () => Promise<Catalogue>;
+}
+
+async function examineQueue(
+  db: Database,
+  queue: QueueNames,
+  { user, catalogue, ...retentions }: QueueContext,
+): Promise<readonly Finding[]> {
+  const schema = user?.seesAll === false ? [unseen(user.name)] : await checkSchema(db, queue, catalogue);
+  if (schema.some(isProblem) && schema.every(({ run }) => run === "oncebox migrate")) return schema;
+  const permissions = await checkPermissions(db, queue, user);
+  const findings = [...schema, ...permissions];
+  if (findings.some(isProblem)) return findings; // the messages may not be readable
+  const { schema: name, table } = queue;
+  const options = { ...(name === "" ? {} : { schema: name }), table };
+  const store = queue.kind === "inbox" ? createInbox(db, options) : createOutbox(db, options);
+  const retention = await checkRetention(queue.kind, store as Pick<AnyQueue, "list">, retentions).catch(
+    (error: Error) => {
+      if (db.dialect.classify(error) !== "permanent") throw error;
+      return [unreadable(queue, error)];
+    },
+  );
+  return [...findings, ...retention];
+}
+
+const isProblem = ({ level }: Finding): boolean => level === "problem";
+
+const unseen = (user: string): Finding => ({
+  check: "schema",
+  level: "note",
+  message: `The user ${user} does not see tables and indexes, so they were not compared. The user that migrates does.`,
+  run: null,
+});
+
+/** Privileges that the checks do not know of, such as those on the tables where procedures do not read them for their callers. */
+const unreadable = ({ table }: QueueNames, { message }: Error): Finding => ({
+  check: "permissions",
+  level: "problem",
+  message: `The messages of ${table} cannot be read: ${message}`,
+  run: null,
+});
+
+/** Both queues find the same about their common schema. */
+const distinct = (findings: readonly Finding[]): readonly Finding[] => [
+  ...new Map(findings.map((finding) => [finding.message, finding])).values(),
+];
+
+/** Signatures of webhooks tolerate minutes, and tokens of clouds too. Logs of two machines are compared by the second. */
+const tolerableMs = 2_000;
+
+/** Compares the clocks of this machine and of the database. What the round trip makes uncertain is not counted. */
+export async function checkClock(
+  { dialect, driver }: Pick<Database, "dialect" | "driver">,
+  now: () => number = Date.now,
+): Promise<readonly Finding[]> {
+  const { clock } = dialect.inspection;
+  if (clock === undefined) return [];
+  await driver.query(clock, {}); // the first call connects
+  const before = now();
+  const [row] = await driver.query(clock, {});
+  const after = now();
+  const database = Number(row?.now);
+  const skewMs = database > after ? after - database : Math.max(0, before - database);
+  if (Math.abs(skewMs) <= tolerableMs) return [];
+  const how = skewMs > 0 ? "ahead of" : "behind";
+  return [
+    {
+      check: "clock",
+      level: "problem",
+      message: `This machine's clock is ${Math.round(Math.abs(skewMs) / 1000)} s ${how} the database's. Signatures with a time may be refused.`,
+      run: process.platform === "win32" ? "w32tm /resync" : "timedatectl set-ntp true",
+    },
+  ];
+}
+
+/** The connected user, as the database knows it. */
+interface InspectedUser {
+  readonly name: string;
+  /** It sees the objects that it has no privileges on. */
+  readonly seesAll: boolean;
+}
+
+async function inspectUser(
+  { dialect, driver }: Database,
+  schema: string,
+): Promise<InspectedUser | undefined> {
+  if (dialect.inspection.user === undefined) return undefined;
+  const [row] = await driver.query(dialect.inspection.user, { schema });
+  return { name: String(row?.user_name), seesAll: Number(row?.sees_all) === 1 };
+}
+
+/** Compares what the user may do with what the functions do. */
+async function checkPermissions(
+  { dialect, driver }: Database,
+  queue: QueueNames,
+  user: InspectedUser | undefined,
+): Promise<readonly Finding[]> {
+  const { privileges, needed, grant, isName } = dialect.inspection;
+  if (privileges === undefined || user === undefined) return [];
+  const rows = await driver.query(privileges, { schema: queue.schema });
+  const isAllowed = (object: string, privilege: string): boolean =>
+    rows.some(
+      (row) => isName(String(row.name), object) && row.privilege === privilege && Number(row.allowed) === 1,
+    );
+  const missing = needed(queue)
+    .map(({ object, privileges: all }) => ({
+      object,
+      privileges: all.filter((privilege) => !isAllowed(object, privilege)),
+    }))
+    .filter((lacking) => lacking.privileges.length > 0);
+  if (missing.length === 0) return [];
+  const list = missing.map((lacking) => `${lacking.privileges.join(", ")} on ${lacking.object}`).join("; ");
+  const unsure = user.seesAll ? "" : " What it may not use it does not see, so it may also be missing.";
+  return [
+    {
+      check: "permissions",
+      level: "problem",
+      message: `The user ${user.name} lacks ${list}.${unsure}`,
+      run: missing.map((lacking) => grant(queue, lacking, user.name)).join(";\n"),
+    },
+  ];
+}
+
+interface Retentions {
+  readonly retentionMs: number;
+  /** Undefined: dead messages are kept for ever. */
+  readonly deadRetentionMs?: number | undefined;
+}
+
+const dayMs = 86_400_000;
+
+/** Dead messages that nobody has looked after for so long are worth a note: they may hold personal data. */
+const forgottenMs = 90 * dayMs;
+
+/** Messages that are a day past their retention show that no clean-up runs. */
+async function checkRetention(
+  name: QueueKind,
+  queue: Pick<AnyQueue, "list">,
+  { retentionMs, deadRetentionMs }: Retentions,
+  now: () => number = Date.now,
+): Promise<readonly Finding[]> {
+  const ended = async (state: string, ageMs: number, endedAt: (message: AnyMessage) => Date | null) => {
+    const latest = now() - ageMs;
+    const { messages } = await queue.list({ state, olderThanMs: ageMs, limit: 100 });
+    return messages.some((message) => {
+      const at = endedAt(message);
+      return at !== null && at.getTime() < latest && lastSeenAt(message, at) < latest;
+    });
+  };
+  const findings: Finding[] = [];
+  if (await ended("Done", retentionMs + dayMs, ({ processedAt }) => processedAt))
+    findings.push(overdue(name, "done", retentionMs));
+  // One with a partition key may be kept because it blocks its key.
+  const diedAt = ({ partitionKey, diedAt }: AnyMessage) => (partitionKey === null ? diedAt : null);
+  const dead = deadState[name];
+  if (deadRetentionMs !== undefined) {
+    if (await ended(dead, deadRetentionMs + dayMs, diedAt))
+      findings.push(overdue(name, "dead", deadRetentionMs));
+  } else if (await ended(dead, forgottenMs, diedAt)) findings.push(forgotten(name));
+  return findings;
+}
+
+const overdue = (name: QueueKind, phase: "done" | "dead", retentionMs: number): Finding => ({
+  check: "retention",
+  level: "problem",
+  message: `The ${name} has ${phase} messages that are more than a day past the retention of ${Math.round(retentionMs / dayMs)} days. The clean-up does not run, or not for long enough.`,
+  run: "oncebox cleanup",
+});
+
+const forgotten = (name: QueueKind): Finding => ({
+  check: "retention",
+  level: "note",
+  message: `The ${name} has messages that died more than ${forgottenMs / dayMs} days ago, and no retention of dead messages is set here: they are kept for ever. See deadRetentionMs in docs/operations.md.`,
+  run: `oncebox dead groups --queue ${name}`,
+});
+
+/** A message that arrived again within the retention is kept. */
+const lastSeenAt = (message: AnyMessage, otherwise: Date): number =>
+  ("lastSeenAt" in message ? message.lastSeenAt : otherwise).getTime();
+
+/** What `doctor` compares. */
+export const checks = ["schema", "permissions", "settings", "clock", "retention"] as const;
+
+/** Something that `doctor` found. */
+export interface Finding {
+  readonly check: (typeof checks)[number];
+  /** A note says what could be better, or what could not be checked. */
+  readonly level: "problem" | "note";
+  readonly message: string;
+  /** A command or a statement that puts it right; null where there is none. */
+  readonly run: string | null;
+}
+
+const settingFinding = ({ message, run, tolerable }: WrongSetting): Finding => ({
+  check: "settings",
+  level: tolerable ? "note" : "problem",
+  message,
+  run,
+});

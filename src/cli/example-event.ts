@@ -1,12 +1,18 @@
+import { createApp } from "../app/create-app.js";
+import type { AppDefinition } from "../app/definition.js";
+import type { Environment } from "../config/environment.js";
+import { topicMatcher } from "../dispatch/handlers.js";
+import { isPresetName, type PresetName } from "../webhooks/preset-names.js";
 import { checkScheme } from "../webhooks/schemes/check-scheme.js";
 import type { Alternatives } from "../webhooks/schemes/field-checks.js";
 import type { CheckedScheme } from "../webhooks/schemes/read-scheme.js";
 import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
 import type { TemplatePart } from "../webhooks/schemes/template.js";
 import { setAt } from "../webhooks/signing/draft.js";
+import { devDatabase } from "./load-app.js";
 
 /** A request of a provider, before it is signed. */
-export interface ExampleEvent {
+interface ExampleEvent {
   readonly body: string;
   readonly headers: Readonly<Record<string, string>>;
 }
@@ -134,4 +140,125 @@ function formOf(fields: readonly Field[], { split }: CheckedScheme): string {
   if (split?.field !== undefined)
     form.set(split.field, JSON.stringify([objectOf(fields.filter((field) => field.in === "item"))]));
   return form.toString();
+}
+
+/**
+ * The topic of an example event: what the provider really sends, or, where the app does not handle that, the first topic
+ * that it handles. An event without a handler would be tried ten times and then be dead.
+ */
+export async function exampleTopic(
+  provider: unknown,
+  given: AppDefinition,
+  environment: Environment,
+): Promise<string> {
+  const real = providerTopic(provider);
+  const { definition, topics, firstTopic } = withFirstTopic(given);
+  if (typeof given.handlers === "function" && given.tenants === undefined) {
+    await callHandlers(definition, environment);
+  }
+  const isHandled = topicMatcher(new Map(topics().map((topic) => [topic, true])))(real);
+  return isHandled ? real : (firstTopic() ?? real);
+}
+
+/** Creates an app of the handlers alone. It opens no connection. */
+async function callHandlers({ handlers }: AppDefinition, environment: Environment): Promise<void> {
+  try {
+    const app = await createApp({ database: devDatabase, ...(handlers && { handlers }) }, { environment });
+    await app.close();
+  } catch {
+    // `oncebox dev` says what is wrong with the handlers.
+  }
+}
+
+/**
+ * An event type of each provider, to show and to sign as an example. Most were found in its documentation or in its own library.
+ * Those whose topic is not the kind of an event have an example of what it is.
+ */
+const topics: Readonly<Record<PresetName, string>> = {
+  adyen: "AUTHORISATION",
+  asana: "task.added",
+  bitbucket: "repo:push",
+  box: "FILE.UPLOADED",
+  calendly: "invitee.created",
+  clerk: "user.created",
+  clickup: "taskCreated",
+  discord: "APPLICATION_AUTHORIZED",
+  docusign: "envelope-completed",
+  dropbox: "dropbox", // the source's name: a notification has no kind
+  eventgrid: "Microsoft.Storage.BlobCreated",
+  github: "push",
+  gitlab: "push",
+  googlepubsub: "projects/example/subscriptions/example", // the subscription
+  googlepush: "exists", // the state of the resource
+  hubspot: "contact.creation",
+  intercom: "conversation.user.created",
+  jira: "jira:issue_created",
+  lemonsqueezy: "order_created",
+  linear: "Issue.create",
+  linkedin: "SHARE_MENTION",
+  mailgun: "delivered",
+  mandrill: "send",
+  meta: "page",
+  mollie: "payment-link.paid",
+  mollieclassic: "mollieclassic", // as Dropbox
+  msgraph: "created",
+  msgraphdata: "created",
+  notion: "page.created",
+  okta: "user.session.start",
+  paddle: "transaction.completed",
+  paypal: "PAYMENT.CAPTURE.COMPLETED",
+  plaid: "TRANSACTIONS.SYNC_UPDATES_AVAILABLE",
+  razorpay: "payment.captured",
+  resend: "email.delivered",
+  sendgrid: "delivered",
+  shopify: "orders/create",
+  slack: "app_mention",
+  sns: "Notification",
+  square: "payment.created",
+  standard: "user.created",
+  stripe: "invoice.paid",
+  svix: "user.created",
+  trello: "createCard",
+  twilio: "message.delivered",
+  twitch: "channel.follow",
+  typeform: "form_response",
+  whatsapp: "messages",
+  woocommerce: "order.created",
+  workos: "dsync.user.created",
+  x: "profile.update.bio",
+  xero: "INVOICE.UPDATE",
+  zendesk: "zen:event-type:ticket.created",
+  zoom: "meeting.started",
+};
+
+/** An event type that the provider really sends, for example events. */
+export const providerTopic = (provider: unknown): string =>
+  isPresetName(provider) ? topics[provider] : "test";
+
+/**
+ * The topics that the app handles, for example events. A function that makes the handlers is called once, when the app is
+ * opened, so its topics are known after that. With tenants it is called later, and then no topic is known here.
+ */
+export function withFirstTopic(given: AppDefinition): {
+  readonly definition: AppDefinition;
+  /** The keys of the handlers: topics and patterns. */
+  readonly topics: () => readonly string[];
+  readonly firstTopic: () => string | undefined;
+} {
+  const { handlers } = given;
+  let topics = typeof handlers === "function" ? [] : Object.keys(handlers ?? {});
+  const known = {
+    topics: () => topics,
+    firstTopic: () => topics.find((topic) => !topic.endsWith("*")),
+  };
+  if (typeof handlers !== "function") return { definition: given, ...known };
+  const definition: AppDefinition = {
+    ...given,
+    handlers(parts) {
+      const made = handlers(parts);
+      topics = Object.keys(made ?? {});
+      return made;
+    },
+  };
+  return { definition, ...known };
 }

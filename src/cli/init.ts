@@ -1,8 +1,7 @@
 import { readdir } from "node:fs/promises";
 import { basename, relative, resolve } from "node:path";
 import { type Command, exitCodes, oneOf, text, UsageError } from "./command.js";
-import { writeScaffold } from "./scaffold.js";
-import { scaffoldClouds, scaffoldDatabases } from "./scaffold-options.js";
+import { scaffoldClouds, scaffoldDatabases, writeScaffold } from "./scaffold.js";
 
 export const initCommand: Command = {
   name: "init",

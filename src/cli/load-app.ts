@@ -1,15 +1,20 @@
 import { existsSync } from "node:fs";
+import { createRequire, register } from "node:module";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { type AppDefinition, defineApp } from "../app/app-definition.js";
 import { type App, createApp } from "../app/create-app.js";
+import { type AppDefinition, defineApp } from "../app/definition.js";
+import { memoisePromise } from "../base/concurrency.js";
+import { jsonLogger } from "../base/logger.js";
 import { databaseUrlForms } from "../config/database-url.js";
 import { type Environment, readEnvironment } from "../config/environment.js";
+import {
+  requirePackagesOf,
+  type SecretResolver,
+  secretsFromEnvironment,
+} from "../config/secret-reference.js";
 import type { Database } from "../sql/dialect.js";
-import { jsonLogger } from "../telemetry/json-logger.js";
 import { type CommandInput, text, UsageError } from "./command.js";
-import { runTypeScript } from "./run-typescript.js";
-import { secretStores } from "./secret-stores.js";
 
 /** The database of `oncebox dev` where neither the app nor the environment names one. */
 export const devDatabase = "sqlite:oncebox.db";
@@ -106,4 +111,43 @@ function withDatabase(error: unknown, { id, dialect }: Database): unknown {
   return new Error(
     `${id} does not respond (${message || code}). Check that it is running and that the URL is right.`,
   );
+}
+
+/** Resolves secrets of the environment and of both clouds' stores, as the deployed functions do. Loads a store's client at its first use. */
+export function secretStores(env: NodeJS.ProcessEnv): SecretResolver {
+  const environment = secretsFromEnvironment(env);
+  const aws = memoisePromise(async () =>
+    (await import("../adapters/aws/secrets-manager.js")).awsSecrets(env),
+  );
+  const azure = memoisePromise(async () =>
+    (await import("../adapters/azure/key-vault.js")).azureSecrets(env),
+  );
+  const resolve: SecretResolver = async (reference) => {
+    if (reference.from === "aws-secrets-manager") return (await aws())(reference);
+    if (reference.from === "azure-key-vault") return (await azure())(reference);
+    return environment(reference);
+  };
+  const requirePackages = requirePackagesOf(env, "aws-secrets-manager", "azure-key-vault");
+  return Object.assign(resolve, { requirePackages });
+}
+
+let isRegistered = false;
+
+/**
+ * Lets this process import TypeScript, as esbuild compiles it. Node does so by itself from 22.18 on, but does not find
+ * `./file.ts` for an import of `./file.js`. In a clone of the repository tsx does all of it.
+ */
+function runTypeScript(file: string): void {
+  if (isRegistered || !/\.m?ts$/.test(file) || !import.meta.url.endsWith(".js") || !hasEsbuild()) return;
+  register("./typescript-hooks.js", import.meta.url);
+  isRegistered = true;
+}
+
+function hasEsbuild(): boolean {
+  try {
+    createRequire(import.meta.url).resolve("esbuild");
+    return true;
+  } catch {
+    return false;
+  }
 }

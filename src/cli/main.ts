@@ -1,10 +1,8 @@
 #!/usr/bin/env node
 import { relative } from "node:path";
-import { escapeControls } from "../base/escape-controls.js";
+import { escapeControls } from "../base/logger.js";
 import { processEnv } from "../config/environment.js";
-import { dropExperimentalWarnings } from "./drop-experimental-warnings.js";
-import { runCli } from "./run.js";
-import { stopSignals } from "./stop-signals.js";
+import { dropExperimentalWarnings, runCli, stopSignals } from "./run.js";
 
 dropExperimentalWarnings();
 const stopping = stopSignals();

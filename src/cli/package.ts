@@ -1,8 +1,8 @@
 import { stat } from "node:fs/promises";
 import { relative, resolve } from "node:path";
-import { defined } from "../base/defined.js";
+import { omitUndefined } from "../base/defined.js";
 import { type Command, exitCodes, oneOf, text, UsageError } from "./command.js";
-import { scaffoldClouds, scaffoldDatabases } from "./scaffold-options.js";
+import { scaffoldClouds, scaffoldDatabases } from "./scaffold.js";
 
 /** The defaults for infra/aws and infra/azure. On Azure the database accepts no passwords. */
 const otherwise = {
@@ -65,7 +65,7 @@ export const packageCommand: Command = {
       cloud,
       database,
       folder: resolve("."),
-      ...defined({ app: app && resolve(app) }),
+      ...omitUndefined({ app: app && resolve(app) }),
       outFolder: resolve(text(values, "out") ?? `build/${cloud}`),
       service,
       admin,

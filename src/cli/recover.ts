@@ -1,8 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { timeBudget } from "../base/budget.js";
-import { defined } from "../base/defined.js";
-import type { GithubHook } from "../webhooks/recovery/github-hook.js";
-import { type GithubRecovery, recoverGithub } from "../webhooks/recovery/recover-github.js";
+import { omitUndefined } from "../base/defined.js";
+import { type GithubHook, type GithubRecovery, recoverGithub } from "../webhooks/recovery/recover-github.js";
 import {
   type Command,
   duration,
@@ -13,7 +12,7 @@ import {
   UsageError,
   type Values,
 } from "./command.js";
-import { withProgress } from "./progress.js";
+import { withProgress } from "./output.js";
 
 const providers = ["github"] as const;
 
@@ -67,7 +66,7 @@ export const recoverCommand: Command = {
       sinceMs: duration(values, "since", "3d"),
       backOff: values.all !== true,
       dryRun: values["dry-run"] === true,
-      ...defined({ apiUrl: text(values, "api-url") }),
+      ...omitUndefined({ apiUrl: text(values, "api-url") }),
     };
     const budget = timeBudget(seconds(values, "time", 60), terminal.signal);
     const report = await withProgress(terminal, "recover", () => recoverGithub(options, budget));

@@ -1,30 +1,23 @@
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
-import { backupCommand } from "./backup.js";
+import { backupCommand, restoreCommand } from "./backup.js";
 import { benchCommand } from "./bench.js";
 import { type Command, exitCodes, type Terminal, UsageError, type Values } from "./command.js";
 import { completionCommand } from "./completion.js";
+import { limitCommand, pauseCommand, resumeCommand } from "./controls.js";
 import { deadCommand } from "./dead.js";
 import { devCommand } from "./dev.js";
-import { dispatchCommand } from "./dispatch.js";
 import { doctorCommand } from "./doctor.js";
-import { commandHelp, overview } from "./help.js";
 import { initCommand } from "./init.js";
-import { limitCommand } from "./limit.js";
-import { listCommand } from "./list.js";
+import { cleanupCommand, dispatchCommand, reapCommand } from "./jobs.js";
 import { listenCommand } from "./listen.js";
-import { cleanupCommand, reapCommand } from "./maintenance.js";
+import { listCommand, showCommand, traceCommand } from "./messages.js";
 import { migrateCommand } from "./migrate.js";
 import { packageCommand } from "./package.js";
-import { partitionsCommand } from "./partitions.js";
-import { pauseCommand, resumeCommand } from "./pause.js";
 import { recoverCommand } from "./recover.js";
-import { restoreCommand } from "./restore.js";
-import { showCommand } from "./show.js";
 import { signCommand } from "./sign.js";
-import { statusCommand } from "./status.js";
-import { traceCommand } from "./trace.js";
+import { partitionsCommand, statusCommand } from "./status.js";
 import { verifyCommand } from "./verify.js";
 
 export const commands: readonly Command[] = [
@@ -118,4 +111,75 @@ function complain(command: Command, error: unknown, terminal: Terminal): number 
   terminal.err(`oncebox ${command.name}: ${text}`);
   if (isUsage) terminal.err(`Try: oncebox ${command.name} --help`);
   return isUsage ? exitCodes.usage : exitCodes.failed;
+}
+
+export const overview = (commands: readonly Command[]): string =>
+  [
+    "oncebox: a reliable inbox and outbox on the SQL database you already have",
+    "",
+    "Usage: oncebox COMMAND [options]",
+    "",
+    ...commands.map(({ name, summary }) => `  ${name.padEnd(10)} ${summary}`),
+    "",
+    "oncebox COMMAND --help describes a command. oncebox --version prints the version.",
+  ].join("\n");
+
+export function commandHelp(command: Command): string {
+  const options = Object.entries(command.options).map(([name, { type }]) => {
+    const flag = `--${name}${type === "string" ? ` ${name.toUpperCase()}` : ""}`;
+    return `  ${flag.padEnd(28)} ${command.help[name] ?? ""}`.trimEnd();
+  });
+  const codes = Object.entries(meanings).map(([code, meaning]) => `  ${code}  ${meaning}`);
+  return [
+    `${command.name}: ${command.summary}`,
+    "",
+    `Usage: oncebox ${command.usage}`,
+    "",
+    ...options,
+    "",
+    "Examples:",
+    ...command.examples.map((example) => `  ${example}`),
+    "",
+    "Exit codes:",
+    ...codes,
+  ].join("\n");
+}
+
+const meanings: Readonly<Record<number, string>> = {
+  [exitCodes.ok]: "done",
+  [exitCodes.failed]: "the command failed; trying again may help",
+  [exitCodes.usage]: "the command line or the configuration is wrong",
+  [exitCodes.more]: "the time is used up and work is left; run it again",
+  [exitCodes.exceeded]: "a limit of the command line is exceeded",
+};
+
+/** npm passes a Ctrl-C on to a process that has had it from the terminal already. Those two are one. */
+const samePressMs = 250;
+
+/** Aborts at the first Ctrl-C, so that running work finishes. The second one ends the process at once. */
+export function stopSignals(): AbortController {
+  const stopping = new AbortController();
+  let firstAt = 0;
+  const numbers = { SIGINT: 2, SIGTERM: 15 } as const;
+  for (const [signal, number] of Object.entries(numbers)) {
+    process.on(signal, () => {
+      if (!stopping.signal.aborted) {
+        firstAt = performance.now();
+        stopping.abort();
+      } else if (performance.now() - firstAt > samePressMs) process.exit(128 + number);
+    });
+  }
+  return stopping;
+}
+
+/** What the command line uses knowingly. Other warnings are printed. */
+const expected = /SQLite is an experimental|Type Stripping is an experimental/;
+
+/** Node calls `process.emitWarning` for them, before any listener could say no. */
+export function dropExperimentalWarnings(): void {
+  const emit = process.emitWarning;
+  process.emitWarning = ((warning: string | Error, ...rest: unknown[]) => {
+    const text = typeof warning === "string" ? warning : warning.message;
+    if (!expected.test(text)) Reflect.apply(emit, process, [warning, ...rest]);
+  }) as typeof emit;
 }

@@ -1,9 +1,6 @@
 import { cp, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { localSettings, scaffoldIgnored } from "./scaffold-local.js";
-import type { ScaffoldCloud, ScaffoldDatabase, ScaffoldOptions } from "./scaffold-options.js";
-import { scaffoldReadme } from "./scaffold-readme.js";
 
 const packageRoot = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -148,3 +145,101 @@ async function write(folder: string, name: string, text: string): Promise<void> 
   await mkdir(dirname(join(folder, name)), { recursive: true });
   await writeFile(join(folder, name), text);
 }
+
+export const scaffoldClouds = ["aws", "azure"] as const;
+type ScaffoldCloud = (typeof scaffoldClouds)[number];
+export const scaffoldDatabases = ["postgres", "sqlserver"] as const;
+type ScaffoldDatabase = (typeof scaffoldDatabases)[number];
+
+interface ScaffoldOptions {
+  readonly cloud: ScaffoldCloud;
+  readonly database: ScaffoldDatabase;
+  /** Whether the app has the inbox service. */
+  readonly service: boolean;
+  /** Whether the app has the diagnostics API. */
+  readonly admin: boolean;
+  /** Whether the app asks GitHub for failed deliveries. */
+  readonly recover: boolean;
+  readonly folder: string;
+  readonly name: string;
+}
+
+/** The `.gitignore` of a new app. */
+const scaffoldIgnored = `node_modules/
+build/
+.serverless/
+.azure/
+.azurite/
+.env
+local.settings.json
+*.db
+*.db-shm
+*.db-wal
+`;
+
+const localUrls = {
+  postgres: "postgres://postgres@localhost/postgres",
+  sqlserver: "mssql://sa:PASSWORD@localhost:1433/master?trustServerCertificate=true",
+} as const satisfies Record<ScaffoldDatabase, string>;
+
+/** What Azure's core tools give to the function app on this machine. */
+const localSettings = (database: ScaffoldDatabase): string => {
+  const Values = {
+    FUNCTIONS_WORKER_RUNTIME: "node",
+    AzureWebJobsStorage: "UseDevelopmentStorage=true",
+    ONCEBOX_WAKE_QUEUE: "oncebox-wake",
+    ONCEBOX_DATABASE_URL: localUrls[database],
+    STRIPE_WEBHOOK_SECRET: "whsec_only_for_this_machine",
+  };
+  return `${JSON.stringify({ IsEncrypted: false, Values }, null, 2)}\n`;
+};
+
+const guides = "https://github.com/oncebox/oncebox/blob/main/docs";
+
+const deployments = {
+  aws: `Deploy with the Serverless Framework's open fork; X:
+
+\`\`\`sh
+npm run package:aws
+npx osls@4 deploy --stage prod
+\`\`\``,
+  azure: `Deploy with azd, as [the guide](${guides}/deploy-azure.md) says step by step:
+
+\`\`\`sh
+azd up
+\`\`\`
+
+Run the function app itself on this machine, with Azure's core tools and Azurite in its own terminal:
+
+\`\`\`sh
+cp local.settings.json.example local.settings.json   # then write your database's URL into it
+npm run package:azure
+npx azurite --location .azurite
+npx azure-functions-core-tools@4 start
+\`\`\``,
+} as const satisfies Record<ScaffoldCloud, string>;
+
+/** The first page of a new app. */
+const scaffoldReadme = (name: string, cloud: ScaffoldCloud, database: ScaffoldDatabase): string => `# ${name}
+
+Receives webhooks, handles them and publishes what follows, with [oncebox](https://github.com/oncebox/oncebox).
+\`functions/app.ts\` has the sources, handlers and publishers: change it. \`functions/${cloud}\` has the functions that run it.
+
+\`\`\`sh
+npm install
+npm start                                                          # on this machine, on SQLite, with an example webhook
+npx oncebox sign stripe --app functions/app.ts --send              # another webhook, in a second terminal
+npx oncebox status                                                 # what the queues have
+\`\`\`
+
+Node 20.19 or later runs it. On ${database === "postgres" ? "PostgreSQL" : "SQL Server"}, set \`ONCEBOX_DATABASE_URL\` and create the tables:
+
+\`\`\`sh
+npx oncebox migrate
+\`\`\`
+
+${deployments[cloud]}
+
+\`functions/app.ts\` handles Stripe's \`invoice.paid\`. \`STRIPE_WEBHOOK_SECRET\` has the secret of the endpoint; a run that
+only this machine can reach makes one of its own.
+`;

@@ -1,20 +1,31 @@
-import { appDatabases } from "../app/app-databases.js";
-import { type AppStats, appStats, type MeasuredStores } from "../app/app-stats.js";
-import type { App } from "../app/create-app.js";
-import { sleep } from "../base/wait.js";
+import { keyText } from "../admin/page/key-text.js";
+import { type App, appDatabases } from "../app/create-app.js";
+import { type AppStats, appStats, type MeasuredStores } from "../app/stats.js";
+import { sleep } from "../base/timers.js";
+import type { BlockedPartition } from "../queue/operators.js";
+import { type AnyKey, type QueueKind, type QueueStats, queueOf } from "../queue/work-store.js";
 import {
   type Command,
   type CommandInput,
   count,
   duration,
   exitCodes,
+  pageSize,
   seconds,
   UsageError,
 } from "./command.js";
-import { controlLine, shownControl } from "./control-output.js";
-import { requireDatabaseFile, withExistingDatabase } from "./existing-database.js";
-import { chosenStores, storeHelp, storeOptions } from "./queue-stores.js";
-import { statusLine } from "./status-line.js";
+import { controlLine, phaseLine, shownControl } from "./controls.js";
+import { filterHelp, filterOptions, queuesOf } from "./message-options.js";
+import { tableLines } from "./output.js";
+import {
+  chosenStores,
+  type QueueStores,
+  requireDatabaseFile,
+  storeHelp,
+  storeOptions,
+  withExistingDatabase,
+  withStores,
+} from "./queue-stores.js";
 
 export const statusCommand: Command = {
   name: "status",
@@ -127,3 +138,57 @@ function isExceeded({ inbox, outbox }: AppStats, { maxAgeMs, maxDead }: Limits):
   const tooOld = [inbox, outbox].some((stats) => (stats.oldestDueAgeMs ?? 0) > maxAgeMs);
   return tooOld || inbox.phases.dead + outbox.phases.dead > maxDead;
 }
+
+/** The numbers of a queue: how many messages are in which state, and how many are due. */
+export function statusLine(queue: QueueKind, stats: QueueStats<string>): string {
+  const { due, oldestDueAgeMs } = stats;
+  const age = oldestDueAgeMs === null ? "" : `, the oldest for ${Math.round(oldestDueAgeMs / 1000)} s`;
+  return `${phaseLine(queue, stats)}  (due now: ${due}${age})`;
+}
+
+const { queue } = filterOptions;
+
+export const partitionsCommand: Command = {
+  name: "partitions",
+  summary: "list partition keys whose first message holds up the others",
+  usage: "partitions [--queue inbox|outbox] [options]",
+  options: { queue, limit: { type: "string" }, ...storeOptions },
+  help: {
+    queue: filterHelp.queue,
+    limit: "the most partition keys of each queue; 50 by default, 1000 at most",
+    ...storeHelp,
+    json: "print one JSON object per line",
+  },
+  examples: ["oncebox partitions", "oncebox partitions --queue outbox --limit 10 --json"],
+  run: (input) =>
+    withStores(input, async (stores) => {
+      for (const kind of queuesOf(input.values)) await printBlocked(input, stores, kind);
+      return exitCodes.ok;
+    }),
+};
+
+async function printBlocked(
+  { values, terminal }: CommandInput,
+  stores: QueueStores,
+  kind: QueueKind,
+): Promise<void> {
+  const limit = pageSize(values);
+  const found = await queueOf(stores, kind).blockedPartitions({ limit, signal: terminal.signal });
+  if (values.json)
+    for (const one of found) terminal.out(JSON.stringify({ queue: kind, ...one, head: keyText(one.head) }));
+  else if (found.length === 0) terminal.out(`${kind}: no partition key is held up`);
+  else {
+    const head = [`${kind.toUpperCase()} KEY`, "REASON", "WAITING", "SINCE", "NEXT ATTEMPT", "HEAD", "ERROR"];
+    for (const line of tableLines(head, found.map(partitionRow), terminal.columns)) terminal.out(line);
+  }
+}
+
+const partitionRow = (one: BlockedPartition<AnyKey>): readonly string[] => [
+  one.partitionKey,
+  one.reason,
+  String(one.waiting),
+  one.since.toISOString(),
+  one.nextAttemptAt?.toISOString() ?? "",
+  keyText(one.head),
+  one.error ?? "",
+];

@@ -20,7 +20,7 @@ const hostPattern = /^(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?$|^\[[0-9a
 
 /** Returns what is wrong with `allow` itself. */
 export function allowProblems(allow: AllowedDatabases): readonly string[] {
-  if (typeof allow !== "object" || allow === null) return [`allow must look like ${example}`];
+  if (typeof allow !== "object" || allow === null) return [`allow must look like ${allowExample}`];
   const unknown = Object.keys(allow).filter(
     (name) => !["kinds", "hosts", "folders", "settings"].includes(name),
   );
@@ -49,7 +49,7 @@ export function allowProblems(allow: AllowedDatabases): readonly string[] {
   ];
 }
 
-export const example = '{ kinds: ["postgres"], hosts: ["db.example.com"] }';
+export const allowExample = '{ kinds: ["postgres"], hosts: ["db.example.com"] }';
 
 /**
  * Says why a URL is not allowed, or undefined. Whoever writes a tenant's record chooses where the functions connect: a

@@ -1,4 +1,6 @@
 import { InvalidArgumentError } from "../errors.js";
+import { databaseKindOf } from "./database-url.js";
+import type { SecretReference } from "./secret-reference.js";
 
 /** How a dispatcher is woken on AWS. Without either setting only the schedule starts it. */
 export interface AwsSettings {
@@ -9,13 +11,13 @@ export interface AwsSettings {
 }
 
 export const readAwsSettings = (env: NodeJS.ProcessEnv = process.env): AwsSettings =>
-  readSettings(env, "ONCEBOX_DISPATCH_FUNCTION", "ONCEBOX_WAKE_QUEUE_URL");
+  readWakeSettings(env, "ONCEBOX_DISPATCH_FUNCTION", "ONCEBOX_WAKE_QUEUE_URL");
 
 /** How the dispatcher of a service's messages is woken. It is another function than the app's. */
 export const readAwsMessageSettings = (env: NodeJS.ProcessEnv = process.env): AwsSettings =>
-  readSettings(env, "ONCEBOX_MESSAGE_DISPATCH_FUNCTION", "ONCEBOX_MESSAGE_WAKE_QUEUE_URL");
+  readWakeSettings(env, "ONCEBOX_MESSAGE_DISPATCH_FUNCTION", "ONCEBOX_MESSAGE_WAKE_QUEUE_URL");
 
-function readSettings(env: NodeJS.ProcessEnv, functionName: string, queueName: string): AwsSettings {
+function readWakeSettings(env: NodeJS.ProcessEnv, functionName: string, queueName: string): AwsSettings {
   const dispatchFunction = env[functionName]?.trim() || undefined;
   const wakeQueueUrl = env[queueName]?.trim() || undefined;
   if (dispatchFunction !== undefined && wakeQueueUrl !== undefined) {
@@ -27,4 +29,45 @@ function readSettings(env: NodeJS.ProcessEnv, functionName: string, queueName: s
     throw new InvalidArgumentError(`${queueName} must be the queue's URL: https://sqs.….amazonaws.com/….`);
   }
   return { dispatchFunction, wakeQueueUrl };
+}
+
+/** The database's owner, who migrates it. No other function may read this. */
+export interface OwnerSettings {
+  /** The database's URL without a user. */
+  readonly url: string;
+  readonly database: "postgres" | "sqlserver";
+  /** A JSON object with `username` and `password`, as RDS keeps its master user's. */
+  readonly secret: Extract<SecretReference, { from: "aws-secrets-manager" }>;
+  /** The secret with the URL of the tenants' catalogue, where the deployment has one. */
+  readonly catalogue: string | undefined;
+}
+
+export function readOwnerSettings(env: NodeJS.ProcessEnv = process.env): OwnerSettings {
+  const url = env.ONCEBOX_OWNER_URL?.trim() ?? "";
+  const id = env.ONCEBOX_OWNER_SECRET?.trim() ?? "";
+  if (url === "" || id === "") {
+    throw new InvalidArgumentError(
+      "ONCEBOX_OWNER_URL (the database's URL without a user) and ONCEBOX_OWNER_SECRET (the secret with its owner) must be set.",
+    );
+  }
+  const kind = databaseKindOf(url);
+  if ((kind !== "postgres" && kind !== "mssql") || new URL(url).username !== "") {
+    throw new InvalidArgumentError(
+      "ONCEBOX_OWNER_URL must be postgres://host/database or mssql://host/database, without user and password.",
+    );
+  }
+  return {
+    url,
+    database: kind === "postgres" ? "postgres" : "sqlserver",
+    secret: { from: "aws-secrets-manager", id },
+    catalogue: env.ONCEBOX_CATALOGUE_SECRET?.trim() || undefined,
+  };
+}
+
+/** The URL with a user. Passwords that a service makes have characters that a URL cannot. */
+export function urlOfUser(url: string, username: string, password: string): string {
+  const target = new URL(url);
+  target.username = encodeURIComponent(username);
+  target.password = encodeURIComponent(password);
+  return target.href;
 }

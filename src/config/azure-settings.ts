@@ -1,5 +1,4 @@
 import { InvalidArgumentError } from "../errors.js";
-import { type FunctionGroup, readFunctionGroups } from "./function-groups.js";
 
 /** The storage account with the queues, reached with a connection string or with the app's managed identity. */
 export type QueueStorage =
@@ -12,7 +11,7 @@ export interface WakeQueue {
 }
 
 /** The prefix of the settings that say where the queues are: an account of their own, or that of the function app. */
-export type QueueConnection = "ONCEBOX_QUEUES" | "AzureWebJobsStorage";
+type QueueConnection = "ONCEBOX_QUEUES" | "AzureWebJobsStorage";
 
 export interface AzureSettings {
   readonly functions: ReadonlySet<FunctionGroup>;
@@ -41,7 +40,7 @@ export interface AzureSettings {
 }
 
 /** Not at the full minute, when most other timers fire. */
-const schedules = {
+const defaultSchedules = {
   dispatch: "5 * * * * *",
   reap: "35 * * * * *",
   cleanup: "50 17 * * * *",
@@ -71,10 +70,10 @@ export function readAzureSettings(env: NodeJS.ProcessEnv = process.env): AzureSe
     consumeBusQueue: filled("ONCEBOX_CONSUME_BUS_QUEUE"),
     poisonQueues: storage === undefined ? [] : read.map((queue) => ({ queue: `${queue}-poison`, storage })),
     schedules: {
-      dispatch: filled("ONCEBOX_DISPATCH_SCHEDULE") ?? schedules.dispatch,
-      reap: filled("ONCEBOX_REAP_SCHEDULE") ?? schedules.reap,
-      cleanup: filled("ONCEBOX_CLEANUP_SCHEDULE") ?? schedules.cleanup,
-      recover: filled("ONCEBOX_RECOVER_SCHEDULE") ?? schedules.recover,
+      dispatch: filled("ONCEBOX_DISPATCH_SCHEDULE") ?? defaultSchedules.dispatch,
+      reap: filled("ONCEBOX_REAP_SCHEDULE") ?? defaultSchedules.reap,
+      cleanup: filled("ONCEBOX_CLEANUP_SCHEDULE") ?? defaultSchedules.cleanup,
+      recover: filled("ONCEBOX_RECOVER_SCHEDULE") ?? defaultSchedules.recover,
     },
     functionTimeout: filled(functionTimeoutName(env)),
     appFolder: filled("AzureWebJobsScriptRoot"),
@@ -127,3 +126,30 @@ function queueStorage(
   }
   return storage;
 }
+
+/**
+ * What a function app can do. One app may do all of it. Apps that do less need fewer rights:
+ * - `webhook`: receives webhooks
+ * - `work`: dispatches, reaps, cleans up and consumes
+ * - `service`: the inbox as a service
+ * - `admin`: the diagnostics API
+ * - `migrate`: creates tables and users when it is called; never without being asked for
+ */
+export const functionGroups = ["webhook", "work", "service", "admin", "migrate"] as const;
+export type FunctionGroup = (typeof functionGroups)[number];
+
+const defaultGroups: readonly FunctionGroup[] = ["webhook", "work", "service", "admin"];
+
+/** `ONCEBOX_FUNCTIONS`: groups with commas between them. */
+export function readFunctionGroups(text: string | undefined): ReadonlySet<FunctionGroup> {
+  if (text === undefined) return new Set(defaultGroups);
+  const names = text.split(",").map((name) => name.trim());
+  if (!names.every(isGroup)) {
+    throw new InvalidArgumentError(
+      `ONCEBOX_FUNCTIONS must be one or more of ${functionGroups.join(", ")}, with commas between them.`,
+    );
+  }
+  return new Set(names);
+}
+
+const isGroup = (name: string): name is FunctionGroup => (functionGroups as readonly string[]).includes(name);

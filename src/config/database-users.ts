@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
 import { InvalidArgumentError } from "../errors.js";
-import { validated } from "./validated.js";
+import { validated } from "./tenant-settings.js";
 
 /** The roles that infra/sql/users-*.sql creates. */
 export const databaseRoles = [

@@ -1,8 +1,12 @@
+import { type LogLevel, logLevels } from "../base/logger.js";
 import { InvalidArgumentError } from "../errors.js";
-import { daysToMs, deadRetentionDays, isDeadRetention } from "../queue/dead-retention.js";
-import { type LogLevel, logLevels } from "../telemetry/json-logger.js";
-import { isSecretReference, type SecretReference, secretReferenceForms } from "./secret-reference.js";
-import { type SourcesFromJson, sourcesFromJson } from "./sources-from-json.js";
+import { daysToMs, deadRetentionDays, isDeadRetention } from "../queue/maintenance.js";
+import {
+  isSecretReference,
+  referenceIn,
+  type SecretReference,
+  secretReferenceForms,
+} from "./secret-reference.js";
 
 /** The settings that every platform reads from the environment. Only this folder reads `process.env`. */
 export interface Environment {
@@ -47,7 +51,7 @@ export async function readEnvironment(env: NodeJS.ProcessEnv = processEnv): Prom
 const filled = (value: string | undefined): string | undefined =>
   value === undefined || value.trim() === "" ? undefined : value.trim();
 
-function json(text: string, name: string): unknown {
+function parseJson(text: string, name: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
@@ -59,7 +63,7 @@ function json(text: string, name: string): unknown {
 function databaseUrl(text: string | undefined): string | SecretReference | undefined {
   const value = filled(text);
   if (value === undefined || !value.startsWith("{")) return value;
-  const reference = json(value, "ONCEBOX_DATABASE_URL");
+  const reference = parseJson(value, "ONCEBOX_DATABASE_URL");
   if (isSecretReference(reference)) return reference;
   throw new InvalidArgumentError(`ONCEBOX_DATABASE_URL must be a URL or ${secretReferenceForms}`);
 }
@@ -68,7 +72,7 @@ function webhooks(text: string | undefined): SourcesFromJson | undefined {
   const value = filled(text);
   return value === undefined
     ? undefined
-    : sourcesFromJson(json(value, "ONCEBOX_WEBHOOKS"), "ONCEBOX_WEBHOOKS");
+    : sourcesFromJson(parseJson(value, "ONCEBOX_WEBHOOKS"), "ONCEBOX_WEBHOOKS");
 }
 
 export function readLogLevel(env: NodeJS.ProcessEnv = processEnv): LogLevel {
@@ -98,4 +102,104 @@ function port(text: string | undefined): number {
     throw new InvalidArgumentError("PORT must be a number from 0 to 65535");
   }
   return Number(value);
+}
+
+type SecretFromJson = string | SecretReference;
+type SecretsFromJson = SecretFromJson | readonly SecretFromJson[];
+
+/** Webhook sources by name. The fields of a scheme are checked where sources are resolved. */
+export type SourcesFromJson = Readonly<
+  Record<
+    string,
+    {
+      readonly scheme: string | object;
+      readonly secrets: SecretsFromJson;
+      readonly verifyToken?: SecretsFromJson;
+    }
+  >
+>;
+
+/** Throws one error with all problems. Written by hand: with zod every function would be 22 KB larger. */
+function sourcesFromJson(value: unknown, what: string): SourcesFromJson {
+  const problems = isObject(value)
+    ? Object.entries(value).flatMap(([name, source]) =>
+        sourceProblems(source).map((problem) => `${name}${problem}`),
+      )
+    : ["must be an object with a source for each name"];
+  if (problems.length > 0) throw new InvalidArgumentError(`${what}: ${problems.join("; ")}.`);
+  return value as SourcesFromJson;
+}
+
+function sourceProblems(source: unknown): readonly string[] {
+  if (!isObject(source)) return [": must be an object"];
+  const { scheme, secrets, verifyToken } = source;
+  const isScheme = typeof scheme === "string" || isObject(scheme);
+  const areSecrets = (given: unknown): boolean =>
+    Array.isArray(given) ? given.length > 0 && given.every(isSecret) : isSecret(given);
+  return [
+    ...(isScheme ? [] : [".scheme: must be the name of a scheme, or a scheme itself"]),
+    ...(areSecrets(secrets) ? [] : [`.secrets: ${secretsForm}`]),
+    ...(verifyToken === undefined || areSecrets(verifyToken) ? [] : [`.verifyToken: ${secretsForm}`]),
+  ];
+}
+
+const secretsForm = 'must be a secret, a reference to one like {"from": "env", "name": …}, or a list of them';
+
+const isSecret = (value: unknown): boolean =>
+  (typeof value === "string" && value !== "") || isSecretReference(value);
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+interface GithubRecoverySettings {
+  readonly hooks: readonly (
+    | { readonly repository: string; readonly hookId: string }
+    | { readonly organization: string; readonly hookId: string }
+  )[];
+  /** May manage the hooks. */
+  readonly token: string | SecretReference;
+  /** Of GitHub Enterprise Server. */
+  readonly apiUrl?: string;
+}
+
+/**
+ * The webhooks whose failed deliveries GitHub is asked for, as the templates name them: `ONCEBOX_RECOVER_GITHUB` is
+ * `acme/shop:123456789`, or a list of these with commas between them; a webhook of an organization is `acme:123456789`.
+ * Undefined where it is not set.
+ */
+export function readGithubRecovery(env: NodeJS.ProcessEnv = process.env): GithubRecoverySettings | undefined {
+  const filled = (name: string): string | undefined => env[name]?.trim() || undefined;
+  if (!namesGithubHooks(env)) return undefined;
+  const hooks = filled("ONCEBOX_RECOVER_GITHUB") ?? "";
+  const apiUrl = filled("ONCEBOX_GITHUB_API_URL");
+  return {
+    hooks: hooks.split(",").map((hook) => toHook(hook.trim())),
+    token: toToken(filled("ONCEBOX_GITHUB_TOKEN")),
+    ...(apiUrl === undefined ? {} : { apiUrl }),
+  };
+}
+
+export const namesGithubHooks = ({ ONCEBOX_RECOVER_GITHUB: hooks = "" }: NodeJS.ProcessEnv): boolean =>
+  hooks.trim() !== "";
+
+function toHook(text: string): GithubRecoverySettings["hooks"][number] {
+  const [, owner, repository, hookId] = /^([\w.-]+)(\/[\w.-]+)?:(\d{1,20})$/.exec(text) ?? [];
+  if (owner === undefined || hookId === undefined) {
+    throw new InvalidArgumentError(
+      "ONCEBOX_RECOVER_GITHUB must name webhooks as owner/repository:hookId or organization:hookId, with commas between them.",
+    );
+  }
+  return repository === undefined
+    ? { organization: owner, hookId }
+    : { repository: `${owner}${repository}`, hookId };
+}
+
+/** No error quotes it. */
+function toToken(text: string | undefined): string | SecretReference {
+  if (text === undefined)
+    throw new InvalidArgumentError("ONCEBOX_RECOVER_GITHUB is set, and ONCEBOX_GITHUB_TOKEN is not.");
+  if (!text.startsWith("{")) return text;
+  const reference = referenceIn(text);
+  if (reference !== undefined) return reference;
+  throw new InvalidArgumentError(`ONCEBOX_GITHUB_TOKEN must be a token or ${secretReferenceForms}.`);
 }

@@ -1,10 +1,31 @@
 import * as z from "zod/mini";
-import type { InvalidArgumentError } from "../errors.js";
+import en from "zod/v4/locales/en.js";
+import { InvalidArgumentError } from "../errors.js";
 import { identifierRule, isIdentifier } from "../sql/names.js";
 import { type AllowedDatabases, notAllowed } from "./allowed-databases.js";
 import { databaseUrlProblem } from "./database-url.js";
 import { isSecretReference, type SecretReference } from "./secret-reference.js";
-import { validated } from "./validated.js";
+
+/** zod/mini has no error texts of its own. They are passed with each call, so that the user's zod keeps its own language. */
+const inEnglish: z.core.$ZodErrorMap = (issue) => en().localeError(issue);
+
+/**
+ * Returns the value as the schema parses it, or throws one error that lists all problems with their paths. The error
+ * quotes no value. `others` are problems that the schema cannot express.
+ */
+export function validated<Schema extends z.ZodMiniType>(
+  schema: Schema,
+  value: unknown,
+  what: string,
+  others: readonly string[] = [],
+): z.output<Schema> {
+  const result = schema.safeParse(value, { error: inEnglish });
+  if (result.success && others.length === 0) return result.data;
+  const problems = (result.error?.issues ?? []).map(({ path, message }) =>
+    path.length === 0 ? message : `${path.map(String).join(".")}: ${message}`,
+  );
+  throw new InvalidArgumentError(`${what}: ${[...problems, ...others].join("; ")}.`);
+}
 
 const identifier = z.string().check(z.refine(isIdentifier, { error: identifierRule }));
 const id = z.string().check(
@@ -32,7 +53,7 @@ const tenant = z.strictObject({
 /** A discovered tenant has no reference: the discovery has resolved it. */
 const discoveredTenant = z.strictObject({ id, database: z.string(), ...tables });
 
-export type TenantSettings = z.infer<typeof tenant>;
+type TenantSettings = z.infer<typeof tenant>;
 
 /** Checks tenants from configuration. One error lists all problems, and `others` with them. */
 export const checkTenants = (

@@ -1,10 +1,27 @@
-import type { QueueMessage } from "../queue/message.js";
-import { parsed } from "../queue/message-data.js";
+import { omitUndefined } from "../base/defined.js";
+import { safeReason } from "../base/logger.js";
+import {
+  errorType,
+  inSpan,
+  processSpan,
+  type SpanEnd,
+  type SpanStart,
+  type Telemetry,
+  type Tracing,
+} from "../base/telemetry.js";
+import { InvalidOperationError } from "../errors.js";
+import { LeaseLostError } from "../queue/leases.js";
+import { parsed, type QueueMessage } from "../queue/message.js";
 import { describeIssues } from "../queue/standard-schema.js";
-import { handlerContext } from "./handler-context.js";
-import { inHandlerTransaction } from "./handler-transaction.js";
-import type { HandlerContext, ResolvedHandler } from "./handlers.js";
-import type { HeldMessage, RunState } from "./run-state.js";
+import type {
+  BeginHandlerTransaction,
+  BeginOptions,
+  HandlerContext,
+  RanInTransaction,
+  ResolvedHandler,
+  TopicPlan,
+} from "./handlers.js";
+import { type HeldMessage, type RunState, renewApart } from "./run-state.js";
 import {
   type HandlingEnd,
   PermanentFailure,
@@ -12,7 +29,51 @@ import {
   RetryAfter,
   withOwnText,
 } from "./settlement.js";
-import type { TopicPlan } from "./topic-plans.js";
+
+/**
+ * What a handler gets beside its message. The signal is made when it is first read: an AbortController costs more than
+ * all the rest of a fast message, and most handlers never read it. It is an own property, so that `{ ...context }` copies
+ * it. All contexts have one getter, because an object literal with a getter would get a hidden class of its own, which
+ * keeps the message alive until a full collection.
+ */
+class LazyContext<Tx, Of> {
+  declare readonly signal: AbortSignal;
+  readonly tx: Tx | undefined;
+  readonly store: string;
+  readonly telemetry: Telemetry | undefined;
+  readonly #of: Of;
+  readonly #signalOf: (of: Of) => AbortSignal;
+
+  constructor(
+    store: string,
+    tx: Tx | undefined,
+    of: Of,
+    signalOf: (of: Of) => AbortSignal,
+    telemetry: Telemetry | undefined,
+  ) {
+    this.tx = tx;
+    this.store = store;
+    this.telemetry = telemetry;
+    this.#of = of;
+    this.#signalOf = signalOf;
+    Object.defineProperty(this, "signal", LazyContext.#signal);
+  }
+
+  static readonly #signal = {
+    enumerable: true,
+    get(this: LazyContext<unknown, unknown>): AbortSignal {
+      return this.#signalOf(this.#of);
+    },
+  };
+}
+
+export const handlerContext = <Tx, Of>(
+  store: string,
+  tx: Tx | undefined,
+  of: Of,
+  signalOf: (of: Of) => AbortSignal,
+  telemetry?: Telemetry,
+): HandlerContext<Tx> => new LazyContext(store, tx, of, signalOf, telemetry);
 
 /** Wraps every handler: `(message, context, next) => …`. The first is the outermost. */
 export type HandlerMiddleware<Message, Tx = unknown> = (
@@ -120,4 +181,112 @@ async function withData<Message extends QueueMessage, Tx>(
     );
   }
   return { ...message, data: result.value };
+}
+
+/** No transaction could be begun, so the handler was not called. Without a cause, there was no time for it. */
+export class NotCalledError extends Error {
+  override readonly name = "NotCalledError";
+
+  /** For the log. */
+  readonly reason: string;
+
+  constructor(cause?: unknown) {
+    const reason = cause === undefined ? "There was no time left." : safeReason(cause);
+    super(reason, { cause });
+    this.reason = reason;
+  }
+}
+
+/** Commits the handler's writes together with the acknowledgement. If the lease is lost, nothing is committed. */
+async function inHandlerTransaction<Message extends QueueMessage, Tx>(
+  run: RunState<Message, Tx>,
+  held: HeldMessage<Message, Tx>,
+  work: (tx: Tx) => Promise<void>,
+): Promise<void> {
+  const { store, config } = run;
+  held.transaction = new AbortController();
+  const { signal } = held.transaction;
+  const handleAndAck = async (tx: Tx, own: Tx): Promise<void> => {
+    signal.throwIfAborted(); // the run has given it up while it waited for its transaction
+    held.isCalled = true;
+    held.isAcking = false;
+    // It may have waited for its transaction longer than its lease, in a process that was frozen meanwhile.
+    if (performance.now() >= held.lease.expiresAt) throw new LeaseLostError();
+    await work(own);
+    held.isAcking = true;
+    renewApart(run, [held]);
+    const { lost } = await store.ack(held.lease.owner, [held.message], { tx });
+    if (lost.length > 0) throw new LeaseLostError();
+  };
+  try {
+    if (config.begin === undefined) await store.transaction((tx) => handleAndAck(tx, tx), { signal });
+    else await inOwnTransaction(config.begin, handleAndAck, { signal, store: store.id });
+  } catch (error) {
+    held.isAcking = false;
+    throw held.isCalled ? error : new NotCalledError(error);
+  }
+}
+
+/**
+ * A transaction of the user's library cannot be rolled back from outside while its handler uses it: with some libraries, what
+ * the handler does next would be committed by itself. So it ends when its handler does, and a handler that was given up cannot commit.
+ */
+async function inOwnTransaction<Tx>(
+  begin: BeginHandlerTransaction<Tx, Tx>,
+  work: (tx: Tx, own: Tx) => Promise<void>,
+  options: BeginOptions,
+): Promise<void> {
+  let ran: object | undefined;
+  let failure: { readonly error: unknown } | undefined;
+  const returned: unknown = await begin(async <Own>(tx: Tx, own: Own) => {
+    ran = undefined;
+    failure = undefined;
+    try {
+      await work(tx, own as unknown as Tx);
+    } catch (error) {
+      failure = { error };
+      throw error;
+    }
+    ran = {};
+    return ran as RanInTransaction<Own>;
+  }, options);
+  if (failure !== undefined) throw failure.error;
+  if (ran === undefined || returned !== ran)
+    throw new InvalidOperationError(
+      "createDispatcher: transaction must wait for work(tx, own) and return what it resolves to.",
+    );
+}
+
+/** Rolls a transaction back whose handler does not stop: it must not keep a connection, or SQLite's only writer. */
+export function endHandlerTransaction<Message, Tx>({ transaction }: HeldMessage<Message, Tx>): void {
+  transaction?.abort(new DOMException("The handler's time was up.", "TimeoutError"));
+}
+
+/** Handles a message in a span, which is a child of the one that enqueued it. */
+export const handleTraced = <Message extends QueueMessage, Tx>(
+  run: RunState<Message, Tx>,
+  held: HeldMessage<Message, Tx>,
+  tracing: Tracing,
+): Promise<Handled> => inSpan(tracing, spanOf(run, held.message), () => handleMessage(run, held), spanEndOf);
+
+function spanOf<Message extends QueueMessage, Tx>(
+  { store, config }: RunState<Message, Tx>,
+  message: Message,
+): SpanStart {
+  const { topic, correlationId, attempt, headers } = message;
+  const { source, messageId } = config.describe(message);
+  const attributes = omitUndefined({
+    "messaging.message.id": messageId ?? undefined,
+    "messaging.message.conversation_id": correlationId ?? undefined,
+    "oncebox.queue": store.queue,
+    "oncebox.store": store.id,
+    "oncebox.source": source ?? undefined,
+    "oncebox.attempt": attempt,
+  });
+  return processSpan(topic, headers, attributes);
+}
+
+function spanEndOf({ end }: Handled): SpanEnd {
+  if (end.kind === "ok") return {};
+  return { error: end.kind === "error" ? errorType(end.error) : end.kind };
 }

@@ -1,10 +1,9 @@
-import type { Telemetry } from "../base/tracing.js";
+import type { Telemetry } from "../base/telemetry.js";
 import { InvalidArgumentError } from "../errors.js";
-import { refuseUnknown, requireDuration } from "../queue/arguments.js";
+import { refuseUnknown, requireDuration, requireName } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
 import { type RetryPolicy, retryPolicy } from "../queue/retry-policy.js";
 import type { StandardSchema } from "../queue/standard-schema.js";
-import { requirePattern, type TopicPattern } from "./topic-patterns.js";
 
 export interface HandlerContext<Tx = unknown> {
   /** Fires when the handler's or the function's time is nearly up, or when the lease is lost. A handler that stops then loses nothing. */
@@ -85,7 +84,15 @@ export interface ResolvedHandler<Message, Tx> extends Omit<CheckedTopicOptions, 
   readonly retry: RetryPolicy | undefined;
 }
 
-const known = ["handle", "schema", "timeoutMs", "concurrency", "leaseMs", "retry", "transactional"];
+const knownHandlerOptions = [
+  "handle",
+  "schema",
+  "timeoutMs",
+  "concurrency",
+  "leaseMs",
+  "retry",
+  "transactional",
+];
 
 /** Checks every handler when the dispatcher is made. */
 export function resolveHandlers<Message, Tx>(
@@ -96,7 +103,7 @@ export function resolveHandlers<Message, Tx>(
   for (const [topic, entry] of Object.entries(handlers)) {
     requirePattern(topic, "a handler's topic");
     const definition = typeof entry === "function" ? { handle: entry } : entry;
-    refuseUnknown(definition, known, `handler of "${topic}"`);
+    refuseUnknown(definition, knownHandlerOptions, `handler of "${topic}"`);
     if (typeof definition.handle !== "function") {
       throw new InvalidArgumentError(
         `The handler of "${topic}" needs a function: { handle(message, context) { … } }.`,
@@ -115,4 +122,96 @@ export function resolveHandlers<Message, Tx>(
     resolved.set(topic, { ...definition, topic, retry } as ResolvedHandler<Message, Tx>);
   }
   return resolved;
+}
+
+declare const transactionOf: unique symbol;
+
+/** What `work` resolves to. A function that begins transactions returns it: so its type says which transaction handlers get. */
+export interface RanInTransaction<Tx> {
+  readonly [transactionOf]: Tx;
+}
+
+export interface BeginOptions {
+  /** Fires when the handler is given up: end the transaction then, if your library can while the handler still uses it. */
+  readonly signal: AbortSignal;
+  /** The id of the store that the message is from. */
+  readonly store: string;
+}
+
+/**
+ * Runs `work` in a transaction of your own library: commits when `work` resolves, rolls back when it rejects, and returns
+ * what it resolves to. `work` takes the transaction twice: adapted for the acknowledgement, and as handlers get it.
+ *
+ * @example
+ * (work) => knex.transaction((trx) => work(fromKnex(trx), trx))
+ */
+export type BeginHandlerTransaction<StoreTx, Tx> = (
+  work: <Own>(tx: StoreTx, own: Own) => Promise<RanInTransaction<Own>>,
+  options: BeginOptions,
+) => Promise<RanInTransaction<Tx>>;
+
+/** What becomes of a message whose topic has no handler. */
+export type Otherwise = "ack" | "dead" | "retry";
+
+const otherwiseChoices: readonly Otherwise[] = ["ack", "dead", "retry"];
+
+/** What is done with the messages of a topic. */
+export interface TopicPlan<Message, Tx> {
+  /** The topic, or the pattern it fits: their number is bounded where a handler or `ignore` names them. */
+  readonly name: TopicPattern;
+  readonly handler: ResolvedHandler<Message, Tx> | undefined;
+  /** Without a handler: what becomes of the message. `"ignore"` when the app said so for this topic. */
+  readonly otherwise: Otherwise | "ignore";
+}
+
+/** Finds the plan of a topic: of its handler or of `ignore`, whichever pattern is longer, else of `otherwise`. */
+export function topicPlans<Message, Tx>(
+  handlers: ReadonlyMap<TopicPattern, ResolvedHandler<Message, Tx>>,
+  {
+    ignore = [],
+    otherwise = "retry",
+  }: { readonly ignore?: readonly TopicPattern[]; readonly otherwise?: Otherwise },
+): (topic: string) => TopicPlan<Message, Tx> {
+  checkTopicOptions(handlers, ignore, otherwise);
+  const plans = new Map<TopicPattern, TopicPlan<Message, Tx>>();
+  for (const name of ignore) plans.set(name, { name, handler: undefined, otherwise: "ignore" });
+  for (const [name, handler] of handlers) plans.set(name, { name, handler, otherwise });
+  const find = topicMatcher(plans);
+  return (topic) => find(topic) ?? { name: topic, handler: undefined, otherwise };
+}
+
+function checkTopicOptions(
+  handlers: ReadonlyMap<TopicPattern, unknown>,
+  ignore: unknown,
+  otherwise: unknown,
+): void {
+  if (!Array.isArray(ignore)) throw new InvalidArgumentError("ignore must be a list of topics.");
+  for (const pattern of ignore) {
+    requirePattern(pattern, "a topic of ignore");
+    if (handlers.has(pattern))
+      throw new InvalidArgumentError(`The topic ${JSON.stringify(pattern)} has a handler and is in ignore.`);
+  }
+  if (!otherwiseChoices.includes(otherwise as Otherwise))
+    throw new InvalidArgumentError(`otherwise must be one of ${otherwiseChoices.join(", ")}.`);
+}
+
+/** A topic, or all that begin with some text: `"order.created"`, `"order.*"`, `"*"`. */
+export type TopicPattern = string;
+
+/** A star is only understood at the end. Elsewhere it would look as if it matched and never would. */
+function requirePattern(pattern: TopicPattern, what: string): void {
+  requireName(pattern, what);
+  if (pattern.slice(0, -1).includes("*"))
+    throw new InvalidArgumentError(`${what} may have a * only at its end: ${JSON.stringify(pattern)}.`);
+}
+
+/** Finds the value of the topic itself, else of the longest pattern that fits. */
+export function topicMatcher<Value>(
+  values: ReadonlyMap<TopicPattern, Value>,
+): (topic: string) => Value | undefined {
+  const prefixes = [...values]
+    .filter(([pattern]) => pattern.endsWith("*"))
+    .map(([pattern, value]) => ({ prefix: pattern.slice(0, -1), value }))
+    .sort((a, b) => b.prefix.length - a.prefix.length);
+  return (topic) => values.get(topic) ?? prefixes.find(({ prefix }) => topic.startsWith(prefix))?.value;
 }

@@ -1,18 +1,14 @@
 import type { Budget } from "../base/budget.js";
 import type { LogFields, Logger } from "../base/logger.js";
-import { mustRunAlone } from "../queue/crashes.js";
-import { LeaseLostError } from "../queue/lease-lost-error.js";
+import type { MetricAttributes } from "../base/telemetry.js";
+import { processTimers, yieldToEventLoop } from "../base/timers.js";
+import { LeaseLostError, mustRunAlone, type OwnerToken } from "../queue/leases.js";
+import { queueName } from "../queue/maintenance.js";
 import type { QueueMessage } from "../queue/message.js";
-import type { OwnerToken } from "../queue/owner-token.js";
 import type { DispatchStore } from "../queue/work-store.js";
-import type { Changes } from "./changes.js";
-import { countMessages } from "./count-messages.js";
 import type { DispatcherConfig } from "./dispatcher.js";
-import type { HandledCount } from "./handled-counts.js";
-import type { PollSchedule } from "./poll-schedule.js";
-import type { RunTime } from "./run-time.js";
-import type { Decision } from "./settlement.js";
-import { fitsInto, type TopicRecord, type TopicRecords } from "./topic-records.js";
+import type { Decision, HandlingEnd } from "./settlement.js";
+import { fitsInto, type PollSchedule, type RunTime, type TopicRecord, type TopicRecords } from "./timing.js";
 
 /**
  * One claim's lease. Each claim has an owner token of its own, so the settlement of an expired lease cannot end a newer
@@ -123,7 +119,7 @@ export interface RunState<Message extends QueueMessage, Tx> {
 }
 
 /** A handler that was given up at its time-out or at the run's end and has not returned since. */
-export interface GivenUpHandler {
+interface GivenUpHandler {
   /** From then on it counts as stuck: it ignores its signal. */
   readonly stuckAt: number;
   isReported: boolean;
@@ -267,4 +263,122 @@ export function releaseWaiting<Message extends QueueMessage, Tx>(
   const released = run.waiting.filter((held) => held !== except);
   run.waiting = except === undefined ? [] : [except];
   for (const held of released) toSettling(run, held, { kind: "release" });
+}
+
+/** A message that was just claimed. */
+export const newHeld = <Message, Tx>(
+  message: Message,
+  topic: HeldMessage<Message, Tx>["topic"],
+  lease: Lease,
+): HeldMessage<Message, Tx> => ({
+  message,
+  topic,
+  lease,
+  startedAt: 0,
+  timeoutAt: Number.POSITIVE_INFINITY,
+  warnAt: Number.POSITIVE_INFINITY,
+  abort: undefined,
+  stopReason: undefined,
+  transaction: undefined,
+  isCalled: false,
+  isAcking: false,
+  isLost: false,
+  isEnded: false,
+  decision: undefined,
+  later: undefined,
+});
+
+interface Changes {
+  notify(): void;
+  /** Resolves to true at the next change, or at once if there was one since the last call; to false after `withinMs`. */
+  next(withinMs: number): Promise<boolean>;
+}
+
+/** Wakes a waiting loop when something has changed. A change before the loop waits is kept for it. */
+export function changes(): Changes {
+  let changed = false;
+  let resolve: (() => void) | undefined;
+  return {
+    notify() {
+      changed = true;
+      resolve?.();
+    },
+    async next(withinMs) {
+      if (!changed && withinMs > 0) {
+        let cancel = (): void => {};
+        await new Promise<void>((done) => {
+          resolve = done;
+          cancel = processTimers.after(withinMs, done);
+        });
+        cancel();
+        resolve = undefined;
+      }
+      // An embedded database resolves without leaving the event loop's current tick. Leave it here, so that timers and
+      // sockets are served, and so that all changes of one tick count as one.
+      await yieldToEventLoop();
+      const hasChanged = changed;
+      changed = false;
+      return hasChanged;
+    },
+  };
+}
+
+export type MessageCount =
+  | "oncebox.claimed"
+  | "oncebox.acked"
+  | "oncebox.retried"
+  | "oncebox.released"
+  | "oncebox.lease.lost";
+
+/** Counts messages of a run: once for each call of the store, not once for each message. */
+export function countMessages<Message extends QueueMessage, Tx>(
+  { config, store }: RunState<Message, Tx>,
+  name: MessageCount,
+  messages: number,
+): void {
+  if (messages > 0) config.metrics?.count(name, messages, { queue: queueName(store) });
+}
+
+/** The messages of one topic that ended in one way and are not counted yet. */
+export interface HandledCount {
+  /** One object for all of them: metrics take most of their time to tell attributes apart. */
+  readonly attributes: MetricAttributes;
+  handled: number;
+}
+
+export function handledCountOf<Message, Tx>(
+  { name, outcomes }: TopicRecord<Message, Tx>,
+  { kind }: HandlingEnd,
+): HandledCount {
+  let count = outcomes.get(kind);
+  if (count === undefined) {
+    count = { attributes: { topic: name, outcome: kind }, handled: 0 };
+    outcomes.set(kind, count);
+  }
+  return count;
+}
+
+export function countHandled<Message extends QueueMessage, Tx>(
+  run: RunState<Message, Tx>,
+  topic: TopicRecord<Message, Tx>,
+  end: HandlingEnd,
+): void {
+  if (run.config.metrics === undefined) return;
+  const count = handledCountOf(topic, end);
+  count.handled++;
+  run.uncounted.add(count);
+}
+
+/** Passes the counts on: once for each turn of the run's loop, not once for each message. */
+export function flushHandled<Message extends QueueMessage, Tx>({
+  uncounted,
+  config,
+}: RunState<Message, Tx>): void {
+  if (uncounted.size === 0) return;
+  for (const count of uncounted) {
+    const { handled, attributes } = count;
+    count.handled = 0;
+    if (handled > 0) config.metrics?.count("oncebox.handled", handled, attributes); // 0: another run was first
+  }
+  uncounted.clear();
 }

@@ -1,14 +1,11 @@
 import type { Budget } from "../base/budget.js";
-import { type LoggerOption, loggerOf } from "../base/logger.js";
-import { safeReason } from "../base/safe-reason.js";
-import { sleep } from "../base/wait.js";
+import { type LoggerOption, loggerOf, safeReason } from "../base/logger.js";
+import { sleep, withDeadline } from "../base/timers.js";
 import { refuseUnknown, requireDuration } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
-import { withDeadline } from "../queue/store-deadline.js";
 import type { DispatchStore, ReapOptions, ReapResult } from "../queue/work-store.js";
 import type { RunOptions } from "./dispatch-run.js";
 import type { Dispatcher } from "./dispatcher.js";
-import { wakeUps } from "./wake-ups.js";
 
 /** Subscribes to wake-ups: `wake` makes the worker poll before its next poll is due. Returns how to unsubscribe. */
 export type WakeUpSource = (wake: () => void, signal: AbortSignal) => Promise<() => Promise<void>>;
@@ -44,7 +41,7 @@ export interface Worker {
   wake(): void;
 }
 
-const defaults = {
+const workerDefaults = {
   pollMs: 500,
   idlePollMs: 5_000,
   reapMs: 60_000,
@@ -52,7 +49,15 @@ const defaults = {
   defaultTimeoutMs: 5 * 60_000,
 } as const;
 
-const known = [...Object.keys(defaults), "dispatcher", "store", "exitWhenStuck", "wakeUp", "logger", "pause"];
+const knownOptions = [
+  ...Object.keys(workerDefaults),
+  "dispatcher",
+  "store",
+  "exitWhenStuck",
+  "wakeUp",
+  "logger",
+  "pause",
+];
 
 /** A reap that takes longer is given up, so that a silent connection does not end all reaping. */
 const longestReapMs = 60_000;
@@ -62,8 +67,8 @@ const longestStopListeningMs = 2_000;
 export function createWorker<Message extends QueueMessage, Tx, Stored extends Message>(
   options: WorkerOptions<Message, Tx, Stored>,
 ): Worker {
-  refuseUnknown(options, known, "createWorker");
-  const { pollMs, idlePollMs, reapMs, drainMs, defaultTimeoutMs } = { ...defaults, ...options };
+  refuseUnknown(options, knownOptions, "createWorker");
+  const { pollMs, idlePollMs, reapMs, drainMs, defaultTimeoutMs } = { ...workerDefaults, ...options };
   for (const [name, ms] of Object.entries({ pollMs, idlePollMs, reapMs, drainMs, defaultTimeoutMs }))
     requireDuration(ms, name);
   const { dispatcher, store, pause } = options;
@@ -134,6 +139,26 @@ export function createWorker<Message extends QueueMessage, Tx, Stored extends Me
       endsAt = Math.min(endsAt, performance.now() + drainMs);
       stopping.abort();
       await running;
+    },
+  };
+}
+
+/** Passes wake-ups on to the runs that are subscribed at the moment. */
+interface WakeUps {
+  wake(): void;
+  /** Returns how to unsubscribe. */
+  subscribe(wake: () => void): () => void;
+}
+
+export function wakeUps(): WakeUps {
+  const subscribers = new Set<() => void>();
+  return {
+    wake() {
+      for (const wake of subscribers) wake();
+    },
+    subscribe(wake) {
+      subscribers.add(wake);
+      return () => void subscribers.delete(wake);
     },
   };
 }

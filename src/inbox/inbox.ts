@@ -1,12 +1,10 @@
-import { optionalHash } from "../queue/arguments.js";
-import { callInTransaction, checkCall, plainCall } from "../queue/check-call.js";
+import { callInTransaction, checkCall, optionalHash, plainCall } from "../queue/arguments.js";
 import type { InboxKey, InboxMessage, InboxState } from "../queue/message.js";
 import type { CallOptions, WorkStore } from "../queue/work-store.js";
 import { type Database, status } from "../sql/dialect.js";
-import type { SqlExecutor } from "../sql/driver.js";
-import { isTrue } from "../sql/is-true.js";
-import { inboxShape } from "../sql/queue-shape.js";
-import { createQueueStore } from "../sql/queue-store.js";
+import { isTrue, type SqlExecutor } from "../sql/driver.js";
+import { inboxShape } from "../sql/message-rows.js";
+import { createQueueStore } from "../sql/store.js";
 import {
   type InboxCallOptions,
   type InboxOptions,
@@ -15,8 +13,13 @@ import {
   resolveInboxOptions,
 } from "./receiver.js";
 
-export type { BatchMessage, IncomingMessage } from "./incoming-message.js";
-export type { InboxCallOptions, InboxOptions, ReceiveOutcome } from "./receiver.js";
+export type {
+  BatchMessage,
+  InboxCallOptions,
+  InboxOptions,
+  IncomingMessage,
+  ReceiveOutcome,
+} from "./receiver.js";
 
 export interface Inbox extends WorkStore<InboxKey, InboxMessage, InboxState, SqlExecutor>, Receiver {
   /** Records an unknown message as Seen. Returns whether the message is done. */

@@ -1,4 +1,4 @@
-import { abortable } from "../base/abortable.js";
+import { abortable } from "../base/timers.js";
 
 export interface ReceiveBatchingOptions<Item, Result> {
   readonly receiveOne: (item: Item, signal: AbortSignal | undefined) => Promise<Result>;

@@ -1,26 +1,32 @@
+import { omitUndefined } from "../base/defined.js";
+import type { Tracing } from "../base/telemetry.js";
 import { InvalidArgumentError } from "../errors.js";
+import {
+  callInTransaction,
+  checkCall,
+  optionalHash,
+  optionalText,
+  refuseUnknown,
+  requireList,
+  requireName,
+} from "../queue/arguments.js";
 import type { InboxKey } from "../queue/message.js";
 import type { CallOptions } from "../queue/work-store.js";
-import { announceDeadTo } from "../sql/announce-dead.js";
-import { type ReceivingDatabase, status } from "../sql/dialect.js";
-import type { SqlExecutor, SqlParams, SqlRow } from "../sql/driver.js";
-import { inChunks } from "../sql/in-chunks.js";
-import { isTrue } from "../sql/is-true.js";
-import type { WithData } from "../sql/json-data.js";
-import { withTrace } from "../sql/message-content.js";
-import { inboxKey } from "../sql/queue-keys.js";
-import { type StatementRunner, statementRunner } from "../sql/statement-runner.js";
-import { type ResolvedStoreOptions, resolveStoreOptions, type StoreOptions } from "../sql/store-options.js";
-import { storedError } from "../sql/stored-text.js";
-import { batchReceiver, type Received } from "./batch-receiver.js";
+import { type AnnounceDead, announceDeadTo } from "../sql/dead-letters.js";
+import { type ReceivingDatabase, type ReceivingDialect, status } from "../sql/dialect.js";
+import { isTrue, type SqlExecutor, type SqlParams, type SqlRow } from "../sql/driver.js";
 import {
-  type BatchMessage,
-  type IncomingMessage,
-  keyTextOf,
-  toItem,
-  toParams,
-  toReceive,
-} from "./incoming-message.js";
+  contentFields,
+  inboxKey,
+  type MessageContent,
+  storedError,
+  type WithData,
+  withContent,
+  withPayload,
+  withTrace,
+} from "../sql/message-content.js";
+import { inChunks, type StatementRunner, statementRunner } from "../sql/statement-runner.js";
+import { type ResolvedStoreOptions, resolveStoreOptions, type StoreOptions } from "../sql/store-options.js";
 import { receiveBatching } from "./receive-batching.js";
 
 /**
@@ -62,7 +68,7 @@ export function createReceiver(db: ReceivingDatabase, options: InboxOptions = {}
   return { receive, enqueue };
 }
 
-export interface ResolvedInboxOptions extends ResolvedStoreOptions<InboxKey> {
+interface ResolvedInboxOptions extends ResolvedStoreOptions<InboxKey> {
   readonly reviveDead: boolean;
 }
 
@@ -168,3 +174,157 @@ const byKey = (a: SqlParams, b: SqlParams): number =>
   compareText(a.message_id as string, b.message_id as string);
 
 const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
+
+/** A message to receive. */
+export interface IncomingMessage extends InboxKey, MessageContent {
+  /** Hash of the content. It tells a redelivery from another message with the same id. */
+  readonly hash?: Uint8Array | null | undefined;
+}
+
+/** A message of a batch. */
+export interface BatchMessage extends IncomingMessage {
+  /** Why it cannot be handled. It is stored as dead, with this reason, and the rest of the batch is enqueued. */
+  readonly dead?: string | undefined;
+}
+
+const incomingFields: readonly string[] = ["source", "messageId", "hash", ...contentFields];
+
+/** The message with its data as the payload, after a check of the call's options. */
+function toReceive(given: WithData<IncomingMessage>, call: object): IncomingMessage {
+  checkCall(call, callInTransaction, "receive");
+  return withPayload(given);
+}
+
+/** Checks a message and turns it into statement parameters. */
+function toParams(dialect: ReceivingDialect, message: IncomingMessage): SqlParams {
+  requireName(message?.topic, "topic");
+  refuseUnknown(message, incomingFields, "message", "field");
+  const { source, messageId } = inboxKey.key(message);
+  return withContent({ source, message_id: messageId, hash: optionalHash(message.hash) }, message, dialect);
+}
+
+/** Parameters as an item of a JSON array, with the hash in hexadecimal. */
+const toItem = (params: SqlParams) =>
+  Object.assign({}, params, {
+    hash: params.hash === null ? null : Buffer.from(params.hash as Uint8Array).toString("hex"),
+  });
+
+const keyTextOf = ({ source, message_id: messageId }: SqlParams): string =>
+  inboxKey.keyText({ source: source as string, messageId: messageId as string });
+
+interface Received {
+  readonly outcome: ReceiveOutcome;
+  /** It came as dead, and was stored so. */
+  readonly buried: boolean;
+}
+
+interface BatchReceiving {
+  readonly dialect: ReceivingDialect;
+  readonly tracing: Tracing | undefined;
+  readonly runner: Pick<StatementRunner, "atomically">;
+  /** No two messages may have the same key. */
+  readonly receiveMany: (
+    incoming: readonly SqlParams[],
+    call: InboxCallOptions,
+  ) => Promise<readonly Received[]>;
+  readonly mark: (
+    key: InboxKey,
+    to: number,
+    error: string | undefined,
+    call: InboxCallOptions,
+  ) => Promise<boolean>;
+  readonly logReceived: (message: IncomingMessage, outcome: ReceiveOutcome) => void;
+  readonly announceDead: AnnounceDead<InboxKey>;
+}
+
+const longestReason = 4_000;
+
+/** Receives messages that arrived together: in one statement, or in one transaction where it takes several. */
+function batchReceiver(parts: BatchReceiving): Receiver["enqueue"] {
+  const { dialect, tracing, runner, receiveMany, mark, logReceived, announceDead } = parts;
+
+  const buries = dialect.buries === true;
+
+  const sendBatches = async (entries: readonly BatchEntry[], call: InboxCallOptions): Promise<Received[]> => {
+    const all: Received[] = new Array(entries.length);
+    for (const batch of batchesOf(entries)) {
+      const received = await receiveMany(
+        batch.map(({ params }) => params),
+        call,
+      );
+      for (const [at, { index }] of batch.entries()) all[index] = received[at]!;
+    }
+    return all;
+  };
+
+  /** New content that cannot be handled is dead at once. What was handled before stays done. */
+  const buried = async (
+    message: BatchMessage,
+    received: Received,
+    call: InboxCallOptions,
+  ): Promise<ReceiveOutcome> => {
+    const { outcome } = received;
+    if (received.buried) return "dead";
+    if (buries) return outcome;
+    const isNew = message.dead !== undefined && (outcome === "enqueued" || outcome === "conflict");
+    return isNew && (await mark(message, status.dead, message.dead, call)) ? "dead" : outcome;
+  };
+
+  return async (given, call = {}) => {
+    checkCall(call, callInTransaction, "enqueue");
+    requireList(given, "messages");
+    if (given.length === 0) return [];
+    const messages = given.map((one) => withPayload<BatchMessage>(one));
+    const entries = messages.map((message, index): BatchEntry => {
+      const { dead, ...content } = message ?? {};
+      optionalText(dead, "dead", longestReason);
+      const params = toParams(dialect, withTrace(content as IncomingMessage, tracing));
+      const key = keyTextOf(params);
+      return {
+        params: buries && dead !== undefined ? { ...params, ...deadReasonParams(dead) } : params,
+        index,
+        key,
+      };
+    });
+    const within = async (tx: SqlExecutor | undefined) => {
+      const inside = { ...call, ...omitUndefined({ tx }) };
+      const received = await sendBatches(entries, inside);
+      const outcomes: ReceiveOutcome[] = [];
+      for (const [index, message] of messages.entries())
+        outcomes.push(await buried(message, received[index]!, inside));
+      return { outcomes, died: messages.filter((_, index) => outcomes[index] !== received[index]!.outcome) };
+    };
+    const isOneStatement =
+      (buries || messages.every(({ dead }) => dead === undefined)) && batchesOf(entries).length === 1;
+    const { outcomes, died } =
+      isOneStatement || call.tx !== undefined ? await within(call.tx) : await runner.atomically(within, call);
+    for (const [index, message] of messages.entries()) logReceived(message, outcomes[index]!);
+    for (const { source, messageId, dead } of died) announceDead([{ source, messageId }], dead!);
+    return outcomes;
+  };
+}
+
+/** Without a reason the text is empty, and not null: the message is dead all the same. */
+const deadReasonParams = (dead: string) => {
+  const stored = storedError(dead);
+  return { ...stored, error: stored.error ?? "" };
+};
+
+interface BatchEntry {
+  readonly params: SqlParams;
+  readonly index: number;
+  readonly key: string;
+}
+
+/** One statement cannot change a row twice, so each repetition of a key is put in a later batch. */
+function batchesOf(entries: readonly BatchEntry[]): readonly BatchEntry[][] {
+  const batches: BatchEntry[][] = [];
+  const seen = new Map<string, number>();
+  for (const entry of entries) {
+    const batch = seen.get(entry.key) ?? 0;
+    seen.set(entry.key, batch + 1);
+    batches[batch] ??= [];
+    batches[batch].push(entry);
+  }
+  return batches;
+}

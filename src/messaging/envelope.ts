@@ -1,3 +1,6 @@
+import { isGuid } from "../base/uuid.js";
+import { nameProblem } from "../queue/arguments.js";
+
 /** Signal: something happened. Command: do something. PushCall: a function was called. Response: the result of a command. */
 export const messageTypes = ["Signal", "Command", "PushCall", "Response"] as const;
 export type MessageType = (typeof messageTypes)[number];
@@ -15,4 +18,96 @@ export interface Envelope {
   readonly payload: unknown;
   /** Headers beside those of the protocol, such as `traceparent`. Names are in lower case. */
   readonly headers: Readonly<Record<string, string>>;
+}
+
+/** The fields of an envelope on the wire: with the headers of the protocol, and the payload as JSON text. */
+export interface EnvelopeFields extends Omit<Envelope, "payload"> {
+  /** The JSON text that is hashed and signed, without white space around it. */
+  readonly payloadText: string;
+}
+
+export const protocolVersion = "2.0";
+
+/** The headers that the protocol sets. `rf-hmac` is the signature. */
+const protocolHeaders: readonly string[] = ["rf-version", "rf-timestamp", "rf-hmac"];
+
+export const isProtocolHeader = (name: string): boolean => protocolHeaders.includes(name);
+
+/** Parts of the protocol: a sender keeps them, and a receiver refuses what exceeds them. */
+export const wireLimits = {
+  /** Beside those of the protocol. */
+  headers: 64,
+  /** Characters (UTF-16 code units) of a header's name. */
+  headerName: 255,
+  /** Characters (UTF-16 code units) of a header's value. */
+  headerValue: 8_192,
+  /** Objects and arrays inside each other in a payload. */
+  depth: 100,
+} as const;
+
+/** Those of the protocol included. */
+export const mostHeaders = wireLimits.headers + protocolHeaders.length;
+
+export type FieldProblem =
+  | "messageId is not a GUID"
+  | "correlationId is not a name"
+  | "sourceServiceId is not a name"
+  | "messageType is unknown"
+  | "endpoint is not a name"
+  | "headers are not an object of strings"
+  | "too many headers"
+  | "header name is not allowed"
+  | "header value is not allowed"
+  | "rf-version is unknown"
+  | "rf-timestamp is not a UTC time"
+  | "rf-hmac is missing";
+
+/** Returns what is wrong with the fields. It reads them as unknown values: they come from outside. */
+export function fieldProblem(fields: Omit<EnvelopeFields, "payloadText">): FieldProblem | undefined {
+  if (!isGuid(fields.messageId)) return "messageId is not a GUID";
+  // an empty correlation id would be signed like null
+  if (fields.correlationId !== null && nameProblem(fields.correlationId) !== undefined)
+    return "correlationId is not a name";
+  if (nameProblem(fields.sourceServiceId) !== undefined) return "sourceServiceId is not a name";
+  if (!messageTypes.includes(fields.messageType)) return "messageType is unknown";
+  if (nameProblem(fields.endpoint) !== undefined) return "endpoint is not a name";
+  return headersProblem(fields.headers);
+}
+
+function headersProblem(headers: unknown): FieldProblem | undefined {
+  if (typeof headers !== "object" || headers === null) return "headers are not an object of strings";
+  const entries = Object.entries(headers);
+  if (entries.length > mostHeaders) return "too many headers";
+  for (const [name, value] of entries) {
+    const problem = headerProblem(name, value);
+    if (problem !== undefined) return problem;
+  }
+  const [version, timestamp, hmac] = protocolHeaders.map((name) => (headers as HeaderValues)[name]);
+  if (version !== protocolVersion) return "rf-version is unknown";
+  if (timestampMs(timestamp) === undefined) return "rf-timestamp is not a UTC time";
+  return hmac === undefined ? "rf-hmac is missing" : undefined;
+}
+
+export function headerProblem(name: string, value: unknown): FieldProblem | undefined {
+  if (!namePattern.test(name) || name.length > wireLimits.headerName) return "header name is not allowed";
+  if (typeof value !== "string") return "headers are not an object of strings";
+  return isHeaderText(value) ? undefined : "header value is not allowed";
+}
+
+type HeaderValues = Readonly<Record<string, string | undefined>>;
+
+/** ASCII, so that the order of bytes and of characters is the same. A letter first, so that `__proto__` is none. */
+const namePattern = /^[a-z][a-z0-9._-]*$/;
+
+const isHeaderText = (value: string): boolean =>
+  value.length <= wireLimits.headerValue && value.isWellFormed() && !/\p{Cc}/u.test(value);
+
+const timestampPattern = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z$/;
+
+/** Returns undefined for a text that is no ISO 8601 time in UTC, or no time at all, such as the 30th of February. */
+export function timestampMs(text: string | undefined): number | undefined {
+  if (text === undefined || !timestampPattern.test(text)) return undefined;
+  const ms = Date.parse(text);
+  const isTime = !Number.isNaN(ms) && new Date(ms).toISOString().slice(0, 19) === text.slice(0, 19);
+  return isTime ? ms : undefined;
 }

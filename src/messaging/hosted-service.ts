@@ -1,12 +1,10 @@
-import type { Logger } from "../base/logger.js";
-import { memoisePromise } from "../base/memoise-promise.js";
+import { memoisePromise } from "../base/concurrency.js";
+import { type Logger, type LogLevel, safeReason } from "../base/logger.js";
 import type { PlainResponse } from "../base/plain-http.js";
-import { safeReason } from "../base/safe-reason.js";
 import { readLogLevel } from "../config/environment.js";
 import { InvalidArgumentError } from "../errors.js";
-import type { LogLevel } from "../telemetry/json-logger.js";
 import { refusedResponse } from "../webhooks/responses.js";
-import type { Service, ServiceReceiver } from "./create-service.js";
+import type { Service, ServiceReceiver } from "./service.js";
 
 /** The part of a service that functions use. */
 export type HostedService = Pick<

@@ -1,6 +1,7 @@
 export type { InputOf, OutputOf } from "../queue/standard-schema.js";
-export type { Service, ServiceReceiver } from "./create-service.js";
-export { createService } from "./create-service.js";
+export type { Envelope, MessageType } from "./envelope.js";
+export { messageTypes } from "./envelope.js";
+export type { HostedService, OpenService } from "./hosted-service.js";
 export type {
   CommandDefinition,
   CommandOptions,
@@ -8,31 +9,6 @@ export type {
   MessageDefinitions,
   MessageOptions,
   PushCallDefinition,
-  SignalDefinition,
-} from "./define-messages.js";
-export { command, defineMessages, pushCall, signal } from "./define-messages.js";
-export type { Envelope, MessageType } from "./envelope.js";
-export { messageTypes } from "./envelope.js";
-export type { HostedService, OpenService } from "./hosted-service.js";
-export type { OpenedEnvelope, OpenOptions } from "./open-envelope.js";
-export { openEnvelope } from "./open-envelope.js";
-export type { InboxStats, OutboxStats, SentFilter, ServiceMaintenance } from "./operations.js";
-export { RequestFailedError } from "./request.js";
-export type { Resend, ResendFilter, ResendResult } from "./resend.js";
-export type { ResponseReference } from "./response-reference.js";
-export { isResponseReference, responseReference } from "./response-reference.js";
-export type { RetryOptions } from "./retry-options.js";
-export { defaultRetry, retryWindowMs } from "./retry-options.js";
-export type {
-  DeadMessage,
-  DeadReason,
-  DestinationOptions,
-  SeparateDatabases,
-  ServiceOptions,
-  ServiceSettings,
-  SourceOptions,
-} from "./service-options.js";
-export type {
   PushCalls,
   ReceiveContext,
   Receivers,
@@ -42,35 +18,69 @@ export type {
   ResponseHandlers,
   Senders,
   SendOptions,
-} from "./service-types.js";
+  SignalDefinition,
+} from "./messages.js";
+export { command, defineMessages, pushCall, signal } from "./messages.js";
+export type { OpenedEnvelope, OpenOptions } from "./open-envelope.js";
+export { openEnvelope } from "./open-envelope.js";
+export type {
+  InboxStats,
+  OutboxStats,
+  Resend,
+  ResendFilter,
+  ResendResult,
+  SentFilter,
+  ServiceMaintenance,
+} from "./operations.js";
+export type { ResponseReference } from "./responses.js";
+export { isResponseReference, responseReference } from "./responses.js";
+export { RequestFailedError } from "./sender.js";
+export type { Service, ServiceReceiver } from "./service.js";
+export { createService } from "./service.js";
+export type {
+  DeadMessage,
+  DeadReason,
+  DestinationOptions,
+  RetryOptions,
+  SeparateDatabases,
+  ServiceOptions,
+  ServiceSettings,
+  SourceOptions,
+} from "./service-options.js";
+export { defaultRetry, retryWindowMs } from "./service-options.js";
 export type { SignOptions } from "./sign-envelope.js";
 export { signEnvelope } from "./sign-envelope.js";
 export type { SentMessage, SentState } from "./stored-message.js";
 export { sentStates } from "./stored-message.js";
-export type { Transport, TransportCall, TransportDestination, TransportResponse } from "./transport.js";
+export { type TransportName, transportNames } from "./transports/address.js";
+export { type GrpcTransportOptions, grpcTransport } from "./transports/grpc-transport.js";
+export { type HttpTransportOptions, httpTransport } from "./transports/http-transport.js";
+export {
+  type InProcessOptions,
+  type InProcessReceiver,
+  type InProcessTransport,
+  inProcessTransport,
+} from "./transports/in-process-transport.js";
+export type { Listener, ListenOptions } from "./transports/listen.js";
+export {
+  listen,
+  type NodeMiddleware,
+  type ReceiverMiddlewareOptions,
+  receiverMiddleware,
+} from "./transports/listen.js";
 export type {
-  GrpcTransportOptions,
-  HttpTransportOptions,
-  InProcessOptions,
-  InProcessReceiver,
-  InProcessTransport,
-  Listener,
-  ListenOptions,
   MessageBody,
-  NodeMiddleware,
-  ReceiverMiddlewareOptions,
   TlsMaterial,
-  TransportName,
-  Transports,
-  TransportsOptions,
-} from "./transports/index.js";
+  Transport,
+  TransportCall,
+  TransportDestination,
+  TransportResponse,
+} from "./transports/transport.js";
+export { TransportError } from "./transports/transport.js";
 export {
   createTransports,
-  grpcTransport,
-  httpTransport,
-  inProcessTransport,
-  listen,
-  receiverMiddleware,
-  TransportError,
-  transportNames,
-} from "./transports/index.js";
+  type DestinationAddress,
+  type ResolvedDestination,
+  type Transports,
+  type TransportsOptions,
+} from "./transports/transports.js";

@@ -1,23 +1,21 @@
-import type { Envelope } from "./envelope.js";
 import {
+  type Envelope,
   type EnvelopeFields,
+  type FieldProblem,
   fieldProblem,
   isProtocolHeader,
+  type MessageType,
+  mostHeaders,
   timestampMs,
   wireLimits,
-} from "./envelope-fields.js";
-import { type MalformedReason, malformed, parseEnvelope } from "./parse-envelope.js";
-import { parseJson, valueProblem } from "./scan-json.js";
-import { isSignature, signedBytes } from "./signature.js";
+} from "./envelope.js";
+import { parseJson, type ScanProblem, scanMembers, valueProblem } from "./payload-json.js";
+import { isSignature, signedBytes } from "./sign-envelope.js";
 
 /** Why an envelope is not accepted. It is logged and never sent to the caller. */
-export type EnvelopeRefusal =
-  | "unknown source"
-  | "signature wrong"
-  | "timestamp too old"
-  | "timestamp too new";
+type EnvelopeRefusal = "unknown source" | "signature wrong" | "timestamp too old" | "timestamp too new";
 
-export interface OpenFieldsOptions {
+interface OpenFieldsOptions {
   /** The id of the service that received the message. */
   readonly serviceId: string;
   /** Returns the secrets of a source, each of which is valid, or undefined for a source that may not send. */
@@ -39,7 +37,7 @@ export type OpenedEnvelope =
   /** 401, without the reason. */
   | RefusedEnvelope;
 
-export interface RefusedEnvelope {
+interface RefusedEnvelope {
   readonly kind: "refused";
   readonly reason: EnvelopeRefusal;
   /** Not verified: what the message claims. */
@@ -47,7 +45,7 @@ export interface RefusedEnvelope {
   readonly sourceServiceId: string;
 }
 
-export const openDefaults = { toleranceMs: 5 * 60_000, maxBytes: 1_048_576 } as const;
+const openDefaults = { toleranceMs: 5 * 60_000, maxBytes: 1_048_576 } as const;
 
 /** Parses a body and verifies its signature. The payload is parsed last, when the sender is known. */
 export function openEnvelope(body: Uint8Array, options: OpenOptions): OpenedEnvelope {
@@ -85,4 +83,73 @@ function refusalOf(fields: EnvelopeFields, options: OpenFieldsOptions): Envelope
   const secrets = secretsOf(sourceServiceId) ?? [];
   if (secrets.length === 0) return "unknown source";
   return isSignature(headers["rf-hmac"]!, bytes, secrets, sourceServiceId) ? undefined : "signature wrong";
+}
+
+/** Why a body is no envelope. It quotes nothing of the body. */
+type MalformedReason = FieldProblem | ScanProblem | "too large" | "not UTF-8" | "member missing";
+
+type ParsedEnvelope =
+  | { readonly kind: "envelope"; readonly fields: EnvelopeFields }
+  | { readonly kind: "malformed"; readonly reason: MalformedReason };
+
+const memberNames = [
+  "messageId",
+  "correlationId",
+  "sourceServiceId",
+  "messageType",
+  "endpoint",
+  "payload",
+  "headers",
+] as const;
+
+/**
+ * Reads the fields of an envelope in JSON. The payload is only cut out: its text is what was signed, and it is parsed when
+ * its signature is verified.
+ */
+export function parseEnvelope(body: Uint8Array, maxBytes: number): ParsedEnvelope {
+  if (body.byteLength > maxBytes) return malformed("too large");
+  const text = decode(body);
+  if (text === undefined) return malformed("not UTF-8");
+  const members = scanMembers(text, {
+    isKnown: (name) => (memberNames as readonly string[]).includes(name),
+    maxDepth: wireLimits.depth,
+    mostMembers: memberNames.length,
+  });
+  if (typeof members === "string") return malformed(members);
+  if (members.size < memberNames.length) return malformed("member missing");
+  const headers = parseHeaders(members.get("headers")!);
+  if (typeof headers === "string") return malformed(headers);
+  const parsed = (name: (typeof memberNames)[number]) => parseJson(members.get(name)!);
+  const fields: EnvelopeFields = {
+    messageId: parsed("messageId") as string,
+    correlationId: parsed("correlationId") as string | null,
+    sourceServiceId: parsed("sourceServiceId") as string,
+    messageType: parsed("messageType") as MessageType,
+    endpoint: parsed("endpoint") as string,
+    payloadText: members.get("payload")!,
+    headers,
+  };
+  const problem = fieldProblem(fields); // which checks the types that are asserted above
+  return problem === undefined ? { kind: "envelope", fields } : malformed(problem);
+}
+
+const malformed = (reason: MalformedReason) => ({ kind: "malformed", reason }) as const;
+
+/** A byte order mark stays, so that it is refused. */
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+function decode(body: Uint8Array): string | undefined {
+  try {
+    return decoder.decode(body);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Scanned as well, because `JSON.parse` would hide a header that is there twice. */
+function parseHeaders(text: string): Readonly<Record<string, string>> | MalformedReason {
+  const members = scanMembers(text, { isKnown: () => true, maxDepth: 1, mostMembers: mostHeaders });
+  if (members === "too many members") return "too many headers";
+  if (typeof members === "string") return members;
+  return Object.fromEntries([...members].map(([name, value]) => [name, parseJson(value) as string]));
 }

@@ -1,30 +1,102 @@
-import { jsonText } from "../base/json-text.js";
-import { withoutPayload } from "../base/redact.js";
-import { safeReason } from "../base/safe-reason.js";
-import { inSpan, processSpan } from "../base/tracing.js";
-import { withinTime } from "../base/within-time.js";
+import { safeReason } from "../base/logger.js";
+import { type PlainResponse, privateHeaders, webRoute } from "../base/plain-http.js";
+import { jsonText, withoutPayload } from "../base/redaction.js";
+import { openBodies, readBody } from "../base/request-body.js";
+import { inSpan, processSpan } from "../base/telemetry.js";
+import { withinTime } from "../base/timers.js";
 import { PermanentFailure, RetryAfter } from "../dispatch/settlement.js";
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
-import { handleOnce, type OnceOutcome, storedUnder } from "../middleware/handle-once.js";
-import { runningRequests } from "../middleware/running-requests.js";
-import { throwFailureResult } from "../middleware/throw-failure-result.js";
-import type { MessageDefinition } from "./define-messages.js";
+import { handleOnce, type OnceOutcome, runningRequests, storedUnder } from "../middleware/handle-once.js";
+import { throwFailureResult } from "../middleware/transaction.js";
 import type { Envelope } from "./envelope.js";
-import { handlerFor } from "./handler-for.js";
-import { responseText } from "./response-payload.js";
-import type { HandleResponse } from "./responses.js";
+import { type MessageDefinition, type ReceiveContext, validatedPayload } from "./messages.js";
+import { openEnvelope } from "./open-envelope.js";
+import { type HandleResponse, responseText, sentCommand } from "./responses.js";
 import type { Sender } from "./sender.js";
-import { sentCommand } from "./sent-command.js";
-import type { AnyHandler } from "./service-options.js";
-import type { ServiceParts } from "./service-parts.js";
-import type { ReceiveContext } from "./service-types.js";
+import type { ServiceReceiver } from "./service.js";
+import { type AnyHandler, handlerFor } from "./service-options.js";
+import { type Handling, type ServiceParts, timedTransaction } from "./service-parts.js";
 import { headerNames } from "./stored-message.js";
-import { type Handling, timedTransaction } from "./timed-transaction.js";
-import type { TransportResponse } from "./transport.js";
-import { validatedPayload } from "./validate-payload.js";
+import type { TransportResponse } from "./transports/transport.js";
+
+/** The receiver for hosts that speak HTTP: `POST {prefix}/receive`. */
+export function receiverHttp(parts: ServiceParts, receive: Receive): Omit<ServiceReceiver, "receive"> {
+  const { prefix, maxBodyBytes } = parts.settings;
+  const path = `${prefix}/receive`;
+  const unverified = openBodies({ maxBytes: Math.max(unverifiedBytes, maxBodyBytes) });
+
+  const answerTo: ServiceReceiver["handle"] = async (request) => {
+    if (request.method !== "POST") return { status: 405, headers: { allow: "POST" } };
+    const body = await readBody(request, { maxBytes: maxBodyBytes, withinMs: bodyMs, among: unverified });
+    if (typeof body === "string") {
+      parts.reports.malformed(body);
+      return { status: statuses[body] };
+    }
+    const opened = openRequest(parts, body);
+    if ("status" in opened) return opened;
+    const { acknowledged, duplicateDetected, payload, error, permanent } = await receive(opened.envelope);
+    return acknowledged
+      ? json(200, { acknowledged, duplicateDetected, payload: payload ?? null })
+      : json(500, { acknowledged, error, permanent }); // JSON leaves out a member that is undefined
+  };
+  const handle: ServiceReceiver["handle"] = async (request) => withPrivateHeaders(await answerTo(request));
+  const respond: ServiceReceiver["respond"] = async (request) =>
+    request.path === path ? handle(request) : withPrivateHeaders({ status: 404 });
+
+  return { handle, respond, fetch: webRoute(respond), maxBodyBytes };
+}
+
+/** A sender gives up after 30 s by default. */
+const bodyMs = 30_000;
+/** All bodies that are read at the same time, before their signatures are verified. */
+const unverifiedBytes = 64 * 1_048_576;
+const statuses = { "too large": 413, malformed: 400, "too slow": 408, "too many": 503 } as const;
+
+const withPrivateHeaders = ({ headers, ...response }: PlainResponse): PlainResponse => ({
+  ...response,
+  headers: { ...privateHeaders, ...headers },
+});
+
+const json = (status: number, value: unknown): PlainResponse => ({ status, body: JSON.stringify(value) });
+
+type OpenedRequest =
+  | { readonly envelope: Envelope }
+  /** 400, 401 or 413. The sender gets no detail. */
+  | { readonly status: 400 | 401 | 413 };
+
+/** Verifies the body of a request. A refused one leaves a line in the log, and no other trace. */
+function openRequest(parts: ServiceParts, body: Uint8Array): OpenedRequest {
+  const { settings, serviceId, reports } = parts;
+  const opened = openEnvelope(body, {
+    serviceId,
+    secretsOf: (source) => secretsOfSource(parts, source),
+    now: new Date(),
+    toleranceMs: settings.toleranceMs,
+    maxBytes: settings.maxBodyBytes,
+  });
+  if (opened.kind === "opened") return { envelope: opened.envelope };
+  if (opened.kind === "refused") {
+    const { reason, messageId, sourceServiceId } = opened;
+    reports.notVerified({ messageId, sourceServiceId }, reason);
+    return { status: 401 };
+  }
+  reports.malformed(opened.reason);
+  return { status: opened.reason === "too large" ? 413 : 400 };
+}
+
+/** Those of the source, and those of the destination of the same name. */
+function secretsOfSource(
+  { destinations, options: { sources = {} } }: ServiceParts,
+  source: string,
+): readonly string[] | undefined {
+  const own = Object.hasOwn(sources, source) ? sources[source]!.secrets : [];
+  const shared = destinations.get(source)?.secrets ?? [];
+  const all = [...own, ...shared];
+  return all.length === 0 ? undefined : all;
+}
 
 /** Handles a message whose sender is known. Never rejects: the sender is told why a message is not acknowledged. */
-export type Receive = (message: Envelope) => Promise<TransportResponse>;
+type Receive = (message: Envelope) => Promise<TransportResponse>;
 
 export function createReceive(parts: ServiceParts, sender: Sender, handleResponse: HandleResponse): Receive {
   const { settings, inbox, inboxDb, reports } = parts;
@@ -50,7 +122,7 @@ export function createReceive(parts: ServiceParts, sender: Sender, handleRespons
     const { tx } = handling;
     const key = { source, messageId };
     if (definition.messageType !== "Command") {
-      if (!(await inbox.markProcessed(key, { tx }))) return known;
+      if (!(await inbox.markProcessed(key, { tx }))) return knownMessage;
       starting();
       await handle(message, found, handling);
       return { kind: "handled", result: undefined } as const;
@@ -123,7 +195,7 @@ const receiveSpan = ({ messageId, sourceServiceId, endpoint, correlationId, head
     "oncebox.source": sourceServiceId,
   });
 
-const known = { kind: "known" } as const;
+const knownMessage = { kind: "known" } as const;
 
 /** What a handler gives as the reason of a failure is meant for the sender. */
 const toldReason = (error: unknown): string =>

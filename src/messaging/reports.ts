@@ -1,17 +1,31 @@
-import { defined } from "../base/defined.js";
-import { loggedError, nameAndCode } from "../base/logged-error.js";
-import { type Logger, type LoggerOption, loggerOf, withFields } from "../base/logger.js";
-import { guardedMetrics, type MetricAttributes, type Metrics } from "../base/metrics.js";
+import type { Budget } from "../base/budget.js";
+import { omitUndefined } from "../base/defined.js";
+import {
+  type Logger,
+  type LoggerOption,
+  loggedError,
+  loggerOf,
+  nameAndCode,
+  withFields,
+} from "../base/logger.js";
+import { guardedMetrics, type MetricAttributes, type Metrics } from "../base/telemetry.js";
+import { withinTime } from "../base/timers.js";
+import type { OutboxKey } from "../queue/message.js";
+import type { DeadLetterListener } from "../queue/work-store.js";
+import { saysExpired } from "../sql/dead-letters.js";
+import type { DeadMessage } from "./service-options.js";
+import type { ServiceParts } from "./service-parts.js";
+import { toSentMessage } from "./stored-message.js";
 
 /** A message on its way out, for logs and metrics. */
-export interface Outgoing {
+interface Outgoing {
   readonly messageId: string;
   readonly destination: string;
   readonly endpoint: string;
 }
 
 /** A message that came in, for logs and metrics. */
-export interface Incoming {
+interface Incoming {
   readonly messageId: string;
   readonly sourceServiceId: string;
   readonly endpoint: string;
@@ -83,7 +97,7 @@ export function serviceReports(serviceId: string, options: { logger?: LoggerOpti
       measure("count", "rf_outbox_failed_count", 1, outgoing(message));
     },
     resent(count: number, destination: string | undefined): void {
-      logger.warn("Outbox: messages resent", { resent: count, ...defined({ destination }) });
+      logger.warn("Outbox: messages resent", { resent: count, ...omitUndefined({ destination }) });
     },
     expired(message: Outgoing): void {
       logger.error("Outbox: message expired", { ...message });
@@ -121,3 +135,57 @@ export function serviceReports(serviceId: string, options: { logger?: LoggerOpti
 export const warningsOf = (logger: Logger): Logger => ({ ...logger, debug() {}, info() {} });
 
 export type Reports = ReturnType<typeof serviceReports>;
+
+export interface DeadMessages {
+  /** Reports each message that fails or expires, and tells the service's `onDead`. */
+  readonly listener: DeadLetterListener<OutboxKey>;
+  /**
+   * Resolves when every call of `onDead` has ended: after `handlerTimeoutMs` at the latest, and within the budget of a
+   * function, whose platform may freeze the process after that. Calls that are given up are logged.
+   */
+  ended(budget?: Budget): Promise<void>;
+}
+
+/** The time that the function needs to return its result. */
+const returnMs = 50;
+
+/** The store does not wait for its listener, so the calls that run are kept here. */
+export function deadMessages(parts: () => ServiceParts): DeadMessages {
+  const running = new Set<Promise<void>>();
+  return {
+    listener(dead) {
+      const call = tellOnDead(parts(), dead);
+      running.add(call);
+      return call.finally(() => running.delete(call));
+    },
+    async ended(budget) {
+      if (running.size === 0) return;
+      const { settings, reports } = parts();
+      const leftMs = budget === undefined ? settings.handlerTimeoutMs : budget.remainingMs() - returnMs;
+      const ms = Math.max(0, Math.min(leftMs, settings.handlerTimeoutMs));
+      const all = Promise.allSettled(running);
+      await withinTime(ms, all, () => new Error("late")).catch(() => {
+        reports.logger.error("onDead is still running, and is not waited for", {
+          calls: running.size,
+        });
+      });
+    },
+  };
+}
+
+async function tellOnDead(
+  { outbox, options, settings, reports, now }: ServiceParts,
+  { message: key, reason }: Parameters<DeadLetterListener<OutboxKey>>[0],
+): Promise<void> {
+  const found = await outbox.get(key);
+  if (found === null) return;
+  const sent = toSentMessage(found, settings.retry.maxRetries, now());
+  // By what has happened, not by the time: a message that fails past its expiry is told as Failed, and then as Expired.
+  const state = saysExpired(reason) ? "Expired" : "Failed";
+  const dead: DeadMessage = { ...sent, state, payload: JSON.parse(found.payload) as unknown };
+  const { messageId, destination, endpoint, retryCount, maxRetries } = dead;
+  const error = sent.lastError ?? reason;
+  if (state === "Expired") reports.expired({ messageId, destination, endpoint });
+  else reports.failed({ messageId, destination, endpoint }, retryCount, maxRetries);
+  await options.onDead?.(dead, { state, error });
+}

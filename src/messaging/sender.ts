@@ -1,22 +1,39 @@
-import { defined } from "../base/defined.js";
+import { omitUndefined } from "../base/defined.js";
+import { safeReason } from "../base/logger.js";
+import { abortAfter, sleep } from "../base/timers.js";
+import { uuidV7 } from "../base/uuid.js";
+import { PermanentFailure, RetryAfter } from "../dispatch/settlement.js";
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
-import { currentScope } from "../middleware/current-transaction.js";
-import { optionalCount, requireDuration } from "../queue/arguments.js";
-import { checkCall } from "../queue/check-call.js";
-import type { SqlExecutor } from "../sql/driver.js";
-import { requireExecutor } from "../sql/require-executor.js";
-import type { MessageDefinition } from "./define-messages.js";
-import type { MessageType } from "./envelope.js";
-import { headerProblem, wireLimits } from "./envelope-fields.js";
-import { requireSize } from "./message-size.js";
-import { mostRetries } from "./retry-options.js";
-import { serialisePayload } from "./serialise-payload.js";
+import { currentScope, requireScope, transaction } from "../middleware/transaction.js";
+import { isMessageFault } from "../publishers/circuit-breaker.js";
+import {
+  checkCall,
+  optionalCount,
+  optionalName,
+  refuseUnknown,
+  requireDuration,
+} from "../queue/arguments.js";
+import { backoffMs } from "../queue/retry-policy.js";
+import { validated } from "../queue/standard-schema.js";
+import { requireExecutor, type SqlExecutor } from "../sql/driver.js";
+import type { Deliver } from "./delivery.js";
+import { type Envelope, headerProblem, type MessageType, wireLimits } from "./envelope.js";
+import {
+  type CommandDefinition,
+  type MessageDefinition,
+  type PushCallDefinition,
+  type RequestOptions,
+  type SendOptions,
+  validatedPayload,
+} from "./messages.js";
+import { serialisePayload } from "./payload-json.js";
+import { responseFrom } from "./responses.js";
+import { mostRetries, policyOf } from "./service-options.js";
 import type { ServiceParts } from "./service-parts.js";
-import type { SendOptions } from "./service-types.js";
+import { requireMessageSize } from "./sign-envelope.js";
 import { headerNames, topicOf } from "./stored-message.js";
-import { validatedPayload } from "./validate-payload.js";
 
-export interface OutgoingText {
+interface OutgoingText {
   readonly destination: string;
   readonly endpoint: string;
   readonly messageType: MessageType;
@@ -35,7 +52,7 @@ export interface Sender {
   requireDestination(destination: string): void;
 }
 
-const known = ["tx", "correlationId", "maxRetries", "ttlMs", "partitionKey", "headers", "signal"];
+const sendOptionNames = ["tx", "correlationId", "maxRetries", "ttlMs", "partitionKey", "headers", "signal"];
 
 /** Writes messages to the outbox. Nothing is sent here. */
 export function createSender(parts: ServiceParts): Sender {
@@ -68,7 +85,7 @@ export function createSender(parts: ServiceParts): Sender {
     const tx = transactionFor(options.tx);
     const sent = { ...options.headers, ...message.headers };
     const wire = { sourceServiceId: serviceId, messageType, endpoint, payloadText: text, headers: sent };
-    requireSize({ ...wire, correlationId: correlationId ?? null }, settings.maxBodyBytes);
+    requireMessageSize({ ...wire, correlationId: correlationId ?? null }, settings.maxBodyBytes);
     const headers = {
       ...sent,
       [headerNames.messageType]: messageType,
@@ -81,9 +98,9 @@ export function createSender(parts: ServiceParts): Sender {
         payload: text,
         headers,
         expiresAt: new Date(now().getTime() + ttlMs),
-        ...defined({ correlationId, partitionKey }),
+        ...omitUndefined({ correlationId, partitionKey }),
       },
-      defined({ tx, signal }),
+      omitUndefined({ tx, signal }),
     );
     reports.enqueued({ messageId, destination, endpoint });
     if (tx === undefined) wake();
@@ -109,15 +126,15 @@ export function createSender(parts: ServiceParts): Sender {
     async send(endpoint, destination, payload, options = {}) {
       const definition = parts.messages.get(endpoint)!;
       requireDestination(destination);
-      checkOptions(options, settings.inboxRetentionMs);
+      checkSendOptions(options, settings.inboxRetentionMs);
       const text = await payloadText(endpoint, definition, payload);
       return enqueue({ destination, endpoint, messageType: definition.messageType, text }, options);
     },
   };
 }
 
-export function checkOptions(options: SendOptions, inboxRetentionMs: number): void {
-  checkCall(options, known, "send");
+function checkSendOptions(options: SendOptions, inboxRetentionMs: number): void {
+  checkCall(options, sendOptionNames, "send");
   const { tx, maxRetries, ttlMs } = options;
   if (tx !== undefined) requireExecutor(tx);
   checkRetries(maxRetries);
@@ -130,14 +147,14 @@ export function checkOptions(options: SendOptions, inboxRetentionMs: number): vo
     );
 }
 
-export function checkRetries(maxRetries: number | undefined): void {
+function checkRetries(maxRetries: number | undefined): void {
   optionalCount(maxRetries, "maxRetries", 0);
   if ((maxRetries ?? 0) > mostRetries)
     throw new InvalidArgumentError(`maxRetries must be at most ${mostRetries}, not ${maxRetries}.`);
 }
 
 /** `own`: how many headers the service adds. */
-export function checkHeaders(headers: SendOptions["headers"], own = 0): void {
+function checkHeaders(headers: SendOptions["headers"], own = 0): void {
   const count = Object.keys(headers ?? {}).length;
   if (count > wireLimits.headers - own)
     throw new InvalidArgumentError(
@@ -156,3 +173,120 @@ const onTwoDatabases = () =>
   new InvalidOperationError(
     "A handler cannot send when outbox and inbox are on two databases: the message and the handler's work could not commit at once. Give createService one database.",
   );
+
+/** A command that was sent with `request` got no response. It may have been handled all the same. */
+export class RequestFailedError extends InvalidOperationError {
+  static override readonly code = "ONCEBOX_REQUEST_FAILED";
+  override readonly code = RequestFailedError.code;
+  override readonly name = "RequestFailedError";
+}
+
+type SendRequest = (
+  endpoint: string,
+  destination: string,
+  payload: unknown,
+  options?: RequestOptions,
+) => Promise<unknown>;
+
+const defaultRequestMs = 30_000;
+const requestOptionNames = ["timeoutMs", "signal", "correlationId", "maxRetries", "headers"];
+
+/** Sends a command and waits for its response. Each retry has the same message id, so the command is handled once. */
+export function requester(parts: ServiceParts, sender: Sender, deliver: Deliver): SendRequest {
+  const { serviceId, messages, settings } = parts;
+  const policy = policyOf(settings.retry);
+
+  const attempts = async (
+    destination: string,
+    message: Envelope,
+    maxRetries: number,
+    signal: AbortSignal,
+  ): Promise<unknown> => {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return (await deliver(destination, message, signal)).payload;
+      } catch (error) {
+        signal.throwIfAborted();
+        if (attempt > maxRetries || error instanceof PermanentFailure)
+          throw requestFailed(destination, message.endpoint, error);
+        await sleep(error instanceof RetryAfter ? error.delayMs : backoffMs(policy, attempt), signal);
+      }
+    }
+  };
+
+  return async (endpoint, destination, payload, options = {}) => {
+    refuseUnknown(options, requestOptionNames, "request");
+    const { timeoutMs = defaultRequestMs, signal, headers } = options;
+    const { maxRetries = settings.retry.maxRetries } = options;
+    requireDuration(timeoutMs, "timeoutMs");
+    checkRetries(maxRetries);
+    checkHeaders(headers, 1);
+    // Before it is sent: a transport that cannot sign it would count against the destination's circuit breaker.
+    const correlationId = optionalName(options.correlationId, "correlationId");
+    sender.requireDestination(destination);
+    const definition = messages.get(endpoint) as CommandDefinition;
+    const payloadText = await sender.payloadText(endpoint, definition, payload);
+    const fields = {
+      correlationId,
+      sourceServiceId: serviceId,
+      messageType: "Command",
+      endpoint,
+      headers: { ...headers, [headerNames.replyWith]: "acknowledgement" },
+    } as const;
+    requireMessageSize({ ...fields, payloadText }, settings.maxBodyBytes);
+    const message: Envelope = { ...fields, messageId: uuidV7(), payload: JSON.parse(payloadText) as unknown };
+    const response = await abortAfter(
+      timeoutMs,
+      (inTime) => attempts(destination, message, maxRetries, inTime),
+      () => new RequestFailedError(`${destination} did not respond to "${endpoint}" within ${timeoutMs} ms.`),
+      signal,
+    );
+    return responseFrom(definition, response, endpoint);
+  };
+}
+
+function requestFailed(destination: string, endpoint: string, error: unknown): RequestFailedError {
+  const reason = isMessageFault(error) ? (error as Error).message : safeReason(error);
+  return new RequestFailedError(`${destination} did not respond to "${endpoint}": ${reason}`, {
+    cause: error,
+  });
+}
+
+type WrappedFunction = (input: unknown, context: { readonly tx: SqlExecutor }) => unknown;
+
+/** Wraps a function: its call and the message about it are in one transaction. */
+export const wrapPushCall =
+  (parts: ServiceParts, sender: Sender, endpoint: string) =>
+  (
+    destination: string,
+    call: WrappedFunction,
+  ): ((input: unknown, options?: SendOptions) => Promise<unknown>) => {
+    const definition = parts.messages.get(endpoint) as PushCallDefinition;
+    const { outboxDb, settings, sentIn, wake } = parts;
+    sender.requireDestination(destination);
+    const own = transaction(outboxDb);
+
+    const record = async (input: unknown, tx: SqlExecutor, options: SendOptions): Promise<unknown> => {
+      const inputText = serialisePayload(input, `The input of "${endpoint}"`);
+      const taken = await validated(definition.input, JSON.parse(inputText), `The input of "${endpoint}"`);
+      const output = await call(taken, { tx });
+      const payload = { input: JSON.parse(inputText) as unknown, output };
+      const text = await sender.payloadText(endpoint, definition, payload);
+      await sender.enqueue({ destination, endpoint, messageType: "PushCall", text }, { ...options, tx });
+      return output;
+    };
+
+    return async (input, options = {}) => {
+      checkSendOptions(options, settings.inboxRetentionMs);
+      const scope = currentScope();
+      const joined = options.tx ?? (scope?.db === outboxDb ? scope.tx : undefined);
+      if (joined !== undefined) return record(input, joined, options);
+      let tx: SqlExecutor | undefined;
+      const output = await own.run(undefined, () => {
+        tx = requireScope("outbox").tx;
+        return record(input, tx, options);
+      });
+      if (tx !== undefined && sentIn.has(tx)) wake();
+      return output;
+    };
+  };

@@ -1,17 +1,55 @@
 import type { LoggerOption } from "../base/logger.js";
-import { longestTimerMs } from "../base/longest-timer.js";
-import type { Metrics } from "../base/metrics.js";
-import type { Tracing } from "../base/tracing.js";
+import type { Metrics, Tracing } from "../base/telemetry.js";
+import { longestTimerMs } from "../base/timers.js";
 import type { WakeUpSource } from "../dispatch/worker.js";
 import type { BreakerPolicy } from "../publishers/publisher.js";
+import type { RetryPolicy } from "../queue/retry-policy.js";
 import type { Database } from "../sql/dialect.js";
-import type { MessageDefinitions } from "./define-messages.js";
-import { defaultRetry, type RetryOptions } from "./retry-options.js";
-import type { Combined, Receivers, ResponseHandlers } from "./service-types.js";
+import type { Combined, MessageDefinitions, Receivers, ResponseHandlers } from "./messages.js";
 import type { SentMessage } from "./stored-message.js";
-import type { Transport } from "./transport.js";
 import type { TransportName } from "./transports/address.js";
+import type { Transport } from "./transports/transport.js";
 import type { TransportsOptions } from "./transports/transports.js";
+
+/** The wait before retry n, from 0 on: min(baseMs · 2^n, maxMs) + random(0, jitterMs). */
+export interface RetryOptions {
+  /** Retries after the first attempt, before the message is Failed: 5 by default. */
+  readonly maxRetries: number;
+  /** 2 s by default. */
+  readonly baseMs: number;
+  /** 5 min by default. */
+  readonly maxMs: number;
+  /** 500 ms by default. */
+  readonly jitterMs: number;
+}
+
+export const defaultRetry: RetryOptions = {
+  maxRetries: 5,
+  baseMs: 2_000,
+  maxMs: 5 * 60_000,
+  jitterMs: 500,
+};
+
+/** More attempts than a retry policy takes: the service counts retries itself, because each message may have its own limit. */
+const noLimit = 10_000;
+
+export const mostRetries = noLimit - 1;
+
+/** A retry policy counts from the first failed attempt on, so its base is half of ours. */
+export const policyOf = ({ baseMs, maxMs, jitterMs }: RetryOptions): RetryPolicy => ({
+  maxAttempts: noLimit,
+  baseMs: baseMs / 2,
+  factor: 2,
+  maxMs,
+  jitterMs,
+});
+
+/** The longest time from the first attempt to the last retry: the sum of all waits. */
+export function retryWindowMs({ maxRetries, baseMs, maxMs, jitterMs }: RetryOptions): number {
+  let sum = 0;
+  for (let n = 0; n < maxRetries; n++) sum += Math.min(baseMs * 2 ** n, maxMs) + jitterMs;
+  return sum;
+}
 
 export interface DestinationOptions {
   /** Such as `https://host:port/_rf/receive` or `unix:///tmp/rf-inventory.sock`. */
@@ -194,3 +232,10 @@ export const settingsOf = (options: AnyServiceOptions): Settings => {
   const idlePollMs = Math.min(5 * pollMs, longestTimerMs);
   return { ...defaults, idlePollMs, ...given, retry: { ...defaultRetry, ...options.retry } };
 };
+
+/** The handler of an endpoint. Not what every object inherits: an endpoint may be named `toString`. */
+export const handlerFor = (
+  handlers: Readonly<Record<string, AnyHandler>> | undefined,
+  endpoint: string,
+): AnyHandler | undefined =>
+  handlers !== undefined && Object.hasOwn(handlers, endpoint) ? handlers[endpoint] : undefined;

@@ -1,16 +1,18 @@
-import { defined } from "../base/defined.js";
+import { omitUndefined } from "../base/defined.js";
+import { abortAfter } from "../base/timers.js";
+import { InvalidOperationError } from "../errors.js";
 import { createInbox, type Inbox } from "../inbox/inbox.js";
+import { commitIfHandled, requireScope, transaction } from "../middleware/transaction.js";
 import { createOutbox, type Outbox } from "../outbox/outbox.js";
-import type { Database } from "../sql/dialect.js";
+import type { Database, NotifyQueue } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
-import { combinedMessages } from "./check-messages.js";
-import type { DeadMessages } from "./dead-messages.js";
-import type { MessageDefinition } from "./define-messages.js";
-import { type Reports, serviceReports, warningsOf } from "./reports.js";
-import { policyOf } from "./retry-options.js";
-import type { ServiceDestination } from "./service-destinations.js";
+import { combinedMessages } from "./check-service.js";
+import type { ServiceDestination } from "./delivery.js";
+import type { MessageDefinition } from "./messages.js";
+import { type DeadMessages, type Reports, serviceReports, warningsOf } from "./reports.js";
 import {
   type AnyServiceOptions,
+  policyOf,
   type SeparateDatabases,
   type Settings,
   settingsOf,
@@ -50,8 +52,8 @@ export function serviceParts(
     inbox: inboxDb,
     otherOutboxes = [],
   }: SeparateDatabases = "driver" in db ? { outbox: db, inbox: db } : db;
-  const reports = serviceReports(serviceId, defined({ logger, metrics }));
-  const store = defined({ schema, clock, logger: warningsOf(reports.logger), metrics, tracing });
+  const reports = serviceReports(serviceId, omitUndefined({ logger, metrics }));
+  const store = omitUndefined({ schema, clock, logger: warningsOf(reports.logger), metrics, tracing });
   return {
     options,
     settings,
@@ -76,4 +78,46 @@ export function serviceParts(
     dead,
     wake,
   };
+}
+
+/** The name of a service's outbox. */
+export const outboxQueue = ({
+  options,
+  settings,
+}: ServiceParts): NotifyQueue & { readonly table: string } => ({
+  kind: "outbox",
+  table: `${settings.table}_outbox`,
+  ...omitUndefined({ schema: options.schema }),
+});
+
+/** What a handler of a message gets from the service. */
+export interface Handling {
+  readonly tx: SqlExecutor;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Runs a handler in a transaction on the inbox's database and commits when the outcome is `handled`. A handler whose time
+ * is up is rolled back: it must not keep a connection, or SQLite's only writer. `currentTransaction` and `send` join it.
+ */
+export async function timedTransaction<Outcome extends { readonly kind: string }>(
+  { inboxDb, settings: { handlerTimeoutMs }, sentIn, wake }: ServiceParts,
+  work: (handling: Handling) => Promise<Outcome>,
+): Promise<Outcome> {
+  let used: SqlExecutor | undefined;
+  const outcome = await abortAfter(
+    handlerTimeoutMs,
+    (signal) => {
+      const within = transaction(inboxDb, {
+        begin: (run) => inboxDb.driver.transaction((tx) => run(tx), { signal }),
+      });
+      return commitIfHandled(within, () => {
+        used = requireScope("inbox").tx;
+        return work({ tx: used, signal });
+      });
+    },
+    () => new InvalidOperationError(`The handler did not finish within ${handlerTimeoutMs} ms.`),
+  );
+  if (outcome.kind === "handled" && used !== undefined && sentIn.has(used)) wake();
+  return outcome;
 }

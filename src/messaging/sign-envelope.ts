@@ -1,17 +1,16 @@
+import { createHash } from "node:crypto";
 import { InvalidArgumentError } from "../errors.js";
 import { requireName } from "../queue/arguments.js";
-import type { Envelope } from "./envelope.js";
+import { decodeExactly, type SigningKey, toSigningKey } from "../webhooks/schemes/signing-key.js";
 import {
+  type Envelope,
   type EnvelopeFields,
   fieldProblem,
   isProtocolHeader,
   protocolVersion,
   wireLimits,
-} from "./envelope-fields.js";
-import { parseJson, valueProblem } from "./scan-json.js";
-import { serialiseEnvelope } from "./serialise-envelope.js";
-import { serialisePayload } from "./serialise-payload.js";
-import { signatureOf, signedBytes } from "./signature.js";
+} from "./envelope.js";
+import { parseJson, serialisePayload, valueProblem } from "./payload-json.js";
 
 export interface SignOptions {
   /** The id of the service that the message goes to. It is signed and not sent. */
@@ -51,4 +50,98 @@ function sign(fields: EnvelopeFields, { destination, secrets, now }: SignOptions
   }
   const hmac = signatureOf(signedBytes(unsigned, destination), secrets, destination);
   return { ...unsigned, headers: { ...unsigned.headers, "rf-hmac": hmac } };
+}
+
+const minSecretBytes = 16;
+
+/** Returns the key, or what is wrong with the secret. The text never quotes it. */
+function toKey(secret: unknown): SigningKey | string {
+  const key = toSigningKey({ kind: "signature", header: "rf-hmac", secretEncoding: "base64" }, secret);
+  if (typeof key === "string") return `${key}; it must be the base64 text of ${minSecretBytes} or more bytes`;
+  const length = Buffer.byteLength(secret as string, "base64");
+  if (length >= minSecretBytes) return key;
+  return `has ${length} bytes; ${minSecretBytes} or more are needed, for example from \`openssl rand -base64 32\``;
+}
+
+/** Returns the problems of the secrets that two services share. `name` says where they are. */
+export function sharedSecretProblems(secrets: unknown, name: string): readonly string[] {
+  if (!Array.isArray(secrets)) return [`${name} must be an array of secrets`];
+  if (secrets.length === 0) return [`${name} is empty; give at least one secret`];
+  return secrets.flatMap((secret: unknown, index) => {
+    const key = toKey(secret);
+    return typeof key === "string" ? [`${name}[${index}] ${key}`] : [];
+  });
+}
+
+function keysOf(secrets: readonly string[], serviceId: string): readonly SigningKey[] {
+  const keys = secrets.map(toKey).filter((key) => typeof key !== "string");
+  if (keys.length > 0 && keys.length === secrets.length) return keys;
+  const problems = sharedSecretProblems(secrets, `Service "${serviceId}": secrets`);
+  throw new InvalidArgumentError(`${problems.join("; ")}.`);
+}
+
+/**
+ * The bytes that are signed: each text after the number of its bytes, so that no two messages share them. The destination
+ * is signed and not sent: a message cannot be replayed at another service.
+ */
+export function signedBytes(fields: EnvelopeFields, destination: string): Uint8Array {
+  const { headers } = fields;
+  const names = Object.keys(headers).filter((name) => !isProtocolHeader(name));
+  const texts = [
+    headers["rf-version"] ?? "",
+    headers["rf-timestamp"] ?? "",
+    destination,
+    fields.sourceServiceId,
+    fields.messageId,
+    fields.correlationId ?? "",
+    fields.messageType,
+    fields.endpoint,
+    createHash("sha256").update(fields.payloadText).digest("hex"),
+    ...names.sort().flatMap((name) => [name, headers[name]!]),
+  ];
+  return Buffer.from(texts.map((text) => `${Buffer.byteLength(text)}:${text}`).join(""));
+}
+
+/** Returns the signature by the first of the secrets that are shared with a service. */
+export function signatureOf(bytes: Uint8Array, secrets: readonly string[], serviceId: string): string {
+  const [key] = keysOf(secrets, serviceId);
+  return Buffer.from(key!.sign(bytes)).toString("base64");
+}
+
+/** Returns whether one of the secrets that are shared with a service signed the bytes. Compares in constant time. */
+export function isSignature(
+  hmac: string,
+  bytes: Uint8Array,
+  secrets: readonly string[],
+  serviceId: string,
+): boolean {
+  const signature = decodeExactly(hmac, "base64");
+  const keys = keysOf(secrets, serviceId);
+  return signature !== undefined && keys.some((key) => key.verify(bytes, [signature]));
+}
+
+/** Returns the body in JSON. The payload stands in it exactly as it was signed. */
+export function serialiseEnvelope({ payloadText, headers, ...fields }: EnvelopeFields): string {
+  const { messageId, correlationId, sourceServiceId, messageType, endpoint } = fields;
+  const head = JSON.stringify({ messageId, correlationId, sourceServiceId, messageType, endpoint });
+  return `${head.slice(0, -1)},"payload":${payloadText},"headers":${JSON.stringify(headers)}}`;
+}
+
+/** A message id, a timestamp and a signature have these lengths, whatever they are. */
+const sampleMessageId = "0".repeat(36);
+const sampleHeaders = {
+  "rf-version": protocolVersion,
+  "rf-timestamp": new Date(0).toISOString(),
+  "rf-hmac": "0".repeat(44),
+};
+
+/** Refuses a message whose body a receiver with the same limit would refuse, before it is stored. */
+export function requireMessageSize(fields: Omit<EnvelopeFields, "messageId">, maxBodyBytes: number): void {
+  const headers = { ...sampleHeaders, ...fields.headers };
+  const rest = serialiseEnvelope({ ...fields, messageId: sampleMessageId, headers, payloadText: "" });
+  const bytes = Buffer.byteLength(rest) + Buffer.byteLength(fields.payloadText);
+  if (bytes <= maxBodyBytes) return;
+  throw new InvalidArgumentError(
+    `The message "${fields.endpoint}" has ${bytes} bytes with its headers; at most ${maxBodyBytes} are sent (maxBodyBytes).`,
+  );
 }

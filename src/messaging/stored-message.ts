@@ -1,6 +1,6 @@
 import type { OutboxMessage } from "../queue/message.js";
-import { saysExpired } from "../sql/reasons.js";
-import { shownHeaders } from "../sql/sent-view.js";
+import { saysExpired } from "../sql/dead-letters.js";
+import { shownHeaders } from "../sql/views.js";
 import type { Envelope, MessageType } from "./envelope.js";
 
 /** The headers by which a service keeps what the outbox has no column for. */

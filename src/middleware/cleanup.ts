@@ -1,10 +1,9 @@
-import { defined } from "../base/defined.js";
-import { type LoggerOption, loggerOf } from "../base/logger.js";
-import { repeating } from "../base/repeating.js";
-import { safeReason } from "../base/safe-reason.js";
+import { repeating } from "../base/concurrency.js";
+import { omitUndefined } from "../base/defined.js";
+import { type LoggerOption, loggerOf, safeReason } from "../base/logger.js";
 import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
 import { refuseUnknown, requireDuration, requireInterval, requireList } from "../queue/arguments.js";
-import { deadRetentionRule, isDeadRetention } from "../queue/dead-retention.js";
+import { deadRetentionRule, isDeadRetention } from "../queue/maintenance.js";
 import type {
   PurgeDeadOptions,
   PurgeOperationsOptions,
@@ -86,7 +85,7 @@ export function startCleanup(options: CleanupOptions): Cleanup {
   const cleanUp = async (stopped: AbortSignal): Promise<void> => {
     for (const store of stores) {
       try {
-        const purge = { signal: stopped, ...defined({ batchSize }) };
+        const purge = { signal: stopped, ...omitUndefined({ batchSize }) };
         await store.purgeDone({ retentionMs, ...purge });
         if (deadRetentionMs !== undefined)
           await store.purgeDead?.({ retentionMs: deadRetentionMs, ...purge });

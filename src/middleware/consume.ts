@@ -1,11 +1,17 @@
-import { loggedError } from "../base/logged-error.js";
-import { type LoggerOption, loggerOf } from "../base/logger.js";
+import { createHash } from "node:crypto";
+import type { Budget } from "../base/budget.js";
+import { mapLimit } from "../base/concurrency.js";
+import { type LoggerOption, loggedError, loggerOf } from "../base/logger.js";
 import { PermanentFailure, storedReason } from "../dispatch/settlement.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { Inbox } from "../inbox/inbox.js";
-import { optionalCount, refuseUnknown, requireName } from "../queue/arguments.js";
-import { storableMessage } from "./storable-message.js";
-import type { TriggerMessage } from "./trigger-message.js";
+import {
+  maxNameLength,
+  optionalCount,
+  optionalName,
+  refuseUnknown,
+  requireName,
+} from "../queue/arguments.js";
 
 export interface ConsumeOptions {
   /** A composed handler, or any function that handles one message and throws when it fails. */
@@ -20,7 +26,7 @@ export interface ConsumeOptions {
 }
 
 /** A `failed` message is delivered again by the queue. The others are acknowledged. */
-export type Consumed = "handled" | "dead" | "failed";
+type Consumed = "handled" | "dead" | "failed";
 
 export type Consume = (
   message: TriggerMessage,
@@ -87,4 +93,158 @@ async function writeDeadLetter(
   const storable = storableMessage(message);
   await inbox.markDead({ source: subscriber, messageId: storable.messageId }, reason);
   await inbox.receive({ source: subscriber, ...storable });
+}
+
+export interface BatchEntry {
+  readonly message: TriggerMessage;
+  /** How the platform names a message that failed. */
+  readonly receipt: string;
+}
+
+export interface BatchOptions {
+  /** How many messages, or partitions, are handled at once. */
+  readonly concurrency: number;
+  /** The function's time. A message that is not started in time is reported like a failed one. */
+  readonly budget: Budget;
+  /** With less time than this left, no message is started. */
+  readonly reserveMs: number;
+}
+
+/**
+ * Handles a batch. Returns the receipts of the messages that the queue must deliver again, in the order of the batch.
+ * Messages with the same partition key are handled in order, and none of them after one that failed.
+ */
+export async function consumeBatch(
+  entries: readonly BatchEntry[],
+  consume: Consume,
+  { concurrency, budget, reserveMs }: BatchOptions,
+): Promise<readonly string[]> {
+  const failed = new Set<BatchEntry>();
+  const consumePartition = async (partition: readonly BatchEntry[]): Promise<void> => {
+    for (const [index, entry] of partition.entries()) {
+      const isLate = budget.signal.aborted || budget.remainingMs() < reserveMs;
+      if (isLate || (await consume(entry.message)).end === "failed") {
+        for (const unhandled of partition.slice(index)) failed.add(unhandled);
+        return;
+      }
+    }
+  };
+  await mapLimit(byPartition(entries), concurrency, consumePartition);
+  return entries.filter((entry) => failed.has(entry)).map((entry) => entry.receipt);
+}
+
+/** A message without a partition key is a partition of its own. */
+function byPartition(entries: readonly BatchEntry[]): BatchEntry[][] {
+  const keyed = new Map<string, BatchEntry[]>();
+  const partitions: BatchEntry[][] = [];
+  for (const entry of entries) {
+    const key = entry.message.partitionKey;
+    const partition = key === null ? undefined : keyed.get(key);
+    if (partition !== undefined) partition.push(entry);
+    else {
+      const started = [entry];
+      partitions.push(started);
+      if (key !== null) keyed.set(key, started);
+    }
+  }
+  return partitions;
+}
+
+type DeadLetter = Pick<TriggerMessage, "messageId" | "topic" | "payload" | "headers" | "correlationId">;
+
+/**
+ * The message in a form that every database stores. An id that cannot be stored becomes its hash, so that a redelivery
+ * has the same one. In other texts, what cannot be stored becomes U+FFFD. The headers then have the originals as JSON,
+ * in which NUL and lone surrogates are escaped: `oncebox-original-message-id`, `-topic`, `-correlation-id`, `-payload`,
+ * `-headers`.
+ */
+function storableMessage(message: TriggerMessage): DeadLetter {
+  const { messageId, topic, payload, headers, correlationId } = message;
+  const originals: Record<string, string> = {};
+  const stored = <Value>(field: string, value: Value, isStorable: boolean, replace: () => Value): Value => {
+    if (isStorable) return value;
+    originals[`oncebox-original-${field}`] = JSON.stringify(value) ?? "";
+    return replace();
+  };
+  const fields = {
+    messageId: stored("message-id", messageId, isName(messageId), () =>
+      // without an id, equal messages are one dead letter
+      hashOf(messageId === "" ? [topic, payload] : messageId),
+    ),
+    topic: stored("topic", topic, isName(topic), () => replaced(topic)),
+    correlationId: stored("correlation-id", correlationId, isOptionalName(correlationId), () =>
+      replaced(correlationId),
+    ),
+    payload: stored("payload", payload, payload.isWellFormed(), () => payload.toWellFormed()),
+    headers: stored("headers", headers, isHeaders(headers), () => null),
+  };
+  return Object.keys(originals).length === 0
+    ? fields
+    : { ...fields, headers: { ...fields.headers, ...originals } };
+}
+
+const accepts = (check: () => unknown): boolean => {
+  try {
+    check();
+    return true;
+  } catch {
+    return false;
+  }
+};
+const isName = (value: unknown): boolean => accepts(() => requireName(value, "name"));
+const isOptionalName = (value: unknown): boolean => accepts(() => optionalName(value, "name"));
+
+/** An envelope of a Storage queue may hold any JSON. */
+const isHeaders = (value: unknown): boolean =>
+  value === null ||
+  (typeof value === "object" && Object.values(value as object).every((one) => typeof one === "string"));
+
+/** Of the JSON text: two ids that differ in a lone surrogate would be the same bytes in UTF-8. */
+const hashOf = (value: unknown): string => createHash("sha256").update(JSON.stringify(value)).digest("hex");
+
+/** As much of the text as a name may have. It never equals a name that was storable before. */
+function replaced(value: unknown): string {
+  const text = (typeof value === "string" ? value : JSON.stringify(value))
+    .replaceAll("\0", "\uFFFD")
+    .toWellFormed();
+  return `${text
+    .slice(0, maxNameLength - 1)
+    .toWellFormed()
+    .trimEnd()}\uFFFD`;
+}
+
+/** A message of a queue trigger, the same for every cloud. */
+export interface TriggerMessage {
+  /** Duplicates have the same one: the sender's id if it sent one, otherwise the queue's id. */
+  readonly messageId: string;
+  readonly topic: string;
+  readonly payload: string;
+  readonly headers: Readonly<Record<string, string>> | null;
+  readonly correlationId: string | null;
+  /** FIFO group or session. Messages with the same one are handled in order. */
+  readonly partitionKey: string | null;
+  /** How often the queue has delivered it, including this time. */
+  readonly deliveries: number;
+}
+
+/** The names under which the publishers of this package send a message's fields other than its payload. */
+export const attributeNames = {
+  messageId: "messageId",
+  topic: "topic",
+  correlationId: "correlationId",
+  headers: "headers",
+} as const;
+
+/** Headers that a publisher of this package wrote as JSON. Null for anything else. */
+export function headersFrom(text: string | undefined): Record<string, string> | null {
+  if (text === undefined) return null;
+  try {
+    const parsed: unknown = JSON.parse(text);
+    const isPlain = typeof parsed === "object" && parsed !== null && !Array.isArray(parsed);
+    return isPlain && Object.values(parsed).every((value) => typeof value === "string")
+      ? (parsed as Record<string, string>)
+      : null;
+  } catch {
+    return null;
+  }
 }

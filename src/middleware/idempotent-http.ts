@@ -1,16 +1,18 @@
-import { defined } from "../base/defined.js";
-import { type BodyRefusal, readBody } from "../base/read-body.js";
+import { createHash } from "node:crypto";
+import { omitUndefined } from "../base/defined.js";
+import { type BodyRefusal, readBody } from "../base/request-body.js";
 import { InvalidArgumentError } from "../errors.js";
-import { createInbox, type InboxOptions } from "../inbox/inbox.js";
+import { createInbox, type Inbox, type InboxOptions } from "../inbox/inbox.js";
 import { optionalCount, refuseUnknown, requireName } from "../queue/arguments.js";
-import { commitIfHandled } from "./commit-if-handled.js";
-import { parseIdempotencyKey, requestFingerprint, scopedKey } from "./idempotency-key.js";
-import { type HttpHandler, idempotentRequests } from "./idempotent-requests.js";
-import type { OutboxMiddleware } from "./outbox-middleware.js";
-import { problemResponse } from "./problem-response.js";
-import { runningRequests } from "./running-requests.js";
-import { requireOrder } from "./stages.js";
-import type { TransactionMiddleware } from "./transaction-middleware.js";
+import type { Dialect } from "../sql/dialect.js";
+import { requireOrder } from "./compose.js";
+import { handleOnce, type OnceOutcome, runningRequests, storedUnder } from "./handle-once.js";
+import type { OutboxMiddleware } from "./inbox-outbox.js";
+import { commitIfHandled, requireScope, type TransactionMiddleware } from "./transaction.js";
+
+/** A response in the format of RFC 9457. */
+export const problemResponse = (status: number, title: string): Response =>
+  Response.json({ title, status }, { status, headers: { "content-type": "application/problem+json" } });
 
 export interface IdempotentHttpOptions extends Pick<InboxOptions, "schema" | "table" | "clock"> {
   readonly transaction: TransactionMiddleware;
@@ -59,7 +61,7 @@ export function idempotentHttp(options: IdempotentHttpOptions, handler: HttpHand
   const { transaction, scope, required = true, maxBodyBytes = 1_048_576, schema, table, clock } = options;
   const requests = idempotentRequests({
     dialect: transaction.db.dialect,
-    inbox: createInbox(transaction.db, defined({ schema, table, clock })),
+    inbox: createInbox(transaction.db, omitUndefined({ schema, table, clock })),
     subscriber: options.subscriber,
     outbox: options.outbox,
     handler,
@@ -120,3 +122,139 @@ function unreadBody(why: BodyRefusal, maxBytes: number): Response {
 
 const stillRunning = (): Response =>
   problemResponse(409, "A request with this Idempotency-Key is still being handled. Try again later.");
+
+export type HttpHandler = (request: Request) => Response | Promise<Response>;
+
+interface AnsweredRequest {
+  readonly kind: "handled" | "failed";
+  readonly result: Response;
+}
+
+interface IdempotentRequests {
+  /** Handles a request without a key. */
+  handle(request: Request): Promise<AnsweredRequest>;
+  /**
+   * Handles a request unless its key is locked or known, and stores the response under the key. Calls `starting` before
+   * the handler.
+   */
+  handleOnce(
+    request: Request,
+    key: string,
+    hash: Uint8Array,
+    starting: () => void,
+  ): Promise<OnceOutcome<Response>>;
+  /** The response for a key whose request was handled and committed; 422 when the key belongs to another request. */
+  storedResponse(key: string, hash: Uint8Array): Promise<Response | undefined>;
+}
+
+/** Handles requests in the transaction that is open, and keeps their responses in the inbox. */
+function idempotentRequests(options: {
+  readonly dialect: Dialect;
+  readonly inbox: Inbox;
+  readonly subscriber: string;
+  readonly outbox: OutboxMiddleware | undefined;
+  readonly handler: HttpHandler;
+}): IdempotentRequests {
+  const { dialect, inbox, subscriber, outbox, handler } = options;
+
+  const handle = async (request: Request): Promise<AnsweredRequest> => {
+    const scope = requireScope("outbox");
+    outbox?.collect(scope);
+    const result = await handler(request);
+    if (result.status >= 500) return { kind: "failed", result };
+    await outbox?.write(scope, undefined);
+    return { kind: "handled", result };
+  };
+
+  return {
+    handle,
+
+    async handleOnce(request, messageId, hash, starting) {
+      const { tx } = requireScope("inbox");
+      return handleOnce(
+        { dialect, inbox, tx },
+        {
+          key: { source: subscriber, messageId },
+          hash,
+          topic: "http",
+          starting,
+          async handle() {
+            const { kind, result } = await handle(request);
+            if (kind === "failed") return { result, stored: undefined };
+            const stored = await toStoredResponse(result);
+            const response = fromStoredResponse(stored);
+            for (const cookie of result.headers.getSetCookie()) response.headers.append("set-cookie", cookie);
+            return { result: response, stored: JSON.stringify(stored) };
+          },
+        },
+      );
+    },
+
+    async storedResponse(messageId, hash) {
+      const found = await storedUnder(inbox, { source: subscriber, messageId });
+      if (found === undefined) return undefined;
+      if (found.hash === null || Buffer.compare(found.hash, hash) !== 0)
+        return problemResponse(422, "This Idempotency-Key was used with another request.");
+      return fromStoredResponse(JSON.parse(found.payload) as StoredResponse);
+    },
+  };
+}
+
+/**
+ * The key in an Idempotency-Key header, or undefined when it is missing or malformed. The draft wants a string in
+ * quotes; many clients send it without them, so both are accepted.
+ */
+function parseIdempotencyKey(header: string | null): string | undefined {
+  const text = header?.trim() ?? "";
+  const quoted = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/.exec(text);
+  const key = quoted ? quoted[1]!.replace(/\\(["\\])/g, "$1") : text;
+  const isUsable =
+    /^[\x20-\x7e]{1,255}$/.test(key) && !key.endsWith(" ") && (quoted !== null || !key.includes('"'));
+  return isUsable ? key : undefined;
+}
+
+/** Scope and key as one key of fixed length: both together may be longer than the column. */
+function scopedKey(scope: unknown, key: string): string {
+  if (typeof scope !== "string" || scope === "")
+    throw new InvalidArgumentError(
+      "idempotentHttp: scope must return a text that says whose request it is, such as the caller's id.",
+    );
+  return createHash("sha256")
+    .update(JSON.stringify([scope, key]))
+    .digest("hex");
+}
+
+/** Two requests are the same request when method, path, query and body are equal. */
+function requestFingerprint(request: Request, body: Uint8Array): Uint8Array {
+  const { pathname, search } = new URL(request.url);
+  return createHash("sha256")
+    .update(JSON.stringify([request.method, pathname, search]))
+    .update(body)
+    .digest();
+}
+
+/** A response as the inbox stores it, in JSON. */
+interface StoredResponse {
+  readonly status: number;
+  readonly headers: readonly (readonly [string, string])[];
+  /** In base64. */
+  readonly body: string;
+}
+
+const statusesWithoutBody: readonly number[] = [101, 204, 205, 304];
+
+/** Without cookies: they belong to the one request that they were made for. */
+async function toStoredResponse(response: Response): Promise<StoredResponse> {
+  const body = Buffer.from(await response.arrayBuffer()).toString("base64");
+  const headers = [...response.headers].filter(([name]) => name !== "set-cookie");
+  return { status: response.status, headers, body };
+}
+
+function fromStoredResponse({ status, headers, body }: StoredResponse): Response {
+  const bytes = Buffer.from(body, "base64");
+  const hasBody = bytes.byteLength > 0 && !statusesWithoutBody.includes(status);
+  return new Response(hasBody ? bytes : null, {
+    status,
+    headers: headers.map(([name, value]): [string, string] => [name, value]),
+  });
+}

@@ -1,8 +1,8 @@
-export type * from "../queue/controls.js";
-export type * from "../queue/dead-letters.js";
-export type * from "../queue/operator-reads.js";
+export type * from "../queue/operators.js";
+export type * from "../queue/operators.js";
+export type * from "../queue/operators.js";
 export type { Operators } from "../queue/operators.js";
-export { messageWay, type WayStep, type WayStores } from "./message-way.js";
+export { messageTrace, type TraceStep, type WayStores } from "./operator-reads.js";
 export { operatorsOf } from "./operators-of.js";
 export {
   archiveDead,

@@ -1,21 +1,17 @@
-import { memoisePromise } from "../base/memoise-promise.js";
-import { uuidV7 } from "../base/uuid-v7.js";
+import { memoisePromise } from "../base/concurrency.js";
+import { uuidV7 } from "../base/uuid.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { Inbox } from "../inbox/inbox.js";
 import type { Outbox } from "../outbox/outbox.js";
-import type { AnyKey, AnyMessage } from "../queue/any-queue.js";
 import type { InboxKey, InboxMessage, OutboxKey, OutboxMessage } from "../queue/message.js";
 import type { Operators } from "../queue/operators.js";
-import { partsKey, type QueueParts } from "../sql/queue-parts.js";
-import { activityOperation } from "./activity-operation.js";
-import { changeByKeys } from "./change-by-keys.js";
-import { controlOperations } from "./control-operations.js";
-import { deadOperations } from "./dead-operations.js";
-import { type EnqueueEdited, editOperation } from "./edit-operation.js";
-import { operationRecords } from "./operation-record.js";
+import type { AnyKey, AnyMessage } from "../queue/work-store.js";
+import { partsKey, type QueueParts } from "../sql/store.js";
+import { controlOperations } from "./controls.js";
+import { changeByKeys, deadOperations, type EnqueueEdited, editOperation } from "./dead-letters.js";
+import { operationRecords, operatorOperations } from "./operations.js";
 import { operatorDialects } from "./operator-dialects.js";
-import { operatorOperations } from "./operator-operations.js";
-import { operatorReadOperations } from "./operator-read-operations.js";
+import { activityOperation, operatorReadOperations } from "./operator-reads.js";
 
 type Queue = Inbox | Outbox;
 type Parts = QueueParts<AnyKey, AnyMessage, string>;
@@ -101,3 +97,20 @@ const enqueueEdited = (queue: Queue): EnqueueEdited<AnyKey, AnyMessage> =>
         const naturalKey = isSameTopic ? (old as OutboxMessage).naturalKey : null;
         return { id: await queue.enqueue({ ...content, naturalKey }, call) };
       };
+
+export interface OperatedStores {
+  readonly inbox: Omit<Inbox, "replay"> & Operators<InboxKey>;
+  readonly outbox: Omit<Outbox, "replay"> & Operators<OutboxKey>;
+}
+
+/** The queues of one database, each together with what operators do with it. */
+export const withOperators = ({
+  inbox,
+  outbox,
+}: {
+  readonly inbox: Inbox;
+  readonly outbox: Outbox;
+}): OperatedStores => ({
+  inbox: { ...inbox, ...operatorsOf(inbox) },
+  outbox: { ...outbox, ...operatorsOf(outbox) },
+});

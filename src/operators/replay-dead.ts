@@ -1,9 +1,9 @@
-import { sleep } from "../base/wait.js";
+import { sleep } from "../base/timers.js";
 import { ArgumentRangeError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
-import type { BulkAction, DeadFilter, DeadLetters, Operation } from "../queue/dead-letters.js";
+import type { BulkAction, DeadFilter, DeadLetters, Operation } from "../queue/operators.js";
 import type { CallOptions } from "../queue/work-store.js";
-import { deadConditions } from "../sql/message-filter.js";
+import { deadConditions } from "../sql/reads.js";
 
 export interface ReplayDeadOptions extends CallOptions {
   /** Who does it: a person or a job. It is recorded. */

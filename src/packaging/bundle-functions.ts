@@ -1,14 +1,11 @@
 import { existsSync } from "node:fs";
-import { copyFile, mkdir, readdir, rm } from "node:fs/promises";
+import { copyFile, mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type BuildOptions, build, type Metafile, type Plugin } from "esbuild";
 import { InvalidArgumentError } from "../errors.js";
-import { writeFunctionApp } from "./azure-function-app.js";
-import type { BundledDatabase } from "./databases.js";
 import { lazyEntryPoints, lazyWebhooks, presetsFile, webhooksFolder, writePresets } from "./lazy-webhooks.js";
 import { entraWhenUsed, leanBuiltins, leanMiddy, leanPg } from "./lean-packages.js";
-import { onlyDatabases } from "./only-databases.js";
-import { isSource, ownPackage, root } from "./own-package.js";
+import { type BundledDatabase, isSource, onlyDatabases, ownPackage, root } from "./own-package.js";
 
 /** The functions that not every app has, by their options. */
 type OptionalFunction = "service" | "admin" | "recover";
@@ -40,7 +37,7 @@ export const clouds = {
     splitting: true,
   },
 } as const satisfies Record<string, Cloud>;
-export type CloudName = keyof typeof clouds;
+type CloudName = keyof typeof clouds;
 
 export interface BundleOptions {
   readonly cloud: CloudName;
@@ -101,7 +98,7 @@ async function functionFiles(functions: string, options: BundleOptions): Promise
   return files.map((name) => join(functions, name));
 }
 
-export interface BundleSettings extends Omit<BundleOptions, "cloud" | OptionalFunction> {
+interface BundleSettings extends Omit<BundleOptions, "cloud" | OptionalFunction> {
   readonly entryPoints: readonly string[];
   readonly external: readonly string[];
   readonly splitting?: boolean;
@@ -186,3 +183,28 @@ const appFrom = (app: string, folder: string): Plugin => ({
     );
   },
 });
+
+const sqlFolder = "infra/sql";
+
+/** What the migration function runs after a migration. An app that runs them by hand may have deleted them. */
+async function userScripts(
+  folder: string,
+  databases: readonly BundledDatabase[],
+): Promise<readonly string[]> {
+  const wanted = databases.map((database) => `users-${database}.sql`);
+  return (await readdir(join(folder, sqlFolder)).catch(() => [])).filter((name) => wanted.includes(name));
+}
+
+/** Writes the files that the Functions host needs besides the bundle. The folder is then a complete function app. */
+export async function writeFunctionApp(
+  folder: string,
+  outFolder: string,
+  databases: readonly BundledDatabase[],
+): Promise<void> {
+  const manifest = { name: "oncebox-functions", private: true, type: "module", main: "main.mjs" };
+  await writeFile(join(outFolder, "package.json"), `${JSON.stringify(manifest, null, 2)}\n`);
+  await copyFile(join(folder, "host.json"), join(outFolder, "host.json"));
+  for (const script of await userScripts(folder, databases)) {
+    await copyFile(join(folder, sqlFolder, script), join(outFolder, script));
+  }
+}

@@ -11,15 +11,12 @@ export const webhooksFolder = "webhooks";
 const lazyModules: ReadonlyMap<string, { readonly folder: string; readonly only: string }> = new Map([
   ["check-scheme", { folder: "schemes", only: "checkScheme" }],
   ["jwt-verifier", { folder: "schemes", only: "createJwtVerifier" }],
-  ["certificate-keys", { folder: "schemes", only: "certificateKeys" }],
-  ["confirm-address", { folder: "schemes", only: "confirmAddress" }],
-  ["fetch-text", { folder: "schemes", only: "fetchText" }],
+  ["provider-keys", { folder: "schemes", only: "certificateKeys, confirmAddress, fetchText" }],
 ]);
 const presetModules = new Map(presetNames.map((name) => [name as string, { folder: "presets", only: name }]));
 const moduleOf = (name: string) => lazyModules.get(name) ?? presetModules.get(name);
 
-const inWebhooks =
-  /[\\/]webhooks[\\/](presets[\\/]index|schemes[\\/]create-verifier|load-presets|route|sources)\.[jt]s$/;
+const inWebhooks = /[\\/]webhooks[\\/](presets[\\/]index|schemes[\\/]create-verifier|route|sources)\.[jt]s$/;
 /** The list of presets. */
 export const presetsFile = /[\\/]webhooks[\\/]presets[\\/]index\.[jt]s$/;
 const nameIn = (path: string): string => basename(path, ".js");

@@ -1,6 +1,6 @@
-import { mkdir, readdir, rename, rm } from "node:fs/promises";
-import { basename, dirname, join, relative } from "node:path";
-import { writeArchive } from "./archive.js";
+import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { basename, dirname, join, posix, relative, sep } from "node:path";
+import { type Zippable, zipSync } from "fflate";
 import { type BundleOptions, bundleFunctions, importsLazyWebhooks } from "./bundle-functions.js";
 import { webhooksFolder } from "./lazy-webhooks.js";
 
@@ -60,4 +60,19 @@ function byFunction(files: readonly string[], receivers: readonly string[]): Map
     ...(receivers.includes(name) ? files.filter(isPreset) : []),
   ];
   return new Map(names.sort().map((name) => [name, filesOf(name)]));
+}
+
+/** Readable by all users: a runtime unpacks the archive as one user and reads it as another. */
+const attributes = { os: 3, attrs: (0o100644 << 16) >>> 0, mtime: new Date(1980, 0, 2) } as const;
+
+/** Writes a zip file and returns its size. The same content gives the same bytes, so that an unchanged function is not deployed again. */
+export async function writeArchive(file: string, folder: string, names: readonly string[]): Promise<number> {
+  const entries: Zippable = {};
+  for (const name of [...names].sort()) {
+    const path = name.split(sep).join(posix.sep);
+    entries[path] = [await readFile(join(folder, name)), attributes];
+  }
+  const bytes = zipSync(entries, { level: 9 });
+  await writeFile(file, bytes);
+  return bytes.length;
 }

@@ -1,12 +1,10 @@
-import { type LoggerOption, loggerOf } from "../base/logger.js";
-import { guardedMetrics, type Metrics } from "../base/metrics.js";
-import { safeReason } from "../base/safe-reason.js";
-import { withinTime } from "../base/within-time.js";
-import { retryAfter } from "../dispatch/settlement.js";
+import { type LoggerOption, loggerOf, safeReason } from "../base/logger.js";
+import { guardedMetrics, type Metrics } from "../base/telemetry.js";
+import { withinTime } from "../base/timers.js";
+import { PermanentFailure, retryAfter } from "../dispatch/settlement.js";
 import { ArgumentRangeError } from "../errors.js";
 import { refuseUnknown, requireDuration } from "../queue/arguments.js";
 import type { BreakerPolicy } from "./publisher.js";
-import { isMessageFault } from "./refused-message.js";
 
 const defaults: BreakerPolicy = { failures: 5, openMs: 10_000, maxOpenMs: 300_000, trialMs: 30_000 };
 
@@ -113,3 +111,10 @@ export function circuitBreaker(
 
 /** For `breaker: false`. */
 export const noBreaker: CircuitBreaker = { state: "closed", run: (call) => call() };
+
+/** The destination works, and refuses this message. It is retried, because the destination may learn to take it. */
+export class RefusedMessage extends Error {}
+
+/** Whether the message is at fault. Then the failure does not count against its destination. */
+export const isMessageFault = (error: unknown): boolean =>
+  error instanceof PermanentFailure || error instanceof RefusedMessage;

@@ -1,11 +1,21 @@
+export {
+  type EventBridgePublisherOptions,
+  eventBridgePublisher,
+  type SnsPublisherOptions,
+  type SqsPublisherOptions,
+  snsPublisher,
+  sqsPublisher,
+} from "./aws.js";
+export {
+  type Envelope,
+  openEnvelope,
+  type ServiceBusPublisherOptions,
+  type StorageQueuePublisherOptions,
+  serviceBusPublisher,
+  storageQueuePublisher,
+} from "./azure.js";
 export { type CircuitBreaker, circuitBreaker } from "./circuit-breaker.js";
-export { type Envelope, openEnvelope } from "./envelope.js";
-export { type EventBridgePublisherOptions, eventBridgePublisher } from "./event-bridge.js";
-export { type FunctionPublisherOptions, functionPublisher } from "./function.js";
 export { type OutboxPublisherOptions, startOutboxPublisher } from "./outbox-publisher.js";
 export type { BreakerPolicy, PublishedMessage, Publisher, PublisherOptions } from "./publisher.js";
-export { type ServiceBusPublisherOptions, serviceBusPublisher } from "./service-bus.js";
-export { type SnsPublisherOptions, snsPublisher } from "./sns.js";
-export { type SqsPublisherOptions, sqsPublisher } from "./sqs.js";
-export { type StorageQueuePublisherOptions, storageQueuePublisher } from "./storage-queue.js";
+export { type FunctionPublisherOptions, functionPublisher } from "./publisher.js";
 export { type WebhookPublisherOptions, webhookPublisher } from "./webhook.js";

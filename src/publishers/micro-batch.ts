@@ -1,4 +1,5 @@
-import { yieldToEventLoop } from "../base/wait.js";
+import { yieldToEventLoop } from "../base/timers.js";
+import { permanentFailure } from "../dispatch/settlement.js";
 
 /** What became of one message of a batch. */
 export type Sent = { readonly ok: true } | { readonly ok: false; readonly error: unknown };
@@ -6,13 +7,13 @@ export type Sent = { readonly ok: true } | { readonly ok: false; readonly error:
 export const sent: Sent = { ok: true };
 export const notSent = (error: unknown): Sent => ({ ok: false, error });
 
-export interface BatchLimits<Item> {
+interface BatchLimits<Item> {
   readonly maxItems: number;
   readonly maxBytes: number;
   readonly bytesOf: (item: Item) => number;
 }
 
-export interface MicroBatchOptions<Item> extends BatchLimits<Item> {
+interface MicroBatchOptions<Item> extends BatchLimits<Item> {
   /**
    * Returns an outcome for each item, in order. When it rejects, no item was sent. The signal aborts when those of all
    * items have.
@@ -89,3 +90,27 @@ function batchesOf<Item>(
 }
 
 const noOutcome = new Error("The destination did not report whether it took the message.");
+
+/**
+ * Sends messages together. When the destination refuses the request for its content, sends each message alone and in
+ * order, so that only the message at fault fails, and for good.
+ */
+export async function eachAlone<Item>(
+  items: readonly Item[],
+  isContentFault: (error: unknown) => boolean,
+  send: (items: readonly Item[]) => Promise<readonly Sent[]>,
+): Promise<readonly Sent[]> {
+  try {
+    return await send(items);
+  } catch (error) {
+    if (!isContentFault(error)) throw error;
+    if (items.length === 1)
+      return [notSent(permanentFailure(`The destination refuses the message: ${(error as Error).name}.`))];
+  }
+  const outcomes: Sent[] = [];
+  for (const item of items) {
+    const [outcome] = await eachAlone([item], isContentFault, send).catch((error) => [notSent(error)]);
+    outcomes.push(outcome!);
+  }
+  return outcomes;
+}

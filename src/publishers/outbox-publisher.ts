@@ -1,6 +1,6 @@
-import { defined } from "../base/defined.js";
+import { omitUndefined } from "../base/defined.js";
 import type { LoggerOption } from "../base/logger.js";
-import type { Telemetry } from "../base/tracing.js";
+import type { Telemetry } from "../base/telemetry.js";
 import { createDispatcher } from "../dispatch/dispatcher.js";
 import type { Handlers } from "../dispatch/handlers.js";
 import { createWorker, type Worker, type WorkerOptions } from "../dispatch/worker.js";
@@ -54,14 +54,14 @@ export function startOutboxPublisher(options: OutboxPublisherOptions): Worker {
     handlers: publishers,
     batchSize,
     concurrency: batchSize, // so that publishers can fill their batches
-    ...defined({ logger, metrics, tracing }),
+    ...omitUndefined({ logger, metrics, tracing }),
   });
   const worker = createWorker({
     dispatcher,
     store: outbox,
     pollMs,
     idlePollMs: pollMs,
-    ...defined({ logger, pause }),
+    ...omitUndefined({ logger, pause }),
   });
   const stop = () => void worker.stop();
   if (signal?.aborted) stop();

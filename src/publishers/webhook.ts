@@ -1,16 +1,20 @@
-import { isIP } from "node:net";
+import type { LookupAddress } from "node:dns";
+import type { ClientRequest, IncomingMessage, RequestOptions } from "node:http";
+import { BlockList, isIP, isIPv4, type LookupFunction } from "node:net";
 import { permanentFailure, retryAfter } from "../dispatch/settlement.js";
-import { InvalidArgumentError } from "../errors.js";
+import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import { standard } from "../webhooks/presets/standard.js";
 import { toVerifyingKey } from "../webhooks/schemes/signing-key.js";
 import { signWebhook } from "../webhooks/signing/sign-webhook.js";
-import { publisherOptionNames } from "./guarded.js";
-import { type Network, postRequest, privateAddress } from "./post-request.js";
-import { isPublicAddress } from "./public-address.js";
-import { publishTo } from "./publish-to.js";
-import type { PublishedMessage, Publisher, PublisherOptions } from "./publisher.js";
-import { RefusedMessage } from "./refused-message.js";
+import { RefusedMessage } from "./circuit-breaker.js";
+import {
+  type PublishedMessage,
+  type Publisher,
+  type PublisherOptions,
+  publisherOptionNames,
+  publishTo,
+} from "./publisher.js";
 
 export interface WebhookPublisherOptions extends PublisherOptions {
   readonly url: string;
@@ -147,3 +151,113 @@ function refusal(status: number, later: string | undefined, host: string): Error
 /** A Retry-After header holds seconds or a date. */
 const retryAfterMs = (header: string): number =>
   /^\d+$/.test(header) ? Number(header) * 1_000 : Date.parse(header) - Date.now();
+
+interface PostRequest {
+  readonly url: URL;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | Uint8Array;
+  readonly signal: AbortSignal;
+}
+
+/** What reaches the network. */
+export interface Network {
+  resolve(host: string): Promise<readonly LookupAddress[]>;
+  /** Sends by a module of Node. `lookup` returns the addresses that were checked, and no others. */
+  request(
+    url: URL,
+    options: RequestOptions & { lookup: LookupFunction },
+    responded: (response: IncomingMessage) => void,
+  ): ClientRequest;
+}
+
+const nodeNetwork = async (protocol: string): Promise<Network> => {
+  const { lookup } = await import("node:dns/promises");
+  const { request } = protocol === "https:" ? await import("node:https") : await import("node:http");
+  return { resolve: (host) => lookup(host, { all: true }), request };
+};
+
+/** A response whose body is longer than this is cut off, with its connection. */
+const longestDiscarded = 65_536;
+
+/**
+ * Posts a request and returns the head of the response. The host is resolved once, all of its addresses are checked, and
+ * the connection goes to one of these: a name that is resolved again could point at another machine by then.
+ */
+async function postRequest(
+  { url, headers, body, signal }: PostRequest,
+  allowPrivate: boolean,
+  given?: Network,
+): Promise<Pick<IncomingMessage, "headers"> & { readonly status: number }> {
+  const network = given ?? (await nodeNetwork(url.protocol));
+  const addresses = await addressesOf(url, network);
+  if (!allowPrivate && !addresses.every(({ address }) => isPublicAddress(address)))
+    throw new InvalidOperationError(privateAddress(url.host));
+  signal.throwIfAborted();
+  const lookup: LookupFunction = (_host, { all }, found) =>
+    all ? found(null, [...addresses]) : found(null, addresses[0]!.address, addresses[0]!.family);
+  const length = Buffer.byteLength(body);
+  return new Promise((resolve, reject) => {
+    const options = { method: "POST", headers: { ...headers, "content-length": length }, signal, lookup };
+    const request = network.request(url, options, (response) => {
+      discard(response);
+      resolve({ status: response.statusCode ?? 0, headers: response.headers });
+    });
+    request.on("error", reject); // stays: an error after the end must not end the process
+    request.end(body);
+  });
+}
+
+const privateAddress = (host: string): string =>
+  `${host} is, or resolves to, a private, loopback or link-local address. Set allowPrivateAddresses to send there.`;
+
+async function addressesOf({ hostname }: URL, network: Network): Promise<readonly LookupAddress[]> {
+  const host = hostname.replace(/^\[(.*)\]$/, "$1");
+  const family = isIP(host);
+  return family === 0 ? network.resolve(host) : [{ address: host, family }];
+}
+
+/** The connection is kept for the next request, if that costs little. */
+function discard(response: IncomingMessage): void {
+  let length = 0;
+  response.on("error", () => {});
+  response.on("data", (chunk: Buffer) => {
+    length += chunk.byteLength;
+    if (length > longestDiscarded) response.destroy();
+  });
+}
+
+/** One for each family: a list compares an IPv4 address with the IPv6 form of IPv4, too. */
+const notPublic = { ipv4: new BlockList(), ipv6: new BlockList() };
+for (const [net, prefix] of [
+  ["0.0.0.0", 8],
+  ["10.0.0.0", 8],
+  ["100.64.0.0", 10],
+  ["127.0.0.0", 8],
+  ["169.254.0.0", 16],
+  ["172.16.0.0", 12],
+  ["192.0.0.0", 24],
+  ["192.168.0.0", 16],
+  ["198.18.0.0", 15],
+  ["224.0.0.0", 3],
+] as const)
+  notPublic.ipv4.addSubnet(net, prefix, "ipv4");
+for (const [net, prefix] of [
+  ["::", 96], // unspecified, loopback, and IPv4 in its old form
+  ["::ffff:0:0", 96], // IPv4
+  ["64:ff9b::", 96], // IPv4 behind a translator
+  ["64:ff9b:1::", 48],
+  ["2002::", 16], // IPv4 in a tunnel
+  ["fc00::", 7],
+  ["fe80::", 10],
+  ["fec0::", 10],
+  ["ff00::", 8],
+] as const)
+  notPublic.ipv6.addSubnet(net, prefix, "ipv6");
+
+/** Whether an address belongs to nobody's own network: neither private nor loopback nor link-local nor multicast. */
+export function isPublicAddress(address: string): boolean {
+  const plain = address.split("%", 1)[0]!;
+  if (isIP(plain) === 0) return false;
+  const family = isIPv4(plain) ? "ipv4" : "ipv6";
+  return !notPublic[family].check(plain, family);
+}

@@ -1,4 +1,4 @@
-import { longestTimerMs } from "../base/longest-timer.js";
+import { longestTimerMs } from "../base/timers.js";
 import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
 import { longestMs } from "./retry-policy.js";
 
@@ -160,4 +160,31 @@ export function refuseUnknown(
   throw new InvalidArgumentError(
     `${what}: unknown ${word}${unknown.length > 1 ? "s" : ""} ${unknown.join(", ")}. Known: ${known.join(", ")}.`,
   );
+}
+
+/** The options of a call that takes none of its own. */
+export const plainCall: readonly string[] = ["signal"];
+export const callInTransaction: readonly string[] = ["tx", "signal"];
+
+/**
+ * Refuses mistakes that would lose a transaction silently: an option that the call does not know (`txn`), and a `tx` that
+ * is given and undefined.
+ */
+export function checkCall(call: object, known: readonly string[], what: string): void {
+  refuseUnknown(call, known, what);
+  if ("tx" in call && call.tx === undefined) {
+    throw new InvalidArgumentError(
+      `${what}: tx is given and undefined, so this would not be in your transaction. Leave tx out to run without one. A handler has a tx with transactional: true.`,
+    );
+  }
+}
+
+/** The text of the error that a check throws, for a list of all problems. */
+export function problemOf(check: () => void): readonly string[] {
+  try {
+    check();
+    return [];
+  } catch (error) {
+    return [(error as Error).message.replace(/\.$/, "")];
+  }
 }

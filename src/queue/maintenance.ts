@@ -1,7 +1,16 @@
 import type { Budget } from "../base/budget.js";
-import type { QueueMessage } from "./message.js";
-import { withDeadline } from "./store-deadline.js";
-import type { CallOptions, PurgeOptions, PurgeResult, ReapOptions, WorkStore } from "./work-store.js";
+import { guardedMetrics, type Metrics } from "../base/telemetry.js";
+import { withDeadline } from "../base/timers.js";
+import { inboxPhases, type Phase, type QueueMessage } from "./message.js";
+import { longestMs } from "./retry-policy.js";
+import type {
+  CallOptions,
+  PurgeOptions,
+  PurgeResult,
+  QueueStats,
+  ReapOptions,
+  WorkStore,
+} from "./work-store.js";
 
 type Reaping = Pick<Queue, "reapExpired">;
 type Queue = WorkStore<never, QueueMessage, string>;
@@ -116,3 +125,49 @@ export const expireWithin = (store: Expiring, budget: Budget): Promise<Maintenan
     const { expired, more } = await store.expireFailed({ signal });
     return { done: expired, dead: 0, more };
   });
+
+const dayMs = 24 * 60 * 60 * 1_000;
+
+/** Below a day it is more likely a mistake in the unit than a wish, and what is deleted is gone. */
+export const deadRetentionDays = { least: 1, most: longestMs / dayMs } as const;
+
+export const isDeadRetention = (ms: unknown): ms is number =>
+  typeof ms === "number" && ms >= deadRetentionDays.least * dayMs && ms <= deadRetentionDays.most * dayMs;
+
+export const deadRetentionRule = `a number of milliseconds from ${dayMs} (${deadRetentionDays.least} day) to ${longestMs} (${deadRetentionDays.most} days); leave it out to keep dead messages`;
+
+export const daysToMs = (days: number): number => days * dayMs;
+
+/** The part of an inbox or outbox that is measured. */
+export interface MeasuredQueue {
+  readonly id: string;
+  readonly queue?: string;
+  stats(options?: CallOptions): Promise<QueueStats<string>>;
+  oldestDueAgeMs(options?: CallOptions): Promise<number | null>;
+}
+
+/**
+ * Writes the gauges of a queue: its due messages, those that wait for a pause or a limit, the age of its oldest due message, and its
+ * messages by phase. It counts all messages, Done ones too. The reaper of an app does it; call it once a minute in a process without one.
+ *
+ * @example
+ * setInterval(() => measureQueue(outbox, metrics).catch(report), 60_000);
+ */
+export async function measureQueue(
+  store: MeasuredQueue,
+  metrics: Metrics,
+  call: CallOptions = {},
+): Promise<void> {
+  const { gauge } = guardedMetrics(metrics);
+  const queue = queueName(store);
+  const { counts, phases, due, controlled, oldestDueAgeMs } = await store.stats(call);
+  gauge("oncebox.queue.due", due, { queue });
+  gauge("oncebox.queue.controlled", controlled, { queue });
+  gauge("oncebox.queue.oldest_due_age", oldestDueAgeMs ?? 0, { queue });
+  for (const [state, messages] of Object.entries(phases))
+    if ("Seen" in counts || !inboxPhases.includes(state as Phase))
+      gauge("oncebox.queue.messages", messages, { queue, state });
+}
+
+/** In metrics and traces. */
+export const queueName = ({ queue, id }: Pick<MeasuredQueue, "queue" | "id">): string => queue ?? id;

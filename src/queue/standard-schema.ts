@@ -1,4 +1,5 @@
-import { withoutPayload } from "../base/redact.js";
+import { jsonText, withoutPayload } from "../base/redaction.js";
+import { InvalidArgumentError } from "../errors.js";
 
 /** The part of Standard Schema v1 that is used: what zod, valibot, arktype and others implement. */
 export interface StandardSchema<Output = unknown> {
@@ -14,11 +15,11 @@ export interface StandardSchema<Output = unknown> {
 export type InputOf<Schema extends StandardSchema> = NonNullable<Schema["~standard"]["types"]>["input"];
 export type OutputOf<Schema extends StandardSchema> = NonNullable<Schema["~standard"]["types"]>["output"];
 
-export type SchemaResult<Output> =
+type SchemaResult<Output> =
   | { readonly value: Output; readonly issues?: undefined }
   | { readonly issues: readonly SchemaIssue[] };
 
-export interface SchemaIssue {
+interface SchemaIssue {
   readonly message: string;
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
 }
@@ -33,10 +34,10 @@ const maxIssueLength = 200;
 export function describeIssues(issues: readonly SchemaIssue[], payload: string): string {
   const first = issues.slice(0, maxIssues);
   const reasons = withoutPayload(
-    first.map(({ message }) => cut(String(message))).join(divider),
+    first.map(({ message }) => shortened(String(message))).join(divider),
     payload,
   ).split(divider);
-  const all = first.map((issue, i) => `${cut(pathOf(issue))}: ${reasons[i] ?? ""}`);
+  const all = first.map((issue, i) => `${shortened(pathOf(issue))}: ${reasons[i] ?? ""}`);
   const more = issues.length - first.length;
   return [...all, ...(more > 0 ? [`and ${more} more`] : [])].join("; ");
 }
@@ -44,7 +45,7 @@ export function describeIssues(issues: readonly SchemaIssue[], payload: string):
 /** Of all reasons at once, the payload is searched once. */
 const divider = "\u0000\n";
 
-const cut = (text: string): string =>
+const shortened = (text: string): string =>
   text.length > maxIssueLength ? `${text.slice(0, maxIssueLength)}…` : text;
 
 function pathOf(issue: SchemaIssue): string {
@@ -52,4 +53,12 @@ function pathOf(issue: SchemaIssue): string {
     .slice(0, maxIssues)
     .map((part) => String(typeof part === "object" ? part.key : part));
   return parts.length === 0 ? "(root)" : parts.join(".");
+}
+
+/** What the schema makes of a value. The error names paths, and no values. */
+export async function validated(schema: StandardSchema, value: unknown, what: string): Promise<unknown> {
+  const result = await schema["~standard"].validate(value);
+  if (result.issues === undefined) return result.value;
+  const issues = describeIssues(result.issues, jsonText(value));
+  throw new InvalidArgumentError(`${what} does not fit its schema: ${issues}.`);
 }

@@ -1,7 +1,16 @@
-import type { FailedAttempt } from "./dead-letters.js";
-import type { EndedAs, QueueMessage } from "./message.js";
-import type { OwnerToken } from "./owner-token.js";
-import type { Phase } from "./phase.js";
+import type { OwnerToken } from "./leases.js";
+import {
+  type EndedAs,
+  type InboxKey,
+  type InboxMessage,
+  inboxStates,
+  type OutboxKey,
+  type OutboxMessage,
+  outboxStates,
+  type Phase,
+  type QueueMessage,
+} from "./message.js";
+import type { FailedAttempt, Operators } from "./operators.js";
 
 export interface CallOptions {
   /** An abort rejects the call with the signal's reason. What the database has committed stays. */
@@ -255,3 +264,20 @@ export type DeadLetterListener<Key> = (dead: {
   readonly message: Key;
   readonly reason: string;
 }) => void | Promise<void>;
+
+export const queueKinds = ["inbox", "outbox"] as const;
+export type QueueKind = (typeof queueKinds)[number];
+
+export type AnyKey = InboxKey | OutboxKey;
+export type AnyMessage = InboxMessage | OutboxMessage;
+
+/** A queue with what operators do, of a kind that is known only at run time. The keys and states are those of its own kind. */
+export interface AnyQueue extends Omit<WorkStore<AnyKey, AnyMessage, string>, "replay">, Operators<AnyKey> {}
+
+export const queueOf = (stores: Readonly<Record<QueueKind, unknown>>, queue: QueueKind): AnyQueue =>
+  stores[queue] as AnyQueue;
+
+export const statesOf = { inbox: inboxStates, outbox: outboxStates } as const;
+
+/** The state of dead messages is called Failed in the outbox. */
+export const deadState = { inbox: "Dead", outbox: "Failed" } as const;

@@ -1,3 +1,8 @@
+import { randomUUID } from "node:crypto";
+import { withDeadline } from "../base/timers.js";
+import { isGuid } from "../base/uuid.js";
+import { ArgumentRangeError, InvalidArgumentError, knownByCode, type OnceboxErrorInfo } from "../errors.js";
+import { nameProblem, problemOf, requireDuration } from "../queue/arguments.js";
 import type { CallOptions } from "../queue/work-store.js";
 
 /**
@@ -72,3 +77,177 @@ export type KeyReport =
 export const longestKey = 255;
 export const longestOwner = 100;
 export const defaultLeaseMs = 30_000;
+
+/** Another consumer holds the key. Let the broker deliver the message again: it is then processed, or free. */
+export class InboxKeyBusyError extends Error implements OnceboxErrorInfo {
+  static readonly code = "ONCEBOX_INBOX_KEY_BUSY";
+  static {
+    knownByCode(InboxKeyBusyError);
+  }
+
+  readonly code = InboxKeyBusyError.code;
+  override readonly name = "InboxKeyBusyError";
+  readonly key: string;
+  /** When the holder's lease ends, unless it is renewed; by the clock of the store. */
+  readonly expiresAt: Date | null;
+
+  constructor(key: string, expiresAt: Date | null) {
+    const until = expiresAt === null ? "" : ` until ${expiresAt.toISOString()}`;
+    super(`Another consumer is handling this message${until}. Let the broker deliver it again.`);
+    this.key = key;
+    this.expiresAt = expiresAt;
+  }
+}
+
+/** A lease that is asked for, checked. */
+export interface WantedLease {
+  readonly leaseId: string;
+  /** Whole milliseconds. */
+  readonly leaseMs: number;
+  readonly owner: string | null;
+}
+
+/** What a provider implements. Its arguments are checked, and `signal` aborts at the call's deadline. */
+export interface KeyOperations {
+  isProcessed(key: string, signal: AbortSignal): Promise<boolean>;
+  markProcessed(key: string, signal: AbortSignal): Promise<void>;
+  tryBegin(key: string, lease: WantedLease, signal: AbortSignal): Promise<TryBeginResult>;
+  renew(key: string, leaseId: string, leaseMs: number, signal: AbortSignal): Promise<RenewResult>;
+  finish(key: string, leaseId: string, signal: AbortSignal): Promise<FinishResult>;
+  release(key: string, leaseId: string, signal: AbortSignal): Promise<ReleaseResult>;
+  inspect(key: string, signal: AbortSignal): Promise<KeyReport>;
+  close(): Promise<void>;
+}
+
+/** A lease id is a UUID, in any case. */
+const lowerCase = (leaseId: string): string => leaseId.toLowerCase();
+
+/**
+ * A provider's operations behind the checks that all providers share. Every call ends within `timeoutMs`. `leaseIdOf` makes
+ * of a holder's lease id the one that the provider compares.
+ */
+export function checkedInboxStore(
+  operations: KeyOperations,
+  timeoutMs: number,
+  leaseIdOf: (leaseId: string) => string = lowerCase,
+): LeasingInboxStore {
+  const call = async <T>(
+    key: string,
+    options: CallOptions | undefined,
+    run: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> => {
+    requireKey(key);
+    options?.signal?.throwIfAborted();
+    return withDeadline(timeoutMs, "A call of the inbox store", run, options?.signal);
+  };
+  const underLease = <T>(
+    key: string,
+    leaseId: string,
+    options: CallOptions | undefined,
+    run: (id: string, signal: AbortSignal) => Promise<T>,
+  ): Promise<T> =>
+    call(key, options, async (signal) => {
+      requireLeaseId(leaseId);
+      return run(leaseIdOf(leaseId), signal);
+    });
+
+  return {
+    isProcessed: (key, options) => call(key, options, (signal) => operations.isProcessed(key, signal)),
+    markProcessed: (key, options) => call(key, options, (signal) => operations.markProcessed(key, signal)),
+    tryBegin: (key, options = {}) =>
+      call(key, options, async (signal) => operations.tryBegin(key, wantedLease(options), signal)),
+    renew: (key, leaseId, leaseMs, options) =>
+      underLease(key, leaseId, options, async (id, signal) => {
+        requireLeaseMs(leaseMs);
+        return operations.renew(key, id, Math.ceil(leaseMs), signal);
+      }),
+    finish: (key, leaseId, options) =>
+      underLease(key, leaseId, options, (id, signal) => operations.finish(key, id, signal)),
+    release: (key, leaseId, options) =>
+      underLease(key, leaseId, options, (id, signal) => operations.release(key, id, signal)),
+    inspect: (key, options) => call(key, options, (signal) => operations.inspect(key, signal)),
+    close: () => operations.close(),
+  };
+}
+
+function wantedLease(options: TryBeginOptions): WantedLease {
+  const { leaseMs = defaultLeaseMs } = options;
+  requireLeaseMs(leaseMs);
+  const owner = optionalOwner(options.owner);
+  return { leaseId: newLeaseId(options.leaseId), leaseMs: Math.ceil(leaseMs), owner };
+}
+
+// Longer keys are refused by nameProblem: `longestKey` characters are what the SQL databases can index.
+const control = /\p{Cc}/u;
+
+/** Returns what is wrong with a key, as the rest of a sentence that begins with its name. The same for every provider. */
+export function keyProblem(value: unknown): string | undefined {
+  return nameProblem(value) ?? (hasControl(value) ? "must not contain control characters." : undefined);
+}
+
+/** Like keyProblem, for the name under which a caller asks for a lease. */
+export function ownerProblem(value: unknown): string | undefined {
+  if (typeof value === "string" && value.length > longestOwner) {
+    return `has ${value.length} characters; at most ${longestOwner} can be stored.`;
+  }
+  return keyProblem(value);
+}
+
+const hasControl = (value: unknown): boolean => typeof value === "string" && control.test(value);
+
+export function requireKey(value: unknown): asserts value is string {
+  refuse("key", keyProblem(value));
+}
+
+export function optionalOwner(value: unknown): string | null {
+  if (value === undefined || value === null) return null;
+  refuse("owner", ownerProblem(value));
+  return value as string;
+}
+
+/** Any text may be sent as a lease id: one that no store made holds no key. */
+export function requireLeaseId(value: unknown): asserts value is string {
+  refuse("leaseId", typeof value === "string" && value !== "" ? undefined : "must be a non-empty string.");
+}
+
+/** The id of a new lease: the one that the caller proposes, or one made here. In lower case, as databases return it. */
+export function newLeaseId(proposed: string = randomUUID()): string {
+  if (isGuid(proposed)) return proposed.toLowerCase();
+  throw new InvalidArgumentError("leaseId must be a UUID, made for this call alone.");
+}
+
+export function requireLeaseMs(value: unknown): asserts value is number {
+  requireDuration(value, "leaseMs");
+}
+
+function refuse(name: string, problem: string | undefined): void {
+  if (problem !== undefined) throw new InvalidArgumentError(`${name} ${problem}`);
+}
+
+const dayMs = 24 * 60 * 60 * 1000;
+export const shortestRetentionMs = 7 * dayMs;
+export const longestRetentionMs = 30 * dayMs;
+export const defaultRetentionMs = longestRetentionMs;
+
+/** How long processed keys are kept: 7 to 30 days. A message that its broker delivers again later is handled again. */
+export function retention(value: unknown = defaultRetentionMs): number {
+  if (typeof value !== "number" || !(value >= shortestRetentionMs && value <= longestRetentionMs)) {
+    throw new ArgumentRangeError(
+      `retentionMs must be from ${shortestRetentionMs} (7 days) to ${longestRetentionMs} ms (30 days), not ${String(value)}.`,
+    );
+  }
+  return value;
+}
+
+/** Runs all checks of an options object, and throws one error with all that they find. */
+export function checkAll(what: string, checks: readonly (() => unknown)[]): void {
+  const problems = checks.flatMap((check) => problemOf(() => void check()));
+  if (problems.length > 0) throw new InvalidArgumentError(`${what}: ${problems.join("; ")}.`);
+}
+
+/** Refuses options that have none of these names, or more than one. */
+export function requireOneOf(options: object, names: readonly string[]): void {
+  const given = names.filter((name) => (options as Readonly<Record<string, unknown>>)[name] !== undefined);
+  if (given.length !== 1)
+    throw new InvalidArgumentError(`give ${names.join(" or ")}${given.length > 1 ? ", not both" : ""}`);
+}

@@ -1,30 +1,20 @@
-import { abortable } from "../base/abortable.js";
-import { defined } from "../base/defined.js";
-import { memoisePromise } from "../base/memoise-promise.js";
-import { requirePackage } from "../base/require-package.js";
+import { memoisePromise } from "../base/concurrency.js";
+import { omitUndefined } from "../base/defined.js";
+import { loadPackage, requirePackage, rethrow } from "../base/require-package.js";
+import { abortable } from "../base/timers.js";
+import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown, requireDuration, requireName } from "../queue/arguments.js";
-import { checkAll, requireOneOf } from "./check-all.js";
-import { checkedInboxStore, type KeyOperations } from "./checked-inbox-store.js";
-import type { KeyReport, LeasingInboxStore } from "./inbox-store.js";
-import { defaultRetentionMs, retention } from "./key.js";
 import {
-  type KeyCollection,
-  type MongoClient,
-  type OpenMongoClient,
-  openCollection,
-  openMongoClient,
-} from "./mongo/client.js";
-import { retryDuplicateKey } from "./mongo/retry-duplicate-key.js";
-import {
-  begin,
-  finished,
-  heldBy,
-  type KeyDocument,
-  mark,
-  released,
-  renewal,
-  report,
-} from "./mongo/updates.js";
+  checkAll,
+  checkedInboxStore,
+  defaultRetentionMs,
+  type KeyOperations,
+  type KeyReport,
+  type LeasingInboxStore,
+  requireOneOf,
+  retention,
+  type WantedLease,
+} from "./inbox-store.js";
 
 export interface MongoInboxStoreOptions {
   /** `mongodb://…` or `mongodb+srv://…`. The store opens a client of its own, and closes it. */
@@ -75,12 +65,12 @@ export function createMongoInboxStore(options: MongoInboxStoreOptions): LeasingI
     isProcessed: (key, signal) => on(signal, (keys) => keys.exists({ _id: key, processedAt: { $ne: null } })),
     async markProcessed(key, signal) {
       await on(signal, (keys) =>
-        retryDuplicateKey(() => keys.change({ _id: key }, mark(now(), retentionMs), true)),
+        retryDuplicateKey(() => keys.change({ _id: key }, markUpdate(now(), retentionMs), true)),
       );
     },
     async tryBegin(key, lease, signal) {
       const found = await on(signal, (keys) =>
-        retryDuplicateKey(() => keys.change({ _id: key }, begin(lease, now(), retentionMs), true)),
+        retryDuplicateKey(() => keys.change({ _id: key }, beginUpdate(lease, now(), retentionMs), true)),
       );
       const { processedAt, leaseId, leaseUntil } = found!; // an upsert always returns a document
       if (processedAt) return { status: "Processed" };
@@ -90,7 +80,7 @@ export function createMongoInboxStore(options: MongoInboxStoreOptions): LeasingI
     async renew(key, leaseId, leaseMs, signal) {
       const time = now();
       const changed = await on(signal, (keys) =>
-        keys.change(heldBy(key, leaseId, time), renewal(leaseMs, time, retentionMs)),
+        keys.change(heldBy(key, leaseId, time), renewUpdate(leaseMs, time, retentionMs)),
       );
       return changed === null
         ? { status: "LeaseLost" }
@@ -99,7 +89,7 @@ export function createMongoInboxStore(options: MongoInboxStoreOptions): LeasingI
     async finish(key, leaseId, signal) {
       const time = now();
       const isFinished = await on(signal, async (keys) => {
-        const update = finished(leaseId, time, retentionMs);
+        const update = finishUpdate(leaseId, time, retentionMs);
         if ((await keys.change(heldBy(key, leaseId, time), update)) !== null) return true;
         return keys.exists({ _id: key, processedBy: leaseId });
       });
@@ -108,12 +98,14 @@ export function createMongoInboxStore(options: MongoInboxStoreOptions): LeasingI
     async release(key, leaseId, signal) {
       const time = now();
       const changed = await on(signal, (keys) =>
-        keys.change(heldBy(key, leaseId, time), released(time, retentionMs)),
+        keys.change(heldBy(key, leaseId, time), releaseUpdate(time, retentionMs)),
       );
       return { status: changed === null ? "LeaseLost" : "Released" };
     },
     inspect: async (key, signal) =>
-      reportOf(await on(signal, (keys) => keys.read<KeyDocument & { isHeld: boolean }>(report(key, now())))),
+      reportOf(
+        await on(signal, (keys) => keys.read<KeyDocument & { isHeld: boolean }>(inspectPipeline(key, now()))),
+      ),
     async close() {
       await opened?.close();
     },
@@ -137,7 +129,7 @@ function reportOf(found: (KeyDocument & { readonly isHeld: boolean }) | undefine
 function checked(options: MongoInboxStoreOptions) {
   const what = "createMongoInboxStore";
   refuseUnknown(options, known, what);
-  const filled = { ...defaults, ...defined(options) };
+  const filled = { ...defaults, ...omitUndefined(options) };
   checkAll(what, [
     () => requireOneOf(options, ["url", "client"]),
     () => requireName(filled.collection, "collection"),
@@ -146,3 +138,190 @@ function checked(options: MongoInboxStoreOptions) {
   ]);
   return filled;
 }
+
+/** A key as a document. Times are the server's. */
+export interface KeyDocument {
+  readonly _id: string;
+  readonly processedAt?: Date | null;
+  /** The lease that finished it. */
+  readonly processedBy?: string | null;
+  readonly leaseId?: string | null;
+  readonly leaseUntil?: Date | null;
+  readonly owner?: string | null;
+  readonly attempts?: number;
+  readonly firstSeenAt: Date;
+  readonly lastSeenAt: Date;
+  /** The TTL index removes the document after this time. */
+  readonly expiresAt: Date;
+}
+
+export type Expression = unknown;
+export type Pipeline = readonly Readonly<Record<string, Expression>>[];
+
+/** Values of callers stand behind $literal: an owner such as "$processedBy" would be read as a field. */
+const literal = (value: unknown): Expression => ({ $literal: value });
+const later = (time: Expression, ms: number): Expression => ({ $add: [time, ms] });
+
+const isProcessed: Expression = { $ne: [{ $ifNull: ["$processedAt", null] }, null] };
+const isHeldAt = (now: Expression): Expression => ({
+  $gt: [{ $ifNull: ["$leaseUntil", new Date(0)] }, now],
+});
+
+const noChange: Expression = literal({});
+const merged = (...changes: readonly Expression[]): Pipeline => [
+  { $replaceWith: { $mergeObjects: ["$$ROOT", ...changes] } },
+];
+
+/**
+ * Leases a free or new key. The document afterwards tells who holds it: the lease id was made for this call. A processed key
+ * that is asked for is kept for another retention, since its broker still delivers it.
+ */
+export function beginUpdate(lease: WantedLease, now: Expression, retentionMs: number): Pipeline {
+  const leased = {
+    leaseId: literal(lease.leaseId),
+    leaseUntil: later(now, lease.leaseMs),
+    owner: literal(lease.owner),
+    attempts: { $add: [{ $ifNull: ["$attempts", 0] }, 1] },
+    firstSeenAt: { $ifNull: ["$firstSeenAt", now] },
+    expiresAt: later(now, lease.leaseMs + retentionMs),
+  };
+  const kept = { expiresAt: later(now, retentionMs) };
+  const ifFree = { $cond: [isHeldAt(now), noChange, leased] };
+  return merged({ lastSeenAt: now }, { $cond: [isProcessed, kept, ifFree] });
+}
+
+/** The first processing counts: a repeated mark only says that the key was seen. */
+export const markUpdate = (now: Expression, retentionMs: number): Pipeline =>
+  merged(
+    { lastSeenAt: now },
+    {
+      $cond: [
+        isProcessed,
+        noChange,
+        {
+          processedAt: now,
+          leaseId: null,
+          leaseUntil: null,
+          firstSeenAt: { $ifNull: ["$firstSeenAt", now] },
+          expiresAt: later(now, retentionMs),
+        },
+      ],
+    },
+  );
+
+/** Selects the key while this lease holds it. The updates below are for documents that it selects. */
+export const heldBy = (key: string, leaseId: string, now: Expression) => ({
+  _id: key,
+  leaseId,
+  $expr: isHeldAt(now),
+});
+
+export const renewUpdate = (leaseMs: number, now: Expression, retentionMs: number): Pipeline => [
+  { $set: { leaseUntil: later(now, leaseMs), expiresAt: later(now, leaseMs + retentionMs) } },
+];
+
+export const finishUpdate = (leaseId: string, now: Expression, retentionMs: number): Pipeline => [
+  {
+    $set: {
+      processedAt: now,
+      processedBy: literal(leaseId),
+      leaseId: null,
+      leaseUntil: null,
+      expiresAt: later(now, retentionMs),
+    },
+  },
+];
+
+export const releaseUpdate = (now: Expression, retentionMs: number): Pipeline => [
+  { $set: { leaseId: null, leaseUntil: null, expiresAt: later(now, retentionMs) } },
+];
+
+/** Reads the key, and whether it is held, by the server's time. */
+export const inspectPipeline = (key: string, now: Expression): Pipeline => [
+  { $match: { _id: key } },
+  { $set: { isHeld: isHeldAt(now) } },
+];
+
+const duplicateKey = 11_000;
+const mostTries = 5;
+
+/**
+ * Two upserts of one new key at the same time: MongoDB may tell one of them that the key exists. Nothing was written by it,
+ * and its repetition finds the document of the other. Only a removal in between could make it fail again.
+ */
+export async function retryDuplicateKey<T>(upsert: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await upsert();
+    } catch (error) {
+      if ((error as { code?: unknown }).code !== duplicateKey || tries === mostTries) throw error;
+    }
+  }
+}
+
+/** The part of a collection that the store uses. */
+export interface MongoCollection {
+  findOne(filter: object): Promise<object | null>;
+  findOneAndUpdate(filter: object, update: object[], options: object): Promise<object | null>;
+  aggregate(pipeline: object[]): { toArray(): Promise<object[]> };
+  createIndex(keys: Record<string, 1>, options: object): Promise<unknown>;
+}
+
+/** The part of a `MongoClient` that the store uses. */
+export interface MongoClient {
+  db(name?: string): { collection(name: string, options: object): MongoCollection };
+}
+
+/** A collection that changes and reads documents of keys. */
+export interface KeyCollection {
+  /** The document after the change, or null when the filter selects none. */
+  change(filter: object, update: Pipeline, upsert?: boolean): Promise<KeyDocument | null>;
+  exists(filter: object): Promise<boolean>;
+  read<T>(pipeline: Pipeline): Promise<T | undefined>;
+}
+
+/**
+ * What is written must survive the loss of a server, or two callers could get one lease. So a majority has it before a
+ * call returns, whatever the client's own settings are.
+ */
+const concerns = {
+  writeConcern: { w: "majority" },
+  readConcern: { level: "majority" },
+  readPreference: "primary",
+} as const;
+
+export async function openCollection(
+  client: MongoClient,
+  names: { readonly database?: string | undefined; readonly collection: string },
+  createIndex: boolean,
+): Promise<KeyCollection> {
+  const collection = client.db(names.database).collection(names.collection, concerns);
+  // The key itself is the _id, whose index is unique. Creating an index that exists changes nothing.
+  if (createIndex) await collection.createIndex({ expiresAt: 1 }, { expireAfterSeconds: 0 });
+  return {
+    async change(filter, update, upsert = false) {
+      const options = { upsert, returnDocument: "after" };
+      return (await collection.findOneAndUpdate(filter, [...update], options)) as KeyDocument | null;
+    },
+    exists: async (filter) => (await collection.findOne(filter)) !== null,
+    read: async <T>(pipeline: Pipeline) =>
+      (await collection.aggregate([...pipeline]).toArray())[0] as T | undefined,
+  };
+}
+
+export interface OpenMongoClient extends MongoClient {
+  close(): Promise<void>;
+}
+
+/** Connects at the first call. No error quotes the URL, which may contain a password. */
+export async function openMongoClient(url: string, timeoutMs: number): Promise<OpenMongoClient> {
+  if (!/^mongodb(\+srv)?:\/\//i.test(url))
+    throw new InvalidArgumentError(
+      "The MongoDB URL must be mongodb://user:password@host:port/database or mongodb+srv://…",
+    );
+  const { MongoClient: Client } = await loadMongo();
+  return new Client(url, { serverSelectionTimeoutMS: timeoutMs });
+}
+
+const loadMongo = (): Promise<Pick<typeof import("mongodb"), "MongoClient">> =>
+  loadPackage("mongodb", () => import("mongodb").catch(rethrow), "The MongoDB inbox store");

@@ -1,9 +1,8 @@
 import { openDatabase } from "../config/open-database.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { Database } from "../sql/dialect.js";
-import { checkAll, requireOneOf } from "./check-all.js";
 import type { HttpInboxStoreOptions } from "./client/http-inbox-store.js";
-import type { LeasingInboxStore } from "./inbox-store.js";
+import { checkAll, type LeasingInboxStore, requireOneOf } from "./inbox-store.js";
 import type { MongoInboxStoreOptions } from "./mongo-inbox-store.js";
 import type { RedisInboxStoreOptions } from "./redis-inbox-store.js";
 import type { SqlInboxStoreOptions } from "./sql-inbox-store.js";

@@ -1,16 +1,23 @@
-import { abortable } from "../base/abortable.js";
-import { defined } from "../base/defined.js";
-import { type LoggerOption, loggerOf } from "../base/logger.js";
-import { memoisePromise } from "../base/memoise-promise.js";
-import { requirePackage } from "../base/require-package.js";
+import { createHash } from "node:crypto";
+import { memoisePromise } from "../base/concurrency.js";
+import { omitUndefined } from "../base/defined.js";
+import { type Logger, type LoggerOption, loggerOf, safeReason } from "../base/logger.js";
+import { loadPackage, requirePackage, rethrow } from "../base/require-package.js";
+import { abortable } from "../base/timers.js";
+import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown, requireDuration, requireName } from "../queue/arguments.js";
-import { checkAll, requireOneOf } from "./check-all.js";
-import { checkedInboxStore, type KeyOperations } from "./checked-inbox-store.js";
-import type { FinishResult, KeyReport, LeasingInboxStore, ReleaseResult } from "./inbox-store.js";
-import { defaultRetentionMs, retention } from "./key.js";
-import { type OpenRedisClient, openRedisClient, type RedisClient } from "./redis/client.js";
-import { runScript } from "./redis/run-script.js";
-import { type RedisScript, scripts } from "./redis/scripts.js";
+import {
+  checkAll,
+  checkedInboxStore,
+  defaultRetentionMs,
+  type FinishResult,
+  type KeyOperations,
+  type KeyReport,
+  type LeasingInboxStore,
+  type ReleaseResult,
+  requireOneOf,
+  retention,
+} from "./inbox-store.js";
 
 export interface RedisInboxStoreOptions {
   /** `redis://…` or `rediss://…`. The store opens a client of its own, and closes it. */
@@ -106,7 +113,7 @@ function reportOf(row: readonly (string | null)[]): KeyReport {
 function checked(options: RedisInboxStoreOptions) {
   const what = "createRedisInboxStore";
   refuseUnknown(options, known, what);
-  const filled = { ...defaults, ...defined(options) };
+  const filled = { ...defaults, ...omitUndefined(options) };
   checkAll(what, [
     () => requireOneOf(options, ["url", "client"]),
     () => requireName(filled.prefix, "prefix"),
@@ -115,3 +122,145 @@ function checked(options: RedisInboxStoreOptions) {
   ]);
   return filled;
 }
+
+/**
+ * Runs a script by its hash. A server that was restarted, or that has made room in its script cache, no longer knows it, and
+ * gets the text: nothing was run then, so that is safe.
+ */
+export async function runScript(
+  client: RedisClient,
+  { sha, text }: RedisScript,
+  key: string,
+  values: readonly string[],
+): Promise<unknown> {
+  try {
+    return await client.evalsha(sha, 1, key, ...values);
+  } catch (error) {
+    if (!/^NOSCRIPT\b/.test(String((error as Error).message))) throw error;
+    return client.eval(text, 1, key, ...values);
+  }
+}
+
+/** A Lua script on one key, with the hash by which the server knows it. */
+export interface RedisScript {
+  readonly text: string;
+  readonly sha: string;
+}
+
+/*
+ * A key of the store is one hash. Its fields: processed (when), by (the lease that finished it), lease, until, owner, attempts,
+ * first, last. Times are milliseconds. Each script is one atomic step. ARGV[1] is the time of a test, or empty: then the
+ * server's own time counts, and the clocks of callers do not matter. Times are written by %.0f: Lua would write 1.7e+12.
+ */
+const script = (body: string): RedisScript => {
+  const text = `local now = tonumber(ARGV[1])
+if not now then
+  local time = redis.call('TIME')
+  now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+end
+local function ms(time) return string.format('%.0f', time) end
+local function holds(lease)
+  local f = redis.call('HMGET', KEYS[1], 'lease', 'until')
+  return f[1] == lease and tonumber(f[2]) > now
+end
+${body}`;
+  return { text, sha: createHash("sha1").update(text).digest("hex") };
+};
+
+/** In order: ARGV[2] and on are the arguments that each script names. */
+export const scripts = {
+  isProcessed: script(`return redis.call('HEXISTS', KEYS[1], 'processed')`),
+
+  /** retentionMs → nothing of interest. The first processing counts: a repeated mark does not extend the retention. */
+  markProcessed: script(`if redis.call('HSETNX', KEYS[1], 'processed', ms(now)) == 1 then
+  redis.call('HSETNX', KEYS[1], 'first', ms(now))
+  redis.call('HDEL', KEYS[1], 'lease', 'until')
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+end
+redis.call('HSET', KEYS[1], 'last', ms(now))
+return 1`),
+
+  /** leaseId, leaseMs, owner or empty, retentionMs → status, end of the lease. The same lease id gets the same lease. */
+  tryBegin: script(`local f = redis.call('HMGET', KEYS[1], 'processed', 'lease', 'until')
+redis.call('HSET', KEYS[1], 'last', ms(now))
+if f[1] then
+  redis.call('PEXPIRE', KEYS[1], ARGV[5])
+  return {'Processed'}
+end
+if f[2] and tonumber(f[3]) > now then
+  return {f[2] == ARGV[2] and 'Acquired' or 'Busy', f[3]}
+end
+local ends = ms(now + tonumber(ARGV[3]))
+redis.call('HSETNX', KEYS[1], 'first', ms(now))
+redis.call('HINCRBY', KEYS[1], 'attempts', 1)
+redis.call('HSET', KEYS[1], 'lease', ARGV[2], 'until', ends)
+if ARGV[4] == '' then
+  redis.call('HDEL', KEYS[1], 'owner')
+else
+  redis.call('HSET', KEYS[1], 'owner', ARGV[4])
+end
+redis.call('PEXPIRE', KEYS[1], ms(tonumber(ARGV[3]) + tonumber(ARGV[5])))
+return {'Acquired', ends}`),
+
+  /** leaseId, leaseMs, retentionMs → status, end of the lease */
+  renew: script(`if not holds(ARGV[2]) then return {'LeaseLost'} end
+local ends = ms(now + tonumber(ARGV[3]))
+redis.call('HSET', KEYS[1], 'until', ends)
+redis.call('PEXPIRE', KEYS[1], ms(tonumber(ARGV[3]) + tonumber(ARGV[4])))
+return {'Renewed', ends}`),
+
+  /** leaseId, retentionMs → status */
+  finish: script(`if redis.call('HGET', KEYS[1], 'by') == ARGV[2] then return {'Processed'} end
+if not holds(ARGV[2]) then return {'LeaseLost'} end
+redis.call('HSET', KEYS[1], 'processed', ms(now), 'by', ARGV[2])
+redis.call('HDEL', KEYS[1], 'lease', 'until')
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+return {'Processed'}`),
+
+  /** leaseId, retentionMs → status */
+  release: script(`if not holds(ARGV[2]) then return {'LeaseLost'} end
+redis.call('HDEL', KEYS[1], 'lease', 'until')
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+return {'Released'}`),
+
+  /** → first, last, attempts, owner, processed, until while leased; nothing for an unknown key */
+  inspect:
+    script(`local f = redis.call('HMGET', KEYS[1], 'first', 'last', 'attempts', 'owner', 'processed', 'until')
+if not f[1] then return {} end
+if f[6] and tonumber(f[6]) <= now then f[6] = false end
+return f`),
+} as const;
+
+/** The part of a client that the store uses. `Redis` and `Cluster` of ioredis have it, and those of its fork iovalkey. */
+export interface RedisClient {
+  evalsha(sha: string, keys: number, ...keysAndArguments: string[]): Promise<unknown>;
+  eval(text: string, keys: number, ...keysAndArguments: string[]): Promise<unknown>;
+}
+
+export interface OpenRedisClient extends RedisClient {
+  close(): Promise<void>;
+}
+
+/** Connects at the first call. No error quotes the URL, which may contain a password. */
+export async function openRedisClient(url: string, logger: Logger): Promise<OpenRedisClient> {
+  if (!/^rediss?:\/\//i.test(url) || !URL.canParse(url))
+    throw new InvalidArgumentError(
+      "The Redis URL must be redis://user:password@host:port/database, or rediss:// for TLS; special characters percent-encoded.",
+    );
+  const { Redis } = await loadIoredis();
+  const client = new Redis(url, { lazyConnect: true });
+  // without a listener ioredis writes each failed connect to the console
+  client.on("error", (error: unknown) =>
+    logger.warn("redis connection failed", { error: safeReason(error) }),
+  );
+  return {
+    evalsha: (sha, keys, ...rest) => client.evalsha(sha, keys, ...rest),
+    eval: (text, keys, ...rest) => client.eval(text, keys, ...rest),
+    async close() {
+      client.disconnect(); // calls under way are rejected; QUIT would wait for a server that is away
+    },
+  };
+}
+
+const loadIoredis = (): Promise<Pick<typeof import("ioredis"), "Redis">> =>
+  loadPackage("ioredis", () => import("ioredis").catch(rethrow), "The Redis inbox store");

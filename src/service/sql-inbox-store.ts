@@ -1,24 +1,28 @@
-import { defined } from "../base/defined.js";
-import { isGuid } from "../base/guid.js";
+import { omitUndefined } from "../base/defined.js";
 import type { LoggerOption } from "../base/logger.js";
-import { refuseUnknown, requireName } from "../queue/arguments.js";
-import type { CallOptions, PurgeResult } from "../queue/work-store.js";
-import { type Database, status } from "../sql/dialect.js";
-import type { SqlParams, SqlRow, SqlStatement } from "../sql/driver.js";
-import { isTrue } from "../sql/is-true.js";
+import { yieldToEventLoop } from "../base/timers.js";
+import { isGuid } from "../base/uuid.js";
+import { receiveBatching } from "../inbox/receive-batching.js";
+import { optionalCount, refuseUnknown, requireBatchSize, requireName } from "../queue/arguments.js";
+import type { CallOptions, PurgeOptions, PurgeResult } from "../queue/work-store.js";
+import { type Database, type InboxStatements, type KeyStatements, status } from "../sql/dialect.js";
+import { isTrue, rowNumber, type SqlParams, type SqlRow, type SqlStatement } from "../sql/driver.js";
+import { fromStoredText } from "../sql/message-content.js";
 import { migrate } from "../sql/migrate.js";
-import { statementRunner } from "../sql/statement-runner.js";
-import { resolveStoreOptions } from "../sql/store-options.js";
-import { fromStoredText } from "../sql/stored-text.js";
+import { type StatementRunner, statementRunner } from "../sql/statement-runner.js";
+import { defaults, resolveStoreOptions } from "../sql/store-options.js";
 import {
   defaultLeaseMs,
   type KeyReport,
   type LeasingInboxStore,
+  newLeaseId,
+  optionalOwner,
+  requireKey,
+  requireLeaseId,
+  requireLeaseMs,
+  retention,
   type TryBeginResult,
 } from "./inbox-store.js";
-import { newLeaseId, optionalOwner, requireKey, requireLeaseId, requireLeaseMs, retention } from "./key.js";
-import { keyBeginner } from "./key-beginner.js";
-import { type PurgeKeysOptions, purgeKeys } from "./purge-keys.js";
 
 export interface SqlInboxStoreOptions {
   /** The source of the store's keys in the inbox, "inbox-service" by default. No webhook source may have the same name. */
@@ -61,7 +65,7 @@ export function createSqlInboxStore(db: Database, options: SqlInboxStoreOptions 
   const { source = "inbox-service", retentionMs, ...given } = options;
   requireName(source, "source");
   const keptMs = retention(retentionMs);
-  const resolved = resolveStoreOptions<never>(db, "inbox", defined(given));
+  const resolved = resolveStoreOptions<never>(db, "inbox", omitUndefined(given));
   const { schema, table, logger } = resolved;
   const runner = statementRunner(db, "inbox", resolved, () =>
     migrate(db, { ...(schema === "" ? {} : { schema }), inbox: table, outbox: false }),
@@ -183,4 +187,92 @@ function report(row: SqlRow | undefined, fromTime: FromTime): KeyReport {
     leaseUntil: shown === "Leased" ? timeOf(fromTime, row.locked_until) : null,
     owner: headers.owner ?? null,
   };
+}
+
+export interface KeyBeginnerOptions {
+  readonly db: Database;
+  readonly runner: StatementRunner;
+  readonly statements: KeyStatements;
+  readonly source: string;
+}
+
+/** A key to lease: `message_id`, `owner`, `lease_ms` and `headers`. Returns the row of the key. */
+type Begin = (item: SqlParams, signal: AbortSignal | undefined) => Promise<SqlRow>;
+
+/**
+ * Leases keys. Calls that come while others run share a round trip and a commit, as single receives do. A batch that fails
+ * is repeated with the same lease ids, so it finds its own leases.
+ */
+export function keyBeginner({ db, runner, statements, source }: KeyBeginnerOptions): Begin {
+  const { tryBegin, tryBeginMany } = statements;
+  const one: Begin = async (item, signal) => {
+    const [row] = await runner.execute(tryBegin, { source, ...item }, { signal });
+    return row!;
+  };
+  if (tryBeginMany === undefined) return one;
+  return receiveBatching<SqlParams, SqlRow>({
+    receiveOne: one,
+    async receiveBatch(items, signal) {
+      // Sorted by key, two batches with the same keys wait for each other instead of deadlocking.
+      const sorted = JSON.stringify([...items].sort(byKey));
+      const rows = await runner.execute(tryBeginMany, { source, items: sorted }, { signal });
+      const found = new Map(rows.map((row) => [row.message_id, row]));
+      return items.map((item) => found.get(item.message_id)!);
+    },
+    keyOf,
+    sizeOf: (item) => keyOf(item).length,
+    isOutage: (error) => db.dialect.classify(error) !== "permanent",
+  });
+}
+
+const keyOf = ({ message_id }: SqlParams): string => message_id as string;
+
+const byKey = (a: SqlParams, b: SqlParams): number => (keyOf(a) < keyOf(b) ? -1 : 1);
+
+export type PurgeKeysOptions = Omit<PurgeOptions, "retentionMs">;
+
+interface PurgeParts {
+  readonly statements: Pick<KeyStatements, "purgeKeys"> & Pick<InboxStatements, "purge">;
+  readonly runner: StatementRunner;
+  /** The source and the retention. */
+  readonly params: SqlParams;
+}
+
+/**
+ * Deletes keys in batches: first those that were never finished, which an index finds, then the processed ones in the
+ * order of their row numbers. Only the second part has a cursor; at 0 both parts run.
+ */
+export async function purgeKeys(parts: PurgeParts, options: PurgeKeysOptions): Promise<PurgeResult> {
+  const limit = options.batchSize ?? defaults.purgeBatchSize;
+  requireBatchSize(limit);
+  optionalCount(options.maxBatches, "maxBatches", 1);
+  optionalCount(options.after, "after", 0);
+  const { statements, runner, params } = parts;
+
+  const abandoned = async (): Promise<number> => {
+    const [row] = await runner.execute(statements.purgeKeys, { ...params, limit }, options);
+    return Number(row?.deleted ?? 0);
+  };
+  const processed = async (after: number) => {
+    const [row] = await runner.execute(statements.purge, { ...params, limit, after_seq: after }, options);
+    const next = isTrue(row?.more) ? rowNumber(row?.last_seq ?? after) : null;
+    return { deleted: Number(row?.deleted ?? 0), next };
+  };
+
+  let purged = 0;
+  let cursor: number | null = options.after ?? 0;
+  let mayHaveAbandoned = cursor === 0;
+  for (let batches = 0; cursor !== null && batches !== options.maxBatches; batches++) {
+    if (batches > 0) await yieldToEventLoop();
+    if (mayHaveAbandoned) {
+      const deleted = await abandoned();
+      purged += deleted;
+      mayHaveAbandoned = deleted === limit;
+      if (mayHaveAbandoned) continue;
+    }
+    const { deleted, next } = await processed(cursor);
+    purged += deleted;
+    cursor = next;
+  }
+  return { purged, more: cursor !== null, cursor };
 }

@@ -1,9 +1,8 @@
 import type { Logger } from "../base/logger.js";
 import type { WakeUpSource } from "../dispatch/worker.js";
-import type { SqlDriver, SqlExecutor, SqlRow, SqlStatement, SqlValue } from "./driver.js";
+import type { Fault, SqlDriver, SqlExecutor, SqlRow, SqlStatement, SqlValue } from "./driver.js";
 import type { Inspection } from "./inspection.js";
 import type { QueueNames } from "./names.js";
-import type { Fault } from "./transient-retry.js";
 
 /**
  * The values of the status column of a state row. This table says which columns mean what, on every database. The states'

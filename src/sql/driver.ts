@@ -1,3 +1,6 @@
+import { sleep } from "../base/timers.js";
+import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
+
 /** The values that cross the driver boundary. Dates are sent as ISO strings or as milliseconds, as the dialect says. */
 export type SqlValue = string | number | boolean | Uint8Array | null;
 export type SqlParams = Readonly<Record<string, SqlValue>>;
@@ -34,7 +37,7 @@ export interface SqlQueryable {
 }
 
 /** The same symbol in every copy of this package: a process may load it as ESM and as CommonJS. */
-export const transactionMark: unique symbol = Symbol.for("oncebox.transaction");
+const transactionMark: unique symbol = Symbol.for("oncebox.transaction");
 
 /**
  * A transaction: `fromPg(client)`, `fromMssql(transaction)`, `fromSqlite(db)`, that of a library's adapter, or the `tx` of
@@ -61,4 +64,86 @@ export interface SqlDriver extends SqlQueryable {
   /** Connects ahead of the first call. A call that comes meanwhile waits for that connection. */
   open?(): Promise<void>;
   close(): Promise<void>;
+}
+
+/** A truth value of a row: SQLite returns 1 and 0. */
+export const isTrue = (value: unknown): boolean => value === true || value === 1;
+
+/**
+ * A row number of the database as a JavaScript number. One beyond 2^53 - 1 is refused: it would be rounded to the number
+ * of a neighbour, and a settlement would end the lease of the wrong message.
+ */
+export function rowNumber(value: unknown): number {
+  const number = Number(value);
+  if (Number.isSafeInteger(number)) return number;
+  throw new InvalidOperationError(
+    `The row number ${String(value)} is not a whole number up to 2^53 - 1, the largest that JavaScript holds exactly. Restart the table's numbers from a smaller one.`,
+  );
+}
+
+const waysToTransaction =
+  "fromPg(client), fromMssql(transaction), fromSqlite(db), or the tx of db.driver.transaction(…)";
+
+/** What each library's own object is known by, and what to write instead. The first that fits counts. */
+const transactionAdapters: readonly (readonly [methods: readonly string[], instead: string])[] = [
+  [["query", "transaction"], "the tx of db.driver.transaction(async (tx) => …)"],
+  [["query", "connect"], "fromPg(client), after its begin"],
+  [["request", "commit"], "fromMssql(transaction), after its begin"],
+  [["request"], "fromMssql(transaction), with a transaction of the pool that has begun"],
+  [["prepare"], "fromSqlite(db), after its begin"],
+  [["$queryRawUnsafe"], "fromPrisma(tx)"],
+  [["executeQuery"], "fromKysely(trx)"],
+  [["raw"], "fromKnex(trx)"],
+  [["getRepository"], "fromTypeOrm(manager)"],
+  [["rollback"], "fromDrizzle(tx)"],
+];
+
+/** Refuses what is no transaction of this package: its statements would run elsewhere, and be committed on their own. */
+export function requireExecutor(tx: unknown): asserts tx is SqlExecutor {
+  if ((tx as SqlExecutor | null | undefined)?.[transactionMark] === true) return;
+  const has = (method: string) => typeof (Object(tx) as Record<string, unknown>)[method] === "function";
+  const adapter = transactionAdapters.find(([methods]) => methods.every(has));
+  throw new InvalidArgumentError(
+    adapter === undefined
+      ? `tx must be a transaction: ${waysToTransaction}. Leave it out for none.`
+      : `tx is a library's own object. Give ${adapter[1]}.`,
+  );
+}
+
+/**
+ * What a database error means for trying again.
+ * - `rolledBack`: the server undid the work, after a deadlock for example.
+ * - `unknown`: the connection was lost, and the work may have been committed. The work is repeated all the same: receive
+ *   and enqueue find their own keys, and a settlement finds that its owner no longer holds the message.
+ * - `permanent`: the work would fail again.
+ */
+export type Fault = "rolledBack" | "unknown" | "permanent";
+
+export interface TransientRetry {
+  readonly classify: (error: unknown) => Fault;
+  readonly signal?: AbortSignal | undefined;
+  readonly onRetry?: (error: unknown, retry: number) => void;
+}
+
+/** The waits before the 1st, 2nd … retry. With jitter, two calls that deadlocked do not meet again. */
+const retryWaitsMs = [20, 80, 250, 800];
+
+/** Repeats `work`, which has just failed for the first time, while its faults are transient. */
+export async function retryTransient<T>(
+  failure: unknown,
+  work: () => Promise<T>,
+  { classify, signal, onRetry }: TransientRetry,
+): Promise<T> {
+  let error = failure;
+  for (const [index, waitMs] of retryWaitsMs.entries()) {
+    if (signal?.aborted || classify(error) === "permanent") throw error;
+    onRetry?.(error, index + 1);
+    await sleep(waitMs * (0.5 + Math.random()), signal);
+    try {
+      return await work();
+    } catch (again) {
+      error = again;
+    }
+  }
+  throw error;
 }

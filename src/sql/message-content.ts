@@ -1,14 +1,18 @@
-import { type Tracing, withContextHeaders } from "../base/tracing.js";
+import { longestErrorText } from "../base/redaction.js";
+import { type Tracing, withContextHeaders } from "../base/telemetry.js";
+import { isGuid } from "../base/uuid.js";
+import { InvalidArgumentError } from "../errors.js";
 import {
   optionalDate,
   optionalHeaders,
   optionalKey,
   optionalName,
+  requireName,
   requirePayload,
 } from "../queue/arguments.js";
+import { errorGroupOf, type InboxKey, type OutboxKey } from "../queue/message.js";
 import type { ReceivingDialect } from "./dialect.js";
-import type { SqlParams, SqlValue } from "./driver.js";
-import { toStoredText } from "./stored-text.js";
+import type { SqlParams, SqlRow, SqlValue } from "./driver.js";
 
 /** The fields that a message to receive and a message to send have in common. */
 export interface MessageContent {
@@ -63,3 +67,112 @@ export function withContent(
   if (partitionKey !== null) params.partition_key = partitionKey; // absent for nearly every message, and then not sent
   return params;
 }
+
+/** A message whose content is given as a value, instead of as text. */
+export type WithData<Message extends { readonly payload: string }> =
+  | Message
+  | (Omit<Message, "payload"> & {
+      /** Stored as JSON. Handlers read it as `data`. */
+      readonly data: unknown;
+      readonly payload?: undefined;
+    });
+
+/** The message with its data as the payload. */
+export function withPayload<Message extends { readonly payload: string }>(
+  message: WithData<Message>,
+): Message {
+  if (Object(message) !== message || !("data" in message)) return message as Message; // its check says what is wrong
+  const { data, payload, ...rest } = message as unknown as {
+    readonly data: unknown;
+    readonly payload?: string;
+  };
+  if (payload !== undefined) throw new InvalidArgumentError("Give payload or data, not both.");
+  return { ...rest, payload: asJson(data) } as unknown as Message;
+}
+
+function asJson(data: unknown): string {
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(data);
+  } catch (error) {
+    const reason =
+      error instanceof TypeError && /circular/i.test(error.message) ? "it is circular" : "see cause";
+    throw new InvalidArgumentError(`data cannot be written as JSON: ${reason}.`, { cause: error });
+  }
+  if (text === undefined)
+    throw new InvalidArgumentError(`data cannot be written as JSON: it is ${typeof data}.`);
+  return text;
+}
+
+/**
+ * Text may hold NUL, which PostgreSQL cannot store and at which some SQLite bindings cut. Such a text, and one that
+ * begins with our mark, is stored as the mark and base64. All others are stored as they are.
+ */
+const base64Mark = "\u0001base64:";
+
+export function toStoredText(value: string): string {
+  if (!value.includes("\0") && !value.startsWith(base64Mark)) return value;
+  return base64Mark + Buffer.from(value, "utf8").toString("base64");
+}
+
+export function fromStoredText(stored: string): string {
+  if (!stored.startsWith(base64Mark)) return stored;
+  return Buffer.from(stored.slice(base64Mark.length), "base64").toString("utf8");
+}
+
+/** Errors are for reading: a long one is cut, characters that a database cannot hold become U+FFFD, and none is null. */
+export function toStoredError(error: string | null | undefined): string | null {
+  if (!error) return null;
+  return error.slice(0, longestErrorText).replaceAll("\0", "\uFFFD").toWellFormed();
+}
+
+/** The parameters of an error: its text and its group. */
+export function storedError(error: string | null | undefined) {
+  const stored = toStoredError(error);
+  return { error: stored, error_group: errorGroupOf(stored) };
+}
+
+/** How a message is identified. */
+export interface KeyShape<Key> {
+  /** Checks a key from outside. */
+  readonly key: (value: Key) => Key;
+  /** The same string for the same key. */
+  readonly keyText: (key: Key) => string;
+  readonly keyParams: (key: Key) => SqlParams;
+  readonly keyOf: (row: SqlRow) => Key;
+  /** What tells it from the others of its sender: the message id in an inbox, the id in an outbox. */
+  readonly idOf: (key: Key) => string;
+  /** The message's own id: in an outbox, that by which receivers deduplicate. */
+  readonly messageIdOf: (row: SqlRow) => string;
+  /** For logs. */
+  readonly describe: (key: Key) => Readonly<Record<string, string>>;
+}
+
+export const inboxKey: KeyShape<InboxKey> = {
+  key(value) {
+    requireName(value?.source, "source");
+    requireName(value.messageId, "messageId");
+    return value;
+  },
+  keyText: (key) => JSON.stringify([key.source, key.messageId]),
+  keyParams: (key) => ({ source: key.source, message_id: key.messageId }),
+  keyOf: (row) => ({ source: row.source as string, messageId: row.message_id as string }),
+  idOf: (key) => key.messageId,
+  messageIdOf: (row) => row.message_id as string,
+  describe: (key) => ({ source: key.source, messageId: key.messageId }),
+};
+
+export const outboxKey: KeyShape<OutboxKey> = {
+  key(value) {
+    if (!isGuid(value?.id)) {
+      throw new InvalidArgumentError("An outbox message is named by { id }, the GUID that enqueue returned.");
+    }
+    return value;
+  },
+  keyText: (key) => key.id.toLowerCase(),
+  keyParams: (key) => ({ id: key.id.toLowerCase() }),
+  keyOf: (row) => ({ id: (row.id as string).toLowerCase() }),
+  idOf: (key) => key.id.toLowerCase(),
+  messageIdOf: (row) => (row.message_id as string).toLowerCase(),
+  describe: (key) => ({ id: key.id }),
+};

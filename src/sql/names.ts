@@ -56,5 +56,8 @@ export const queueId = (queue: Pick<QueueNames, "kind" | "table">): string => `$
 /** The columns in which the two kinds of message table differ, the same in every dialect. */
 export const keyColumns = (n: QueueNames): readonly string[] =>
   n.kind === "inbox" ? ["source", "message_id"] : ["id"];
-export const bornAt = (n: QueueNames): string => (n.kind === "inbox" ? "first_seen_at" : "created_at");
+export const createdColumn = (n: QueueNames): string => (n.kind === "inbox" ? "first_seen_at" : "created_at");
 export const lastSeenAt = (n: QueueNames): string => (n.kind === "inbox" ? "last_seen_at" : "created_at");
+
+/** A string as SQL text, where a parameter is not possible. SQL Server puts an N before it. */
+export const literal = (value: string): string => `'${value.replaceAll("'", "''")}'`;

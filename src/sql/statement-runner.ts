@@ -1,12 +1,16 @@
-import { memoisePromise } from "../base/memoise-promise.js";
-import { safeReason } from "../base/safe-reason.js";
+import { memoisePromise } from "../base/concurrency.js";
+import { safeReason } from "../base/logger.js";
 import { InvalidOperationError, PermissionDeniedError, SchemaMissingError } from "../errors.js";
 import type { CallOptions } from "../queue/work-store.js";
 import type { ReceivingDatabase, Rows } from "./dialect.js";
-import type { SqlExecutor, SqlParams, SqlStatement } from "./driver.js";
-import { requireExecutor } from "./require-executor.js";
+import {
+  requireExecutor,
+  retryTransient,
+  type SqlExecutor,
+  type SqlParams,
+  type SqlStatement,
+} from "./driver.js";
 import type { ResolvedStoreOptions } from "./store-options.js";
-import { retryTransient } from "./transient-retry.js";
 
 /** Runs a queue's statements with its policy, its clock, transient retries, and a readable error for a missing schema. */
 export interface StatementRunner {
@@ -132,4 +136,28 @@ function policyParams({ dialect }: ReceivingDatabase, { clock, retry }: RunnerOp
     const now = clock === undefined ? null : dialect.toTime(clock());
     return { now, ...policy, ...params };
   };
+}
+
+interface Chunking {
+  /** The most items in one statement; undefined where there is no limit. */
+  readonly mostItems: number | undefined;
+  readonly tx: SqlExecutor | undefined;
+  readonly call: CallOptions;
+}
+
+/** Calls `run` with all items, or with a part at a time in one transaction: the caller's, or one of its own. */
+export async function inChunks<Item>(
+  { atomically }: Pick<StatementRunner, "atomically">,
+  items: readonly Item[],
+  { mostItems = Number.POSITIVE_INFINITY, tx, call }: Chunking,
+  run: (tx: SqlExecutor | undefined, items: readonly Item[]) => Promise<Rows>,
+): Promise<Rows> {
+  if (items.length <= mostItems) return run(tx, items);
+  const all = async (within: SqlExecutor): Promise<Rows> => {
+    const parts: Rows[] = [];
+    for (let from = 0; from < items.length; from += mostItems)
+      parts.push(await run(within, items.slice(from, from + mostItems)));
+    return parts.flat();
+  };
+  return tx === undefined ? atomically(all, call) : all(tx);
 }

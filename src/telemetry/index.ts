@@ -1,4 +1,4 @@
-export { measureQueue } from "../queue/measure-queue.js";
+export { measureQueue } from "../queue/maintenance.js";
 export type { MetricEntry } from "./metric-table.js";
 export { metricTable } from "./metric-table.js";
 export type { OpenTelemetryOptions } from "./open-telemetry.js";

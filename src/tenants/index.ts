@@ -1,14 +1,11 @@
 export type { AllowedDatabases, AllowedKind } from "../config/allowed-databases.js";
-export type { ConnectionLimits } from "./connections/connection-limits.js";
+export type { ConnectionLimits } from "./connections/connection-budget.js";
 export type { TenantStoreProvider, TenantStores, TenantStoresOptions } from "./connections/tenant-stores.js";
 export { createTenantStores } from "./connections/tenant-stores.js";
-export type { DiscoveryContext, TenantDiscovery } from "./discovery/discovery.js";
-export type { CatalogueOptions } from "./discovery/from-catalogue.js";
-export { catalogueTable, tenantsFromCatalogue } from "./discovery/from-catalogue.js";
-export type { ConfiguredTenant } from "./discovery/from-configuration.js";
-export { tenantsFromConfiguration } from "./discovery/from-configuration.js";
-export type { FanOutDispatcher, FanOutOptions, FanOutReport } from "./fan-out/fan-out-dispatcher.js";
-export { createFanOutDispatcher } from "./fan-out/fan-out-dispatcher.js";
+export type { CatalogueOptions, ConfiguredTenant } from "./discovery/sources.js";
+export { catalogueTable, tenantsFromCatalogue, tenantsFromConfiguration } from "./discovery/sources.js";
+export type { FanOutDispatcher, FanOutOptions, FanOutReport } from "./fan-out/fan-out.js";
+export { createFanOutDispatcher } from "./fan-out/fan-out.js";
 export type { FanOut, TenantBatch } from "./fan-out/tenant-batch.js";
 export { tenantBatchesIn, tenantBatchIn, tenantBatchMessage } from "./fan-out/tenant-batch.js";
 export { fair } from "./scheduling/fair.js";
@@ -18,11 +15,11 @@ export { drainFirst, roundRobin } from "./scheduling/selection.js";
 export type {
   TenantDispatcher,
   TenantDispatcherOptions,
+  TenantDispatchers,
   TenantDispatchReport,
 } from "./scheduling/tenant-dispatcher.js";
 export { createTenantDispatcher } from "./scheduling/tenant-dispatcher.js";
-export type { TenantDispatchers } from "./scheduling/tenant-turn.js";
 export type { TenantWorker, TenantWorkerOptions } from "./scheduling/tenant-worker.js";
 export { createTenantWorker } from "./scheduling/tenant-worker.js";
-export type { Tenant } from "./tenant.js";
+export type { DiscoveryContext, Tenant, TenantDiscovery } from "./tenant.js";
 export { tenantKey } from "./tenant.js";

@@ -1,15 +1,25 @@
 import { createHash } from "node:crypto";
-import { defined } from "../base/defined.js";
-import { uuidV7 } from "../base/uuid-v7.js";
+import { omitUndefined } from "../base/defined.js";
+import { uuidV7 } from "../base/uuid.js";
 import type { BatchMessage } from "../inbox/inbox.js";
 import { maxNameLength } from "../queue/arguments.js";
-import { coveredByProof } from "./covered-by-proof.js";
-import type { Delivery } from "./schemes/delivery.js";
+import {
+  type Delivery,
+  isJsonList,
+  type JsonRange,
+  jsonChildren,
+  jsonDocument,
+  splitDelivery,
+} from "./schemes/delivery.js";
 import { type Alternatives, isObject } from "./schemes/field-checks.js";
-import { splitDelivery } from "./schemes/split-delivery.js";
-import { stableContent } from "./schemes/stable-content.js";
-import { fill, fillFirst, type OwnValues } from "./schemes/template.js";
-import { timeWindow } from "./schemes/time-window.js";
+import {
+  fill,
+  fillFirst,
+  type OwnValues,
+  type Placeholder,
+  type TemplatePart,
+  timeWindow,
+} from "./schemes/template.js";
 import type { ResolvedSource } from "./sources.js";
 
 export interface WebhookMessage extends BatchMessage {
@@ -65,7 +75,7 @@ function extractMessage(event: Delivery, source: ResolvedSource, now: Date): Web
     hash,
     headers: {
       ...keptHeaders(event, source),
-      ...defined({
+      ...omitUndefined({
         [payloadEncodingHeader]: text === undefined ? "base64" : undefined,
         [tenantHeader]: tenant,
       }),
@@ -158,4 +168,70 @@ function keptHeaders(delivery: Delivery, source: ResolvedSource): Readonly<Recor
     return value === null || value.length > maxKeptLength ? [] : [[name, value] as const];
   });
   return Object.fromEntries(kept);
+}
+
+/**
+ * Whether the proof of a delivery covers all values of a template. A token proves all or nothing, and so does a JSON web
+ * token without a hash of the body.
+ */
+function coveredByProof(
+  { scheme, proof }: Pick<ResolvedSource, "scheme" | "proof">,
+  template: readonly TemplatePart[],
+): boolean {
+  const { verify } = scheme;
+  if (verify.kind === "token" || (verify.kind === "jwt" && verify.bodyHash === undefined)) return true;
+  const hasBody = verify.kind === "jwt";
+  const covers = (placeholder: Placeholder, name?: string) =>
+    verify.kind === "signature" &&
+    proof.every((parts) =>
+      parts.some((part) => part.placeholder === placeholder && (name === undefined || part.text === name)),
+    );
+  // a checksum covers nothing: a body with the same one is easily made
+  const coversBody = hasBody || covers("body") || covers("sortedForm");
+  return template.every(({ placeholder, text }) => {
+    switch (placeholder) {
+      case "header":
+        return covers("header", text);
+      case "query":
+        return covers("query", text) || covers("url");
+      case "json":
+      case "form":
+      case "item":
+        return coversBody || covers(placeholder, text);
+      default: // literal text, or a value that does not come from the request
+        return true;
+    }
+  });
+}
+
+/**
+ * Returns the content without the fields that differ between two deliveries of one event. It is hashed and not read. Cut
+ * out of the text, so that two numbers that JSON would round to one stay different.
+ */
+function stableContent(delivery: Delivery, volatileFields: readonly string[]): Uint8Array | string {
+  const text = delivery.text();
+  if (volatileFields.length === 0 || text === undefined || delivery.item() === undefined)
+    return delivery.body;
+  if (delivery.form() !== undefined && delivery.item() === delivery.json()) return delivery.body;
+  const document = jsonDocument(text);
+  const cuts = volatileFields
+    .flatMap((path) => membersAt(text, document, path.split(".")))
+    .sort((a, b) => a.from - b.from);
+  let kept = "";
+  let at = 0;
+  for (const { from, end } of cuts) {
+    if (from < at) continue; // within a field that is cut already
+    kept += text.slice(at, from);
+    at = end;
+  }
+  return kept + text.slice(at);
+}
+
+/** A name goes into each item of a list: `attempt` is also the field of all items. */
+function membersAt(text: string, range: JsonRange, path: readonly string[]): readonly JsonRange[] {
+  const [step, ...rest] = path;
+  const children = jsonChildren(text, range);
+  if (step !== "*" && isJsonList(text, range)) return children.flatMap((item) => membersAt(text, item, path));
+  const found = step === "*" ? children : children.filter(({ key }) => key === step);
+  return rest.length === 0 ? found : found.flatMap((child) => membersAt(text, child, rest));
 }

@@ -1,10 +1,9 @@
 import type { PlainResponse } from "../base/plain-http.js";
-import { type Ending, refuse } from "./ending.js";
 import { eventsOf, maxEvents } from "./extract-message.js";
-import { jsonResponse, textResponse } from "./responses.js";
+import { type Ending, jsonResponse, refuse, textResponse } from "./responses.js";
 import type { Delivery } from "./schemes/delivery.js";
 import { isHeaderValue } from "./schemes/field-checks.js";
-import type { NamedTemplates } from "./schemes/read-handshake.js";
+import type { NamedTemplates } from "./schemes/read-scheme.js";
 import { fill, type TemplatePart } from "./schemes/template.js";
 import type { ResolvedHandshake, ResolvedSource } from "./sources.js";
 

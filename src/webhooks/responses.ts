@@ -1,6 +1,11 @@
-import type { PlainResponse } from "../base/plain-http.js";
+import { omitUndefined } from "../base/defined.js";
+import { type LogFields, type Logger, safeReason } from "../base/logger.js";
+import type { PlainRequest, PlainResponse } from "../base/plain-http.js";
+import type { BodyRefusal } from "../base/request-body.js";
+import { type SpanEnd, type SpanStart, traceHeaderNames } from "../base/telemetry.js";
 import type { ReceiveOutcome } from "../inbox/receiver.js";
-import { refusalStatuses } from "./schemes/refusal-statuses.js";
+import type { ReceivedWebhook } from "./route-options.js";
+import { refusalStatuses } from "./schemes/read-scheme.js";
 import type { Answer, RefusalName, WebhookScheme } from "./schemes/scheme.js";
 
 const quiet = { "cache-control": "no-store", "x-content-type-options": "nosniff" };
@@ -16,7 +21,7 @@ export const jsonResponse = (
 });
 
 /** What a delivery that was stored is answered with. */
-export interface AcceptedDelivery {
+interface AcceptedDelivery {
   readonly outcome: ReceiveOutcome | "empty";
   readonly messageId?: string | undefined;
   /** Each message of a split delivery. */
@@ -64,3 +69,98 @@ export function refusedResponse(
   if (answer !== undefined) return fixedResponse(refusalStatuses[error], answer, all);
   return jsonResponse(refusalStatuses[error], { error }, all);
 }
+
+/** The result of a request: the response, and the fields to log and count. */
+export interface Ending {
+  readonly response: PlainResponse;
+  readonly outcome: ReceiveOutcome | "handshake" | "empty" | RefusalName;
+  /** For the log only. */
+  readonly reason?: string;
+  readonly webhook?: ReceivedWebhook;
+  /** How many messages of a split delivery had which outcome. */
+  readonly counts?: Readonly<Partial<Record<ReceiveOutcome, number>>>;
+  readonly refusal?: { readonly name: RefusalName; readonly headers: Readonly<Record<string, string>> };
+}
+
+export const refuse = (name: RefusalName, reason: string, headers: Record<string, string> = {}): Ending => ({
+  response: refusedResponse(name, headers),
+  outcome: name,
+  reason,
+  refusal: { name, headers },
+});
+
+export const bodyRefusals: Readonly<Record<BodyRefusal, readonly [RefusalName, string]>> = {
+  "too large": ["too large", "body above the limit"],
+  malformed: ["bad request", "the body could not be read"],
+  "too slow": ["too slow", "the body did not arrive in time"],
+  "too many": ["unavailable", "too many bodies are being read"],
+};
+
+/** An unavailable secret store is like an unavailable database: the provider tries again. */
+export const failureOf = (error: unknown): Ending => refuse("unavailable", safeReason(error));
+
+/** Between two lines on refused requests of the same source, outcome and reason. */
+export const refusalIntervalMs = 10_000;
+/** Beyond so many kinds of refusals, the reason makes no other kind: a flood fills no memory. */
+const mostKinds = 100;
+
+interface Refusals {
+  readonly loggedAt: number;
+  /** Not logged since then. */
+  untold: number;
+}
+
+/**
+ * Logs how requests ended. A request whose sender is not verified costs an attacker nothing, and a line costs money: the
+ * first refusal is logged at once, and the first one after the interval says how many came between.
+ */
+export function endingLog(logger: Logger, now: () => number): (fields: LogFields) => void {
+  const refused = new Map<string, Refusals>();
+  return (fields) => {
+    const { status, messageId, source, outcome, reason } = fields;
+    const level = Number(status) >= 500 ? "error" : Number(status) >= 400 ? "warn" : "info";
+    const isVerified = messageId !== undefined;
+    if (level === "info" || isVerified) return logger[level]("webhook", fields);
+    const full = JSON.stringify([source, outcome, reason]);
+    const key = refused.has(full) || refused.size < mostKinds ? full : JSON.stringify([source, outcome]);
+    const last = refused.get(key);
+    const at = now();
+    if (last !== undefined && Math.abs(at - last.loggedAt) < refusalIntervalMs) {
+      last.untold++;
+      return;
+    }
+    refused.set(key, { loggedAt: at, untold: 0 });
+    const more = last !== undefined && last.untold > 0 ? { refusedSinceLastLine: last.untold } : {};
+    logger[level]("webhook", { ...fields, ...more });
+  };
+}
+
+/**
+ * The span of one request. It links to the provider's context and is no child of it: anybody may send a `traceparent`, and
+ * would decide what is sampled, and under which trace.
+ */
+export const webhookSpan = (source: string, { headers }: Pick<PlainRequest, "headers">): SpanStart => ({
+  name: `webhook ${source}`,
+  kind: "server",
+  cause: Object.fromEntries(
+    traceHeaderNames.flatMap((name) => {
+      const value = headers.get(name);
+      return value === null ? [] : [[name, value]];
+    }),
+  ),
+  attributes: {
+    "messaging.system": "oncebox",
+    "messaging.operation.name": "receive",
+    "oncebox.source": source,
+  },
+});
+
+export const webhookSpanEnd = (status: number, outcome: string, webhook?: ReceivedWebhook): SpanEnd => ({
+  error: status >= 500 ? outcome : undefined,
+  attributes: omitUndefined({
+    "oncebox.outcome": outcome,
+    "http.response.status_code": status,
+    "messaging.destination.name": webhook?.topic,
+    "messaging.message.id": webhook?.messageId,
+  }),
+});

@@ -1,10 +1,9 @@
 import type { LoggerOption } from "../base/logger.js";
-import type { Metrics } from "../base/metrics.js";
-import type { Tracing } from "../base/tracing.js";
+import type { Metrics, Tracing } from "../base/telemetry.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { Inbox } from "../inbox/inbox.js";
 import { optionalCount, refuseUnknown, requireDuration } from "../queue/arguments.js";
-import type { FetchText } from "./schemes/fetch-text.js";
+import type { FetchText } from "./schemes/provider-keys.js";
 import type { WebhookSource } from "./sources.js";
 
 /** The part of an inbox that receives webhooks. */

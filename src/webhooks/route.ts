@@ -1,29 +1,41 @@
-import { loggerOf } from "../base/logger.js";
-import { memoisePromise } from "../base/memoise-promise.js";
-import { guardedMetrics } from "../base/metrics.js";
-import { openBodies } from "../base/open-bodies.js";
-import type { PlainRequest, PlainResponse } from "../base/plain-http.js";
-import { readBody } from "../base/read-body.js";
-import { toWebResponse } from "../base/to-web-response.js";
-import { inSpan } from "../base/tracing.js";
-import { deliveryAcceptor } from "./accept-delivery.js";
-import { afterEnqueueCaller } from "./after-enqueue.js";
-import { type Ending, failureOf, refuse, unreadBodies } from "./ending.js";
-import { endingLog } from "./ending-log.js";
-import { type FoundSource, findSource } from "./find-source.js";
+import { memoisePromise } from "../base/concurrency.js";
+import { type LoggerOption, loggerOf, safeReason } from "../base/logger.js";
+import { type NodeMiddleware, nodeMiddleware } from "../base/node-http.js";
+import { decoded, type PlainRequest, type PlainResponse, toWebResponse } from "../base/plain-http.js";
+import { type IncomingHeaders, openBodies, readBody } from "../base/request-body.js";
+import { guardedMetrics, inSpan } from "../base/telemetry.js";
+import { refuseUnknown } from "../queue/arguments.js";
+import {
+  afterEnqueueCaller,
+  deliveryAcceptor,
+  messageStore,
+  type ReceiveDeadline,
+  receiveDeadline,
+} from "./accept-delivery.js";
 import { endHandshake, findInHead } from "./handshake.js";
-import { dividedSources, withPresets } from "./load-presets.js";
-import { publicUrlOf } from "./public-url.js";
-import { type ReceiveDeadline, receiveDeadline } from "./receive-deadline.js";
-import { refusedResponse } from "./responses.js";
+import {
+  bodyRefusals,
+  type Ending,
+  endingLog,
+  failureOf,
+  refuse,
+  refusedResponse,
+  webhookSpan,
+  webhookSpanEnd,
+} from "./responses.js";
 import { checkRouteOptions, type WebhookRouteOptions } from "./route-options.js";
 import { checkScheme } from "./schemes/check-scheme.js";
 import { contentTypeOf, createDelivery } from "./schemes/delivery.js";
-import type { FetchText } from "./schemes/fetch-text.js";
+import type { FetchText } from "./schemes/provider-keys.js";
 import type { ReadScheme } from "./schemes/read-scheme.js";
-import { type LoadedSource, type ResolvedSource, resolveSources } from "./sources.js";
-import { messageStore } from "./store-messages.js";
-import { webhookSpan, webhookSpanEnd } from "./webhook-span.js";
+import { webhookPath } from "./schemes/template.js";
+import {
+  dividedSources,
+  type LoadedSource,
+  type ResolvedSource,
+  resolveSources,
+  withPresets,
+} from "./sources.js";
 
 export interface WebhookRoute extends Preparing {
   (request: Request): Promise<Response>;
@@ -117,7 +129,7 @@ export function createWebhookReceiver(
     const withinMs = Math.min(settings.bodyMs, leftMs);
     const body = await readBody(request, { maxBytes: source.maxBodyBytes, withinMs, among: unverified });
     if (body === "too slow" && withinMs === leftMs) throw deadline.overAt("reading the body");
-    if (typeof body === "string") return refuse(...unreadBodies[body]);
+    if (typeof body === "string") return refuse(...bodyRefusals[body]);
     return accept(source, createDelivery({ method, url, headers, body }), deadline);
   };
 
@@ -159,7 +171,7 @@ export function createWebhookReceiver(
 
 /** Loaded when it is used: most providers publish nothing to fetch. */
 const fetchText: FetchText = async (url, signal) =>
-  (await import("./schemes/fetch-text.js")).fetchText(url, signal);
+  (await import("./schemes/provider-keys.js")).fetchText(url, signal);
 
 /** Some providers expect other answers to refused requests than the usual ones. */
 const withAnswersOf = ({ scheme: { refusals } }: ResolvedSource, ending: Ending): Ending => {
@@ -167,3 +179,80 @@ const withAnswersOf = ({ scheme: { refusals } }: ResolvedSource, ending: Ending)
   if (refusal === undefined || refusals?.[refusal.name] === undefined) return ending;
   return { ...ending, response: refusedResponse(refusal.name, { ...refusal.headers }, refusals) };
 };
+
+interface FoundSource {
+  readonly source?: ResolvedSource | undefined;
+  /** `/webhooks/{source}` or `/webhooks/{source}/{tenant}`, without the prefix that a gateway adds. */
+  readonly path: string;
+}
+
+/** Finds no source when the path names a tenant and the source does not read it from there. */
+function findSource(url: string, sources: ReadonlyMap<string, ResolvedSource>): FoundSource {
+  const { path, source: encoded, tenant } = webhookPath(url);
+  const source = sources.get(decoded(encoded) ?? "");
+  const isFound = tenant === undefined || (source !== undefined && hasTenantInPath(source));
+  return isFound ? { source, path } : { path };
+}
+
+const hasTenantInPath = ({ tenant }: ResolvedSource): boolean =>
+  tenant.some((parts) => parts.some((part) => part.placeholder === "path"));
+
+interface PublicUrlOptions {
+  readonly publicUrl?: string | undefined;
+  readonly trustForwardedHeaders?: boolean | undefined;
+}
+
+/**
+ * Returns the URL that the provider called. Behind a gateway the request itself may have another one. Its text stays as it
+ * was received, because schemes sign it: `URL` would write an apostrophe of the query as an escape.
+ */
+function publicUrlOf(
+  { url, headers }: Pick<PlainRequest, "url" | "headers">,
+  path: string,
+  options: PublicUrlOptions,
+): string {
+  const [, protocol = "", host = "", rest = ""] = /^(\w+):\/\/([^/?#]*)(.*)$/s.exec(url) ?? [];
+  if (options.publicUrl !== undefined) {
+    const base = options.publicUrl.replace(/\/+$/, "");
+    const [search = ""] = /\?[^#]*/.exec(rest) ?? [];
+    return `${base}${path}${search}`;
+  }
+  if (!options.trustForwardedHeaders) return url;
+  const forwardedProtocol = firstOf(headers, "x-forwarded-proto") ?? protocol;
+  const forwardedHost = firstOf(headers, "x-forwarded-host") ?? host;
+  if (!/^https?$/.test(forwardedProtocol) || !/^[\w.:[\]-]*$/.test(forwardedHost)) return url;
+  const called = `${forwardedProtocol}://${forwardedHost}${rest}`;
+  return URL.canParse(called) ? called : url;
+}
+
+/** The outermost proxy adds the first value. */
+const firstOf = (headers: IncomingHeaders, name: string): string | undefined =>
+  headers.get(name)?.split(",", 1)[0]?.trim() || undefined;
+
+export interface WebhookMiddlewareOptions {
+  readonly logger?: LoggerOption;
+}
+
+/**
+ * The webhook route as middleware of Express, Connect and Nest, or a hook of Fastify. Requests for other paths than
+ * `…/webhooks/{source}` go to `next`. It has to come before a parser of bodies, or after one that keeps the bytes, such
+ * as `express.raw`: the signature is over the bytes.
+ *
+ * @example
+ * const middleware = webhookMiddleware(route);
+ * app.use(middleware); // Express
+ * fastify.addHook("onRequest", (request, reply, done) => middleware(request.raw, reply.raw, done)); // Fastify
+ */
+export function webhookMiddleware(
+  route: WebhookRoute,
+  options: WebhookMiddlewareOptions = {},
+): NodeMiddleware {
+  refuseUnknown(options, ["logger"], "webhookMiddleware");
+  const logger = loggerOf(options.logger);
+  return nodeMiddleware({
+    route,
+    isFor: (path) => /\/webhooks\/[^/]/.test(path),
+    failed: (error) => logger.error("webhook failed", { error: safeReason(error) }),
+    name: "webhookMiddleware",
+  });
+}

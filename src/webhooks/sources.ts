@@ -1,19 +1,28 @@
 import { InvalidArgumentError } from "../errors.js";
 import { requireName } from "../queue/arguments.js";
 import { longestMs } from "../queue/retry-policy.js";
-import type { PresetName } from "./preset-names.js";
-import type { ChallengeSigner } from "./schemes/challenge.js";
-import { createChallengeSigner, createVerifier, toKeyOf } from "./schemes/create-verifier.js";
-import type { FetchText } from "./schemes/fetch-text.js";
+import { isPresetName, loadPreset, type PresetName, presetNames } from "./preset-names.js";
+import {
+  createChallengeSigner,
+  createTenantVerifier,
+  createVerifier,
+  type TenantSecrets,
+  toKeyOf,
+} from "./schemes/create-verifier.js";
 import { type Report, refuseFields } from "./schemes/field-checks.js";
-import type { CheckedHandshake } from "./schemes/read-handshake.js";
-import { type CheckedScheme, overridableFields, type ReadScheme } from "./schemes/read-scheme.js";
+import type { FetchText } from "./schemes/provider-keys.js";
+import {
+  type CheckedHandshake,
+  type CheckedScheme,
+  overridableFields,
+  type ReadScheme,
+  readScheme,
+} from "./schemes/read-scheme.js";
 import type { Handshake, WebhookScheme } from "./schemes/scheme.js";
 import { type Secrets, secretsProblems } from "./schemes/secret-keys.js";
+import type { ChallengeSigner } from "./schemes/signature-verifier.js";
 import { fill } from "./schemes/template.js";
-import { createTenantVerifier, type TenantSecrets } from "./schemes/tenant-verifier.js";
-import { createTokenVerifier, toTokenKey } from "./schemes/token-verifier.js";
-import type { Verifier } from "./schemes/verifier.js";
+import { createTokenVerifier, toTokenKey, type Verifier } from "./schemes/verifier.js";
 
 /** A sender of webhooks to `/webhooks/{name}`, and how its webhooks are read. */
 export interface WebhookSource extends Pick<WebhookScheme, (typeof overridableFields)[number]> {
@@ -57,7 +66,7 @@ export interface ResolvedHandshake extends CheckedHandshake {
   confirmAt(address: string | undefined): Promise<boolean>;
 }
 
-export interface SourceDefaults {
+interface SourceDefaults {
   readonly toleranceMs: number;
   readonly maxBodyBytes: number;
   readonly secretsMaxAgeMs: number;
@@ -151,7 +160,7 @@ function resolveSource(
   };
   const signChallenge = createChallengeSigner(checked, secrets, settings);
   const confirmAt = async (address: string | undefined) =>
-    (await import("./schemes/confirm-address.js")).confirmAddress(
+    (await import("./schemes/provider-keys.js")).confirmAddress(
       ...([address, hostsOf(checked), fetchText, receiveMs] as const),
     );
   const ofHandshake = { signChallenge, confirmAt };
@@ -220,3 +229,57 @@ export function withOverrides(
   const { handshakes = [] } = scheme as WebhookScheme;
   return { ...overridden, handshakes: [source.handshakes, handshakes].flat() };
 }
+
+type Sources<Source> = Readonly<Record<string, Source>>;
+
+/** The sources whose schemes are at hand, those that name a preset, and what is wrong with the names. */
+export function dividedSources(given: Sources<WebhookSource>): {
+  readonly loaded: Sources<LoadedSource>;
+  readonly named: Sources<WebhookSource>;
+  readonly problems: readonly string[];
+} {
+  const loaded: [name: string, LoadedSource][] = [];
+  const named: [name: string, WebhookSource][] = [];
+  const problems: string[] = [];
+  const all = Object.entries(given ?? {});
+  if (all.length === 0) problems.push("there is no source");
+  for (const [name, source] of all) {
+    const scheme: unknown = source?.scheme;
+    if (typeof scheme !== "string") loaded.push([name, source as LoadedSource]);
+    else if (isPresetName(scheme)) named.push([name, source]);
+    else problems.push(`${name}: ${unknownPreset(scheme)}`);
+  }
+  return { loaded: Object.fromEntries(loaded), named: Object.fromEntries(named), problems };
+}
+
+export const withPresets = async (named: Sources<WebhookSource>): Promise<Sources<LoadedSource>> =>
+  Object.fromEntries(
+    await Promise.all(
+      Object.entries(named).map(async ([name, source]) => [
+        name,
+        { ...source, scheme: await schemeOf(source.scheme) },
+      ]),
+    ),
+  );
+
+/** Returns the scheme itself, or the preset of that name. */
+export async function schemeOf(scheme: string | WebhookScheme): Promise<WebhookScheme> {
+  if (typeof scheme !== "string") return scheme;
+  if (!isPresetName(scheme)) throw new InvalidArgumentError(`Webhooks: ${unknownPreset(scheme)}.`);
+  return loadPreset(scheme);
+}
+
+/**
+ * Returns what reads the schemes of these sources. Presets as they are were checked by the tests, so that an app with
+ * nothing else does not load the code that checks schemes.
+ */
+export async function schemeReader(sources: Sources<WebhookSource>): Promise<ReadScheme> {
+  const isPreset = (source: WebhookSource): boolean =>
+    isPresetName(source?.scheme) &&
+    [...overridableFields, "handshakes" as const].every((field) => source[field] === undefined);
+  if (Object.values(sources).every(isPreset)) return readScheme;
+  return (await import("./schemes/check-scheme.js")).checkScheme;
+}
+
+const unknownPreset = (name: string): string =>
+  `the scheme ${JSON.stringify(name)} is not known; known: ${presetNames.join(", ")}`;

@@ -4,7 +4,7 @@ import { keyText } from "../../src/admin/page/key-text.js";
 import { createInbox } from "../../src/inbox/inbox.js";
 import { operatorsOf } from "../../src/operators/operators-of.js";
 import { createOutbox } from "../../src/outbox/outbox.js";
-import { newOwnerToken } from "../../src/queue/owner-token.js";
+import { newOwnerToken } from "../../src/queue/leases.js";
 import { migrate } from "../../src/sql/migrate.js";
 import { openSqlite } from "../../src/sql/sqlite/index.js";
 import { adminToken, type StartedAdmin, startAdmin } from "../support/admin/start-admin.js";

@@ -2,9 +2,9 @@ import { createHttpInboxStore } from "../../src/service/client/http-inbox-store.
 import { createSqlInboxStore } from "../../src/service/sql-inbox-store.js";
 import { migrate } from "../../src/sql/migrate.js";
 import { openSqlite } from "../../src/sql/sqlite/index.js";
-import { testClock } from "../../src/testing/harness.js";
-import { leasingInboxStoreContract } from "../../src/testing/inbox-store-contract.js";
 import { startService, token } from "../support/inbox-service/start-service.js";
+import { testClock } from "./harness.js";
+import { leasingInboxStoreContract } from "./inbox-store-contract.js";
 
 leasingInboxStoreContract({
   name: "the HTTP service, by its client",

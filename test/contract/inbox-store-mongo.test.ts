@@ -1,9 +1,9 @@
 import { describe } from "vitest";
 import { createMongoInboxStore } from "../../src/service/mongo-inbox-store.js";
-import { leasingInboxStoreContract } from "../../src/testing/inbox-store-contract.js";
 import { findServer, needs } from "../support/servers/find-server.js";
 import { mongoServer } from "../support/servers/recipes.js";
 import { clockedStore, unclockedStore } from "../support/servers/test-stores.js";
+import { leasingInboxStoreContract } from "./inbox-store-contract.js";
 
 const start = await findServer(mongoServer);
 

@@ -1,5 +1,5 @@
 import { inject } from "vitest";
-import { sqlInboxStoreContract } from "../../src/testing/inbox-store-contract.js";
 import { postgresHarness } from "../support/postgres-harness.js";
+import { sqlInboxStoreContract } from "./inbox-store-contract.js";
 
 sqlInboxStoreContract(postgresHarness(inject("postgresUrl")));

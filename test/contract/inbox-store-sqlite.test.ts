@@ -1,5 +1,5 @@
-import { sqlInboxStoreContract } from "../../src/testing/inbox-store-contract.js";
 import { sqliteHarness } from "../support/sqlite-harness.js";
+import { sqlInboxStoreContract } from "./inbox-store-contract.js";
 
 sqlInboxStoreContract(sqliteHarness("file"));
 sqlInboxStoreContract(sqliteHarness("memory"));

@@ -1,6 +1,6 @@
 import { describe, inject } from "vitest";
-import { sqlInboxStoreContract } from "../../src/testing/inbox-store-contract.js";
 import { sqlServerHarness } from "../support/sqlserver-harness.js";
+import { sqlInboxStoreContract } from "./inbox-store-contract.js";
 
 const url = inject("sqlServerUrl");
 

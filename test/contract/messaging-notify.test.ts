@@ -1,12 +1,12 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { afterEach, describe, expect, inject, it } from "vitest";
-import { createService } from "../../src/messaging/create-service.js";
-import { defineMessages, signal } from "../../src/messaging/define-messages.js";
+import { defineMessages, signal } from "../../src/messaging/messages.js";
+import { createService } from "../../src/messaging/service.js";
 import { inProcessTransport } from "../../src/messaging/transports/in-process-transport.js";
 import { fromPg, openPostgres } from "../../src/sql/postgres/index.js";
 import { channelOf, namesOf } from "../../src/sql/postgres/notify.js";
-import { textMember } from "../../src/testing/messaging/support.js";
+import { textMember } from "./messaging/support.js";
 
 const url = inject("postgresUrl");
 const messages = defineMessages({ OrderApproved: signal(textMember("orderId")) });

@@ -1,5 +1,5 @@
 import { inject } from "vitest";
-import { messagingContract } from "../../src/testing/messaging-contract.js";
 import { postgresHarness } from "../support/postgres-harness.js";
+import { messagingContract } from "./messaging-contract.js";
 
 messagingContract(postgresHarness(inject("postgresUrl")));

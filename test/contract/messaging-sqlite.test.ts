@@ -1,5 +1,5 @@
-import { messagingContract } from "../../src/testing/messaging-contract.js";
 import { sqliteHarness } from "../support/sqlite-harness.js";
+import { messagingContract } from "./messaging-contract.js";
 
 messagingContract(sqliteHarness("file"));
 messagingContract(sqliteHarness("memory"));

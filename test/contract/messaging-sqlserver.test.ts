@@ -1,6 +1,6 @@
 import { describe, inject } from "vitest";
-import { messagingContract } from "../../src/testing/messaging-contract.js";
 import { sqlServerHarness } from "../support/sqlserver-harness.js";
+import { messagingContract } from "./messaging-contract.js";
 
 const url = inject("sqlServerUrl");
 

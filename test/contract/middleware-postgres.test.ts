@@ -1,5 +1,5 @@
 import { inject } from "vitest";
-import { middlewareContract } from "../../src/testing/middleware-contract.js";
 import { postgresHarness } from "../support/postgres-harness.js";
+import { middlewareContract } from "./middleware-contract.js";
 
 middlewareContract(postgresHarness(inject("postgresUrl")));

@@ -1,5 +1,5 @@
-import { middlewareContract } from "../../src/testing/middleware-contract.js";
 import { sqliteHarness } from "../support/sqlite-harness.js";
+import { middlewareContract } from "./middleware-contract.js";
 
 middlewareContract(sqliteHarness("file"));
 middlewareContract(sqliteHarness("memory"));

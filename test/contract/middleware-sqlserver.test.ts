@@ -1,6 +1,6 @@
 import { describe, inject } from "vitest";
-import { middlewareContract } from "../../src/testing/middleware-contract.js";
 import { sqlServerHarness } from "../support/sqlserver-harness.js";
+import { middlewareContract } from "./middleware-contract.js";
 
 const url = inject("sqlServerUrl");
 

@@ -2,13 +2,13 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { createInbox } from "../../src/inbox/inbox.js";
 import { createOutbox } from "../../src/outbox/outbox.js";
-import { newOwnerToken } from "../../src/queue/owner-token.js";
+import { newOwnerToken } from "../../src/queue/leases.js";
 import type { Database } from "../../src/sql/dialect.js";
 import { migrate } from "../../src/sql/migrate.js";
+import { attemptsTable, controlsTable, doneTable } from "../../src/sql/postgres/expressions.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
-import { attemptsTable, controlsTable, doneTable } from "../../src/sql/postgres/names.js";
-import { type TestDatabase, testClock } from "../../src/testing/index.js";
 import { postgresHarness } from "../support/postgres-harness.js";
+import { type TestDatabase, testClock } from "./index.js";
 
 const url = inject("postgresUrl");
 const day = 86_400_000;

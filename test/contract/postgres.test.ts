@@ -1,4 +1,5 @@
 import { inject } from "vitest";
+import { postgresHarness } from "../support/postgres-harness.js";
 import {
   dispatchContract,
   inboxContract,
@@ -7,8 +8,7 @@ import {
   partitionContract,
   tenantContract,
   webhookContract,
-} from "../../src/testing/index.js";
-import { postgresHarness } from "../support/postgres-harness.js";
+} from "./index.js";
 
 const harness = postgresHarness(inject("postgresUrl"));
 

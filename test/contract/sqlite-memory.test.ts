@@ -1,3 +1,4 @@
+import { sqliteHarness } from "../support/sqlite-harness.js";
 import {
   dispatchContract,
   inboxContract,
@@ -6,8 +7,7 @@ import {
   partitionContract,
   tenantContract,
   webhookContract,
-} from "../../src/testing/index.js";
-import { sqliteHarness } from "../support/sqlite-harness.js";
+} from "./index.js";
 
 const harness = sqliteHarness("memory");
 

@@ -1,9 +1,9 @@
 import { describe, expect, inject, it } from "vitest";
 import { migrate } from "../../src/index.js";
-import { useDatabase } from "../../src/testing/harness.js";
-import { newName, useInbox, useOutbox } from "../../src/testing/migration/support.js";
 import { scriptBatches } from "../support/sqlcmd-script.js";
 import { sqlServerHarness } from "../support/sqlserver-harness.js";
+import { useDatabase } from "./harness.js";
+import { newName, useInbox, useOutbox } from "./migration/support.js";
 
 const url = inject("sqlServerUrl");
 

@@ -2,8 +2,6 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { createInbox, createOutbox, migrate, newOwnerToken, type Outbox } from "../../src/index.js";
 import { operatorsOf } from "../../src/operators/index.js";
-import type { TestDatabase } from "../../src/testing/index.js";
-import { isBabelfish } from "../../src/testing/support/database.js";
 import { sqlServerHarness } from "../support/sqlserver-harness.js";
 import {
   beginSnapshot,
@@ -12,6 +10,8 @@ import {
   openDatabase,
   readsOf,
 } from "../support/sqlserver-load.js";
+import type { TestDatabase } from "./index.js";
+import { isBabelfish } from "./support/database.js";
 
 const url = inject("sqlServerUrl");
 const quiet = { debug: () => {}, info: () => {}, error: () => {} };

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { createInbox, createOutbox, migrate } from "../../src/index.js";
-import type { TestDatabase } from "../../src/testing/index.js";
-import { isBabelfish } from "../../src/testing/support/database.js";
 import { sqlServerHarness } from "../support/sqlserver-harness.js";
+import type { TestDatabase } from "./index.js";
+import { isBabelfish } from "./support/database.js";
 
 const url = inject("sqlServerUrl");
 

@@ -1,4 +1,5 @@
 import { describe, inject } from "vitest";
+import { sqlServerHarness } from "../support/sqlserver-harness.js";
 import {
   dispatchContract,
   inboxContract,
@@ -7,8 +8,7 @@ import {
   partitionContract,
   tenantContract,
   webhookContract,
-} from "../../src/testing/index.js";
-import { sqlServerHarness } from "../support/sqlserver-harness.js";
+} from "./index.js";
 
 const url = inject("sqlServerUrl");
 

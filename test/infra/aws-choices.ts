@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { readOwnerSettings } from "../../src/config/owner-settings.js";
+import { readOwnerSettings } from "../../src/config/aws-settings.js";
 import { type Resource, root, type Template } from "./aws-stack.js";
 
 interface Stack {

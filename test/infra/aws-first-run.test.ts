@@ -4,18 +4,18 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { APIGatewayProxyStructuredResultV2 } from "aws-lambda";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from "vitest";
+import type { MigrateReport } from "../../src/adapters/aws/index.js";
 import {
   functionsUsers,
   grantFunctionsUser,
   newPassword,
   scramVerifier,
-} from "../../src/adapters/aws/functions-user.js";
-import type { MigrateReport } from "../../src/adapters/aws/index.js";
+} from "../../src/adapters/aws/migrate-function.js";
+import { urlOfUser } from "../../src/config/aws-settings.js";
 import { databaseRoles } from "../../src/config/database-users.js";
-import { urlOfUser } from "../../src/config/owner-settings.js";
 import { createInbox, migrate } from "../../src/index.js";
 import { openSqlServer } from "../../src/sql/sqlserver/index.js";
-import { isBabelfish } from "../../src/testing/support/database.js";
+import { isBabelfish } from "../contract/support/database.js";
 import { type BundleFolder, bundleTestApp } from "../runtime/aws/bundle-folder.js";
 import { answerOf, stripeHttpEvent, webhookSecret } from "../runtime/aws/http-events.js";
 import { type LambdaFunction, lambdaFunction } from "../runtime/aws/lambda-function.js";

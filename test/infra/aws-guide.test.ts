@@ -8,10 +8,10 @@ import * as sns from "@aws-sdk/client-sns";
 import * as sqs from "@aws-sdk/client-sqs";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
-import { functionsUsers } from "../../src/adapters/aws/functions-user.js";
+import { functionsUsers } from "../../src/adapters/aws/migrate-function.js";
 import { commands } from "../../src/cli/run.js";
+import { urlOfUser } from "../../src/config/aws-settings.js";
 import { databaseKindOf } from "../../src/config/database-url.js";
-import { urlOfUser } from "../../src/config/owner-settings.js";
 import { root } from "./aws-stack.js";
 
 const read = (name: string) => readFileSync(join(root, name), "utf8");

@@ -5,8 +5,8 @@ import { parse } from "yaml";
 import { parseTimeout } from "../../src/adapters/azure/function-timeout.js";
 import { readAzureSettings } from "../../src/config/azure-settings.js";
 import { createDispatcher, createInbox, migrate, timeBudget } from "../../src/index.js";
-import { defaults } from "../../src/sql/defaults.js";
 import { openSqlite } from "../../src/sql/sqlite/index.js";
+import { defaults } from "../../src/sql/store-options.js";
 import { root } from "./aws-stack.js";
 
 /**

@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { commands } from "../../src/cli/run.js";
-import { inboxServiceDefaults } from "../../src/service/http/service-options.js";
-import { defaultConnections } from "../../src/sql/default-connections.js";
+import { inboxServiceDefaults } from "../../src/service/http/inbox-service.js";
+import { defaultConnections } from "../../src/sql/connections.js";
 import { root } from "./aws-stack.js";
 
 const read = (name: string) => readFileSync(join(root, name), "utf8");
@@ -147,7 +147,7 @@ describe("the guides and the templates", () => {
   it("FUN-10 the Azure guide's connections are those of the pool and of the functions that the platform scales", () => {
     const guide = read("docs/deploy-azure.md");
     const [, instances] = /param maximumInstanceCount int = (\d+)/.exec(read("infra/azure/main.bicep"))!;
-    const work = read("src/adapters/azure/register-work.ts");
+    const work = read("src/adapters/azure/functions.ts");
     const timers = found(work, /functionApp\.timer\("(\w+)"/g);
     const queues = found(work, /functionApp\.(?:storageQueue|serviceBusQueue)\("([\w-]+)"/g);
     expect([timers.length, queues]).toEqual([3, ["wakeup", "consume", "consume-bus"]]);

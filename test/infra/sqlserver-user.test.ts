@@ -2,8 +2,8 @@ import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import { grantUsers } from "../../src/app/grant-users.js";
 import { createApp, readEnvironment } from "../../src/app/index.js";
+import { grantUsers } from "../../src/app/prepare-databases.js";
 import {
   createInbox,
   createOutbox,
@@ -19,10 +19,9 @@ import { createSqlInboxStore } from "../../src/service/sql-inbox-store.js";
 import type { SqlStatement } from "../../src/sql/driver.js";
 import { openSqlServer, sqlServerDialect } from "../../src/sql/sqlserver/index.js";
 import { sqlServerOperators } from "../../src/sql/sqlserver/operators.js";
-import { pollStatement } from "../../src/tenants/connections/tenant-poll-statement.js";
-import { poll } from "../../src/tenants/scheduling/poll.js";
-import { type TestDatabase, testClock } from "../../src/testing/index.js";
-import { isBabelfish } from "../../src/testing/support/database.js";
+import { poll, pollStatement } from "../../src/tenants/connections/tenant-stores.js";
+import { type TestDatabase, testClock } from "../contract/index.js";
+import { isBabelfish } from "../contract/support/database.js";
 import { startAdmin } from "../support/admin/start-admin.js";
 import { withFunctionRights } from "../support/babelfish-schema.js";
 import { dropLogin } from "../support/drop-login.js";

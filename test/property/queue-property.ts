@@ -1,13 +1,13 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createInbox, createOutbox, migrate, newOwnerToken, type OwnerToken } from "../../src/index.js";
-import type { ContractHarness, TestDatabase } from "../../src/testing/index.js";
+import type { ContractHarness, TestDatabase } from "../contract/index.js";
 import {
   type AnyMessage,
   type OperatedStore,
   operatedInbox,
   operatedOutbox,
-} from "../../src/testing/queue/support.js";
+} from "../contract/queue/support.js";
 import { policy, QueueModel, topicOf, topics } from "./queue-model.js";
 
 /** The real store beside the model. A message's payload is its key. */

@@ -3,9 +3,9 @@ import pg from "pg";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { createOutbox, type Database, migrate, newOwnerToken, statement } from "../../src/index.js";
 import { fromPg, openPostgres } from "../../src/sql/postgres/index.js";
-import { parseMssqlUrl } from "../../src/sql/sqlserver/connection-settings.js";
 import { fromMssql, openSqlServer } from "../../src/sql/sqlserver/index.js";
-import { useDatabase } from "../../src/testing/harness.js";
+import { parseMssqlUrl } from "../../src/sql/sqlserver/open.js";
+import { useDatabase } from "../contract/harness.js";
 import { postgresHarness } from "../support/postgres-harness.js";
 import { patient, sqlServerHarness } from "../support/sqlserver-harness.js";
 

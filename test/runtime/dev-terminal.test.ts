@@ -6,8 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { dropExperimentalWarnings } from "../../src/cli/drop-experimental-warnings.js";
-import { runCli } from "../../src/cli/run.js";
+import { dropExperimentalWarnings, runCli } from "../../src/cli/run.js";
 import { startDev } from "../support/start-dev.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));

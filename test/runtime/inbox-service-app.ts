@@ -1,5 +1,5 @@
 /** The app that the scenarios of the inbox service run, in a process of its own. */
-import { defineApp } from "../../src/app/app-definition.js";
+import { defineApp } from "../../src/app/definition.js";
 
 const { SCENARIO_SCHEMA: schema = "" } = process.env;
 

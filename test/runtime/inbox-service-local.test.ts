@@ -1,5 +1,5 @@
 import { startLocalRun } from "../../src/adapters/local/local-run.js";
-import { defineApp } from "../../src/app/app-definition.js";
+import { defineApp } from "../../src/app/definition.js";
 import { readEnvironment } from "../../src/app/index.js";
 import { collectLog } from "../support/inbox-service/start-service.js";
 import { describeServiceFunctions } from "./inbox-service-scenarios.js";

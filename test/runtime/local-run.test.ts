@@ -11,7 +11,7 @@ import { promisify } from "node:util";
 import { afterAll, describe, expect, inject, it } from "vitest";
 import { startLocalRun } from "../../src/adapters/local/local-run.js";
 import { readEnvironment } from "../../src/app/index.js";
-import { defined } from "../../src/base/defined.js";
+import { omitUndefined } from "../../src/base/defined.js";
 import { signWebhook } from "../../src/webhooks/index.js";
 import { stripe } from "../../src/webhooks/presets/stripe.js";
 import { cli, type Dev, startDev } from "../support/start-dev.js";
@@ -242,7 +242,7 @@ describe("the local run's server", () => {
       { database: "sqlite::memory:", sources: { stripe: { scheme: "stripe", secrets: [secret] } } },
       {
         environment: await readEnvironment({ PORT: "0", ONCEBOX_LOG_LEVEL: "silent" }),
-        ...defined({ stopMs }),
+        ...omitUndefined({ stopMs }),
       },
     );
 

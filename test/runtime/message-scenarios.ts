@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, inject, it } from "vitest";
 import { timeBudget } from "../../src/base/budget.js";
-import { defined } from "../../src/base/defined.js";
-import { uuidV7 } from "../../src/base/uuid-v7.js";
+import { omitUndefined } from "../../src/base/defined.js";
+import { uuidV7 } from "../../src/base/uuid.js";
 import type { DispatchResult } from "../../src/dispatch/dispatch-run.js";
 import { createService, type Envelope, listen, signEnvelope } from "../../src/messaging/index.js";
 import type { Database } from "../../src/sql/dialect.js";
@@ -94,7 +94,7 @@ export function describeMessageFunctions(runtime: MessageRuntime): void {
       const cloud = createService({
         serviceId: "cloud",
         db: data.db,
-        ...defined({ schema: data.schema }),
+        ...omitUndefined({ schema: data.schema }),
         messages,
         destinations: { office: { address: listener.address, secrets: [secret] } },
       });
@@ -106,7 +106,7 @@ export function describeMessageFunctions(runtime: MessageRuntime): void {
         TEST_SECRET: secret,
         TEST_OFFICE: listener.address,
         TEST_EFFECTS: data.effects,
-        ...defined({ TEST_SCHEMA: data.schema }),
+        ...omitUndefined({ TEST_SCHEMA: data.schema }),
       };
 
       const officeDb = openSqlite({ file: ":memory:" });

@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 import type { MaintenanceReport } from "../../src/app/index.js";
-import { newOwnerToken } from "../../src/queue/owner-token.js";
+import { newOwnerToken } from "../../src/queue/leases.js";
 import type { Scenario } from "./scenarios.js";
 
 /** The deployed functions of a cloud, with test/runtime/scenario-app.ts. */

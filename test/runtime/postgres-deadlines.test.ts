@@ -13,7 +13,7 @@ import {
 } from "../../src/index.js";
 import type { Database } from "../../src/sql/dialect.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
-import { gate } from "../../src/testing/support/gate.js";
+import { gate } from "../contract/support/gate.js";
 import { startProxy } from "../support/cuttable-proxy.js";
 import { silentServer } from "../support/many-tenants.js";
 

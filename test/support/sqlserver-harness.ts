@@ -1,12 +1,12 @@
 import { randomUUID } from "node:crypto";
 import mssql from "mssql";
-import { dropSchema } from "../../src/cli/bench/scratch-database.js";
+import { dropSchema } from "../../src/cli/scratch-database.js";
 import type { Database } from "../../src/sql/dialect.js";
 import type { SqlExecutor } from "../../src/sql/driver.js";
-import { parseMssqlUrl } from "../../src/sql/sqlserver/connection-settings.js";
 import { fromMssql, openSqlServer } from "../../src/sql/sqlserver/index.js";
-import type { ContractHarness, TestDatabase } from "../../src/testing/index.js";
-import { isBabelfish } from "../../src/testing/support/database.js";
+import { parseMssqlUrl } from "../../src/sql/sqlserver/open.js";
+import type { ContractHarness, TestDatabase } from "../contract/index.js";
+import { isBabelfish } from "../contract/support/database.js";
 import { toBabelfish, withRowLock } from "./babelfish-schema.js";
 
 export function sqlServerHarness(url: string): ContractHarness {

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import mssql from "mssql";
-import { parseMssqlUrl } from "../../src/sql/sqlserver/connection-settings.js";
 import { fromMssql, openSqlServer } from "../../src/sql/sqlserver/index.js";
-import type { TestDatabase } from "../../src/testing/index.js";
-import { isBabelfish } from "../../src/testing/support/database.js";
+import { parseMssqlUrl } from "../../src/sql/sqlserver/open.js";
+import type { TestDatabase } from "../contract/index.js";
+import { isBabelfish } from "../contract/support/database.js";
 import { sqlServerHarness } from "./sqlserver-harness.js";
 
 export interface LoadedDatabase {

@@ -6,11 +6,11 @@ import { createOutbox, migrate, timeBudget } from "../../src/index.js";
 import { createService, defineMessages, signal } from "../../src/messaging/index.js";
 import { functionPublisher, type PublishedMessage } from "../../src/publishers/index.js";
 import { openTelemetry } from "../../src/telemetry/index.js";
-import { type ContractHarness, type TestDatabase, useDatabase } from "../../src/testing/harness.js";
-import { textMember } from "../../src/testing/messaging/support.js";
-import { inSchemaOf } from "../../src/testing/support/database.js";
 import { signWebhook } from "../../src/webhooks/index.js";
 import { standard } from "../../src/webhooks/presets/standard.js";
+import { type ContractHarness, type TestDatabase, useDatabase } from "../contract/harness.js";
+import { textMember } from "../contract/messaging/support.js";
+import { inSchemaOf } from "../contract/support/database.js";
 import { openTelemetrySdk, type Sdk, spanText, useContextManager } from "./open-telemetry-sdk.js";
 
 const secret = `whsec_${Buffer.from("a secret of the provider").toString("base64")}`;

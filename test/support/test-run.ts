@@ -1,11 +1,8 @@
-import { defined } from "../../src/base/defined.js";
-import { dispatcherConfig } from "../../src/dispatch/dispatcher.js";
-import type { DispatcherOptions } from "../../src/dispatch/dispatcher-options.js";
-import { newHeld } from "../../src/dispatch/new-held.js";
-import { newRun } from "../../src/dispatch/new-run.js";
-import type { HeldMessage, Lease, RunState } from "../../src/dispatch/run-state.js";
-import type { QueueMessage } from "../../src/index.js";
-import { newOwnerToken } from "../../src/index.js";
+import { omitUndefined } from "../../src/base/defined.js";
+import { newRun } from "../../src/dispatch/dispatch-run.js";
+import { type DispatcherOptions, dispatcherConfig } from "../../src/dispatch/dispatcher.js";
+import { type HeldMessage, type Lease, newHeld, type RunState } from "../../src/dispatch/run-state.js";
+import { newOwnerToken, type QueueMessage } from "../../src/index.js";
 import type { Abandonment, DispatchStore, Settlement } from "../../src/queue/work-store.js";
 
 export type TestRunState = RunState<QueueMessage, unknown>;
@@ -129,7 +126,7 @@ export function testRun({
     reserveMs: 100,
     ...options,
   });
-  return newRun(store ?? recordingStore([]), budget, config, defined({ onStuck }));
+  return newRun(store ?? recordingStore([]), budget, config, omitUndefined({ onStuck }));
 }
 
 const isRenewing = ({ waiting, running: started, settling }: TestRunState): boolean =>

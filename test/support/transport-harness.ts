@@ -3,12 +3,11 @@ import { readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { refusalOf } from "../../src/messaging/transports/acknowledgement.js";
 import { inProcessTransport } from "../../src/messaging/transports/in-process-transport.js";
 import { listen } from "../../src/messaging/transports/listen.js";
-import type { MessageBody } from "../../src/messaging/transports/message-body.js";
+import { type MessageBody, refusalOf } from "../../src/messaging/transports/transport.js";
 import { createTransports, type TransportsOptions } from "../../src/messaging/transports/transports.js";
-import { type ContractReceiver, receiverRoute, type TransportHarness } from "../../src/testing/index.js";
+import { type ContractReceiver, receiverRoute, type TransportHarness } from "../contract/index.js";
 import { startProxy, startSocketProxy } from "./cuttable-proxy.js";
 
 const pem = (name: string) => readFileSync(fileURLToPath(new URL(`./tls/${name}`, import.meta.url)), "utf8");

@@ -1,10 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { claimMore } from "../../src/dispatch/claim-loop.js";
-import { renewLeases } from "../../src/dispatch/leases.js";
+import { claimMore, renewLeases } from "../../src/dispatch/claims.js";
 import { expectClaimable, toSettling } from "../../src/dispatch/run-state.js";
-import { startWaiting } from "../../src/dispatch/starter.js";
+import { startWaiting } from "../../src/dispatch/running-handlers.js";
 import type { QueueMessage } from "../../src/index.js";
-import { LeaseLostError } from "../../src/queue/lease-lost-error.js";
+import { LeaseLostError } from "../../src/queue/leases.js";
 import {
   held,
   message,

@@ -12,7 +12,7 @@ import {
 } from "../../src/index.js";
 import { purgeWithin, reapWithin } from "../../src/queue/maintenance.js";
 import { openSqlite } from "../../src/sql/sqlite/index.js";
-import { gate } from "../../src/testing/support/gate.js";
+import { gate } from "../contract/support/gate.js";
 
 const open: { close(): Promise<void> }[] = [];
 afterEach(async () => {

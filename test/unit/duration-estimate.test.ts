@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { durationEstimate } from "../../src/dispatch/duration-estimate.js";
+import { durationEstimate } from "../../src/dispatch/timing.js";
 
 describe("durationEstimate", () => {
   it("FUN-03 returns the expected duration until one is known", () => {

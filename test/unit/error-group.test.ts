@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { errorGroupOf, normaliseError } from "../../src/queue/error-group.js";
+import { errorGroupOf, normaliseError } from "../../src/queue/message.js";
 
 describe("the group of an error", () => {
   it.each([

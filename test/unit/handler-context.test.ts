@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { handlerContext } from "../../src/dispatch/handler-context.js";
+import { handlerContext } from "../../src/dispatch/handle-message.js";
 
 describe("handlerContext", () => {
   it("makes the signal only when it is read", () => {

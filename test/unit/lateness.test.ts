@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { lateness } from "../../src/dispatch/lateness.js";
+import { lateness } from "../../src/dispatch/timing.js";
 
 const holdThread = (ms: number): void => {
   const end = performance.now() + ms;

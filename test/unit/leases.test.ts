@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { handlerReturned } from "../../src/dispatch/handler-end.js";
-import { renewLeases } from "../../src/dispatch/leases.js";
+import { renewLeases } from "../../src/dispatch/claims.js";
 import { type Lease, loseLease, toSettling } from "../../src/dispatch/run-state.js";
+import { handlerReturned } from "../../src/dispatch/running-handlers.js";
 import type { QueueMessage } from "../../src/index.js";
-import { LeaseLostError } from "../../src/queue/lease-lost-error.js";
+import { LeaseLostError } from "../../src/queue/leases.js";
 import {
   held,
   lease,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { loggedError } from "../../src/base/logged-error.js";
+import { loggedError } from "../../src/base/logger.js";
 
 const secret = "hunter2";
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { InvalidArgumentError } from "../../src/errors.js";
-import { newOwnerToken, ownerToken } from "../../src/queue/owner-token.js";
+import { newOwnerToken, ownerToken } from "../../src/queue/leases.js";
 
 describe("owner token", () => {
   it("IBX-035 OBX-021 is a new GUID every time", () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { pollSchedule } from "../../src/dispatch/poll-schedule.js";
+import { pollSchedule } from "../../src/dispatch/timing.js";
 
 describe("when an idle queue is polled again", () => {
   const schedule = () => pollSchedule({ pollMs: 500, idlePollMs: 3_000 });

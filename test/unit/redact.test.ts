@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { withoutPayload } from "../../src/base/redact.js";
+import { withoutPayload } from "../../src/base/redaction.js";
 
 describe("what an error quotes of the payload", () => {
   const payload = '{"card":"4111-1111-1111-1111","note":"secret words"}';

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { repeating } from "../../src/base/repeating.js";
+import { repeating } from "../../src/base/concurrency.js";
 
 const aDay = 86_400_000;
 

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { durationEstimate } from "../../src/dispatch/duration-estimate.js";
-import { runTime } from "../../src/dispatch/run-time.js";
+import { durationEstimate, runTime } from "../../src/dispatch/timing.js";
 
 const budgetOf = (ms: number) => ({ signal: new AbortController().signal, remainingMs: () => ms });
 const punctual = { worstMs: () => 0 };

@@ -1,10 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { yieldToEventLoop } from "../../src/base/wait.js";
+import { yieldToEventLoop } from "../../src/base/timers.js";
 import { type Lease, toSettling } from "../../src/dispatch/run-state.js";
-import { settleFinished } from "../../src/dispatch/settle-finished.js";
-import type { Decision } from "../../src/dispatch/settlement.js";
+import { type Decision, settleFinished } from "../../src/dispatch/settlement.js";
 import type { QueueMessage } from "../../src/index.js";
-import { gate } from "../../src/testing/support/gate.js";
+import { gate } from "../contract/support/gate.js";
 import {
   held,
   lease,

@@ -3,23 +3,24 @@ import { describe, expect, it } from "vitest";
 import { InvalidArgumentError } from "../../src/errors.js";
 import type { SqlStatement } from "../../src/sql/driver.js";
 import { toVariables } from "../../src/sql/named-parameters.js";
-import { describeConnectionString, parseMssqlUrl } from "../../src/sql/sqlserver/connection-settings.js";
+import {
+  type MssqlRequest,
+  type MssqlTransaction,
+  parameterKind,
+  parameterValue,
+  transactionExecutor,
+} from "../../src/sql/sqlserver/connection.js";
 import { sqlServerDialect } from "../../src/sql/sqlserver/dialect.js";
 import {
   addMs,
   afterFunction,
   backoffSql,
   differs,
+  names,
   unicodeLiteral,
 } from "../../src/sql/sqlserver/expressions.js";
 import { fromMssql, openSqlServer } from "../../src/sql/sqlserver/index.js";
-import { names } from "../../src/sql/sqlserver/names.js";
-import { parameterKind, parameterValue } from "../../src/sql/sqlserver/parameters.js";
-import {
-  type MssqlRequest,
-  type MssqlTransaction,
-  transactionExecutor,
-} from "../../src/sql/sqlserver/transaction.js";
+import { describeConnectionString, parseMssqlUrl } from "../../src/sql/sqlserver/open.js";
 
 const select: SqlStatement = { name: "select", text: "select @a as a" };
 

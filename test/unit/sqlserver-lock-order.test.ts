@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { createControls } from "../../src/sql/sqlserver/controls.js";
 import { sqlServerDialect } from "../../src/sql/sqlserver/index.js";
-import { inboxProcedures } from "../../src/sql/sqlserver/procedures/inbox-procedures.js";
-import { outboxProcedures } from "../../src/sql/sqlserver/procedures/outbox-procedures.js";
+import { inboxProcedures, outboxProcedures } from "../../src/sql/sqlserver/queue.js";
 import { type Access, accessesOf } from "../support/sqlserver-locks.js";
 
 const { names, defaults } = sqlServerDialect;

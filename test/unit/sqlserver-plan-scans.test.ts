@@ -3,12 +3,9 @@ import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { mayScan, readsOfAll, scansIn } from "../../scripts/sqlserver-plan-scans.js";
 import { renderSchema } from "../../src/sql/migrate.js";
-import { deadReads } from "../../src/sql/sqlserver/dead-reads.js";
 import { sqlServerDialect } from "../../src/sql/sqlserver/index.js";
-import { operationReads } from "../../src/sql/sqlserver/operation-statements.js";
-import { operatorReads } from "../../src/sql/sqlserver/operator-reads.js";
-import { inboxProcedures } from "../../src/sql/sqlserver/procedures/inbox-procedures.js";
-import { outboxProcedures } from "../../src/sql/sqlserver/procedures/outbox-procedures.js";
+import { deadReads, operationReads, operatorReads } from "../../src/sql/sqlserver/operators.js";
+import { inboxProcedures, outboxProcedures } from "../../src/sql/sqlserver/queue.js";
 import { startTdsPeer } from "../support/tds-peer.js";
 
 const operation = (operator: string, table: string, index: string, inner = "") =>

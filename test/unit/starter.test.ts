@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { startWaiting } from "../../src/dispatch/starter.js";
+import { startWaiting } from "../../src/dispatch/running-handlers.js";
 import {
   lease,
   message,

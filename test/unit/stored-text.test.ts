@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { fromStoredText, toStoredError, toStoredText } from "../../src/sql/stored-text.js";
+import { fromStoredText, toStoredError, toStoredText } from "../../src/sql/message-content.js";
 
 const mark = "\u0001base64:";
 

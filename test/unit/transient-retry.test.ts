@@ -1,9 +1,9 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { type Fault, retryTransient, type TransientRetry } from "../../src/sql/transient-retry.js";
+import { type Fault, retryTransient, type TransientRetry } from "../../src/sql/driver.js";
 
 const { sleeps } = vi.hoisted(() => ({ sleeps: [] as number[] }));
 // The waits are recorded, not waited for; an abort ends them as it ends the real ones.
-vi.mock("../../src/base/wait.js", () => ({
+vi.mock("../../src/base/timers.js", () => ({
   sleep: async (ms: number, signal?: AbortSignal) => {
     sleeps.push(ms);
     await Promise.resolve();

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { sleep, yieldToEventLoop } from "../../src/base/wait.js";
+import { sleep, yieldToEventLoop } from "../../src/base/timers.js";
 
 describe("sleep", () => {
   it("ends after its time, and leaves no listener on the signal", async () => {

@@ -1,11 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { claimMore } from "../../src/dispatch/claim-loop.js";
-import { handlerReturned } from "../../src/dispatch/handler-end.js";
-import { checkHandlers } from "../../src/dispatch/handler-timeouts.js";
+import { claimMore } from "../../src/dispatch/claims.js";
+import { windDown } from "../../src/dispatch/dispatch-run.js";
 import { toSettling } from "../../src/dispatch/run-state.js";
-import { windDown } from "../../src/dispatch/wind-down.js";
+import { checkHandlers, handlerReturned } from "../../src/dispatch/running-handlers.js";
 import type { QueueMessage } from "../../src/index.js";
-import { gate } from "../../src/testing/support/gate.js";
+import { gate } from "../contract/support/gate.js";
 import {
   held,
   message,

@@ -1,7 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { abortAfter } from "../../src/base/abort-after.js";
-import { processTimers } from "../../src/base/timers.js";
-import { withinTime } from "../../src/base/within-time.js";
+import { abortAfter, processTimers, withinTime } from "../../src/base/timers.js";
 
 const never = new Promise<never>(() => {});
 const tooLate = () => new Error("too late");

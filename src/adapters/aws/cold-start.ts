@@ -1,13 +1,21 @@
-import type { AppContext, Platform } from "../../app/app-context.js";
-import type { AppDefinition } from "../../app/app-definition.js";
-import { defined } from "../../base/defined.js";
-import { memoisePromise } from "../../base/memoise-promise.js";
+import type { MiddyfiedHandler } from "@middy/core";
+import middy from "@middy/core";
+import type { APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2 } from "aws-lambda";
+import type { AppContext, Platform } from "../../app/context.js";
+import type { AppDefinition } from "../../app/definition.js";
+import { type OpenApp, openApp } from "../../app/open-app.js";
+import type { Budget } from "../../base/budget.js";
+import { memoisePromise } from "../../base/concurrency.js";
+import { omitUndefined } from "../../base/defined.js";
+import { safeReason } from "../../base/logger.js";
+import type { PlainRequest, PlainResponse, PlainRoute } from "../../base/plain-http.js";
+import { yieldToEventLoop } from "../../base/timers.js";
 import { readAwsSettings } from "../../config/aws-settings.js";
 import { readEnvironment } from "../../config/environment.js";
 import type { ReceivingDatabase } from "../../sql/dialect.js";
-import { awsFanOut } from "./fan-out.js";
+import { lambdaBudget, resultFromPlain } from "./events.js";
 import { awsSecrets } from "./secrets-manager.js";
-import { awsWakeUp } from "./wake-up.js";
+import { awsFanOut, awsWakeUp } from "./wake-up.js";
 
 interface StartedApp extends AppContext {
   readonly db: ReceivingDatabase | undefined;
@@ -31,7 +39,7 @@ export function coldStart<App extends StartedApp, Job>(
     const app = await openApp(definition, {
       environment,
       resolveSecret: awsSecrets(environment.env),
-      ...defined({ wakeUp, fanOut }),
+      ...omitUndefined({ wakeUp, fanOut }),
     });
     if (app.tenants === undefined) app.db?.driver.open?.().catch(() => {}); // the first statement tries again and reports it
     return jobOf(app);
@@ -39,3 +47,68 @@ export function coldStart<App extends StartedApp, Job>(
   const early = job().catch(() => undefined);
   return async () => (await early) ?? job();
 }
+
+/** A function of an HTTP API (payload format 2.0) or a function URL. Middy's `use` adds middleware. */
+export type HttpFunction = MiddyfiedHandler<APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2>;
+
+interface HttpFunctionOptions {
+  /** Makes what responds, once for all invocations. */
+  readonly ready: () => Promise<PlainRoute>;
+  readonly requestOf: (event: APIGatewayProxyEventV2) => PlainRequest;
+  /** Logs why there is no other answer, and returns a 503. */
+  readonly unavailable: (reason: string) => PlainResponse;
+}
+
+/** Answers 503 this long before Lambda kills the function, which would answer the caller 502. */
+const answerEarlyMs = 100;
+
+export function httpFunction({ ready, requestOf, unavailable }: HttpFunctionOptions): HttpFunction {
+  const refused = (reason: string) => resultFromPlain(unavailable(reason));
+  return middy<APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2>({
+    timeoutEarlyInMillis: answerEarlyMs,
+    timeoutEarlyResponse: () => refused("the function's time is up"),
+  })
+    .use(afterThaw)
+    .handler(async (event) => {
+      const request = requestOf(event);
+      let respond: PlainRoute;
+      try {
+        respond = await ready();
+      } catch (error) {
+        return refused(safeReason(error)); // the next request tries again, in case a secret store was away
+      }
+      return resultFromPlain(await respond(request));
+    });
+}
+
+/**
+ * Lambda freezes the process between invocations. Two ticks of the event loop run everything that fell due meanwhile:
+ * closed sockets are noticed and expired idle connections are dropped before the handler takes one from the pool.
+ */
+export const afterThaw = {
+  async before(): Promise<void> {
+    await yieldToEventLoop();
+    await yieldToEventLoop();
+  },
+};
+
+/** A job that ends within its budget. */
+type TimedJob<Report> = (budget: Budget, event: unknown) => Promise<Report>;
+
+export type JobFunction<Report> = MiddyfiedHandler<unknown, Report>;
+
+/** A function that runs a job within the time that Lambda leaves it, and returns its report. */
+export const timedFunction = <Report>(job: () => Promise<TimedJob<Report>>): JobFunction<Report> =>
+  // The job watches its budget and ends in time. Middy's timer would only cut it off.
+  middy<unknown, Report>({ timeoutEarlyInMillis: 0 })
+    .use(afterThaw)
+    .handler(async (event, context) => {
+      const run = await job();
+      return run(lambdaBudget(context), event);
+    });
+
+/** A function that works until there is no work or no time left, and returns a report. */
+export const jobFunction = <Report>(
+  definition: AppDefinition,
+  jobOf: (app: OpenApp) => TimedJob<Report>,
+): JobFunction<Report> => timedFunction(coldStart(definition, openApp, jobOf));

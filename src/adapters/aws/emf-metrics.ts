@@ -1,5 +1,5 @@
-import { jsonLine } from "../../base/json-line.js";
-import type { MetricAttributes, Metrics } from "../../base/metrics.js";
+import { jsonLine } from "../../base/logger.js";
+import type { MetricAttributes, Metrics } from "../../base/telemetry.js";
 import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
 import { metricTable } from "../../telemetry/metric-table.js";

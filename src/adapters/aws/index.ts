@@ -1,20 +1,28 @@
-export type { AdminFunction } from "./admin-function.js";
-export { adminFunction } from "./admin-function.js";
-export { consumeFunction } from "./consume-function.js";
-export type { DispatchFunctionReport } from "./dispatch-function.js";
-export { dispatchFunction } from "./dispatch-function.js";
+export type { JobFunction } from "./cold-start.js";
 export type { EmfMetricsOptions } from "./emf-metrics.js";
 export { emfMetrics } from "./emf-metrics.js";
-export type { InboxServiceFunction } from "./inbox-service-function.js";
-export { inboxServiceFunction } from "./inbox-service-function.js";
-export { cleanupFunction, reapFunction } from "./maintenance-functions.js";
-export { messageDispatchFunction, messageMaintainFunction } from "./message-job-functions.js";
-export type { MessageReceiveFunction } from "./message-receive-function.js";
-export { messageReceiveFunction } from "./message-receive-function.js";
+export type {
+  AdminFunction,
+  DispatchFunctionReport,
+  InboxServiceFunction,
+  WebhookFunction,
+} from "./functions.js";
+export {
+  adminFunction,
+  cleanupFunction,
+  consumeFunction,
+  dispatchFunction,
+  inboxServiceFunction,
+  reapFunction,
+  recoverGithubFunction,
+  webhookFunction,
+} from "./functions.js";
+export type { MessageReceiveFunction } from "./message-functions.js";
+export {
+  messageDispatchFunction,
+  messageMaintainFunction,
+  messageReceiveFunction,
+} from "./message-functions.js";
 export type { MigrateReport } from "./migrate-function.js";
 export { migrateFunction } from "./migrate-function.js";
-export { recoverGithubFunction } from "./recover-github-function.js";
-export { tenantsFromSecretsManager } from "./tenants-from-secrets.js";
-export type { JobFunction } from "./timed-function.js";
-export type { WebhookFunction } from "./webhook-function.js";
-export { webhookFunction } from "./webhook-function.js";
+export { tenantsFromSecretsManager } from "./secrets-manager.js";

@@ -1,4 +1,6 @@
-import { memoisePromise } from "../../base/memoise-promise.js";
+import type { Filter, SecretListEntry } from "@aws-sdk/client-secrets-manager";
+import { mapLimit, memoisePromise } from "../../base/concurrency.js";
+import { requirePackage } from "../../base/require-package.js";
 import {
   requirePackagesOf,
   type SecretReference,
@@ -6,7 +8,15 @@ import {
   secretsFromEnvironment,
   withoutFinalNewline,
 } from "../../config/secret-reference.js";
-import { InvalidOperationError } from "../../errors.js";
+import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
+import { refuseUnknown } from "../../queue/arguments.js";
+import {
+  type FetchTexts,
+  type ListedSecret,
+  type SecretFilter,
+  tenantsOfSecrets,
+} from "../../tenants/discovery/secrets.js";
+import { fromRecords, type TenantDiscovery } from "../../tenants/tenant.js";
 
 type AwsReference = Extract<SecretReference, { from: "aws-secrets-manager" }>;
 
@@ -67,3 +77,81 @@ async function secretsManager() {
   const sdk = await import("@aws-sdk/client-secrets-manager");
   return { ...sdk, client: new sdk.SecretsManagerClient({ maxAttempts: 3 }) };
 }
+
+/** The most secrets that one call returns. */
+const batchSize = 20;
+/** Calls at once. */
+const fetchesAtOnce = 4;
+
+/**
+ * Tenants from AWS Secrets Manager: the secrets whose names begin with a prefix, or that have a tag. Each holds a
+ * database URL, or the JSON that AWS writes for a database. Needs `secretsmanager:ListSecrets`, `BatchGetSecretValue` and
+ * `GetSecretValue`.
+ *
+ * @example
+ * tenantsFromSecretsManager({ prefix: "tenants/" }); // "tenants/acme" is the tenant "acme"
+ */
+export function tenantsFromSecretsManager(filter: SecretFilter): TenantDiscovery {
+  refuseUnknown(filter, ["prefix", "tag", "idTag"], "tenantsFromSecretsManager");
+  if (!filter.prefix && filter.tag === undefined) {
+    throw new InvalidArgumentError(
+      "tenantsFromSecretsManager needs a prefix or a tag that tells tenants' secrets from others.",
+    );
+  }
+  requirePackage("@aws-sdk/client-secrets-manager", "tenantsFromSecretsManager");
+  const load = memoisePromise(async () => {
+    const sdk = await import("@aws-sdk/client-secrets-manager");
+    return { sdk, client: new sdk.SecretsManagerClient({ maxAttempts: 3 }) };
+  });
+  const tenantsOf = tenantsOfSecrets(filter);
+
+  return fromRecords(async ({ signal, logger }) => {
+    const { sdk, client } = await load();
+    const call = { abortSignal: signal };
+
+    const list = async (): Promise<readonly ListedSecret[]> => {
+      const listed: ListedSecret[] = [];
+      let token: string | undefined;
+      do {
+        const page = await client.send(
+          new sdk.ListSecretsCommand({ Filters: filtersOf(filter), MaxResults: 100, NextToken: token }),
+          call,
+        );
+        listed.push(...(page.SecretList ?? []).map(toListed));
+        token = page.NextToken;
+      } while (token !== undefined);
+      return listed;
+    };
+
+    const fetchTexts: FetchTexts = async (names, { fetched, failed }) => {
+      const batches = Array.from({ length: Math.ceil(names.length / batchSize) }, (_, index) =>
+        names.slice(index * batchSize, (index + 1) * batchSize),
+      );
+      await mapLimit(batches, fetchesAtOnce, async (ids) => {
+        const command = new sdk.BatchGetSecretValueCommand({ SecretIdList: ids });
+        const { SecretValues: values, Errors: errors } = await client.send(command, call);
+        for (const { Name: name, SecretString: text } of values ?? []) {
+          if (text !== undefined) fetched(name!, text);
+          else failed(name!, new InvalidOperationError(`The secret ${name} holds no text.`));
+        }
+        for (const { SecretId: name, ErrorCode: code } of errors ?? []) failed(name!, { name: code });
+      });
+    };
+
+    return tenantsOf(await list(), fetchTexts, logger);
+  });
+}
+
+function filtersOf({ prefix, tag }: SecretFilter): Filter[] {
+  return [
+    ...(prefix ? [{ Key: "name" as const, Values: [prefix] }] : []),
+    ...(tag === undefined ? [] : [{ Key: "tag-key" as const, Values: [tag.key] }]),
+    ...(tag?.value === undefined ? [] : [{ Key: "tag-value" as const, Values: [tag.value] }]),
+  ];
+}
+
+const toListed = ({ Name: name, Tags: tags, LastChangedDate: changed }: SecretListEntry): ListedSecret => ({
+  name: name!,
+  tags: Object.fromEntries((tags ?? []).map(({ Key: key, Value: value }) => [key!, value ?? ""])),
+  version: changed?.toISOString() ?? "",
+});

@@ -1,7 +1,9 @@
 import type { WakeUp } from "../../app/wake-up.js";
+import { memoisePromise } from "../../base/concurrency.js";
+import { requirePackage } from "../../base/require-package.js";
 import type { AwsSettings } from "../../config/aws-settings.js";
-import { wakeUpMessage } from "./dispatch-event.js";
-import { dispatchSender } from "./dispatch-sender.js";
+import { type FanOut, tenantBatchMessage } from "../../tenants/fan-out/tenant-batch.js";
+import { wakeUpMessage } from "./events.js";
 
 const message = JSON.stringify(wakeUpMessage);
 
@@ -11,4 +13,73 @@ export function awsWakeUp(settings: AwsSettings): WakeUp | undefined {
   const sender = dispatchSender(settings, { maxCallMs: 900, maxAttempts: 2 });
   if (sender === undefined) return undefined;
   return { prepare: sender.prepare, wake: () => sender.send(message) };
+}
+
+/** Sends tenant batches to the dispatch function. Undefined when the settings name no way to do so: one function does it all. */
+export function awsFanOut(settings: AwsSettings): FanOut | undefined {
+  const sender = dispatchSender(settings, { maxCallMs: 5_000, maxAttempts: 3 });
+  if (sender === undefined) return undefined;
+  return { prepare: sender.prepare, send: (batch) => sender.send(tenantBatchMessage(batch)) };
+}
+
+type Send = (text: string, options: { readonly abortSignal: AbortSignal }) => Promise<unknown>;
+
+interface DispatchSender {
+  send(text: string): Promise<void>;
+  /** Loads the AWS client, which takes as long as the rest of a cold start. */
+  prepare(): void;
+}
+
+interface DispatchSenderOptions {
+  /** Limit of one call, so that a call that hangs does not block later ones. */
+  readonly maxCallMs: number;
+  readonly maxAttempts: number;
+}
+
+/**
+ * Sends an event to the dispatch function: by an invocation or through the wake-up queue, as the settings say. Undefined
+ * when they name neither, so that only the schedule starts the function.
+ */
+function dispatchSender(
+  { dispatchFunction, wakeQueueUrl }: Pick<AwsSettings, "dispatchFunction" | "wakeQueueUrl">,
+  { maxCallMs, maxAttempts }: DispatchSenderOptions,
+): DispatchSender | undefined {
+  if (dispatchFunction !== undefined) {
+    requirePackage("@aws-sdk/client-lambda", "Waking the dispatch function");
+    return senderBy(() => invokeFunction(dispatchFunction, maxAttempts), maxCallMs);
+  }
+  if (wakeQueueUrl !== undefined) {
+    requirePackage("@aws-sdk/client-sqs", "The wake-up queue");
+    return senderBy(() => sendToQueue(wakeQueueUrl, maxAttempts), maxCallMs);
+  }
+  return undefined;
+}
+
+function senderBy(load: () => Promise<Send>, maxCallMs: number): DispatchSender {
+  const loaded = memoisePromise(load);
+  return {
+    prepare: () => void loaded().catch(() => {}), // `send` tries again and reports it
+    async send(text) {
+      const send = await loaded();
+      await send(text, { abortSignal: AbortSignal.timeout(maxCallMs) });
+    },
+  };
+}
+
+/** `Event` makes the call asynchronous: Lambda responds before the function has run. */
+async function invokeFunction(name: string, maxAttempts: number): Promise<Send> {
+  const { InvokeCommand, LambdaClient } = await import("@aws-sdk/client-lambda");
+  const client = new LambdaClient({ maxAttempts });
+  return (text, options) =>
+    client.send(
+      new InvokeCommand({ FunctionName: name, InvocationType: "Event", Payload: Buffer.from(text) }),
+      options,
+    );
+}
+
+async function sendToQueue(url: string, maxAttempts: number): Promise<Send> {
+  const { SendMessageCommand, SQSClient } = await import("@aws-sdk/client-sqs");
+  const client = new SQSClient({ maxAttempts });
+  return (text, options) =>
+    client.send(new SendMessageCommand({ QueueUrl: url, MessageBody: text }), options);
 }

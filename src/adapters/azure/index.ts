@@ -1,6 +1,5 @@
-export { registerFunctions } from "./register-functions.js";
-export { registerGithubRecovery } from "./register-github-recovery.js";
-export type { MessageFunctionsOptions } from "./register-message-functions.js";
-export { registerMessageFunctions } from "./register-message-functions.js";
-export type { KeyVaultTenants } from "./tenants-from-key-vault.js";
-export { tenantsFromKeyVault } from "./tenants-from-key-vault.js";
+export { registerFunctions, registerGithubRecovery } from "./functions.js";
+export type { KeyVaultTenants } from "./key-vault.js";
+export { tenantsFromKeyVault } from "./key-vault.js";
+export type { MessageFunctionsOptions } from "./message-functions.js";
+export { registerMessageFunctions } from "./message-functions.js";

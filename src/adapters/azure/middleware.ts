@@ -1,11 +1,16 @@
 import type { HttpRequest, HttpResponseInit, InvocationContext } from "@azure/functions";
 import { timeBudget } from "../../base/budget.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
-import { type ConsumeOptions, createConsume } from "../../middleware/consume.js";
-import { consumeBatch } from "../../middleware/consume-batch.js";
-import type { HttpHandler } from "../../middleware/idempotent-requests.js";
-import { attributeNames, headersFrom, type TriggerMessage } from "../../middleware/trigger-message.js";
-import { openEnvelope } from "../../publishers/envelope.js";
+import {
+  attributeNames,
+  type ConsumeOptions,
+  consumeBatch,
+  createConsume,
+  headersFrom,
+  type TriggerMessage,
+} from "../../middleware/consume.js";
+import type { HttpHandler } from "../../middleware/idempotent-http.js";
+import { openEnvelope } from "../../publishers/azure.js";
 import { optionalCount } from "../../queue/arguments.js";
 import { requestFromHost, toHttpResponse } from "./http-trigger.js";
 

@@ -1,21 +1,17 @@
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { appDatabases, backedUpDatabases } from "../../app/app-databases.js";
-import type { AppDefinition } from "../../app/app-definition.js";
-import { appStats } from "../../app/app-stats.js";
-import { type App, createApp } from "../../app/create-app.js";
+import { createServer, type IncomingMessage } from "node:http";
+import { type AddressInfo, isIP } from "node:net";
+import { type App, appDatabases, backedUpDatabases, createApp } from "../../app/create-app.js";
+import type { AppDefinition } from "../../app/definition.js";
+import { appStats } from "../../app/stats.js";
 import { type Budget, timeBudget } from "../../base/budget.js";
-import { defined } from "../../base/defined.js";
-import type { LoggerOption } from "../../base/logger.js";
-import { respondTo } from "../../base/node-http.js";
-import { closeServer, listening } from "../../base/node-server.js";
-import { type Repeating, repeating } from "../../base/repeating.js";
-import { safeReason } from "../../base/safe-reason.js";
+import { type Repeating, repeating } from "../../base/concurrency.js";
+import { omitUndefined } from "../../base/defined.js";
+import { type LoggerOption, safeReason } from "../../base/logger.js";
+import { closeServer, listening, respondTo } from "../../base/node-http.js";
 import type { Environment } from "../../config/environment.js";
 import type { SecretResolver } from "../../config/secret-reference.js";
-import { wakeUps } from "../../dispatch/wake-ups.js";
+import { wakeUps } from "../../dispatch/worker.js";
 import { type Backup, type BackupOptions, createBackup } from "../../sql/sqlite/backup/create-backup.js";
-import { foreignRequest } from "./refuse-foreign.js";
 
 export interface LocalRunOptions {
   readonly environment: Environment;
@@ -53,7 +49,7 @@ export async function startLocalRun(definition: AppDefinition, options: LocalRun
         dispatching?.wake();
       },
     },
-    ...defined({ logger: options.logger, resolveSecret: options.resolveSecret }),
+    ...omitUndefined({ logger: options.logger, resolveSecret: options.resolveSecret }),
   });
   try {
     await app.migrate();
@@ -121,4 +117,20 @@ async function route(app: App, request: Request): Promise<Response> {
   if (request.method !== "GET" && request.method !== "HEAD")
     return new Response(null, { status: 405, headers: { allow: "GET, HEAD" } });
   return Response.json(await appStats(app), { headers: { "cache-control": "no-store" } });
+}
+
+/**
+ * Says why a request to the local run is refused, or undefined. A web page in the developer's browser can send requests
+ * here, and a name of the page's own that is pointed at this machine would let it read the answers. So the host must be an
+ * address, localhost or the one that the run was given, and a request of another origin is refused. A webhook may come
+ * through a tunnel, with the tunnel's host: its signature proves it.
+ */
+export function foreignRequest({ headers, url = "" }: IncomingMessage, ownHost: string): string | undefined {
+  const { host = "", origin } = headers;
+  if (origin !== undefined && origin.toLowerCase() !== `http://${host.toLowerCase()}`) return "origin";
+  if (url.startsWith("/webhooks/")) return undefined;
+  const target = URL.canParse(`http://${host}`) ? new URL(`http://${host}`).hostname : "";
+  const name = target.replace(/^\[(.*)\]$/, "$1");
+  const isOwn = isIP(name) !== 0 || name === "localhost" || name === ownHost.toLowerCase();
+  return host !== "" && isOwn ? undefined : "host";
 }

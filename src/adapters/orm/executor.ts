@@ -1,4 +1,5 @@
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
+import { endedError } from "../../sql/connections.js";
 import type { Dialect } from "../../sql/dialect.js";
 import {
   asTransaction,
@@ -9,12 +10,10 @@ import {
 } from "../../sql/driver.js";
 import { type PositionalText, toOccurrences, toPositional, toVariables } from "../../sql/named-parameters.js";
 import { runStepsAsync } from "../../sql/sqlite/steps.js";
-import { isEnded, whileOpen } from "../../sql/sqlserver/open-transaction.js";
-import { parameterKind, parameterValue } from "../../sql/sqlserver/parameters.js";
-import { endedError } from "../../sql/transaction-scope.js";
+import { isEnded, parameterKind, parameterValue, whileOpen } from "../../sql/sqlserver/connection.js";
 
 /** How a library runs a text, with the values in the order of its placeholders. */
-export interface TextRunner {
+interface TextRunner {
   run(text: string, values: readonly unknown[]): Promise<readonly SqlRow[]>;
   /** The library's own placeholders for PostgreSQL and SQL Server, where these are not `$1` and `@p1`. */
   readonly placeholder?: (index: number, dialect: Dialect["name"]) => string;
@@ -132,4 +131,73 @@ export function requireDialect(value: unknown, what: string): Dialect["name"] {
   throw new InvalidArgumentError(
     `${what}: the transaction is on a database that oncebox does not support. Use PostgreSQL, SQL Server or SQLite.`,
   );
+}
+
+/** The statements of ours in the transactions of one connection of a library's, and the ends of these transactions. */
+export interface TransactionEnd {
+  /** Runs a statement; while a transaction ends, only after that. */
+  before<T>(statement: () => Promise<T>): Promise<T>;
+  /** Ends a transaction when the statements before it are done. */
+  after<T>(end: () => Promise<T>): Promise<T>;
+  /** How many transactions have ended. */
+  count(): number;
+}
+
+const ends = new WeakMap<object, TransactionEnd>();
+
+/**
+ * Some libraries commit or roll back while a statement runs, or start the next one after that: it would be committed on its
+ * own. `bind` is called once for each `owner`, the object by which the library ends its transactions, and makes it call
+ * `after`. See docs/decisions/0024.
+ */
+export function transactionEnd(owner: object, bind: (end: TransactionEnd) => void): TransactionEnd {
+  const known = ends.get(owner);
+  if (known !== undefined) return known;
+  const made = newEnd();
+  ends.set(owner, made);
+  bind(made);
+  return made;
+}
+
+function newEnd(): TransactionEnd {
+  const running = new Set<Promise<unknown>>();
+  let ending: Promise<unknown> | undefined;
+  let count = 0;
+  return {
+    async before(statement) {
+      while (ending !== undefined) await ending;
+      const started = statement();
+      running.add(started);
+      try {
+        return await started;
+      } finally {
+        running.delete(started);
+      }
+    },
+    async after(end) {
+      const idle = Promise.allSettled(running);
+      const ended = idle.then(end);
+      const settled = ended.then(
+        () => {},
+        () => {},
+      );
+      ending = settled;
+      try {
+        return await ended;
+      } finally {
+        count++;
+        if (ending === settled) ending = undefined;
+      }
+    },
+    count: () => count,
+  };
+}
+
+/** A text that ends a transaction, and not only a savepoint. */
+export const endsTransaction = (text: string): boolean => /^\s*(commit|rollback)\s*;?\s*$/i.test(text);
+
+/** Some drivers return an object with rows, others the rows themselves, and for a write the number of rows it changed. */
+export function rowsOf(result: unknown): readonly SqlRow[] {
+  const rows = Array.isArray(result) ? result : (result as { rows?: unknown } | null)?.rows;
+  return Array.isArray(rows) ? (rows as readonly SqlRow[]) : [];
 }

@@ -1,9 +1,7 @@
 import { InvalidArgumentError } from "../../errors.js";
+import { endedError } from "../../sql/connections.js";
 import { asTransaction, type SqlExecutor } from "../../sql/driver.js";
-import { endedError } from "../../sql/transaction-scope.js";
-import { executorOf } from "./executor.js";
-import { rowsOf } from "./rows-of.js";
-import { endsTransaction, transactionEnd } from "./transaction-end.js";
+import { endsTransaction, executorOf, rowsOf, transactionEnd } from "./executor.js";
 
 /** The used part of a Drizzle transaction: `execute` on PostgreSQL, `all` on SQLite. */
 export interface DrizzleTransaction {

@@ -1,7 +1,6 @@
 import { InvalidArgumentError } from "../../errors.js";
 import type { SqlExecutor } from "../../sql/driver.js";
-import { executorOf, requireDialect } from "./executor.js";
-import { rowsOf } from "./rows-of.js";
+import { executorOf, requireDialect, rowsOf } from "./executor.js";
 
 /** The used part of a Knex transaction. */
 export interface KnexTransaction {

@@ -1,8 +1,13 @@
 import { InvalidArgumentError } from "../../errors.js";
+import { endedError } from "../../sql/connections.js";
 import { asTransaction, type SqlExecutor, type SqlRow } from "../../sql/driver.js";
-import { endedError } from "../../sql/transaction-scope.js";
-import { executorOf, requireDialect } from "./executor.js";
-import { endsTransaction, type TransactionEnd, transactionEnd } from "./transaction-end.js";
+import {
+  endsTransaction,
+  executorOf,
+  requireDialect,
+  type TransactionEnd,
+  transactionEnd,
+} from "./executor.js";
 
 interface KyselyAdapter {
   readonly supportsOutput?: boolean;

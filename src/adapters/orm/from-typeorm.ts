@@ -1,8 +1,7 @@
 import { InvalidArgumentError } from "../../errors.js";
+import { endedError } from "../../sql/connections.js";
 import { asTransaction, type SqlExecutor, type SqlRow } from "../../sql/driver.js";
-import { endedError } from "../../sql/transaction-scope.js";
-import { executorOf, requireDialect } from "./executor.js";
-import { transactionEnd } from "./transaction-end.js";
+import { executorOf, requireDialect, transactionEnd } from "./executor.js";
 
 /** The used part of TypeORM's EntityManager inside of a transaction. */
 export interface TypeOrmManager {

@@ -1,6 +1,36 @@
 import { type Query, type Queue, searchOf } from "./routes.js";
-import { remembered } from "./session.js";
 import type * as wire from "./wire.js";
+
+/** What the page remembers until the tab is closed. There are no cookies. */
+const names = {
+  token: "oncebox-token",
+  by: "oncebox-by",
+  tenant: "oncebox-tenant",
+  sample: "oncebox-sample",
+};
+
+type SessionField = keyof typeof names;
+
+export const remembered = (field: SessionField): string => sessionStorage.getItem(names[field]) ?? "";
+
+export function remember(field: SessionField, value: string): void {
+  if (value === "") sessionStorage.removeItem(names[field]);
+  else sessionStorage.setItem(names[field], value);
+}
+
+export function forgetAll(): void {
+  for (const field of Object.keys(names) as SessionField[]) remember(field, "");
+}
+
+/** Takes the token out of a link such as `#token=…&sample=…`, and out of the address and the history. */
+export function takeFromAddress(): void {
+  const given = new URLSearchParams(location.hash.slice(1));
+  const token = given.get("token");
+  if (token === null) return;
+  remember("token", token);
+  remember("sample", given.get("sample") ?? "");
+  history.replaceState(null, "", `${location.pathname}${location.search}#/`);
+}
 
 /** The API is beside this script, whatever path the two are served at. */
 const base = new URL("./", import.meta.url);
@@ -24,7 +54,7 @@ export function onRefusedToken(call: (reason: string) => void): void {
   refused = call;
 }
 
-export interface Call {
+interface Call {
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -80,7 +110,7 @@ const post = <T>(path: string, body: unknown, call: Call = {}) =>
   request<T>("POST", `${path}${ofTenant()}`, call, body);
 
 /** The fields of a filter, as they are in the address and in the API. */
-export const filterFields = ["topic", "source", "error", "errorGroup", "olderThanMs", "newerThanMs"] as const;
+const filterFields = ["topic", "source", "error", "errorGroup", "olderThanMs", "newerThanMs"] as const;
 export type Filter = Readonly<Partial<Record<(typeof filterFields)[number], string>>>;
 
 /** In a body, numbers are numbers. */

@@ -42,7 +42,7 @@ function setAttributes(target: Element, attributes: Omit<Attributes, "on">): voi
   }
 }
 
-export function append(parent: Node, children: readonly Child[]): void {
+function append(parent: Node, children: readonly Child[]): void {
   for (const child of children) {
     if (child === null || child === undefined || child === false) continue;
     if (Array.isArray(child)) append(parent, child);
@@ -60,3 +60,50 @@ export function replaceContent(parent: Element, ...children: readonly Child[]): 
     if (open.has(details.id)) details.open = true;
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
 }
+
+/** Read out by screen readers when it changes, and shown for some seconds. */
+const region = element("div", { id: "announcements", class: "announcement", role: "status" });
+let hiding: ReturnType<typeof setTimeout> | undefined;
+
+export const announcementRegion = (): Node => region;
+
+export function announce(text: string, kind: "done" | "failed" = "done"): void {
+  region.textContent = text;
+  region.dataset.kind = kind;
+  clearTimeout(hiding);
+  hiding = setTimeout(() => region.replaceChildren(), kind === "failed" ? 12_000 : 6_000);
+}
+
+/** Says what went wrong, unless the call was given up because another view is shown. */
+export function announceFailure(error: unknown): void {
+  if (!isAbort(error)) announce(reasonOf(error), "failed");
+}
+
+export const isAbort = (error: unknown): boolean =>
+  error instanceof DOMException && error.name === "AbortError";
+
+export const reasonOf = (error: unknown): string =>
+  error instanceof TypeError ? "The server cannot be reached." : (error as Error).message;
+
+/** Repeats some work until the signal is aborted, not while the tab is hidden. It stops when the work returns false. */
+export async function repeat(
+  signal: AbortSignal,
+  everyMs: number,
+  work: () => Promise<boolean | undefined>,
+): Promise<void> {
+  for (;;) {
+    await pause(everyMs, signal);
+    if (signal.aborted || (!document.hidden && (await work()) === false)) return;
+  }
+}
+
+/** Resolves after the time, or at once when the signal is aborted. */
+export const pause = (ms: number, signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    const stop = () => {
+      clearTimeout(timer);
+      resolve();
+    };
+    signal.addEventListener("abort", stop, { once: true });
+  });

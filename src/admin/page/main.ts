@@ -1,10 +1,7 @@
-import { isAbort, reasonOf } from "./announce.js";
-import { api, onRefusedToken } from "./api.js";
-import { element } from "./dom.js";
+import { api, onRefusedToken, remember, remembered, takeFromAddress } from "./api.js";
+import { element, isAbort, reasonOf } from "./dom.js";
 import { linkTo, parseRoute, type ViewName } from "./routes.js";
-import { remember, remembered, takeFromAddress } from "./session.js";
-import { createShell, type Shell } from "./shell.js";
-import type { View } from "./view.js";
+import { createShell, type Shell, type View } from "./shell.js";
 import { deadLetters } from "./views/dead-letters.js";
 import { message } from "./views/message.js";
 import { messages } from "./views/messages.js";

@@ -1,9 +1,8 @@
-import { announcementRegion } from "./announce.js";
-import { element, replaceContent } from "./dom.js";
-import { choice } from "./parts/field.js";
-import { linkTo, type ViewName } from "./routes.js";
-import { runningRegion } from "./running-operations.js";
-import { forgetAll, remember, remembered } from "./session.js";
+import { forgetAll, remember, remembered } from "./api.js";
+import { announcementRegion, element, replaceContent } from "./dom.js";
+import { runningRegion } from "./operations.js";
+import { choice } from "./parts.js";
+import { linkTo, type Route, type ViewName } from "./routes.js";
 
 const links: readonly (readonly [view: ViewName, name: string, isOf: readonly ViewName[]])[] = [
   ["overview", "Overview", []],
@@ -84,4 +83,19 @@ function signOut(): void {
   forgetAll();
   location.hash = "#/";
   location.reload();
+}
+
+/** One view, as long as it is shown. */
+export interface ViewContext {
+  readonly route: Route;
+  /** Aborted when another view is shown. */
+  readonly signal: AbortSignal;
+  /** Shows the view again, with fresh data. */
+  readonly reload: () => void;
+}
+
+export interface View {
+  readonly title: string;
+  /** Returns what is shown below the title. */
+  readonly show: (context: ViewContext) => Promise<readonly Node[]>;
 }

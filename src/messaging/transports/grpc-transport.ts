@@ -1,17 +1,26 @@
 import type { Client, ServiceError } from "@grpc/grpc-js";
-import { requirePackage } from "../../base/require-package.js";
+import { loadPackage, requirePackage, rethrow } from "../../base/require-package.js";
 import type { Envelope } from "../envelope.js";
-import type { Transport, TransportResponse } from "../transport.js";
-import { checkedResponse, malformed, refusalOf } from "./acknowledgement.js";
-import { type AcknowledgementFields, decodeAcknowledgement, encodeMessage } from "./grpc-messages.js";
-import { httpStatusOf, statusName } from "./grpc-status.js";
-import { type GrpcTarget, grpcSchemes, grpcTarget } from "./grpc-target.js";
-import { grpcPackage, loadGrpc } from "./load-grpc.js";
-import type { MessageBody } from "./message-body.js";
-import { openCalls } from "./open-calls.js";
-import { fieldsOfBody } from "./signed-fields.js";
-import { TransportError } from "./transport-error.js";
-import { checkedOptions, type TlsMaterial, type TransportOptions } from "./transport-options.js";
+import { type GrpcTarget, grpcSchemes, grpcTarget } from "./address.js";
+import {
+  type AcknowledgementFields,
+  decodeAcknowledgement,
+  encodeMessage,
+  fieldsOfBody,
+} from "./grpc-messages.js";
+import {
+  checkedResponse,
+  checkedTransportOptions,
+  type MessageBody,
+  malformedAcknowledgement,
+  openCalls,
+  refusalOf,
+  type TlsMaterial,
+  type Transport,
+  TransportError,
+  type TransportOptions,
+  type TransportResponse,
+} from "./transport.js";
 
 export type GrpcTransportOptions = TransportOptions;
 
@@ -20,7 +29,7 @@ export type GrpcTransportOptions = TransportOptions;
  * `@grpc/grpc-js`, looks for it when a destination is checked, and loads it with the first message. All messages to one host share a connection.
  */
 export function grpcTransport(body: MessageBody, options: GrpcTransportOptions = {}): Transport {
-  const { timeoutMs, maxResponseBytes, tls } = checkedOptions(options, [], "grpcTransport");
+  const { timeoutMs, maxResponseBytes, tls } = checkedTransportOptions(options, [], "grpcTransport");
   const clients = new Map<string, Client>();
   const calls = openCalls(timeoutMs);
 
@@ -104,7 +113,7 @@ function responseOf(reply: AcknowledgementFields, receiver: string, message: Env
   try {
     payload = JSON.parse(reply.payload);
   } catch {
-    throw malformed(receiver);
+    throw malformedAcknowledgement(receiver);
   }
   return checkedResponse({ ...reply, payload }, receiver, message);
 }
@@ -117,4 +126,55 @@ function refusedResponse(error: unknown, receiver: string): TransportResponse {
   const refusal = status === undefined ? undefined : refusalOf(status, receiver);
   if (refusal !== undefined) return refusal;
   throw new TransportError(`${receiver} could not be reached, or failed: gRPC status ${statusName(code)}.`);
+}
+
+const grpcPackage = "@grpc/grpc-js";
+
+/** Loads `@grpc/grpc-js` at its first use. */
+const loadGrpc = (): Promise<typeof import("@grpc/grpc-js")> =>
+  loadPackage(grpcPackage, () => import("@grpc/grpc-js").catch(rethrow), "gRPC");
+
+/** The statuses of gRPC by their numbers. `@grpc/grpc-js` has them, too, but is loaded only when it is used. */
+const statusNames = [
+  "OK",
+  "CANCELLED",
+  "UNKNOWN",
+  "INVALID_ARGUMENT",
+  "DEADLINE_EXCEEDED",
+  "NOT_FOUND",
+  "ALREADY_EXISTS",
+  "PERMISSION_DENIED",
+  "RESOURCE_EXHAUSTED",
+  "FAILED_PRECONDITION",
+  "ABORTED",
+  "OUT_OF_RANGE",
+  "UNIMPLEMENTED",
+  "INTERNAL",
+  "UNAVAILABLE",
+  "DATA_LOSS",
+  "UNAUTHENTICATED",
+];
+
+const statusName = (code: number | undefined): string => statusNames[code ?? 2] ?? "UNKNOWN";
+
+export const unimplemented = statusNames.indexOf("UNIMPLEMENTED");
+
+/** How a receiver by gRPC refuses a message, for each status that a receiver by HTTP refuses it with. */
+const refusalCodes = new Map([
+  [400, statusNames.indexOf("INVALID_ARGUMENT")],
+  [401, statusNames.indexOf("UNAUTHENTICATED")],
+  [413, statusNames.indexOf("RESOURCE_EXHAUSTED")],
+]);
+
+/** The status of gRPC for a status of HTTP. Any that does not refuse the message is INTERNAL. */
+export const grpcStatusOf = (httpStatus: number): number =>
+  refusalCodes.get(httpStatus) ?? statusNames.indexOf("INTERNAL");
+
+/**
+ * The status of HTTP that a status of gRPC stands for. RESOURCE_EXHAUSTED counts as "too large" only with the trailer
+ * `rf-status: 413`: it is also the status of a receiver that has too much to do, and of a response that is too large.
+ */
+function httpStatusOf(code: number | undefined, trailer: string | undefined): number | undefined {
+  const found = [...refusalCodes].find(([, refusal]) => refusal === code)?.[0];
+  return found === 413 && trailer !== "413" ? undefined : found;
 }

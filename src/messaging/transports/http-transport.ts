@@ -1,13 +1,18 @@
-import type { Agent, RequestOptions } from "node:http";
-import { memoisePromise } from "../../base/memoise-promise.js";
+import type { Agent, ClientRequest, RequestOptions } from "node:http";
+import { memoisePromise } from "../../base/concurrency.js";
+import { collectBytes } from "../../base/request-body.js";
 import { optionalCount, requireDuration } from "../../queue/arguments.js";
-import type { Transport } from "../transport.js";
-import { readAcknowledgement } from "./acknowledgement.js";
-import { httpSchemes, httpTarget } from "./http-target.js";
-import type { MessageBody } from "./message-body.js";
-import { openCalls } from "./open-calls.js";
-import { postHttp } from "./post-http.js";
-import { checkedOptions, type TransportOptions } from "./transport-options.js";
+import { httpSchemes, httpTarget } from "./address.js";
+import {
+  checkedTransportOptions,
+  type MessageBody,
+  openCalls,
+  readAcknowledgement,
+  reasonOf,
+  type Transport,
+  TransportError,
+  type TransportOptions,
+} from "./transport.js";
 
 export interface HttpTransportOptions extends TransportOptions {
   /** Connections to one destination at most: 50 by default, one for each message of a batch. */
@@ -26,7 +31,7 @@ const defaults = { maxConnections: 50, idleMs: 60_000 } as const;
  * const transport = httpTransport(body, { timeoutMs: 10_000 });
  */
 export function httpTransport(body: MessageBody, options: HttpTransportOptions = {}): Transport {
-  const checked = checkedOptions(options, ["maxConnections", "idleMs"], "httpTransport");
+  const checked = checkedTransportOptions(options, ["maxConnections", "idleMs"], "httpTransport");
   const { timeoutMs, maxResponseBytes, maxConnections, idleMs, tls } = { ...defaults, ...checked };
   optionalCount(maxConnections, "httpTransport: maxConnections", 1);
   requireDuration(idleMs, "httpTransport: idleMs");
@@ -69,4 +74,78 @@ export function httpTransport(body: MessageBody, options: HttpTransportOptions =
       for (const agent of agents) agent.destroy();
     },
   };
+}
+
+interface HttpAnswer {
+  readonly status: number;
+  readonly body: Uint8Array;
+}
+
+interface PostSettings {
+  readonly request: (options: RequestOptions) => ClientRequest;
+  readonly agent: Agent;
+  readonly maxResponseBytes: number;
+  readonly signal: AbortSignal;
+  /** The receiver, for errors. */
+  readonly receiver: string;
+}
+
+/**
+ * Posts a body and reads the whole response. Redirects are not followed. A receiver may close a kept connection while
+ * the request is on its way, and after a frozen function thaws all kept connections are dead. The request is then sent
+ * again at once on a new connection: receivers deduplicate, so that is safe.
+ */
+async function postHttp(target: RequestOptions, body: string, settings: PostSettings): Promise<HttpAnswer> {
+  const first = startPost(target, body, settings, settings.agent);
+  try {
+    return await first.answer;
+  } catch (error) {
+    const isStale = first.request.reusedSocket && /^(ECONNRESET|EPIPE)$/.test(reasonOf(error));
+    if (!isStale || first.hasResponse() || settings.signal.aborted) throw postFailure(error, settings);
+  }
+  try {
+    return await startPost(target, body, settings, false).answer; // no agent: a connection for this request only
+  } catch (error) {
+    throw postFailure(error, settings);
+  }
+}
+
+const postFailure = (error: unknown, { receiver }: PostSettings): TransportError =>
+  error instanceof TransportError
+    ? error
+    : new TransportError(`${receiver} could not be reached, or ended the connection: ${reasonOf(error)}.`);
+
+function startPost(
+  target: RequestOptions,
+  body: string,
+  { request: open, signal, maxResponseBytes, receiver }: PostSettings,
+  agent: Agent | false,
+) {
+  const headers = {
+    ...target.headers,
+    "content-type": "application/json",
+    accept: "application/json",
+    "content-length": Buffer.byteLength(body),
+  };
+  const request = open({ ...target, method: "POST", headers, agent, signal });
+  let responded = false;
+  const answer = new Promise<HttpAnswer>((resolve, reject) => {
+    request.on("error", reject); // stays: an error after the end must not end the process
+    request.on("response", (response) => {
+      responded = true;
+      const tooLarge = () => {
+        const error = new TransportError(`${receiver} returned more than ${maxResponseBytes} bytes.`);
+        request.destroy();
+        return error;
+      };
+      collectBytes(response, maxResponseBytes).then((bytes) => {
+        if (bytes === "too large") return reject(tooLarge());
+        // A receiver may respond before it has the whole body. It might never read the rest.
+        if (!request.writableFinished) request.destroy();
+        resolve({ status: response.statusCode ?? 0, body: bytes });
+      }, reject);
+    });
+    request.end(body); // a string, which Node sends together with the headers
+  });
+  return { request, answer, hasResponse: () => responded };
 }

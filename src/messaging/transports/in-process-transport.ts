@@ -1,14 +1,19 @@
-import { abortable } from "../../base/abortable.js";
-import { decoded } from "../../base/decoded.js";
+import { decoded } from "../../base/plain-http.js";
+import { abortable } from "../../base/timers.js";
 import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
 import type { Envelope } from "../envelope.js";
-import type { Transport, TransportCall, TransportResponse } from "../transport.js";
-import { checkedResponse } from "./acknowledgement.js";
 import { parseAddress, shownAddress } from "./address.js";
-import { openCalls } from "./open-calls.js";
-import { reasonOf, TransportError } from "./transport-error.js";
-import { defaults } from "./transport-options.js";
+import {
+  checkedResponse,
+  openCalls,
+  reasonOf,
+  type Transport,
+  type TransportCall,
+  TransportError,
+  type TransportResponse,
+  transportDefaults,
+} from "./transport.js";
 
 /** The part of a service that is called directly: `service.receiver`. */
 export interface InProcessReceiver {
@@ -38,7 +43,7 @@ export interface InProcessTransport extends Transport {
  */
 export function inProcessTransport(options: InProcessOptions = {}): InProcessTransport {
   refuseUnknown(options, ["receivers", "timeoutMs"], "inProcessTransport");
-  const { receivers = {}, timeoutMs = defaults.timeoutMs } = options;
+  const { receivers = {}, timeoutMs = transportDefaults.timeoutMs } = options;
   requireDuration(timeoutMs, "inProcessTransport: timeoutMs");
   const known = new Map(Object.entries(receivers));
   const calls = openCalls(timeoutMs);

@@ -1,12 +1,12 @@
-import { loggerOf } from "../../base/logger.js";
+import { type Logger, type LoggerOption, loggerOf, safeReason } from "../../base/logger.js";
+import { type NodeMiddleware, nodeMiddleware, type Route } from "../../base/node-http.js";
+import type { PlainRequest, PlainResponse, PlainRoute } from "../../base/plain-http.js";
 import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
-import { receivePath, schemeOf } from "./address.js";
-import { grpcSchemes } from "./grpc-target.js";
-import { httpSchemes } from "./http-target.js";
-import type { Listener, ListenOptions } from "./listen-settings.js";
+import { grpcSchemes, httpSchemes, receivePath, schemeOf } from "./address.js";
+import type { TlsMaterial } from "./transport.js";
 
-const defaults = { stopMs: 10_000, path: receivePath } as const;
+const listenDefaults = { stopMs: 10_000, path: receivePath } as const;
 
 /**
  * Listens for messages on a port, a socket or a pipe.
@@ -20,7 +20,7 @@ export async function listen(options: ListenOptions): Promise<Listener> {
   const fetch = options.fetch ?? receiver?.fetch;
   if (fetch === undefined || (options.fetch !== undefined && receiver !== undefined))
     throw new InvalidArgumentError("listen needs what responds: receiver, or fetch, and not both.");
-  const merged = { ...defaults, ...options, fetch };
+  const merged = { ...listenDefaults, ...options, fetch };
   requireDuration(merged.stopMs, "listen: stopMs");
   if (typeof merged.fetch !== "function")
     throw new InvalidArgumentError("listen: fetch must be a function, such as service.receiver.fetch.");
@@ -34,3 +34,77 @@ export async function listen(options: ListenOptions): Promise<Listener> {
 }
 
 const includes = (schemes: readonly string[], scheme: string): boolean => schemes.includes(scheme);
+
+/** The part of a service's receiver that a listener needs. */
+interface MessageReceiver {
+  readonly respond: PlainRoute;
+  readonly fetch: Route;
+  /** Takes a message at any path. */
+  handle(request: Pick<PlainRequest, "method" | "headers" | "body">): Promise<PlainResponse>;
+  /** It refuses larger messages. */
+  readonly maxBodyBytes: number;
+}
+
+export interface ListenOptions {
+  /** `http://127.0.0.1:4001`, `https:`, `unix:`, `pipe:`, `grpc:` or `grpcs:`. Port 0 takes a free one. */
+  readonly address: string;
+  /** What responds: `service.receiver`. Or give `fetch`. */
+  readonly receiver?: MessageReceiver;
+  /** A function of your own that responds, for example one around `service.receiver.fetch`. */
+  readonly fetch?: Route;
+  /** For `https:` and `grpcs:`. With `ca`, clients must show a certificate that it signed. */
+  readonly tls?: TlsMaterial;
+  /** How long `close` waits for running requests before it cuts them off: 10 s by default. */
+  readonly stopMs?: number;
+  /** gRPC with `fetch` only: the path of the requests that it gets. `/_rf/receive` by default. */
+  readonly path?: string;
+  readonly logger?: LoggerOption;
+}
+
+export interface ListenSettings
+  extends Required<Omit<ListenOptions, "tls" | "receiver" | "logger">>,
+    Pick<ListenOptions, "tls" | "receiver"> {
+  readonly logger: Logger;
+}
+
+export interface Listener {
+  /** The address for senders, with the real port. */
+  readonly address: string;
+  /** Takes no new messages, waits for those that are being handled, and ends all connections. */
+  close(): Promise<void>;
+}
+
+/** `https:` and `grpcs:` need a certificate. */
+export function requireCertificate({ tls, address }: ListenSettings): TlsMaterial {
+  if (tls?.cert !== undefined && tls.key !== undefined) return tls;
+  throw new InvalidArgumentError(`listen: ${schemeOf(address)}// needs tls: { cert, key }.`);
+}
+
+export type { NodeMiddleware } from "../../base/node-http.js";
+
+export interface ReceiverMiddlewareOptions {
+  /** The path of the receiver; requests for other paths go to `next`. `/_rf/receive` by default. */
+  readonly path?: string;
+  readonly logger?: LoggerOption;
+}
+
+/**
+ * The receiver as middleware of Express, Connect, or a hook of Fastify. It has to come before a parser of bodies, or
+ * after one that keeps the bytes, such as `express.raw`: the signature is over the bytes.
+ *
+ * @example
+ * const middleware = receiverMiddleware(orders.receiver.fetch);
+ * app.use(middleware); // Express
+ * fastify.addHook("onRequest", (request, reply, done) => middleware(request.raw, reply.raw, done)); // Fastify
+ */
+export function receiverMiddleware(fetch: Route, options: ReceiverMiddlewareOptions = {}): NodeMiddleware {
+  refuseUnknown(options, ["path", "logger"], "receiverMiddleware");
+  const { path = receivePath } = options;
+  const logger = loggerOf(options.logger);
+  return nodeMiddleware({
+    route: fetch,
+    isFor: (one) => one === path,
+    failed: (error) => logger.error("receiving failed", { error: safeReason(error) }),
+    name: "receiverMiddleware",
+  });
+}

@@ -1,6 +1,5 @@
 import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
-import type { Transport } from "../transport.js";
 import {
   type AddressParts,
   completeAddress,
@@ -15,7 +14,7 @@ import {
   type InProcessTransport,
   inProcessTransport,
 } from "./in-process-transport.js";
-import type { MessageBody } from "./message-body.js";
+import type { MessageBody, Transport } from "./transport.js";
 
 export interface TransportsOptions {
   /** Makes the signed body of a message. */
@@ -31,7 +30,7 @@ export interface TransportsOptions {
 }
 
 /** Where a service is, from code or from a configuration file. */
-export interface DestinationOptions {
+export interface DestinationAddress {
   /** With a scheme (`https://host:port/_rf/receive`) or without one (`host:port`). */
   readonly address?: string | undefined;
   /** By name, or in code a transport for this destination alone. */
@@ -49,7 +48,7 @@ export interface Transports {
   /** Throws for an unknown scheme. */
   transportFor(address: string): Transport;
   /** The full address and the transport of a destination. Throws, when the service is built, for one that cannot work. */
-  resolve(serviceId: string, options: DestinationOptions): ResolvedDestination;
+  resolve(serviceId: string, options: DestinationAddress): ResolvedDestination;
   /** Ends all calls and connections. Transports that were given in code are left open: other services may share them. */
   close(): Promise<void>;
 }

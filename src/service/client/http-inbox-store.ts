@@ -1,16 +1,28 @@
 import { randomUUID } from "node:crypto";
-import { defined } from "../../base/defined.js";
+import { omitUndefined } from "../../base/defined.js";
 import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
-import { LeaseLostError } from "../../queue/lease-lost-error.js";
-import { checkAll } from "../check-all.js";
-import { checkedInboxStore, type KeyOperations } from "../checked-inbox-store.js";
-import { InboxKeyBusyError } from "../inbox-key-busy-error.js";
-import { defaultLeaseMs, type LeasingInboxStore } from "../inbox-store.js";
-import { InboxServiceError } from "./inbox-service-error.js";
-import { finishOf, readTryBegin, releaseOf, renewOf, reportOf } from "./read-answers.js";
-import { repeatCall } from "./repeat-call.js";
-import { type Fields, type ServiceRequest, sendRequest } from "./send-request.js";
+import { LeaseLostError } from "../../queue/leases.js";
+import {
+  checkAll,
+  checkedInboxStore,
+  defaultLeaseMs,
+  type FinishResult,
+  InboxKeyBusyError,
+  type KeyOperations,
+  type KeyReport,
+  type LeasingInboxStore,
+  type ReleaseResult,
+  type RenewResult,
+  type TryBeginResult,
+} from "../inbox-store.js";
+import {
+  type Fields,
+  InboxServiceError,
+  repeatCall,
+  type ServiceRequest,
+  sendRequest,
+} from "./inbox-service-call.js";
 
 export interface HttpInboxStoreOptions {
   /** Where the service is; `v1/inbox/…` is added to it. Use https: the token is sent with every request. */
@@ -70,7 +82,7 @@ export function createHttpInboxStore(options: HttpInboxStoreOptions): LeasingInb
     },
     async tryBegin(key, { leaseId, leaseMs, owner }, signal) {
       const proposed = proposeLeaseId ? leaseId : undefined;
-      const fields = defined({ key, owner: owner ?? undefined, leaseId: proposed });
+      const fields = omitUndefined({ key, owner: owner ?? undefined, leaseId: proposed });
       return readTryBegin(await post("try-begin", { ...fields, leaseSeconds: seconds(leaseMs) }, signal));
     },
     renew: async (key, leaseId, leaseMs, signal) =>
@@ -121,7 +133,7 @@ function baseOf(url: string): URL | undefined {
 function checked(options: HttpInboxStoreOptions) {
   const what = "createHttpInboxStore";
   refuseUnknown(options, known, what);
-  const filled = { ...defaults, ...defined(options) };
+  const filled = { ...defaults, ...omitUndefined(options) };
   checkAll(what, [
     () => requireUrl(options.url),
     () => requireToken(options.token),
@@ -140,3 +152,76 @@ function requireToken(token: unknown): void {
   if (token !== undefined && (typeof token !== "string" || !/^[\x21-\x7e]+$/.test(token)))
     throw new InvalidArgumentError("token must be a text of printable ASCII characters without spaces");
 }
+
+/* Answers of the service as results of a store. Fields that the contract does not name are ignored. */
+
+export function readTryBegin(fields: Fields): TryBeginResult {
+  switch (fields.status) {
+    case "Acquired":
+      return {
+        status: "Acquired",
+        leaseId: textOf(fields, "leaseId"),
+        expiresAt: timeOf(fields, "expiresAt"),
+      };
+    case "Processed":
+      return { status: "Processed" };
+    case "Busy":
+      return { status: "Busy", expiresAt: optionalTime(fields, "expiresAt") };
+    default:
+      throw unexpected("status");
+  }
+}
+
+export const renewOf = (fields: Fields): RenewResult =>
+  isLost(fields, "Renewed")
+    ? { status: "LeaseLost" }
+    : { status: "Renewed", expiresAt: timeOf(fields, "expiresAt") };
+
+export const finishOf = (fields: Fields): FinishResult => ({
+  status: isLost(fields, "Processed") ? "LeaseLost" : "Processed",
+});
+
+export const releaseOf = (fields: Fields): ReleaseResult => ({
+  status: isLost(fields, "Released") ? "LeaseLost" : "Released",
+});
+
+export function reportOf(fields: Fields): KeyReport {
+  const { status, attempts, owner } = fields;
+  if (status === "Unknown") return { status };
+  if (status !== "Processed" && status !== "Leased" && status !== "Free") throw unexpected("status");
+  return {
+    status,
+    attempts: typeof attempts === "number" ? attempts : 0,
+    firstSeenAt: timeOf(fields, "firstSeen"),
+    lastSeenAt: timeOf(fields, "lastSeen"),
+    leaseUntil: optionalTime(fields, "leaseUntil"),
+    owner: typeof owner === "string" ? owner : null,
+  };
+}
+
+/** Only the two statuses of the call are right: one that is not known must not pass for a success. */
+function isLost({ status }: Fields, success: string): boolean {
+  if (status !== success && status !== "LeaseLost") throw unexpected("status");
+  return status === "LeaseLost";
+}
+
+function textOf(fields: Fields, name: string): string {
+  const value = fields[name];
+  if (typeof value !== "string" || value === "") throw unexpected(name);
+  return value;
+}
+
+function timeOf(fields: Fields, name: string): Date {
+  const time = new Date(textOf(fields, name));
+  if (Number.isNaN(time.getTime())) throw unexpected(name);
+  return time;
+}
+
+const optionalTime = (fields: Fields, name: string): Date | null =>
+  fields[name] === undefined || fields[name] === null ? null : timeOf(fields, name);
+
+const unexpected = (name: string): InboxServiceError =>
+  new InboxServiceError(
+    `The inbox service answered 200 with a field "${name}" that is not of the contract. Check the URL and the service's version.`,
+    { status: 200, isTransient: false },
+  );

@@ -1,9 +1,7 @@
 import * as z from "zod/mini";
-import { key } from "./field-schemas.js";
-import type { Operation, Operations } from "./operations.js";
+import { key, type Operation, type Operations } from "./operations.js";
 import { maxBodyBytes } from "./read-fields.js";
-import { badRequestAnswer, failureAnswer } from "./refusal.js";
-import type { Auth } from "./responses.js";
+import { type Auth, badRequestAnswer, failureAnswer } from "./responses.js";
 
 type Json = Readonly<Record<string, unknown>>;
 

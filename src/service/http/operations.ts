@@ -1,17 +1,73 @@
 import * as z from "zod/mini";
-import { defined } from "../../base/defined.js";
+import { omitUndefined } from "../../base/defined.js";
 import type { CallOptions } from "../../queue/work-store.js";
-import type { KeyReport, LeasingInboxStore } from "../inbox-store.js";
 import {
-  defaultLeaseSeconds,
-  key,
-  type LeaseBounds,
-  leaseId,
-  leaseSeconds,
-  owner,
-  time,
-  wantedLeaseId,
-} from "./field-schemas.js";
+  type KeyReport,
+  keyProblem,
+  type LeasingInboxStore,
+  longestKey,
+  longestOwner,
+} from "../inbox-store.js";
+
+/** What JSON Schema can say of `keyProblem`. Written without \p{Cc}, which not every reader of JSON Schema knows. */
+const control = "\\u0000-\\u001f\\u007f-\\u009f";
+const plainText = new RegExp(`^[^${control}]*[^${control} ]$`);
+
+/** A text that every provider stores and compares in the same way. One sentence says all that it must be. */
+function text(longest: number, description: string) {
+  const rule = `must be a text of 1 to ${longest} characters, without control characters and without a space at its end`;
+  return z.string(rule).check(
+    z.maxLength(longest, rule),
+    z.regex(plainText, rule),
+    z.refine((value) => keyProblem(value) === undefined, rule),
+    z.describe(description),
+  );
+}
+
+export const key = text(
+  longestKey,
+  "Names what is processed once, for example `orders:billing:order.placed:42`. Its length is counted in UTF-16 code units.",
+);
+
+const owner = text(
+  longestOwner,
+  "Who asks, for operators to read. It gives no rights: only the lease id does.",
+);
+
+const leaseId = z
+  .guid("must be the leaseId that try-begin returned")
+  .check(z.describe("The lease, as try-begin returned it."));
+
+const wantedLeaseId = z
+  .guid("must be a UUID")
+  .check(
+    z.describe(
+      "The id that the lease gets: a UUID made for this request alone. The same request, sent again because its answer was lost, gets the same lease.",
+    ),
+  );
+
+interface LeaseBounds {
+  readonly minLeaseSeconds: number;
+  readonly maxLeaseSeconds: number;
+}
+
+/** How long the lease of a request is that does not say it. */
+const defaultLeaseSeconds = ({ minLeaseSeconds, maxLeaseSeconds }: LeaseBounds): number =>
+  Math.min(Math.max(30, minLeaseSeconds), maxLeaseSeconds);
+
+function leaseSeconds(bounds: LeaseBounds) {
+  const { minLeaseSeconds: least, maxLeaseSeconds: most } = bounds;
+  const rule = `must be a whole number from ${least} to ${most}`;
+  return z
+    .int(rule)
+    .check(
+      z.gte(least, rule),
+      z.lte(most, rule),
+      z.describe(`How long the lease is; ${defaultLeaseSeconds(bounds)} if it is absent.`),
+    );
+}
+
+const time = (description: string) => z.iso.datetime().check(z.describe(description));
 
 /** What the service does at one path. The schemas validate requests, and the OpenAPI document is made of them. */
 export interface Operation<Fields = unknown> {
@@ -60,12 +116,15 @@ export function operationsOf(bounds: LeaseBounds) {
       ]),
       async run(store, fields, call) {
         const { owner: asking, leaseId: wanted } = fields;
-        const wishes = defined({ owner: asking, leaseId: wanted });
+        const wishes = omitUndefined({ owner: asking, leaseId: wanted });
         const options = { ...call, ...wishes, leaseMs: leaseMs(fields.leaseSeconds) };
         const result = await store.tryBegin(fields.key, options);
         if (result.status === "Processed") return result;
         if (result.status === "Busy")
-          return { status: "Busy" as const, ...defined({ expiresAt: result.expiresAt?.toISOString() }) };
+          return {
+            status: "Busy" as const,
+            ...omitUndefined({ expiresAt: result.expiresAt?.toISOString() }),
+          };
         return { ...result, expiresAt: result.expiresAt.toISOString() };
       },
     }),
@@ -135,6 +194,6 @@ function reportOf(report: KeyReport) {
     attempts,
     firstSeen: firstSeenAt.toISOString(),
     lastSeen: lastSeenAt.toISOString(),
-    ...defined({ leaseUntil: leaseUntil?.toISOString(), owner: last ?? undefined }),
+    ...omitUndefined({ leaseUntil: leaseUntil?.toISOString(), owner: last ?? undefined }),
   };
 }

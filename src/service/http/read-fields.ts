@@ -1,7 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import type * as z from "zod/mini";
-import { type ReadableRequest, readBody } from "../../base/read-body.js";
-import type { Refusal } from "./refusal.js";
+import { type ReadableRequest, readBody } from "../../base/request-body.js";
+import type { Refusal } from "./responses.js";
 
 export const maxBodyBytes = 16 * 1024;
 /** The caller has a token, but may be slow. */

@@ -1,6 +1,6 @@
-import type { PlainResponse } from "../../base/plain-http.js";
-import { privateHeaders } from "../../base/private-headers.js";
-import { answerOf, type Refusal } from "./refusal.js";
+import * as z from "zod/mini";
+import type { Logger } from "../../base/logger.js";
+import { type PlainResponse, privateHeaders } from "../../base/plain-http.js";
 
 export type Auth = "bearer" | "none";
 
@@ -65,3 +65,57 @@ export function serviceResponses(auth: Auth) {
     }),
   };
 }
+
+/** The response of a host that could not make the service, with its log line. */
+export function unavailableService(auth: Auth, logger: Logger, reason: string): PlainResponse {
+  const ending = serviceResponses(auth).unavailable(reason);
+  logEnding(logger, "none", ending);
+  return ending.response;
+}
+
+/** One line per request. It has no key, no lease id and no token; the alarms of both clouds read its message and status. */
+export function logEnding(logger: Logger, operation: string, { response, outcome, reason }: Ending): void {
+  const { status } = response;
+  const level = status >= 500 ? "error" : status >= 400 ? "warn" : "debug";
+  logger[level]("inbox service", { operation, outcome, status, reason });
+}
+
+const requestCodes = [
+  "BodyTooLarge",
+  "BodyUnreadable",
+  "NotJson",
+  "NotAnObject",
+  "MissingField",
+  "UnknownField",
+  "InvalidField",
+] as const;
+
+/** What is wrong with a request, and where. The sender gets it with status 400. */
+export interface Refusal {
+  readonly code: (typeof requestCodes)[number];
+  readonly message: string;
+  /** The field of the request, or "body". */
+  readonly field: string;
+  /** What a log gets instead of `field` where the sender has made up a name: that may be a pasted token. */
+  readonly logged?: { readonly field?: string; readonly unknown?: number };
+}
+
+/** What the sender gets. */
+export const answerOf = ({ code, message, field }: Refusal) => ({ code, message, field });
+
+/** The body of a 400. */
+export const badRequestAnswer = z.object({
+  error: z.object({
+    code: z.enum(requestCodes),
+    message: z.string().check(z.describe("For people to read.")),
+    field: z.string().check(z.describe("The field of the request that is wrong, or `body`.")),
+  }),
+});
+
+/** The body of a 404, a 405 and a 503. */
+export const failureAnswer = z.object({
+  error: z.object({
+    code: z.enum(["NotFound", "MethodNotAllowed", "Unavailable"]),
+    message: z.string().check(z.describe("For people to read.")),
+  }),
+});

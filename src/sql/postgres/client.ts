@@ -1,21 +1,16 @@
-import type { Client, ClientConfig, Pool, PoolClient, PoolConfig } from "pg";
-import { abortable } from "../../base/abortable.js";
-import { memoisePromise } from "../../base/memoise-promise.js";
-import { singleFlight } from "../../base/single-flight.js";
-import { yieldToEventLoop } from "../../base/wait.js";
-import { withinTime } from "../../base/within-time.js";
+import type { EventEmitter } from "node:events";
+import type { Duplex } from "node:stream";
+import type { Client, ClientBase, ClientConfig, Pool, PoolClient, PoolConfig } from "pg";
+import { memoisePromise, singleFlight } from "../../base/concurrency.js";
+import { abortable, withinTime, yieldToEventLoop } from "../../base/timers.js";
 import { DriverMissingError } from "../../errors.js";
+import { closedError, transactionSlots } from "../connections.js";
 import type { SqlDriver } from "../driver.js";
-import { closedError } from "../transaction-scope.js";
-import { transactionSlots } from "../transaction-slots.js";
-import { callersPool } from "./callers-pool.js";
-import { cancelStatement } from "./cancel-statement.js";
+import { pgClientQuery, runTransaction } from "./connection.js";
 import { isConnectionError } from "./faults.js";
-import { pgClientQuery } from "./pg-query.js";
-import { runTransaction } from "./transaction.js";
-import { type WatchedPool, watchedPool } from "./watched-pool.js";
+import { callersPool, type WatchedPool, watchedPool } from "./pool.js";
 
-export interface PgClientOptions {
+interface PgClientOptions {
   readonly config: PoolConfig;
   readonly prepare: boolean;
   /** The caller's own, instead of one that is made with `config`. */
@@ -120,3 +115,61 @@ async function loadPg(): Promise<typeof import("pg")["default"]> {
 /** A client outside of any pool, not connected yet: LISTEN belongs to one connection. */
 export const pgListener = async (config: ClientConfig): Promise<Client> =>
   new (await loadPg()).Client(config);
+
+/** The properties of a pg Client that name its session. pg has them since 8.0; its types do not. */
+interface Session {
+  readonly processID: number | null;
+  readonly secretKey: number | null;
+  readonly host: string;
+  readonly port: number;
+  readonly ssl: unknown;
+  readonly sslNegotiation: string;
+}
+
+/** pg's `Connection`: the protocol on one socket, without a session. */
+interface ProtocolConnection extends EventEmitter {
+  readonly stream: Duplex;
+  connect(portOrPath: number | string, host?: string): void;
+  requestSsl(): void;
+  cancel(processID: number, secretKey: number): void;
+}
+
+type MakeConnection = new (config: object) => unknown;
+
+/** A server that does not take the request within this time is frozen or unreachable. */
+const longestCancelMs = 2_000;
+
+/**
+ * Asks the server to stop the statement that the client runs. A closed socket alone does not stop a statement that waits
+ * for a lock: it would still be committed later. The request has a connection of its own, because the pool's may be dead
+ * or all in use. It needs no login, takes no session of the server, and passes poolers, which `pg_cancel_backend` does not.
+ * Resolves when the server has closed that connection, or after two seconds. Never rejects.
+ */
+async function cancelStatement(
+  client: ClientBase,
+  Connection: MakeConnection,
+  stream: unknown,
+): Promise<void> {
+  const session = client as unknown as Session;
+  const { processID, secretKey, host, port, ssl, sslNegotiation } = session;
+  if (typeof processID !== "number" || typeof secretKey !== "number") return;
+  const connection = new Connection({ ssl, sslNegotiation, stream }) as ProtocolConnection;
+  const cancel = (): void => connection.cancel(processID, secretKey);
+  await new Promise<void>((resolve) => {
+    const timer = setTimeout(resolve, longestCancelMs);
+    connection.once("end", () => {
+      clearTimeout(timer);
+      resolve();
+    });
+    // A connection that fails closes, too.
+    connection.on("error", () => {});
+    connection.on("sslconnect", cancel);
+    connection.on("connect", () => {
+      if (!ssl) cancel();
+      else if (sslNegotiation !== "direct") connection.requestSsl();
+    });
+    if (host.startsWith("/")) connection.connect(`${host}/.s.PGSQL.${port}`);
+    else connection.connect(port, host);
+  });
+  connection.stream.destroy();
+}

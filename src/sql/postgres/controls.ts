@@ -1,9 +1,8 @@
-import { returnedBatch } from "../defaults.js";
 import { status } from "../dialect.js";
 import { type SqlStatement, statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
-import { controlsTable } from "./names.js";
-import { create } from "./routine.js";
+import { returnedBatch } from "../store-options.js";
+import { controlsTable, create } from "./expressions.js";
 
 /**
  * A row is a control: a pause, a limit, both, or neither when it has ended and its parked messages are being returned. Numbers

@@ -1,7 +1,6 @@
 import type { ClientConfig } from "pg";
-import { loadPackage, rethrow } from "../../base/load-package.js";
-import { memoisePromise } from "../../base/memoise-promise.js";
-import { requirePackage } from "../../base/require-package.js";
+import { memoisePromise } from "../../base/concurrency.js";
+import { loadPackage, requirePackage, rethrow } from "../../base/require-package.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
 
 /** What a token must be for, so that Azure Database for PostgreSQL takes it as a password. */

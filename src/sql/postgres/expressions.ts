@@ -1,3 +1,24 @@
+import { literal, type QueueNames, queueNames } from "../names.js";
+
+export const quote = (name: string): string => `"${name.replaceAll('"', '""')}"`;
+
+export function names(kind: QueueNames["kind"], schema: string, table: string): QueueNames {
+  const bare = (suffix: string) => quote(`${table}${suffix}`);
+  const object = (suffix: string) => `${quote(schema)}.${bare(suffix)}`;
+  return queueNames({ kind, schema, table }, { object, bare }, { state: "_state", view: "_messages" });
+}
+
+/** Done messages: appended by the ack, never changed. A message without a state row is done. */
+export const doneTable = (n: QueueNames): string => n.object("_done");
+
+/** The failed attempts of messages. An ack writes nothing here. */
+export const attemptsTable = (n: QueueNames): string => n.object("_attempts");
+
+/** Dead messages that operators have archived. */
+export const archiveTable = (n: QueueNames): string => n.object("_archive");
+/** Pauses and limits; empty nearly always. */
+export const controlsTable = (n: QueueNames): string => n.object("_controls");
+
 /** The database's clock, unless a test passes a time. It is stable within a statement, so an index scan can use it. */
 export const now = "coalesce(:now::timestamptz, statement_timestamp())";
 
@@ -5,3 +26,59 @@ export const ms = (expression: string) => `(${expression}) * interval '1 millise
 
 /** Milliseconds since 1970: a number is cheaper to write and to read than a timestamp's text. */
 export const epochMs = (column: string) => `date_part('epoch', ${column}) * 1000`;
+
+const body = (text: string): string => {
+  let tag = "$body$";
+  for (let i = 1; text.includes(tag); i++) tag = `$body${i}$`;
+  return `${tag}\n${text}\n${tag}`;
+};
+
+/**
+ * Replaces the function in place: sessions that call it meanwhile go on, and grants stay. Only where a new version returns
+ * other columns, which `create or replace` refuses, the function is dropped first.
+ */
+export const create = (
+  name: string,
+  types: string,
+  declaration: string,
+  text: string,
+  behaviour = "volatile",
+): string => {
+  const definition = literal(
+    `create or replace function ${name}${declaration}\nlanguage plpgsql\n${behaviour}\nas ${body(text)}`,
+  );
+  return `do ${body(
+    `declare
+  definition constant text := ${definition};
+begin
+  execute definition;
+exception when invalid_function_definition then
+  execute ${literal(`drop function if exists ${name}(${types})`)};
+  execute definition;
+end`,
+  )}`;
+};
+
+/** The function of a trigger cannot be dropped; its declaration never changes. */
+export const createTrigger = (name: string, text: string, behaviour = "volatile"): string =>
+  `create or replace function ${name}() returns trigger\nlanguage plpgsql\n${behaviour}\nas ${body(text)}`;
+
+/**
+ * Replaces the view in place, so that grants stay. Only where a new version renames or moves columns, which `create or
+ * replace` refuses, the view is dropped first, with the view of ours that may read it. A view of somebody else that reads it
+ * stops the migration.
+ */
+export const createView = (name: string, query: string, reader = name): string => {
+  const definition = literal(`create or replace view ${name} as\n${query}`);
+  return `do ${body(
+    `declare
+  definition constant text := ${definition};
+begin
+  execute definition;
+exception when invalid_table_definition then
+  execute ${literal(`drop view if exists ${reader}`)};
+  execute ${literal(`drop view if exists ${name}`)};
+  execute definition;
+end`,
+  )}`;
+};

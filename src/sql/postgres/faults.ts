@@ -1,4 +1,4 @@
-import type { Fault } from "../transient-retry.js";
+import type { Fault } from "../driver.js";
 
 /** The server refused the work, undid it, or was never reached. */
 const rolledBack = new Set([

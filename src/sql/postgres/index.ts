@@ -1,19 +1,16 @@
-import { defined } from "../../base/defined.js";
+import { omitUndefined } from "../../base/defined.js";
 import { InvalidArgumentError } from "../../errors.js";
+import { endedError } from "../connections.js";
 import type { Database } from "../dialect.js";
 import { asTransaction, type SqlExecutor, statement } from "../driver.js";
-import { endedError } from "../transaction-scope.js";
+import { isOutside, type PgQueryable, pgQuery } from "./connection.js";
 import { postgresDialect } from "./dialect.js";
-import { wakeUpOnNotify } from "./listen.js";
-import { enableNotify } from "./notify.js";
+import { enableNotify, wakeUpOnNotify } from "./notify.js";
 import { connectPostgres, type PostgresOptions } from "./open.js";
-import { type PgQueryable, pgQuery } from "./pg-query.js";
-import { isOutside } from "./transaction.js";
 
 export type { NotifyQueue } from "../dialect.js";
 export { postgresDialect } from "./dialect.js";
-export { type WakeUpOptions, wakeUpOnNotify } from "./listen.js";
-export { disableNotify, enableNotify } from "./notify.js";
+export { disableNotify, enableNotify, type WakeUpOptions, wakeUpOnNotify } from "./notify.js";
 export type { PostgresOptions } from "./open.js";
 
 /**
@@ -43,8 +40,8 @@ export function openPostgres(options: PostgresOptions): Database {
 /** pg hides a pool's password from copies. */
 const connectionOf = ({ url, config, pool }: PostgresOptions) =>
   pool === undefined
-    ? defined({ url, config })
-    : { config: { ...pool.options, ...defined({ password: pool.options.password }) } };
+    ? omitUndefined({ url, config })
+    : { config: { ...pool.options, ...omitUndefined({ password: pool.options.password }) } };
 
 const lock = statement("migration lock", "select pg_advisory_xact_lock(hashtextextended(:key::text, 0))");
 

@@ -1,13 +1,12 @@
 import type { Pool, PoolConfig } from "pg";
-import { defined } from "../../base/defined.js";
+import { omitUndefined } from "../../base/defined.js";
 import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
-import { defaultConnections } from "../default-connections.js";
+import { defaultConnections, requireDriver } from "../connections.js";
 import type { ReceivingDatabase } from "../dialect.js";
-import { requireDriver } from "../require-driver.js";
 import { pgClient } from "./client.js";
 import { connectionSettings } from "./entra.js";
-import { postgresReceiving } from "./receiving-dialect.js";
+import { postgresReceiving } from "./receive.js";
 
 export interface PostgresOptions {
   /** `postgres://user:password@host/database?sslmode=verify-full`; on Azure `postgres://identity@host/database?authentication=entra` */
@@ -40,7 +39,7 @@ export function connectPostgres(options: PostgresOptions): ReceivingDatabase {
     ...options.config,
     ...connectionSettings(options.url),
   };
-  const driver = pgClient({ config, prepare: options.prepare ?? true, ...defined({ pool }) });
+  const driver = pgClient({ config, prepare: options.prepare ?? true, ...omitUndefined({ pool }) });
   return {
     dialect: postgresReceiving,
     driver,

@@ -1,6 +1,6 @@
 import { status } from "../dialect.js";
 import type { QueueNames } from "../names.js";
-import { create, createTrigger } from "./routine.js";
+import { create, createTrigger } from "./expressions.js";
 
 /**
  * The messages of one partition key form a partition queue. Only its head is `ready`, so a claim needs to know nothing of

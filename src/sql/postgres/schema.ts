@@ -1,17 +1,12 @@
-import type { LedgerStatements, Migration } from "../dialect.js";
-import { status } from "../dialect.js";
+import { type LedgerStatements, type Migration, status } from "../dialect.js";
 import { statement } from "../driver.js";
-import { literal } from "../literal.js";
-import type { QueueNames } from "../names.js";
-import { archiveRows } from "./archive.js";
-import { attemptRows, recordAttemptsFunction } from "./attempts.js";
+import { literal, type QueueNames } from "../names.js";
 import { applyControlsFunction, createControls } from "./controls.js";
-import { enqueueOnceFunction } from "./enqueue-once.js";
-import { inboxFunctions } from "./functions.js";
-import { keyFunctions } from "./key-functions.js";
-import { doneTable, quote } from "./names.js";
-import { createOperations } from "./operations-table.js";
+import { doneTable, quote } from "./expressions.js";
+import { archiveRows, attemptRows, createOperations, recordAttemptsFunction } from "./history.js";
+import { keyFunctions } from "./keys.js";
 import { partitionFunctions, partitionTables } from "./partitions.js";
+import { enqueueOnceFunction, inboxFunctions } from "./receive-routines.js";
 import { messagesView } from "./views.js";
 
 /**

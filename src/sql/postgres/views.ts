@@ -1,10 +1,7 @@
-import { literal } from "../literal.js";
-import type { QueueNames } from "../names.js";
-import { sentQuery } from "../sent-view.js";
-import { type ShownStatusParts, shownState, shownStatus } from "../shown-status.js";
+import { literal, type QueueNames } from "../names.js";
+import { type ShownStatusParts, sentQuery, shownState, shownStatus } from "../views.js";
 import { holdsMessage } from "./controls.js";
-import { doneTable } from "./names.js";
-import { createView } from "./routine.js";
+import { createView, doneTable } from "./expressions.js";
 
 /** Every message with its state row or, when it is done, with its done row. */
 export const messages = (n: QueueNames): string => `from ${n.message} m

@@ -1,20 +1,19 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { abortable } from "../../base/abortable.js";
-import { memoisePromise } from "../../base/memoise-promise.js";
+import { memoisePromise } from "../../base/concurrency.js";
+import { abortable } from "../../base/timers.js";
 import { DriverMissingError, InvalidOperationError } from "../../errors.js";
+import { closedError, transactionScope } from "../connections.js";
 import type { SqlDriver, SqlExecutor, SqlParams, SqlRow, SqlStatement } from "../driver.js";
-import { closedError, transactionScope } from "../transaction-scope.js";
 import {
+  oneAtATime,
   type PreparedText,
   type RunStatement,
   requireOpen,
   type SqliteTransactionConnection,
   statementsOn,
 } from "./connection.js";
-import { damagedError, isDamaged } from "./faults.js";
-import { oneAtATime } from "./one-at-a-time.js";
+import { damagedError, isDamaged, whenFree } from "./faults.js";
 import { needsTransaction } from "./steps.js";
-import { whenFree } from "./when-free.js";
 
 export interface SqliteHandle extends SqliteTransactionConnection {
   exec(text: string): void;

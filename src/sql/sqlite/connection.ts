@@ -1,5 +1,6 @@
+import { abortable } from "../../base/timers.js";
+import { endedError } from "../connections.js";
 import type { SqlParams, SqlRow, SqlStatement } from "../driver.js";
-import { endedError } from "../transaction-scope.js";
 import { type BoundText, runSteps } from "./steps.js";
 
 /** The part of `node:sqlite`'s API that is used; `@photostructure/sqlite` and better-sqlite3 have it too. */
@@ -12,7 +13,7 @@ export interface PreparedText {
   safeIntegers?(enabled: boolean): unknown;
 }
 
-export interface SqliteConnection {
+interface SqliteConnection {
   prepare(text: string): PreparedText;
 }
 
@@ -80,4 +81,28 @@ function namedRow(names: readonly string[], cells: readonly unknown[]): SqlRow {
   const row: Record<string, unknown> = {};
   for (let index = 0; index < names.length; index++) row[names[index]!] = cells[index];
   return row;
+}
+
+type RunAlone = <T>(work: () => Promise<T> | T, signal?: AbortSignal) => Promise<T>;
+
+/** Runs one piece of work at a time, in the order of the calls. */
+export function oneAtATime(): RunAlone {
+  let last: Promise<void> = Promise.resolve();
+  let running = 0;
+  return async (work, signal) => {
+    const before = last;
+    let done = (): void => {};
+    last = new Promise((resolve) => {
+      done = resolve;
+    });
+    running++;
+    try {
+      if (running > 1) await abortable(before, signal);
+      return await work();
+    } finally {
+      running--;
+      // A call that was aborted while it waited must not let the next one in before its predecessor has ended.
+      void before.then(done);
+    }
+  };
 }

@@ -1,9 +1,8 @@
-import { returnedBatch } from "../defaults.js";
 import { status } from "../dialect.js";
 import type { SqlStatement } from "../driver.js";
 import type { QueueNames } from "../names.js";
-import { dueSince, now, sentSeqs } from "./expressions.js";
-import { controlsTable } from "./names.js";
+import { returnedBatch } from "../store-options.js";
+import { controlsTable, dueSince, now, sentSeqs } from "./expressions.js";
 import { steps } from "./steps.js";
 
 /**

@@ -1,7 +1,36 @@
 import { status } from "../dialect.js";
-import { bornAt, keyColumns, type QueueNames } from "../names.js";
-import { cursorTable } from "./names.js";
+import { createdColumn, keyColumns, type QueueNames, queueNames } from "../names.js";
 import { databaseClock } from "./steps.js";
+
+const quote = (name: string): string => `"${name.replaceAll('"', '""')}"`;
+
+/** SQLite has no schemas within a file: a schema's name becomes part of the table's. */
+export const inSchema = (schema: string, name: string) => quote(schema === "" ? name : `${schema}.${name}`);
+
+export function names(kind: QueueNames["kind"], schema: string, table: string): QueueNames {
+  const object = (suffix: string) => inSchema(schema, `${table}${suffix}`);
+  return queueNames({ kind, schema, table }, { object, bare: object }, { state: "State", view: "Messages" });
+}
+
+/**
+ * One row with the number of a message. Every message up to it has a state row, so a claim looks for unclaimed messages
+ * (those without a state row) only after it. See docs/decisions/0009.
+ */
+export const cursorTable = (n: QueueNames) => n.object("Cursor");
+
+/**
+ * The messages with a partition key that are not finished. Only the head of a partition queue is ready or held, so a
+ * claim need not read this table. See docs/decisions/0010.
+ */
+export const partitionQueue = (n: QueueNames) => n.object("PartitionQueue");
+
+/** The failed attempts of messages. An ack writes nothing here. */
+export const attemptsTable = (n: QueueNames) => n.object("Attempts");
+
+/** Dead messages that operators have archived. */
+export const archiveTable = (n: QueueNames) => n.object("Archive");
+/** Pauses and limits; empty nearly always. */
+export const controlsTable = (n: QueueNames) => n.object("Controls");
 
 /** In milliseconds, provided by the runner of steps: the database's clock, unless a test passes a time. */
 export const now = ":now";
@@ -39,11 +68,11 @@ export const stateColumns = {
   attempt: "coalesce(s.attempt, 0)",
   crashes: "coalesce(s.crashes, 0)",
 } as const;
-export const visibleAt = (n: QueueNames) => `coalesce(s.visible_at, m.${bornAt(n)})`;
+export const visibleAt = (n: QueueNames) => `coalesce(s.visible_at, m.${createdColumn(n)})`;
 
 /** Since when the state `s` was claimable at its last claim: it has no such time while its first claim was of an unclaimed message. */
 export const dueSince = (n: QueueNames) =>
-  `coalesce(s.due_since, (select ${bornAt(n)} from ${n.message} where seq = s.seq))`;
+  `coalesce(s.due_since, (select ${createdColumn(n)} from ${n.message} where seq = s.seq))`;
 
 /** The key columns of a message `m`. */
 export const keysOf = (n: QueueNames) =>

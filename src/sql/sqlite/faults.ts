@@ -1,5 +1,6 @@
+import { sleep } from "../../base/timers.js";
 import { InvalidOperationError } from "../../errors.js";
-import type { Fault } from "../transient-retry.js";
+import type { Fault } from "../driver.js";
 
 /** The codes of SQLITE_BUSY and SQLITE_LOCKED: another connection has the lock. */
 const busyCodes = [5, 6];
@@ -44,3 +45,25 @@ export const isNameTaken = (error: unknown): boolean =>
   /already exists|there is already an? \w+ named|use DROP \w+ to delete/.test(
     (error as Error | undefined)?.message ?? "",
   );
+
+/** How long to wait for another writer. SQLite's documentation recommends a busy_timeout of 5 s. */
+const busyTimeoutMs = 5_000;
+const longestBusyWaitMs = 50;
+
+/**
+ * Tries again while another connection has the lock. SQLite's own `busy_timeout` would block the thread, and the other
+ * connection may need that thread to commit.
+ */
+export async function whenFree<T>(work: () => T, signal?: AbortSignal): Promise<T> {
+  let giveUpAt: number | undefined;
+  for (let waitMs = 1; ; waitMs = Math.min(waitMs * 2, longestBusyWaitMs)) {
+    signal?.throwIfAborted();
+    try {
+      return work();
+    } catch (error) {
+      giveUpAt ??= performance.now() + busyTimeoutMs;
+      if (!isBusy(error) || performance.now() > giveUpAt) throw error;
+    }
+    await sleep(waitMs * (0.5 + Math.random()));
+  }
+}

@@ -1,7 +1,6 @@
 import { status } from "../dialect.js";
 import type { QueueNames } from "../names.js";
-import { stepSeqs } from "./expressions.js";
-import { partitionQueue } from "./names.js";
+import { partitionQueue, stepSeqs } from "./expressions.js";
 
 /** The table, and the trigger that makes the new head ready when a message leaves its partition queue. */
 export const createPartitionQueue = (n: QueueNames) => [

@@ -1,15 +1,13 @@
 import type { ConnectionPool, config as MssqlConfig } from "mssql";
-import { abortable } from "../../base/abortable.js";
-import { defined } from "../../base/defined.js";
-import { memoisePromise } from "../../base/memoise-promise.js";
+import { memoisePromise } from "../../base/concurrency.js";
+import { omitUndefined } from "../../base/defined.js";
+import { abortable } from "../../base/timers.js";
 import { DriverMissingError } from "../../errors.js";
+import { closedError, transactionScope, transactionSlots } from "../connections.js";
 import type { QueryOptions, SqlDriver, SqlExecutor } from "../driver.js";
-import { closedError, transactionScope } from "../transaction-scope.js";
-import { transactionSlots } from "../transaction-slots.js";
-import { classify } from "./faults.js";
+import { startRequest, type Types, transactionExecutor } from "./connection.js";
+import { classify, type Wait, whenResumed } from "./faults.js";
 import { openPool, tellLoginNumbers } from "./pool.js";
-import { startRequest, type Types, transactionExecutor } from "./transaction.js";
-import { type Wait, whenResumed } from "./when-resumed.js";
 
 export type { MssqlConfig };
 
@@ -142,7 +140,7 @@ function beginnable(pool: ConnectionPool, requestTimeout: number | undefined) {
     this: ConnectionPool,
     overrides: object,
   ) => ReturnType<ConnectionPool["transaction"]>;
-  return make.call(pool, defined({ requestTimeout }));
+  return make.call(pool, omitUndefined({ requestTimeout }));
 }
 
 async function connect(options: MssqlClientOptions): Promise<Opened> {
@@ -163,7 +161,7 @@ function merged({ config, maxConnections }: MssqlClientOptions, parsed: Partial<
   return {
     ...config,
     ...parsed,
-    pool: { ...config.pool, ...parsed.pool, ...defined({ max: maxConnections }) },
+    pool: { ...config.pool, ...parsed.pool, ...omitUndefined({ max: maxConnections }) },
     options: {
       maxRetriesOnTransientErrors: 0, // tedious knows six of the faults, and not how long a call may take
       ...config.options,

@@ -1,5 +1,12 @@
-import { literal } from "../literal.js";
-import type { QueueNames } from "../names.js";
+import { literal, type QueueNames, queueNames } from "../names.js";
+
+export const quote = (name: string): string => `[${name.replaceAll("]", "]]")}]`;
+
+export function names(kind: QueueNames["kind"], schema: string, table: string): QueueNames {
+  const bare = (suffix: string) => quote(`${table}${suffix}`);
+  const object = (suffix: string) => `${quote(schema)}.${bare(suffix)}`;
+  return queueNames({ kind, schema, table }, { object, bare }, { state: "State", view: "Messages" });
+}
 
 export const unicodeLiteral = (value: string): string => `N${literal(value)}`;
 
@@ -49,3 +56,17 @@ export const asBit = (condition: string): string => `cast(${asInt(condition)} as
 /** Compares the lengths too: `<>` alone ignores zeros at the end of a binary value. */
 export const differs = (a: string, b: string): string =>
   `(${a} <> ${b} or datalength(${a}) <> datalength(${b}))`;
+
+const width = 120;
+
+/** A list with commas, in lines of a readable length. The first line is not indented: it goes on where the text before it ends. */
+export function inLines(items: readonly string[], indent = "  "): string {
+  const lines: string[] = [];
+  for (const item of items) {
+    const last = lines.at(-1);
+    const longer = `${last}, ${item}`;
+    if (last === undefined || indent.length + longer.length > width) lines.push(item);
+    else lines[lines.length - 1] = longer;
+  }
+  return lines.join(`,\n${indent}`);
+}

@@ -1,5 +1,9 @@
-import type { Fault } from "../transient-retry.js";
-import { deadlockedKeys } from "./deadlocked-keys.js";
+import { sleep } from "../../base/timers.js";
+import { InvalidOperationError } from "../../errors.js";
+import type { Fault } from "../driver.js";
+
+/** The error when the lock of a partition key cannot be had: sp_getapplock returns a number instead of raising 1205 or 1222. */
+export const deadlockedKeys = 51205;
 
 /** The server refused the work or undid it. */
 const rolledBack = new Set([
@@ -86,7 +90,7 @@ export function classify(error: unknown): Fault {
 /** At login: 40613 while a serverless database resumes or a database moves, 42109 while a SQL pool warms up. */
 const resumingErrors = new Set([40613, 42109]);
 
-export function isResuming(error: unknown): boolean {
+function isResuming(error: unknown): boolean {
   const fault = (error ?? {}) as MssqlFault;
   return fault.name === "ConnectionError" && numbersOf(fault).some((number) => resumingErrors.has(number));
 }
@@ -124,3 +128,37 @@ export function isNameTaken(error: unknown): boolean {
   if (numbers.some((number) => takenErrors.has(number))) return true;
   return numbers.includes(unmapped) && /already exists/.test(fault.message ?? "");
 }
+
+export type Wait = (ms: number, signal?: AbortSignal) => Promise<void>;
+
+const firstResumeWaitMs = 250;
+const longestResumeWaitMs = 5_000;
+/** A serverless database of Azure SQL resumes in up to a minute. */
+const longestResumeMs = 90_000;
+
+/**
+ * Repeats work that needs a login while the database resumes from its pause. The login starts the resume, and fails; nothing
+ * has been sent then. The call's signal ends the wait before its limit does.
+ */
+export async function whenResumed<T>(
+  work: () => Promise<T>,
+  signal: AbortSignal | undefined,
+  wait: Wait = sleep,
+): Promise<T> {
+  let waitMs = firstResumeWaitMs;
+  for (let waitedMs = 0; ; waitedMs += waitMs, waitMs = Math.min(2 * waitMs, longestResumeWaitMs)) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isResuming(error)) throw error;
+      if (waitedMs >= longestResumeMs) throw notResumed(error);
+    }
+    await wait(waitMs, signal);
+  }
+}
+
+const notResumed = (cause: unknown) =>
+  new InvalidOperationError(
+    `The database was not available for ${longestResumeMs / 1000} seconds of waiting. It may be paused and not resume, or be moving to another node.`,
+    { cause },
+  );

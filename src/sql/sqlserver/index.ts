@@ -1,9 +1,9 @@
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
 import type { Database } from "../dialect.js";
 import { type SqlExecutor, statement } from "../driver.js";
+import { callersTransaction, type MssqlTransaction } from "./connection.js";
 import { sqlServerDialect } from "./dialect.js";
 import { connectSqlServer, type SqlServerOptions } from "./open.js";
-import { callersTransaction, type MssqlTransaction } from "./transaction.js";
 
 export { sqlServerDialect } from "./dialect.js";
 export type { SqlServerOptions } from "./open.js";

@@ -1,12 +1,11 @@
 import type { ConnectionPool } from "mssql";
+import { omitUndefined } from "../../base/defined.js";
 import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
-import { defaultConnections } from "../default-connections.js";
+import { defaultConnections, requireDriver } from "../connections.js";
 import type { ReceivingDatabase } from "../dialect.js";
-import { requireDriver } from "../require-driver.js";
 import { type MssqlConfig, type MssqlDriver, mssqlClient } from "./client.js";
-import { describe, describeConnectionString, parseMssqlUrl } from "./connection-settings.js";
-import { sqlServerReceiving } from "./receiving-dialect.js";
+import { sqlServerReceiving } from "./receive.js";
 
 export interface SqlServerOptions {
   /** `mssql://user:password@host:1433/database?trustServerCertificate=false` */
@@ -54,7 +53,7 @@ export function connectSqlServer(options: SqlServerOptions): SqlServerConnection
   return {
     dialect: sqlServerReceiving,
     driver,
-    id: `sqlserver:${connectionString === undefined ? describe(config.server, config.database) : describeConnectionString(connectionString)}`,
+    id: `sqlserver:${connectionString === undefined ? describeTarget(config.server, config.database) : describeConnectionString(connectionString)}`,
     close: () => driver.close(),
   };
 }
@@ -75,7 +74,98 @@ function onPool(options: SqlServerOptions, pool: ConnectionPool): SqlServerConne
   return {
     dialect: sqlServerReceiving,
     driver,
-    id: `sqlserver:${describe(config.server, config.database)}`,
+    id: `sqlserver:${describeTarget(config.server, config.database)}`,
     close: () => driver.close(),
   };
 }
+
+const booleanOptions = ["encrypt", "trustServerCertificate", "multiSubnetFailover"] as const;
+const textOptions = ["appName", "instanceName"] as const;
+const knownOptions: readonly string[] = [...booleanOptions, ...textOptions];
+
+/**
+ * `mssql://user:password@host:1433/database?encrypt=true&trustServerCertificate=false`. Parsed here, because mssql itself
+ * does not parse URLs. No error quotes the URL, because it may contain a password.
+ */
+export function parseMssqlUrl(text: string): Partial<MssqlConfig> & { server: string } {
+  const url = toUrl(text);
+  const server = url.hostname.replace(/^\[(.*)\]$/, "$1");
+  if (server === "")
+    throw new InvalidArgumentError(
+      "The SQL Server URL names no host. Write mssql://user:password@host:1433/database.",
+    );
+  const database = decode(url.pathname.slice(1), "database");
+  return {
+    server,
+    ...omitUndefined({
+      port: url.port === "" ? undefined : Number(url.port),
+      database: database === "" ? undefined : database,
+      user: url.username === "" ? undefined : decode(url.username, "user"),
+      password: url.password === "" ? undefined : decode(url.password, "password"),
+    }),
+    options: optionsOf(url.searchParams),
+  };
+}
+
+function toUrl(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url?.protocol !== "mssql:") {
+    throw new InvalidArgumentError(
+      "The SQL Server URL must look like mssql://user:password@host:1433/database, with special characters in user and password percent-encoded.",
+    );
+  }
+  return url;
+}
+
+function decode(part: string, what: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    throw new InvalidArgumentError(
+      `The ${what} in the SQL Server URL is not percent-encoded correctly: write % as %25.`,
+    );
+  }
+}
+
+function optionsOf(query: URLSearchParams): NonNullable<MssqlConfig["options"]> {
+  const unknown = [...query.keys()].filter((name) => !knownOptions.includes(name));
+  if (unknown.length > 0) {
+    throw new InvalidArgumentError(
+      `The SQL Server URL has the unknown option ${unknown.join(", ")}. Known options: ${knownOptions.join(", ")}. Pass others in config.`,
+    );
+  }
+  const options: Record<string, string | boolean> = {};
+  for (const name of textOptions) if (query.has(name)) options[name] = query.get(name)!;
+  for (const name of booleanOptions) if (query.has(name)) options[name] = toBoolean(name, query.get(name)!);
+  return options;
+}
+
+function toBoolean(name: string, value: string): boolean | string {
+  if (name === "encrypt" && value === "strict") return value; // TDS 8
+  if (value !== "true" && value !== "false") {
+    throw new InvalidArgumentError(
+      `The option ${name} in the SQL Server URL must be true or false${name === "encrypt" ? ", or strict" : ""}.`,
+    );
+  }
+  return value === "true";
+}
+
+/** A keyword and a value. A quoted value may contain anything, also `;` and `=`. */
+const pairs = /([^=;]+)=\s*("(?:[^"]|"")*"|'(?:[^']|'')*'|[^;]*)/g;
+const serverWords = ["data source", "server", "address", "addr", "network address"];
+const databaseWords = ["initial catalog", "database"];
+
+/** Server and database of a connection string, for logs, and nothing else of it. */
+export function describeConnectionString(text: string): string {
+  const found = new Map<string, string>();
+  for (const [, word, value] of text.matchAll(pairs))
+    found.set(word!.trim().toLowerCase(), unquote(value!.trim()));
+  const first = (words: readonly string[]) =>
+    words.map((word) => found.get(word)).find((value) => value !== undefined);
+  return describeTarget(first(serverWords), first(databaseWords));
+}
+
+const unquote = (value: string) => value.replace(/^(["'])(.*)\1$/s, "$2");
+
+export const describeTarget = (server: string | undefined, database: string | undefined): string =>
+  `${server ?? "unknown"}/${database ?? ""}`;

@@ -1,8 +1,357 @@
-import type { OperatorDialect } from "../dialect.js";
-import { operatorStatements } from "./dead-statements.js";
-import { operatorReadStatements } from "./operator-read-statements.js";
+import {
+  type DeadStatements,
+  type OperatorDialect,
+  type OperatorReadStatements,
+  type OperatorStatements,
+  status,
+} from "../dialect.js";
+import { type SqlStatement, statement } from "../driver.js";
+import { createdColumn, keyColumns, type QueueNames, queueId } from "../names.js";
+import { mostSources } from "../store-options.js";
+import { addMs, asBit, binary, unicodeLiteral } from "./expressions.js";
+import { attemptsTable, operationsTable } from "./history.js";
+import { declareMoves, movedQueue } from "./partitions.js";
+import { columns, isKeyOf, keyIndex, lockRow, readFreely, seekEach } from "./procedure.js";
+import { callProcedure, type ParameterName, parameterType, signatures } from "./procedure-calls.js";
+
+/** A read of operators. It is no procedure: operators may read the tables, and a DBA has less to review. See docs/decisions/0029. */
+export interface Read {
+  /** For logs and errors, such as `dead groups`. */
+  readonly name: string;
+  readonly parameters: readonly ParameterName[];
+  readonly body: string;
+}
+
+const typeOf = (n: QueueNames, one: ParameterName) => parameterType(n.kind, one).replace(" = null", "");
+
+const declared = (n: QueueNames, { parameters }: Read): readonly string[] =>
+  parameters.map((one) => `@${one} ${typeOf(n, one)}`);
+
+const textOf = ({ parameters, body }: Read): string =>
+  `set nocount on;
+${parameters.includes("now") ? "set @now = coalesce(@now, sysutcdatetime());\n" : ""}${readFreely}
+${body}`;
+
+/**
+ * The text is constant and its parameters have types, as those of a procedure, so its plan is reused. Each value is converted
+ * to its type before the call. The isolation level that the text may set ends with it.
+ */
+export function readStatement(n: QueueNames, read: Read): SqlStatement {
+  const typed = read.parameters.map((one) => `@typed_${one} ${typeOf(n, one)} = @${one}`);
+  const values = read.parameters.map((one) => `@${one} = @typed_${one}`);
+  return statement(
+    read.name,
+    `declare ${typed.join(", ")};
+exec sp_executesql ${unicodeLiteral(textOf(read))}, ${unicodeLiteral(declared(n, read).join(", "))}, ${values.join(", ")}`,
+  );
+}
+
+/** The same as a batch without values, to look at its plan. */
+export const readBatch = (n: QueueNames, read: Read): string =>
+  `declare ${declared(n, read).join(", ")};\n${textOf(read)}`;
+
+const operation = columns("o", [
+  "id",
+  "started_at",
+  "who",
+  "action",
+  "queue",
+  "filter",
+  "matched",
+  "done",
+  "last_seq",
+  "ended_at",
+  "resumed_by",
+  "resumed_at",
+]);
+
+const readOperation = (n: QueueNames, hint = "") => `select ${operation}
+from ${operationsTable(n.schema)} o${hint}
+where o.id = @id and o.queue = ${unicodeLiteral(queueId(n))};`;
+
+/** The unfinished first. */
+const listOperations = (n: QueueNames) => `select top (@limit) ${operation}
+from ${operationsTable(n.schema)} o
+where o.queue = ${unicodeLiteral(queueId(n))} and (@id is null or o.id = @id)
+order by case when o.ended_at is null then 0 else 1 end, o.started_at desc, o.id desc;`;
+
+export const operationReads = (n: QueueNames) =>
+  ({
+    lockOperation: {
+      name: "lock operation",
+      parameters: ["id"],
+      body: readOperation(n, ` with (${lockRow})`),
+    },
+    operations: { name: "operations", parameters: ["id", "limit"], body: listOperations(n) },
+  }) satisfies Record<string, Read>;
+
+/** Writes by a procedure, and reads what it has written. */
+function writeOperation(
+  n: QueueNames,
+  name: string,
+  procedure: "AddOperation" | "MoveOperation",
+): SqlStatement {
+  const { text } = callProcedure(n, name, procedure, signatures[procedure]);
+  return statement(name, `${text};\n${readOperation(n)}`);
+}
+
+export const operationStatements = (
+  n: QueueNames,
+): Pick<OperatorStatements, "addOperation" | "lockOperation" | "moveOperation" | "operations"> => {
+  const { lockOperation, operations } = operationReads(n);
+  return {
+    addOperation: writeOperation(n, "add operation", "AddOperation"),
+    lockOperation: readStatement(n, lockOperation),
+    moveOperation: writeOperation(n, "move operation", "MoveOperation"),
+    operations: readStatement(n, operations),
+  };
+};
+
+/** The time to which ages refer: that of an operation's record, else now. */
+const at = "coalesce(@at, @now)";
+
+/** Dead messages `s` that match. A message's own row is read only where a condition needs it. */
+const dead = (n: QueueNames) => `s.status = ${status.dead}
+  and s.died_at <= ${at}
+  and (@error_group is null or coalesce(s.error_group, '') = @error_group)
+  and (@error is null or charindex(@error ${binary}, s.last_error ${binary}) > 0)
+  and (@older_than_ms is null or s.died_at <= ${addMs(n, at, "-@older_than_ms")})
+  and (@newer_than_ms is null or s.died_at >= ${addMs(n, at, "-@newer_than_ms")})
+  and ((@topic is null and @source is null) or exists (
+    select 1 from ${n.message} m with (forceseek)
+    where m.seq = s.seq
+      and (@topic is null or m.topic = @topic)
+      and (@source is null or ${n.kind === "inbox" ? "m.source = @source" : "1 = 0"})
+  ))`;
+
+const fromDead = (n: QueueNames) => `from ${n.state} s with (index(${n.bare("_Dead")}))`;
+
+// Recompiled each time, so that the plan has no more than the conditions that are given.
+const deadGroups = (n: QueueNames) => `declare @groups table (
+  error_group varchar(16) ${binary} not null primary key, [count] bigint not null,
+  first_at datetime2(3) not null, last_at datetime2(3) not null, seq bigint not null
+);
+
+insert into @groups (error_group, [count], first_at, last_at, seq)
+select top (@limit) coalesce(s.error_group, ''), count_big(*), min(s.died_at), max(s.died_at), max(s.seq)
+${fromDead(n)}
+where ${dead(n)}
+group by coalesce(s.error_group, '')
+order by count_big(*) desc, coalesce(s.error_group, '')
+option (recompile);
+
+select g.error_group, g.[count] as [count], g.first_at, g.last_at, s.last_error, ${columns("m", keyColumns(n))}
+from @groups g
+inner join ${n.state} s with (forceseek) on s.seq = g.seq
+inner join ${n.message} m with (forceseek) on m.seq = g.seq
+order by g.[count] desc, g.error_group ${seekEach};`;
+
+const countDead = (n: QueueNames) => `select count_big(*) as [count]
+${fromDead(n)}
+where ${dead(n)}
+option (recompile);`;
+
+const nextDead = (n: QueueNames) => `select top (@limit) s.seq
+${fromDead(n)}
+where s.seq > @after_seq and ${dead(n)}
+order by s.seq
+option (recompile);`;
+
+const filter = [
+  "now",
+  "at",
+  "topic",
+  "source",
+  "error",
+  "error_group",
+  "older_than_ms",
+  "newer_than_ms",
+] as const;
+
+export const deadReads = (n: QueueNames) =>
+  ({
+    deadGroups: { name: "dead groups", parameters: [...filter, "limit"], body: deadGroups(n) },
+    countDead: { name: "count dead", parameters: filter, body: countDead(n) },
+    nextDead: { name: "next dead", parameters: [...filter, "after_seq", "limit"], body: nextDead(n) },
+  }) satisfies Record<string, Read>;
+
+export function deadStatements(n: QueueNames): DeadStatements {
+  const { deadGroups, countDead } = deadReads(n);
+  return { deadGroups: readStatement(n, deadGroups), countDead: readStatement(n, countDead) };
+}
+
+export const operatorStatements = (n: QueueNames): OperatorStatements => ({
+  discard: callProcedure(n, "discard", "Discard", signatures.Discard),
+  archive: callProcedure(n, "archive", "Archive", signatures.Archive),
+  nextDead: readStatement(n, deadReads(n).nextDead),
+  ...operationStatements(n),
+  ...controlStatements(n),
+});
+
+/** Each part by an index of its own: a condition on all of them would read the rows of all Done messages. */
+function unfinished(n: QueueNames): string {
+  const parts = [
+    `${n.state} s with (index(${n.bare("_Ready")})) where s.status = ${status.ready}`,
+    `${n.state} s with (index(${n.bare("_Held")})) where s.status = ${status.held}`,
+    `${n.state} s with (index(${n.bare("_Parked")})) where s.status = ${status.parked}`,
+    `${movedQueue(n)} q inner join ${n.state} s with (forceseek) on s.seq = q.seq where s.status = ${status.blocked}`,
+  ];
+  return `declare @count bigint = 0;
+${declareMoves(n)}
+
+${parts.map((rows) => `select @count = @count + count_big(*) from (select top (@limit) s.seq from ${rows}) r;`).join("\n")}
+
+select @count as [count], @now as now;`;
+}
+
+/** Counts rows by bucket. `rows` has `seq` and `happened_at`, which is null where it has not happened. */
+const byBucket = (rows: string) => `select b.bucket, count_big(*) as [count], min(b.seq) as first_seq
+from (
+  select r.seq, case
+      when r.happened_at >= @since then cast(floor(datediff_big(millisecond, @since, r.happened_at) / @bucket_ms) as int)
+      else -1
+    end as bucket
+  from (
+    select top (@limit) ${rows}
+  ) r
+) b
+group by b.bucket;`;
+
+const enqueuedBefore = (n: QueueNames) =>
+  byBucket(
+    `m.seq, m.${createdColumn(n)} as happened_at from ${n.message} m where m.seq < @before_seq order by m.seq desc`,
+  );
+
+const doneBefore = (n: QueueNames) =>
+  byBucket(
+    `s.seq, case when s.status = ${status.done} then s.processed_at end as happened_at
+    from ${n.state} s where s.seq < @before_seq order by s.seq desc`,
+  );
+
+const diedBefore = (n: QueueNames) =>
+  byBucket(
+    `s.seq, s.died_at as happened_at
+    from ${n.state} s with (index(${n.bare("_Dead")})) where s.status = ${status.dead} and s.seq < @before_seq order by s.seq desc`,
+  );
+
+const blockedPartitions = (n: QueueNames) => `${declareMoves(n)}
+
+select top (@limit) h.partition_key, h.waiting, (
+    select w.${createdColumn(n)}
+    from (
+      select top (1) b.seq
+      from ${movedQueue(n)} b
+      where b.partition_key = h.partition_key and b.position > h.position
+      order by b.position
+    ) f
+    inner join ${n.message} w with (forceseek) on w.seq = f.seq
+  ) as waiting_since, ${columns("m", keyColumns(n))}, m.topic, s.status,
+  ${asBit("s.locked_until is not null")} as leased, s.attempt, s.last_error, s.visible_at as next_attempt_at, s.died_at
+from (
+  select q.partition_key, min(q.position) as position, count_big(*) - 1 as waiting
+  from ${movedQueue(n)} q
+  group by q.partition_key
+) h
+cross apply (
+  select b.seq from ${movedQueue(n)} b where b.partition_key = h.partition_key and b.position = h.position
+) q
+inner join ${n.state} s with (forceseek) on s.seq = q.seq
+inner join ${n.message} m with (forceseek) on m.seq = q.seq
+where s.status = ${status.dead} or (h.waiting > 0 and (s.status = ${status.parked} or s.locked_until is not null or s.attempt > 0 or s.visible_at > @now))
+order by case when s.status = ${status.dead} then 0 else 1 end, h.waiting desc, h.partition_key ${seekEach};`;
+
+/**
+ * An inbox is asked for the message id source by source, each by one seek in the index of its keys: an index of message ids alone
+ * would be paid for by every message.
+ */
+const findById = (n: QueueNames) =>
+  n.kind === "inbox"
+    ? `declare @source nvarchar(255) = (select min(m.source) from ${n.message} m with (${keyIndex(n)}, forceseek) where m.source >= N'');
+declare @sources int = 0;
+while @source is not null and @sources < ${mostSources}
+begin
+  insert into @found (seq)
+  select m.seq
+  from ${n.message} m with (${keyIndex(n)}, forceseek)
+  where m.source = @source and m.message_id = @correlation_id and not exists (select 1 from @found f where f.seq = m.seq);
+  set @source = (select min(m.source) from ${n.message} m with (${keyIndex(n)}, forceseek) where m.source > @source);
+  set @sources = @sources + 1;
+end`
+    : `insert into @found (seq)
+select m.seq from ${n.message} m with (${keyIndex(n)}, forceseek) where ${isKeyOf(n)} and not exists (select 1 from @found f where f.seq = m.seq);`;
+
+// The index is filtered, and SQL Server uses it only where its condition stands in the query.
+const byCorrelation = (n: QueueNames) => `declare @found table (seq bigint not null primary key);
+
+insert into @found (seq)
+select top (@limit) m.seq
+from ${n.message} m with (index(${n.bare("_Correlation")}), forceseek)
+where m.correlation_id = @correlation_id and m.correlation_id is not null
+order by m.seq;
+
+${findById(n)}
+
+select top (@limit) ${columns("m", [...new Set([...keyColumns(n), "message_id"]), "topic", "correlation_id", "partition_key"])},
+  s.status, ${asBit("s.locked_until is not null")} as leased, s.attempt, s.last_error,
+  m.${createdColumn(n)} as enqueued_at, (select min(a.ended_at) from ${attemptsTable(n)} a with (forceseek) where a.seq = f.seq) as first_failed_at,
+  ${columns("s", ["processed_at", "died_at", ...(n.kind === "inbox" ? ["ended_as"] : [])])}
+from @found f
+inner join ${n.message} m with (forceseek) on m.seq = f.seq
+inner join ${n.state} s with (forceseek) on s.seq = f.seq
+order by f.seq ${seekEach};`;
+
+const window = ["before_seq", "limit", "since", "bucket_ms"] as const;
+
+export const operatorReads = (n: QueueNames) =>
+  ({
+    unfinished: { name: "unfinished", parameters: ["now", "limit"], body: unfinished(n) },
+    enqueuedBefore: { name: "enqueued before", parameters: window, body: enqueuedBefore(n) },
+    doneBefore: { name: "done before", parameters: window, body: doneBefore(n) },
+    diedBefore: { name: "died before", parameters: window, body: diedBefore(n) },
+    blockedPartitions: {
+      name: "blocked partitions",
+      parameters: ["now", "limit"],
+      body: blockedPartitions(n),
+    },
+    byCorrelation: {
+      name: "by correlation",
+      parameters: ["correlation_id", "id", "limit"],
+      body: byCorrelation(n),
+    },
+  }) satisfies Record<string, Read>;
+
+export const readControls = (n: QueueNames): OperatorReadStatements["controls"] =>
+  callProcedure(n, "controls", "Controls", []);
+
+/** Each changes one control and returns it. */
+export function controlStatements(n: QueueNames): Pick<OperatorStatements, "putControl" | "endControl"> {
+  const read = callProcedure(n, "control", "Controls", signatures.Controls).text;
+  const put = callProcedure(n, "put", "PutControl", signatures.PutControl).text;
+  const end = callProcedure(n, "end", "EndControl", signatures.EndControl).text;
+  return {
+    putControl: statement("put control", `${put};\n${read};`),
+    endControl: statement(
+      "end control",
+      `declare @ended int;\n${end.replace("exec ", "exec @ended = ")};\nif @ended = 1 ${read};`,
+    ),
+  };
+}
 
 export const sqlServerOperators: OperatorDialect = {
   changes: operatorStatements,
   reads: operatorReadStatements,
 };
+
+export function operatorReadStatements(n: QueueNames): OperatorReadStatements {
+  const reads = operatorReads(n);
+  return {
+    ...deadStatements(n),
+    controls: readControls(n),
+    unfinished: readStatement(n, reads.unfinished),
+    enqueuedBefore: readStatement(n, reads.enqueuedBefore),
+    doneBefore: readStatement(n, reads.doneBefore),
+    diedBefore: readStatement(n, reads.diedBefore),
+    blockedPartitions: readStatement(n, reads.blockedPartitions),
+    byCorrelation: readStatement(n, reads.byCorrelation),
+  };
+}

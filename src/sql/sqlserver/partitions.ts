@@ -1,8 +1,8 @@
 import { status } from "../dialect.js";
 import type { QueueNames } from "../names.js";
-import { deadlockedKeys } from "./deadlocked-keys.js";
 import { binary, unicodeLiteral } from "./expressions.js";
-import { indented, lockRow, readPast, seekEach, skipLocked, stateTable } from "./procedures/procedure.js";
+import { deadlockedKeys } from "./faults.js";
+import { indented, lockRow, readPast, seekEach, skipLocked, stateTable } from "./procedure.js";
 
 /**
  * The messages of one partition key form a partition queue. Only its head is ready or held, so a claim needs to know

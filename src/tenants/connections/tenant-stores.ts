@@ -1,27 +1,21 @@
-import { defined } from "../../base/defined.js";
+import { memoisePromise } from "../../base/concurrency.js";
+import { omitUndefined } from "../../base/defined.js";
 import { type Logger, type LoggerOption, loggerOf } from "../../base/logger.js";
-import { memoisePromise } from "../../base/memoise-promise.js";
-import { withinTime } from "../../base/within-time.js";
-import {
-  type AllowedDatabases,
-  example as allowExample,
-  allowProblems,
-} from "../../config/allowed-databases.js";
+import { abortAfter, withinTime } from "../../base/timers.js";
+import { type AllowedDatabases, allowExample, allowProblems } from "../../config/allowed-databases.js";
 import { openDatabase } from "../../config/open-database.js";
 import { type SecretResolver, secretsFromEnvironment } from "../../config/secret-reference.js";
-import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
+import { InvalidArgumentError, InvalidOperationError, SchemaMissingError } from "../../errors.js";
 import { createInbox, type Inbox, type InboxOptions } from "../../inbox/inbox.js";
 import { createOutbox, type Outbox, type OutboxOptions } from "../../outbox/outbox.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
+import type { Database, Dialect } from "../../sql/dialect.js";
 import type { SqlStatement } from "../../sql/driver.js";
-import type { TenantDiscovery } from "../discovery/discovery.js";
+import type { QueueNames } from "../../sql/names.js";
 import { tenantList } from "../discovery/tenant-list.js";
-import { distinctTenants, isSameTenant, type Tenant, tenantKey } from "../tenant.js";
-import { type ConnectionBudget, connectionBudget } from "./connection-budget.js";
-import type { ConnectionLimits } from "./connection-limits.js";
-import { databasePools } from "./database-pools.js";
-import type { OnDemandDatabase, OnDemandOptions } from "./on-demand-database.js";
-import { pollStatement } from "./tenant-poll-statement.js";
+import { distinctTenants, isSameTenant, type Tenant, type TenantDiscovery, tenantKey } from "../tenant.js";
+import { type ConnectionBudget, type ConnectionLimits, connectionBudget } from "./connection-budget.js";
+import { databasePools, type OnDemandDatabase, type OnDemandOptions } from "./database-pools.js";
 
 /** One tenant's inbox and outbox. */
 export interface TenantStores {
@@ -233,7 +227,65 @@ function makeStores(
     db,
     tables,
     pollStatement: pollStatement(db.dialect, tables),
-    inbox: createInbox(db, { ...options.inbox, ...common, ...defined({ schema, table: inbox }) }),
-    outbox: createOutbox(db, { ...options.outbox, ...common, ...defined({ schema, table: outbox }) }),
+    inbox: createInbox(db, { ...options.inbox, ...common, ...omitUndefined({ schema, table: inbox }) }),
+    outbox: createOutbox(db, { ...options.outbox, ...common, ...omitUndefined({ schema, table: outbox }) }),
   };
 }
+
+/** The statement that polls both queues of a tenant; undefined for a dialect without one. */
+export function pollStatement(
+  dialect: Dialect,
+  { schema, inbox, outbox }: Pick<Tenant, "schema" | "inbox" | "outbox">,
+): SqlStatement | undefined {
+  const names = (kind: QueueNames["kind"], table: string | undefined) =>
+    dialect.names(kind, schema ?? dialect.defaults.schema, table ?? dialect.defaults[kind]);
+  return dialect.pollStatement?.(names("inbox", inbox), names("outbox", outbox));
+}
+
+/** The longest time of a poll, by default. */
+export const defaultPollTimeoutMs = 2_000;
+
+/** The queues in which a claim could find a message. */
+export interface Due {
+  readonly inbox: boolean;
+  readonly outbox: boolean;
+}
+
+interface PolledStores extends Pick<TenantStores, "pollStatement"> {
+  readonly db: Pick<Database, "dialect" | "driver" | "id">;
+}
+
+/** The database did not respond to the poll in time. */
+export class PollTimeoutError extends InvalidOperationError {
+  override readonly name = "PollTimeoutError";
+}
+
+/**
+ * Polls both queues of a tenant in one round trip, which is all that an idle tenant costs. A dialect without such a
+ * statement reports both queues as due, so that the dispatcher claims from them.
+ */
+export async function poll(stores: PolledStores, withinMs: number): Promise<Due> {
+  const { dialect, driver } = stores.db;
+  const statement = stores.pollStatement;
+  if (statement === undefined) return { inbox: true, outbox: true };
+  try {
+    const rows = await abortAfter(
+      withinMs,
+      (signal) => driver.query(statement, {}, { signal }),
+      () => pollTimeout(withinMs),
+    );
+    const queues = rows.map(({ queue }) => queue);
+    return { inbox: queues.includes("inbox"), outbox: queues.includes("outbox") };
+  } catch (error) {
+    throw dialect.isSchemaMissing(error) ? schemaMissing(stores, error) : error;
+  }
+}
+
+const pollTimeout = (ms: number) =>
+  new PollTimeoutError(`The database did not respond to a poll within ${Math.round(ms)} ms (pollTimeoutMs).`);
+
+const schemaMissing = ({ db }: PolledStores, cause: unknown) =>
+  new SchemaMissingError(
+    `The inbox or the outbox is not in ${db.id}, or is older than this version of oncebox. Migrate it when you deploy.`,
+    { cause },
+  );

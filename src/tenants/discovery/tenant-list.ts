@@ -1,14 +1,11 @@
-import { abortAfter } from "../../base/abort-after.js";
-import type { Logger } from "../../base/logger.js";
-import { safeReason } from "../../base/safe-reason.js";
-import { singleFlight } from "../../base/single-flight.js";
-import { sleep } from "../../base/wait.js";
+import { singleFlight } from "../../base/concurrency.js";
+import { type Logger, safeReason } from "../../base/logger.js";
+import { abortAfter, sleep } from "../../base/timers.js";
 import type { AllowedDatabases } from "../../config/allowed-databases.js";
 import type { SecretResolver } from "../../config/secret-reference.js";
 import { tenantProblem } from "../../config/tenant-settings.js";
 import { InvalidOperationError } from "../../errors.js";
-import { type Tenant, tenantKey } from "../tenant.js";
-import type { TenantDiscovery } from "./discovery.js";
+import { type Tenant, type TenantDiscovery, tenantKey } from "../tenant.js";
 
 export interface TenantListOptions {
   readonly discover: TenantDiscovery;

@@ -1,4 +1,4 @@
-import { defined } from "../../base/defined.js";
+import { omitUndefined } from "../../base/defined.js";
 import { InvalidArgumentError } from "../../errors.js";
 
 /** The tenants that one worker invocation gets. */
@@ -49,7 +49,7 @@ export function tenantBatchIn(value: unknown): TenantBatch | undefined {
       'A tenant batch must be { tenants: [keys], until: milliseconds } with job: "reap" or "cleanup", or without a job for dispatching.',
     );
   }
-  return { tenants, until: until!, ...defined({ woken: woken === true ? woken : undefined, job }) };
+  return { tenants, until: until!, ...omitUndefined({ woken: woken === true ? woken : undefined, job }) };
 }
 
 /** The tenant batches of several events or messages, merged. */
@@ -65,7 +65,7 @@ export function mergedBatches(batches: readonly TenantBatch[]): readonly TenantB
     return {
       tenants: [...new Set(same.flatMap((batch) => batch.tenants))],
       until: Math.max(...same.map((batch) => batch.until)),
-      ...defined({ woken, job }),
+      ...omitUndefined({ woken, job }),
     };
   });
 }

@@ -1,12 +1,9 @@
 import { setMaxListeners } from "node:events";
-import type { Budget } from "../../base/budget.js";
-import type { Logger } from "../../base/logger.js";
-import { safeReason } from "../../base/safe-reason.js";
-import { processTimers, type Timers } from "../../base/timers.js";
-import { yieldToEventLoop } from "../../base/wait.js";
-import type { Quarantine } from "./quarantine.js";
+import { type Budget, timeBudget } from "../../base/budget.js";
+import { type Logger, safeReason } from "../../base/logger.js";
+import { processTimers, type Timers, withinTime, yieldToEventLoop } from "../../base/timers.js";
+import { InvalidOperationError } from "../../errors.js";
 import type { Selection, SelectionStrategy } from "./selection.js";
-import { type TakeTurn, type TurnResult, timedTurn } from "./timed-turn.js";
 
 export interface TenantRun {
   readonly ids: readonly string[];
@@ -250,3 +247,87 @@ const resultOf = ({ turns, failed, quarantinedBefore, left }: TenantRunState): T
   quarantined: quarantinedBefore,
   left: [...left],
 });
+
+/**
+ * One tenant's turn within its own time. Returns whether there may be more to do. An error quarantines the tenant.
+ * `givenUp` fires when the turn did not end in time and is no longer waited for.
+ */
+type TakeTurn = (id: string, turnBudget: Budget, givenUp: AbortSignal) => Promise<boolean>;
+
+interface TimedTurnOptions {
+  readonly turn: TakeTurn;
+  /** The longest time of one turn. */
+  readonly turnMs: number;
+  /** Of the whole run. */
+  readonly budget: Budget;
+  readonly timers: Timers;
+}
+
+/** `more` is "unknown" where the turn did not begin, or was cut off by the end of the run's time. */
+type TurnResult = { readonly more: boolean | "unknown" } | { readonly error: unknown };
+
+/** A turn ends by itself when its budget does. A turn that does not is given up after this. */
+const turnGraceMs = 250;
+/** Waits for a turn until its time is over. */
+async function timedTurn(
+  { turn, turnMs, budget, timers }: TimedTurnOptions,
+  id: string,
+): Promise<TurnResult> {
+  const ms = Math.min(turnMs, budget.remainingMs());
+  const givenUp = new AbortController();
+  const tooLate = (): Error => {
+    const error = turnTimeout(turnMs);
+    givenUp.abort(error);
+    return error;
+  };
+  try {
+    const running = turn(id, turnBudget(budget, ms), givenUp.signal);
+    return { more: await withinTime(ms + turnGraceMs, running, tooLate, timers) };
+  } catch (error) {
+    // The end of the run's time cut it off. The tenant is left to another run, and not quarantined.
+    if (ms < turnMs && givenUp.signal.aborted) return { more: "unknown" };
+    throw error;
+  }
+}
+
+/** Ends after `ms`, measured by the clock of the run's budget. */
+function turnBudget(budget: Budget, ms: number): Budget {
+  const startMs = budget.remainingMs();
+  if (!Number.isFinite(startMs)) return timeBudget(ms, budget.signal); // a server's budget has no end
+  return {
+    signal: budget.signal,
+    remainingMs: () => Math.max(0, ms - (startMs - budget.remainingMs())),
+  };
+}
+
+const turnTimeout = (turnMs: number) =>
+  new InvalidOperationError(`The tenant's turn exceeded turnMs (${turnMs} ms).`);
+
+/** Tenants that failed and are left alone for a while. An instance remembers them; a new instance begins without any. */
+interface Quarantine {
+  has(id: string): boolean;
+  /** Returns for how long the tenant is quarantined. */
+  failed(id: string): number;
+  recovered(id: string): void;
+}
+
+const firstQuarantineMs = 5_000;
+const longestQuarantineMs = 5 * 60_000;
+
+/** The time doubles after each failure in a row, up to five minutes. */
+export function tenantQuarantine(now: () => number = () => performance.now()): Quarantine {
+  const entries = new Map<string, { failures: number; until: number }>();
+  return {
+    has(id) {
+      const until = entries.get(id)?.until;
+      return until !== undefined && now() < until;
+    },
+    failed(id) {
+      const failures = (entries.get(id)?.failures ?? 0) + 1;
+      const ms = Math.min(longestQuarantineMs, firstQuarantineMs * 2 ** Math.min(failures - 1, 30));
+      entries.set(id, { failures, until: now() + ms });
+      return ms;
+    },
+    recovered: (id) => void entries.delete(id),
+  };
+}

@@ -1,19 +1,26 @@
 import type { Budget } from "../../base/budget.js";
 import { type Logger, type LoggerOption, loggerOf } from "../../base/logger.js";
-import type { DispatchResult } from "../../dispatch/dispatch-run.js";
-import { sumOfResults } from "../../dispatch/result-sum.js";
-import { ArgumentRangeError } from "../../errors.js";
+import { type DispatchResult, sumOfResults } from "../../dispatch/dispatch-run.js";
+import type { Dispatcher } from "../../dispatch/dispatcher.js";
+import { ArgumentRangeError, InvalidOperationError } from "../../errors.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
+import type { InboxMessage, OutboxMessage, QueueMessage } from "../../queue/message.js";
+import type { DispatchStore } from "../../queue/work-store.js";
+import type { SqlExecutor } from "../../sql/driver.js";
 import { NoFreeConnectionError } from "../connections/connection-budget.js";
-import type { TenantStoreProvider, TenantStores } from "../connections/tenant-stores.js";
-import { inTurn } from "../connections/turn-calls.js";
+import { inTurn } from "../connections/database-pools.js";
+import {
+  type Due,
+  defaultPollTimeoutMs,
+  PollTimeoutError,
+  poll,
+  type TenantStoreProvider,
+  type TenantStores,
+} from "../connections/tenant-stores.js";
 import { normalKey } from "../tenant.js";
 import { fair, untilDone } from "./fair.js";
-import { type Due, defaultPollTimeoutMs, PollTimeoutError, poll } from "./poll.js";
-import { tenantQuarantine } from "./quarantine.js";
-import { runTenants, type TenantRun, type TenantRunResult } from "./run-tenants.js";
+import { runTenants, type TenantRun, type TenantRunResult, tenantQuarantine } from "./run-tenants.js";
 import type { SelectionStrategy } from "./selection.js";
-import { type TenantDispatchers, tenantTurn } from "./tenant-turn.js";
 
 export interface TenantDispatcherOptions {
   readonly tenants: Pick<TenantStoreProvider, "distinctStores" | "list" | "find" | "refresh">;
@@ -38,7 +45,7 @@ export interface TenantDispatchReport extends TenantRunResult {
   readonly outbox: DispatchResult | null;
 }
 
-export interface TenantRunOptions {
+interface TenantRunOptions {
   /** A message has just been stored for these tenants, so their databases work: they are polled even if quarantined. */
   readonly woken?: boolean;
 }
@@ -192,4 +199,81 @@ async function pollInTime(
     if (endsWithRun && error instanceof PollTimeoutError) return undefined;
     throw error;
   }
+}
+
+/** The dispatchers of a tenant's queues; a queue whose dispatcher is undefined is left alone. */
+export interface TenantDispatchers {
+  readonly inbox: Dispatcher<InboxMessage, SqlExecutor> | undefined;
+  readonly outbox: Dispatcher<OutboxMessage, SqlExecutor> | undefined;
+}
+
+interface TenantTurnOptions {
+  readonly dispatchers: TenantDispatchers;
+  /** A claim that is pending for longer is an error. */
+  readonly pollTimeoutMs: number;
+  readonly onResult: (queue: "inbox" | "outbox", result: DispatchResult) => void;
+}
+
+/** Handles one batch of each queue that is due. Returns whether there may be more. */
+async function tenantTurn(
+  stores: TenantStores,
+  due: Due,
+  budget: Budget,
+  { dispatchers, pollTimeoutMs, onResult }: TenantTurnOptions,
+): Promise<boolean> {
+  const batch = async <Message extends QueueMessage>(
+    queue: "inbox" | "outbox",
+    dispatcher: Dispatcher<Message, SqlExecutor> | undefined,
+    store: DispatchStore<Message, SqlExecutor>,
+  ): Promise<DispatchResult | undefined> => {
+    if (dispatcher === undefined) return undefined;
+    const single = singleBatchStore(store);
+    const result = await dispatcher.run(single.store, budget);
+    onResult(queue, result);
+    if (single.pendingClaimMs() >= pollTimeoutMs) throw claimTimeout(queue, pollTimeoutMs);
+    return result;
+  };
+
+  const settled = await Promise.allSettled([
+    due.inbox ? batch("inbox", dispatchers.inbox, stores.inbox) : undefined,
+    due.outbox ? batch("outbox", dispatchers.outbox, stores.outbox) : undefined,
+  ]);
+  // A queue that failed must not end the turn while the other still works.
+  const failed = settled.find((one) => one.status === "rejected");
+  if (failed !== undefined) throw failed.reason;
+  // A handler of the inbox may have filled the outbox, so a turn that found something is followed by another poll.
+  const results = settled.map((one) => (one.status === "fulfilled" ? one.value : undefined));
+  return results.some(
+    (result) => result !== undefined && (result.claimed > 0 || result.stopped !== "drained"),
+  );
+}
+
+const claimTimeout = (queue: string, ms: number) =>
+  new InvalidOperationError(`The ${queue} did not return a claim within ${ms} ms (pollTimeoutMs).`);
+
+interface SingleBatchStore<Message extends QueueMessage, Tx> {
+  readonly store: DispatchStore<Message, Tx>;
+  /** For how long the claim has been pending; 0 when it has returned, or was never made. */
+  pendingClaimMs(): number;
+}
+
+/** A store that returns one batch and is empty after it. A dispatcher's run over it is a tenant's turn. */
+function singleBatchStore<Message extends QueueMessage, Tx>(
+  store: DispatchStore<Message, Tx>,
+): SingleBatchStore<Message, Tx> {
+  let claimedAt: number | undefined;
+  let hasReturned = false;
+  return {
+    pendingClaimMs: () => (claimedAt === undefined || hasReturned ? 0 : performance.now() - claimedAt),
+    store: {
+      ...store,
+      async claim(options) {
+        if (claimedAt !== undefined) return [];
+        claimedAt = performance.now();
+        const messages = await store.claim(options);
+        hasReturned = true;
+        return messages;
+      },
+    },
+  };
 }

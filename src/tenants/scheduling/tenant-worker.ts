@@ -1,12 +1,10 @@
 import type { Budget } from "../../base/budget.js";
-import { loggerOf } from "../../base/logger.js";
-import { safeReason } from "../../base/safe-reason.js";
-import { sleep } from "../../base/wait.js";
+import { loggerOf, safeReason } from "../../base/logger.js";
+import { sleep } from "../../base/timers.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
 import { tenantKey } from "../tenant.js";
-import { fairSelection, idleDelays } from "./fair.js";
-import type { IdleHistory } from "./idle-backoff.js";
-import { reapTenants } from "./maintain-tenants.js";
+import { fairSelection, type IdleHistory, idleDelays } from "./fair.js";
+import { reapTenants } from "./maintenance.js";
 import type { SelectionStrategy } from "./selection.js";
 import {
   createTenantDispatcher,

@@ -1,10 +1,11 @@
+import { createPrivateKey, type KeyObject, sign } from "node:crypto";
 import type { Budget } from "../../base/budget.js";
-import { type BodyRefusal, readBody } from "../../base/read-body.js";
-import { safeReason } from "../../base/safe-reason.js";
-import { sleep } from "../../base/wait.js";
+import { safeReason } from "../../base/logger.js";
+import { type BodyRefusal, readBody } from "../../base/request-body.js";
+import { sleep } from "../../base/timers.js";
 import { InvalidOperationError } from "../../errors.js";
 
-export interface GithubApiOptions {
+interface GithubApiOptions {
   readonly apiUrl: string;
   readonly clock: () => Date;
 }
@@ -104,3 +105,30 @@ const unreachable = (base: string, error: unknown): InvalidOperationError => {
   const cause = (error as { cause?: unknown }).cause ?? error; // fetch hides the socket's error behind one of its own
   return new InvalidOperationError(`${new URL(base).host} could not be reached: ${safeReason(cause)}.`);
 };
+
+/** GitHub accepts 10 minutes, counted by its own clock. */
+const lifeSeconds = 540;
+/** Before now, for a clock that is ahead of GitHub's. */
+const driftSeconds = 60;
+
+/** Returns the token by which a GitHub App proves itself: a JWT that its private key signs. */
+export function githubAppToken(appId: number | string, privateKey: string, now: Date): string {
+  const seconds = Math.floor(now.getTime() / 1_000);
+  const claims = { iat: seconds - driftSeconds, exp: seconds + lifeSeconds, iss: String(appId) };
+  const content = `${base64url({ alg: "RS256", typ: "JWT" })}.${base64url(claims)}`;
+  return `${content}.${sign("sha256", Buffer.from(content), appKeyOf(privateKey)).toString("base64url")}`;
+}
+
+const base64url = (part: object): string => Buffer.from(JSON.stringify(part)).toString("base64url");
+
+/** An environment variable often has its line ends written as \n. */
+function appKeyOf(text: string): KeyObject {
+  try {
+    return createPrivateKey(text.replaceAll("\\n", "\n"));
+  } catch {
+    // not the error itself, which may quote the key
+    throw new InvalidOperationError(
+      "The private key of the GitHub App is no key in PEM form. Give the whole file that GitHub made.",
+    );
+  }
+}

@@ -1,14 +1,9 @@
-import { type Budget, timeBudget } from "../../base/budget.js";
-import { waitedWithin } from "../../base/budget-parts.js";
-import { loggerOf } from "../../base/logger.js";
-import { safeReason } from "../../base/safe-reason.js";
-import { InvalidOperationError } from "../../errors.js";
-import { failedDeliveries } from "./failed-deliveries.js";
-import { createGithubApi, type GithubApi, type GithubCall, OutOfTime } from "./github-api.js";
-import { githubAppToken } from "./github-app-token.js";
-import { deliveriesPath, type GithubHook } from "./github-hook.js";
-import { adviceFor, listDeliveries } from "./list-deliveries.js";
-import { checkRecoverGithub, type RecoverGithubOptions } from "./recover-github-options.js";
+import { type Budget, timeBudget, waitedWithin } from "../../base/budget.js";
+import { type LoggerOption, loggerOf, safeReason } from "../../base/logger.js";
+import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
+import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
+import { createGithubApi, type GithubApi, type GithubCall, githubAppToken, OutOfTime } from "./github-api.js";
+import { adviceFor, failedDeliveries, listDeliveries } from "./github-deliveries.js";
 
 export interface GithubRecovery {
   /** Attempts that GitHub has listed. */
@@ -130,3 +125,106 @@ const added = (one: GithubRecovery, other: GithubRecovery): GithubRecovery => ({
   refused: one.refused + other.refused,
   isComplete: one.isComplete && other.isComplete,
 });
+
+/** A credential, or a function that fetches it from a secret store. */
+export type Credential = string | (() => string | Promise<string>);
+
+export interface RecoverGithubOptions {
+  readonly hooks: readonly GithubHook[];
+  /** For the hooks of repositories and organizations: a token that may manage their webhooks. */
+  readonly token?: Credential;
+  /** For the hook of a GitHub App. The private key is the text of the file that GitHub made. */
+  readonly app?: { readonly id: number | string; readonly privateKey: Credential };
+  /** `https://api.github.com` by default. GitHub Enterprise Server: `https://HOST/api/v3`. */
+  readonly apiUrl?: string;
+  /** How far back to look. 3 days by default: older deliveries cannot be asked for again. */
+  readonly sinceMs?: number;
+  /** False asks for every failed delivery, also for those that were tried again a moment ago. */
+  readonly backOff?: boolean;
+  /** Between two requests for redelivery: GitHub wants a second. */
+  readonly pauseMs?: number;
+  /** Lists what failed, and asks for nothing. */
+  readonly dryRun?: boolean;
+  readonly logger?: LoggerOption;
+  readonly clock?: () => Date;
+}
+
+const recoveryDefaults = {
+  apiUrl: "https://api.github.com",
+  sinceMs: 3 * 86_400_000,
+  backOff: true,
+  pauseMs: 1_000,
+  dryRun: false,
+  clock: (): Date => new Date(),
+} as const;
+
+/** Returns the options with the defaults filled in. One error lists all problems. */
+function checkRecoverGithub(options: RecoverGithubOptions) {
+  refuseUnknown(
+    options,
+    [...Object.keys(recoveryDefaults), "hooks", "token", "app", "logger"],
+    "recoverGithub",
+  );
+  const settings = { ...recoveryDefaults, ...options };
+  const { hooks = [], token, app } = options ?? {};
+  requireDuration(settings.sinceMs, "sinceMs");
+  const problems = [
+    ...(hooks.length === 0 ? ["hooks is empty"] : []),
+    ...hooks.flatMap((hook, index) => {
+      const problem = hookProblem(hook);
+      return problem === undefined ? [] : [`hooks[${index}] ${problem}`];
+    }),
+    ...(hooks.some((hook) => "app" in hook) && !hasApp(app) ? ["app must have an id and a privateKey"] : []),
+    ...(hooks.some((hook) => !("app" in hook)) && !isCredential(token) ? ["token is missing"] : []),
+    ...(isApiUrl(settings.apiUrl) ? [] : ["apiUrl must be an https URL without query"]),
+    ...(settings.pauseMs >= 0 ? [] : ["pauseMs must not be negative"]),
+  ];
+  if (problems.length > 0) throw new InvalidArgumentError(`recoverGithub: ${problems.join("; ")}.`);
+  return settings;
+}
+
+const isCredential = (value: unknown): boolean =>
+  typeof value === "function" || (typeof value === "string" && value.trim() !== "");
+
+const hasApp = (app: RecoverGithubOptions["app"]): boolean =>
+  /^[\w.-]+$/.test(String(app?.id ?? "")) && isCredential(app?.privateKey);
+
+/** Unencrypted only on this machine, for tests. */
+function isApiUrl(text: string): boolean {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || url.search !== "" || url.hash !== "") return false;
+  return url.protocol === "https:" || /^http:\/\/(127\.0\.0\.1|localhost|\[::1\])[:/]/.test(`${url.href}/`);
+}
+
+/** A webhook at GitHub. Its id is in the address of its settings page, and in the header X-GitHub-Hook-ID. */
+export type GithubHook =
+  /** The webhook of a GitHub App, which has only one. */
+  | { readonly app: true }
+  /** `acme/shop`. */
+  | { readonly repository: string; readonly hookId: number | string }
+  | { readonly organization: string; readonly hookId: number | string };
+
+/** Returns what is wrong with a hook. */
+function hookProblem(hook: unknown): string | undefined {
+  const { app, repository, organization, hookId, ...rest } = (hook ?? {}) as Record<string, unknown>;
+  const [unknown] = Object.keys(rest);
+  if (unknown !== undefined) return `has an unknown field ${unknown}`;
+  const named = [app, repository, organization].filter((one) => one !== undefined);
+  if (named.length !== 1) return "must have one of app, repository and organization";
+  if (app !== undefined)
+    return app === true && hookId === undefined ? undefined : "must be { app: true } for an app";
+  if (!/^\d{1,20}$/.test(String(hookId ?? ""))) return "must have a hookId, which is a number";
+  if (repository !== undefined && !/^[\w.-]+\/[\w.-]+$/.test(String(repository)))
+    return "must have a repository like owner/name";
+  return organization === undefined || /^[\w-]+$/.test(String(organization))
+    ? undefined
+    : "must have the name of an organization";
+}
+
+/** The path of the hook's deliveries in GitHub's API. */
+function deliveriesPath(hook: GithubHook): string {
+  if ("app" in hook) return "/app/hook/deliveries";
+  const { hookId } = hook;
+  if ("repository" in hook) return `/repos/${hook.repository}/hooks/${hookId}/deliveries`;
+  return `/orgs/${hook.organization}/hooks/${hookId}/deliveries`;
+}

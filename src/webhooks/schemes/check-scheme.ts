@@ -1,20 +1,55 @@
 import { longestMs } from "../../queue/retry-policy.js";
-import { checkAnswers } from "./check-answer.js";
-import { checkHandshake } from "./check-handshake.js";
 import { checkVerify } from "./check-verify.js";
 import {
   asList,
   checkOneOf,
+  checkText,
   checkTexts,
   isHeaderName,
   isObject,
+  isText,
   type Report,
   refuseFields,
 } from "./field-checks.js";
-import { type CheckedScheme, overridableFields, type ReadScheme, readScheme } from "./read-scheme.js";
-import type { WebhookScheme } from "./scheme.js";
+import {
+  type CheckedScheme,
+  overridableFields,
+  type ReadScheme,
+  readScheme,
+  refusalStatuses,
+} from "./read-scheme.js";
+import type { Answer, Handshake, WebhookScheme } from "./scheme.js";
 import { hasHmac } from "./signing-key.js";
-import { windowMs } from "./time-window.js";
+import { windowMs } from "./template.js";
+
+const answerOutcomes = ["enqueued", "duplicate", "done", "dead", "conflict", "empty"];
+
+export function checkAnswers({ answer, refusals }: WebhookScheme, report: Report): void {
+  if (answer !== undefined) {
+    const { outcomes: byOutcome = {}, ...usual } = Object(answer) as NonNullable<typeof answer>;
+    checkAnswer(isObject(answer) ? usual : answer, "answer", 2, report);
+    checkEach(byOutcome, "answer.outcomes", answerOutcomes, report);
+  }
+  if (refusals !== undefined) checkEach(refusals, "refusals", Object.keys(refusalStatuses), report);
+}
+
+function checkEach(answers: object, name: string, known: readonly string[], report: Report): void {
+  refuseFields(answers, known, name, report);
+  for (const [key, one] of Object.entries(answers ?? {}))
+    checkAnswer(one, `${name}.${key}`, name === "refusals" ? 4 : 2, report);
+}
+
+/** An answer that says the opposite of what happened would lose the webhook, or have it sent for ever. */
+function checkAnswer(given: unknown, name: string, least: 2 | 4, report: Report): void {
+  refuseFields(given as object, ["status", "contentType", "body", "json"], name, report);
+  const { status, contentType, body, json } = Object(given) as Answer;
+  const range = least === 2 ? /^2\d\d$/ : /^[45]\d\d$/;
+  if (status !== undefined && !(typeof status === "number" && range.test(String(status))))
+    report(`${name}.status must be a status ${least === 2 ? "2xx" : "4xx or 5xx"}`);
+  checkText(contentType, `${name}.contentType`, report);
+  if (body !== undefined && typeof body !== "string") report(`${name}.body must be a string`);
+  if (body !== undefined && json !== undefined) report(`${name} has body and json; give one of them`);
+}
 
 const schemeFields = ["verify", ...overridableFields, "methods", "handshakes", "answer", "refusals"];
 /** Headers that may hold a secret. They are never stored. */
@@ -70,4 +105,39 @@ function checkHandshakesOf({ scheme: { verify }, handshakes }: CheckedScheme, re
     report("answer.confirm needs verify.certificate, whose hosts may be called");
   for (const [index, { confirm, isInHead }] of handshakes.entries())
     if (confirm !== undefined && isInHead) report(`handshakes[${index}].answer.confirm needs a signed POST`);
+}
+
+/** Reports what is wrong with a handshake, besides its templates. */
+export function checkHandshake(given: Handshake, name: string, report: Report): void {
+  const handshake = (isObject(given) ? given : {}) as Handshake;
+  const { method, verifyToken, unsigned, store } = handshake;
+  const wrong = (problem: string) => report(`${name}.${problem}`);
+  const object = (value: unknown, what: string): object => {
+    if (!isObject(value)) wrong(`${what} must be an object`);
+    return isObject(value) ? value : {};
+  };
+  refuseFields(handshake, ["method", "when", "verifyToken", "unsigned", "store", "answer"], name, report);
+  checkOneOf(method ?? "", ["GET", "HEAD", "POST", "OPTIONS"], `${name}.method`, report);
+  const when = Object.entries(object(handshake.when, "when"));
+  if (method === "POST" && when.length === 0)
+    wrong("when is empty: every event would be answered as a handshake, and none stored");
+  for (const [template, equals] of when)
+    if (equals !== true && !isText(equals))
+      wrong(`when: ${template} must be a string, or true for any value`);
+  if (unsigned !== undefined && !(unsigned === true && verifyToken === undefined))
+    wrong("unsigned must be true, and without a verifyToken");
+  if (store !== undefined && !(store === true && method === "POST" && verifyToken !== undefined))
+    wrong("store must be true, and for a POST with a verifyToken: nothing unproven is stored");
+  checkHandshakeAnswer(object(handshake.answer, "answer") as Handshake["answer"], name, report);
+}
+
+function checkHandshakeAnswer(answer: Handshake["answer"], name: string, report: Report): void {
+  const wrong = (problem: string) => report(`${name}.answer${problem}`);
+  refuseFields(answer, ["status", "text", "json", "headers", "hmac", "confirm"], `${name}.answer`, report);
+  if (answer.text !== undefined && answer.json !== undefined) wrong(" has text and json; give one of them");
+  const { status = 200, headers = {} } = answer;
+  if (!(Number.isInteger(status) && status >= 200 && status <= 299)) wrong(".status must be from 200 to 299");
+  if (!isObject(headers)) wrong(".headers must be an object");
+  for (const header of Object.keys(Object(headers)))
+    if (!isHeaderName(header)) wrong(`.headers: ${header} is not a header name`);
 }

@@ -1,18 +1,24 @@
-import { memoisePromise } from "../../base/memoise-promise.js";
+import { memoisePromise } from "../../base/concurrency.js";
 import { requirePackage } from "../../base/require-package.js";
-import type { KeysOf } from "./certificate-keys.js";
-import { type ChallengeSigner, challengeSigner } from "./challenge.js";
 import type { Delivery } from "./delivery.js";
-import type { FetchText } from "./fetch-text.js";
+import type { Alternatives } from "./field-checks.js";
+import type { FetchText, KeysOf } from "./provider-keys.js";
 import type { CheckedScheme } from "./read-scheme.js";
+import type { JwtRule, SignatureRule, VerifyRule } from "./scheme.js";
 import { createSecretKeys, type SecretKeys, type Secrets } from "./secret-keys.js";
-import { createSignatureVerifier } from "./signature-verifier.js";
+import { type ChallengeSigner, challengeSigner, createSignatureVerifier } from "./signature-verifier.js";
 import { type SigningKey, secretProblem, toVerifyingKey } from "./signing-key.js";
-import { createTokenVerifier, tokensOf, toTokenKey } from "./token-verifier.js";
-import type { SecretSettings, TimeSettings, Verifier } from "./verifier.js";
-import type { JwtRule, SignatureRule, VerifyRule } from "./verify-rules.js";
+import { fillFirst } from "./template.js";
+import {
+  createTokenVerifier,
+  type SecretSettings,
+  type TimeSettings,
+  tokensOf,
+  toTokenKey,
+  type Verifier,
+} from "./verifier.js";
 
-export interface VerifierSettings extends SecretSettings, TimeSettings {
+interface VerifierSettings extends SecretSettings, TimeSettings {
   readonly fetchText: FetchText;
   /** Accepts secrets that can be guessed. */
   readonly allowShort: boolean;
@@ -40,7 +46,7 @@ function signatureKeys(
     const pinned = createSecretKeys(secrets, { ...settings, toKey: toPinned });
     const withCertificate = { ...rule, certificate: rule.certificate };
     const made = memoisePromise(async () =>
-      (await import("./certificate-keys.js")).certificateKeys(checked, withCertificate, pinned, settings),
+      (await import("./provider-keys.js")).certificateKeys(checked, withCertificate, pinned, settings),
     );
     return { keysOf: async (delivery) => (await made())(delivery), prepare: () => pinned.get() };
   }
@@ -93,3 +99,54 @@ const toPinned = (given: unknown): { readonly secret: string } | string => {
   const secret = typeof given === "string" ? given.trim() : given;
   return secretProblem(secret) ?? { secret: secret as string };
 };
+
+/** Returns the secrets of a tenant, or undefined for an unknown one. */
+export type TenantSecrets = (tenant: string) => FoundSecrets | Promise<FoundSecrets>;
+type FoundSecrets = string | readonly string[] | undefined;
+
+/** Verifiers that are kept. The names of tenants come from anybody. */
+const maxKeptVerifiers = 1_000;
+
+class UnknownTenant extends Error {}
+
+/** Verifies a delivery with the secrets of the tenant that it names. */
+export function createTenantVerifier(
+  template: Alternatives,
+  secretsOf: TenantSecrets,
+  verifierWith: (secrets: Secrets) => Verifier,
+): Verifier {
+  const kept = new Map<string, Verifier>();
+
+  const verifierOf = (tenant: string): Verifier => {
+    const found = kept.get(tenant) ?? verifierWith(() => secretsOrThrow(secretsOf, tenant));
+    kept.delete(tenant); // the last that were used are kept
+    kept.set(tenant, found);
+    if (kept.size > maxKeptVerifiers) kept.delete(kept.keys().next().value!);
+    return found;
+  };
+
+  const withTenant = async <T>(
+    delivery: Delivery,
+    use: (verifier: Verifier) => Promise<T>,
+  ): Promise<T | "tenant missing" | "tenant unknown"> => {
+    const tenant = fillFirst(template, delivery);
+    if (tenant === undefined) return "tenant missing";
+    try {
+      return await use(verifierOf(tenant));
+    } catch (error) {
+      if (!(error instanceof UnknownTenant)) throw error;
+      kept.delete(tenant);
+      return "tenant unknown";
+    }
+  };
+
+  return Object.assign((delivery: Delivery) => withTenant(delivery, (verify) => verify(delivery)), {
+    prepare: (head: Delivery) => withTenant(head, (verify) => verify.prepare(head)),
+  });
+}
+
+async function secretsOrThrow(secretsOf: TenantSecrets, tenant: string): Promise<string | readonly string[]> {
+  const found = await secretsOf(tenant);
+  if (found === undefined || found.length === 0) throw new UnknownTenant("no secrets");
+  return found;
+}

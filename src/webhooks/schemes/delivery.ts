@@ -1,5 +1,6 @@
 import { isUtf8 } from "node:buffer";
-import type { IncomingHeaders } from "../../base/read-body.js";
+import type { IncomingHeaders } from "../../base/request-body.js";
+import type { Report } from "./field-checks.js";
 
 /** A request with its whole body, not yet trusted. The body is parsed on demand, once. */
 export interface Delivery {
@@ -21,7 +22,7 @@ export interface Delivery {
   item(): unknown;
 }
 
-export interface DeliveryParts {
+interface DeliveryParts {
   readonly method: string;
   readonly url: string;
   readonly headers: IncomingHeaders;
@@ -61,7 +62,7 @@ export function formOfQuery(delivery: Delivery): Delivery {
 }
 
 /** Returns one event of a delivery. Its body is the event's own text; `json`, `form` and the rest are those of the whole. */
-export function itemDelivery(whole: Delivery, content: string): Delivery {
+function itemDelivery(whole: Delivery, content: string): Delivery {
   return {
     method: whole.method,
     url: whole.url,
@@ -109,4 +110,137 @@ export function parseJson(text: string | undefined): unknown {
   } catch {
     return undefined;
   }
+}
+
+/**
+ * Returns the events of a delivery, each with its own text. Nothing is dropped: where the path to the list ends early, what
+ * it has reached is one event. A body that is no JSON is one event. Where there are more than `max`, one more than `max` is
+ * made: an event takes far more time and memory than the two signs that it may have in the body.
+ */
+export function splitDelivery(
+  delivery: Delivery,
+  split: CheckedSplit | undefined,
+  max = Number.POSITIVE_INFINITY,
+): readonly Delivery[] {
+  if (split === undefined) return [delivery];
+  const text = split.field === undefined ? jsonTextOf(delivery) : delivery.form()?.get(split.field);
+  if (text === undefined || text === null || parseJson(text) === undefined) return [delivery];
+  const document = jsonDocument(text);
+  const events = eventsAt(text, document, split.path);
+  if (events.length === 1 && events[0] === document) return [delivery];
+  return events.slice(0, max + 1).map(({ start, end }) => itemDelivery(delivery, text.slice(start, end)));
+}
+
+/** GitHub and Slack send JSON in the field `payload` of a form. */
+const jsonTextOf = (delivery: Delivery): string | undefined =>
+  delivery.form() === undefined ? delivery.text() : (delivery.form()?.get("payload") ?? undefined);
+
+function eventsAt(text: string, range: JsonRange, path: readonly string[]): readonly JsonRange[] {
+  const [step, ...rest] = path;
+  if (step === undefined) return isJsonList(text, range) ? jsonChildren(text, range) : [range];
+  if (step === "*") {
+    if (!isJsonList(text, range)) return [range];
+    return jsonChildren(text, range).flatMap((child) => eventsAt(text, child, rest));
+  }
+  // of two members with the same key the last one counts, as it does for JSON.parse
+  const child = jsonChildren(text, range).findLast(({ key }) => key === step);
+  return child === undefined ? [range] : eventsAt(text, child, rest);
+}
+
+/** Where a body has the list of events. */
+export interface CheckedSplit {
+  /** The form's field with the JSON; undefined where the body is the JSON. */
+  readonly field: string | undefined;
+  /** The steps to the list. A `*` goes into each item of a list. Empty where the JSON itself is the list. */
+  readonly path: readonly string[];
+}
+
+export function readSplit(split: unknown, report: Report): CheckedSplit | undefined {
+  if (split === undefined) return undefined;
+  const [, kind, name = ""] = /^\{(json|form):([^{}]*)\}$/.exec(String(split)) ?? [];
+  if (kind === undefined || (kind === "form" && name === "")) {
+    report("split must be {json:path}, {json:} for the whole body, or {form:name}");
+    return undefined;
+  }
+  if (kind === "form") return { field: name, path: [] };
+  return { field: undefined, path: name === "" ? [] : name.split(".") };
+}
+
+/** Where a value is in the text of a JSON document, and its key where it is a member of an object. */
+export interface JsonRange {
+  readonly start: number;
+  readonly end: number;
+  readonly key?: string;
+  /** Where the member starts, at its key. */
+  readonly from: number;
+}
+
+/**
+ * Returns the members of an object or the items of a list. The text must be valid JSON. Texts are cut out as they were
+ * sent: a value that is parsed and written again may have lost digits of its numbers.
+ */
+export function jsonChildren(text: string, { start }: Pick<JsonRange, "start">): readonly JsonRange[] {
+  const isObject = text[start] === "{";
+  if (!isObject && text[start] !== "[") return [];
+  const children: JsonRange[] = [];
+  let at = skipBlank(text, start + 1);
+  while (text[at] !== "}" && text[at] !== "]") {
+    const from = at;
+    let key: string | undefined;
+    if (isObject) {
+      const keyEnd = endOfString(text, at);
+      key = JSON.parse(text.slice(at, keyEnd)) as string;
+      at = skipBlank(text, skipBlank(text, keyEnd) + 1); // past the colon
+    }
+    const end = endOfValue(text, at);
+    children.push({ start: at, end, from, ...(key === undefined ? {} : { key }) });
+    at = skipBlank(text, end);
+    if (text[at] === ",") at = skipBlank(text, at + 1);
+  }
+  return children;
+}
+
+/** The range of the whole document. */
+export function jsonDocument(text: string): JsonRange {
+  const start = skipBlank(text, 0);
+  return { start, from: start, end: endOfValue(text, start) };
+}
+
+export const isJsonList = (text: string, { start }: JsonRange): boolean => text[start] === "[";
+
+function skipBlank(text: string, from: number): number {
+  let at = from;
+  while (" \n\r\t\uFEFF".includes(text[at] ?? "x")) at++;
+  return at;
+}
+
+/** Returns the index after the closing quote of the string that starts here. */
+function endOfString(text: string, start: number): number {
+  for (let at = text.indexOf('"', start + 1); at >= 0; at = text.indexOf('"', at + 1)) {
+    let escapes = 0;
+    while (text[at - 1 - escapes] === "\\") escapes++;
+    if (escapes % 2 === 0) return at + 1;
+  }
+  return text.length;
+}
+
+/** Walks through nested values without recursion: they may be nested deeper than the stack allows. */
+function endOfValue(text: string, start: number): number {
+  let depth = 0;
+  for (let at = start; at < text.length; ) {
+    const sign = text[at]!;
+    if (sign === '"') {
+      at = endOfString(text, at);
+      if (depth === 0) return at;
+      continue;
+    }
+    if (sign === "{" || sign === "[") depth++;
+    else if (sign === "}" || sign === "]") {
+      if (depth === 0) return at; // the end of a number or a word, in a list or an object
+      depth--;
+      if (depth === 0) return at + 1;
+    } else if (depth === 0 && (sign === "," || " \n\r\t".includes(sign))) return at;
+    at++;
+  }
+  return text.length;
 }

@@ -1,24 +1,29 @@
-import { createPublicKey, type JsonWebKey } from "node:crypto";
+import { createHash, createPublicKey, type JsonWebKey } from "node:crypto";
 import type { JWTPayload, JWTVerifyOptions } from "jose";
-import { loadPackage, rethrow } from "../../base/load-package.js";
-import type { Delivery } from "./delivery.js";
-import type { FetchText } from "./fetch-text.js";
+import { loadPackage, rethrow } from "../../base/require-package.js";
+import { isSameDigest } from "../../base/same-digest.js";
+import { type Delivery, splitDelivery } from "./delivery.js";
+import { type FetchText, remoteDocuments } from "./provider-keys.js";
 import type { CheckedScheme } from "./read-scheme.js";
-import type { Refusal } from "./refusal.js";
-import { remoteDocuments } from "./remote-documents.js";
+import type { JwtRule, VerifyRule } from "./scheme.js";
 import type { SecretKeys } from "./secret-keys.js";
-import { claimsRefusal, itemsRefusal, type Names } from "./token-claims.js";
-import { tokensIn } from "./tokens-in-delivery.js";
-import type { TimeSettings, Verifier } from "./verifier.js";
-import type { JwtRule } from "./verify-rules.js";
+import { fill, fillFirst, jsonValue } from "./template.js";
+import {
+  maxItems,
+  maxParsedBytes,
+  type Refusal,
+  type TimeSettings,
+  type Verifier,
+  withoutPrefix,
+} from "./verifier.js";
 
-interface Settings extends TimeSettings {
+interface JwtSettings extends TimeSettings {
   readonly fetchText: FetchText;
   readonly fetchMs: number;
 }
 
 /** Keys are fetched again after a day, and at once when a token names one that is not known. */
-const maxAgeMs = 86_400_000;
+const keysMaxAgeMs = 86_400_000;
 const maxTokenLength = 8_192;
 
 /** Verifies JSON web tokens by the package `jose`, which is loaded at the first delivery. */
@@ -26,13 +31,13 @@ export function createJwtVerifier(
   checked: CheckedScheme,
   rule: JwtRule,
   secrets: SecretKeys<{ readonly secret: string }>,
-  settings: Settings,
+  settings: JwtSettings,
 ): Verifier {
   const jose = () =>
     loadPackage("jose", () => import("jose").catch(rethrow), "A scheme with JSON web tokens");
   const published = remoteDocuments({
     ...settings,
-    maxAgeMs,
+    maxAgeMs: keysMaxAgeMs,
     parse: (text) => JSON.parse(text) as { keys: JsonWebKey[] },
   });
 
@@ -78,7 +83,7 @@ export function createJwtVerifier(
   return Object.assign(verify, { prepare: () => secrets.get() });
 }
 
-function optionsOf(rule: JwtRule, { clock, futureMs }: Settings): JWTVerifyOptions {
+function optionsOf(rule: JwtRule, { clock, futureMs }: JwtSettings): JWTVerifyOptions {
   return {
     algorithms: [...rule.algorithms],
     currentDate: clock(),
@@ -98,3 +103,94 @@ export const toJwk = (secret: string): JsonWebKey =>
   secret.startsWith("{")
     ? (JSON.parse(secret) as JsonWebKey)
     : createPublicKey(secret).export({ format: "jwk" });
+
+/** Each takes a signature to verify. Graph sends one for each app and tenant of a delivery. */
+const maxTokens = 100;
+
+/** Returns the JSON web tokens of a delivery: the one in its head, or those in its body, which may have a list of them. */
+export function tokensIn(
+  delivery: Delivery,
+  { proof }: Pick<CheckedScheme, "proof">,
+  { prefix = "" }: JwtRule,
+): readonly string[] | Refusal {
+  const inBody = proof.flat().find(({ placeholder }) => placeholder === "json");
+  if (inBody === undefined) {
+    const token = withoutPrefix(fillFirst(proof, delivery), prefix);
+    return token === undefined ? "token missing" : [token];
+  }
+  if (delivery.body.length > maxParsedBytes) return "body too long to verify";
+  const found = [jsonValue(delivery.json(), inBody.text) ?? []].flat();
+  if (found.length === 0) return "token missing";
+  if (found.length > maxTokens) return "too many items to verify";
+  return found.every((one) => typeof one === "string") ? found : "token wrong";
+}
+
+/** The source's secrets: names of what the provider's keys sign for. */
+export type Names = readonly { readonly secret: string }[];
+
+const usualClaims = ["aud"];
+
+/** What is wrong with the claims of a token whose signature is right. */
+export function claimsRefusal(
+  claims: JWTPayload,
+  { body }: Delivery,
+  given: Names,
+  rule: JwtRule,
+  { clock, pastMs }: TimeSettings,
+): Refusal | undefined {
+  // a token without an end is as old as a signature may be
+  if (claims.exp === undefined && !((claims.iat ?? 0) * 1_000 >= clock().getTime() - pastMs))
+    return "timestamp too old";
+  if (!isIssuer(claims, rule) || !hasClaims(claims, rule)) return "token wrong";
+  const { jwksUrl, secretClaims = usualClaims, bodyHash } = rule;
+  const isOurs = (claim: string) =>
+    [claims[claim]].flat().some((value) => given.some(({ secret }) => secret === value));
+  if (jwksUrl !== undefined && !secretClaims.every(isOurs)) return "sender unknown";
+  if (bodyHash === undefined) return undefined;
+  return claims[bodyHash] === createHash("sha256").update(body).digest("hex") ? undefined : "signature wrong";
+}
+
+/** What the items of a delivery must have in common with its tokens, and with the source's secrets. */
+export function itemsRefusal(
+  delivery: Delivery,
+  { scheme: { verify }, split, itemClaims = [], itemSecret }: CheckedScheme,
+  tokens: readonly JWTPayload[],
+  given: Names,
+): Refusal | undefined {
+  if (itemClaims.length === 0 && itemSecret === undefined) return undefined;
+  const items = splitDelivery(delivery, split, maxItems);
+  if (items.length > maxItems) return "too many items to verify";
+  const secrets = unnamedIn(tokens, verify, given).map(({ secret }) => digest(secret));
+  for (const item of items) {
+    const isOfToken = ([claim, parts]: (typeof itemClaims)[number]) => {
+      const value = fill(parts, item);
+      return value !== undefined && tokens.some((claims) => claims[claim] === value);
+    };
+    if (!itemClaims.every(isOfToken)) return "sender unknown";
+    const secret = itemSecret && digest(fill(itemSecret, item) ?? "");
+    if (secret !== undefined && !secrets.some((one) => isSameDigest(secret, one))) return "sender unknown";
+  }
+  return undefined;
+}
+
+/**
+ * The secrets that no token names. What a token names is no secret: the id of an app is known to all who use it, and
+ * whoever has a token for that app could write it into the items. A single secret, as in a local run, is both.
+ */
+function unnamedIn(tokens: readonly JWTPayload[], verify: VerifyRule, given: Names): Names {
+  if (given.length < 2 || verify.kind !== "jwt") return given;
+  const { secretClaims = usualClaims } = verify;
+  const named = new Set(tokens.flatMap((claims) => secretClaims.flatMap((claim) => claims[claim])));
+  return given.filter(({ secret }) => !named.has(secret));
+}
+
+const isIssuer = (claims: JWTPayload, { issuer }: JwtRule): boolean =>
+  issuer === undefined ||
+  [issuer]
+    .flat()
+    .some((one) => claims.iss === one.replace(/\{(\w+)\}/g, (_, name) => String(claims[name] ?? "")));
+
+const hasClaims = (claims: JWTPayload, { claims: fixed = {} }: JwtRule): boolean =>
+  Object.entries(fixed).every(([names, text]) => names.split("|").some((name) => claims[name] === text));
+
+const digest = (text: string): Uint8Array => createHash("sha256").update(text).digest();

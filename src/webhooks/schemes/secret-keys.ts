@@ -1,5 +1,5 @@
-import { singleFlight } from "../../base/single-flight.js";
-import { withinTime } from "../../base/within-time.js";
+import { singleFlight } from "../../base/concurrency.js";
+import { withinTime } from "../../base/timers.js";
 import { InvalidOperationError } from "../../errors.js";
 
 /** A secret, or a function that fetches it from a secret store. */

@@ -1,9 +1,14 @@
-import { createHmac } from "node:crypto";
+import { createHmac, createPrivateKey, createPublicKey, type KeyObject, sign, verify } from "node:crypto";
 import { isSameDigest } from "../../base/same-digest.js";
-import { decodeSecret } from "./decode-exactly.js";
-import { ed25519Key } from "./ed25519-key.js";
-import { pemKey } from "./key-pair.js";
-import type { DigestAlgorithm, KeyRule, SignatureAlgorithm, SignatureRule } from "./verify-rules.js";
+import { InvalidArgumentError } from "../../errors.js";
+import type {
+  DigestAlgorithm,
+  KeyRule,
+  PublicKeyAlgorithm,
+  SignatureAlgorithm,
+  SignatureEncoding,
+  SignatureRule,
+} from "./scheme.js";
 
 /** A secret that is decoded for one algorithm. */
 export interface SigningKey {
@@ -88,3 +93,109 @@ export function toVerifyingKey(
   if (typeof key === "string" || allowShort || key.secretBytes >= leastSecretBytes) return key;
   return `has ${key.secretBytes} bytes; at least ${leastSecretBytes} are needed, unless allowShortSecrets is set`;
 }
+
+interface KeyPair {
+  /** Null for Ed25519, which hashes by itself. */
+  readonly digest: "sha1" | "sha256" | null;
+  readonly prefix: string;
+  readonly publicKey: KeyObject;
+  /** Only its owner has it, to sign. */
+  readonly privateKey?: KeyObject | undefined;
+}
+
+const keyPair = ({ digest, prefix, publicKey, privateKey }: KeyPair): SigningKey => ({
+  prefix,
+  hashesPerSignature: true,
+  secretBytes: 32,
+  sign(content) {
+    if (privateKey === undefined)
+      throw new InvalidArgumentError("A public key cannot sign. Give the private key.");
+    return sign(digest, content, privateKey);
+  },
+  verify: (content, signatures) => signatures.some((one) => verify(digest, content, publicKey, one)),
+});
+
+const leastRsaBits = 2_048;
+const publicKeyKinds = {
+  ed25519: { type: "ed25519", digest: null },
+  "ecdsa-sha256": { type: "ec", digest: "sha256" },
+  "rsa-sha256": { type: "rsa", digest: "sha256" },
+  "rsa-sha1": { type: "rsa", digest: "sha1" },
+} as const satisfies Record<PublicKeyAlgorithm, object>;
+
+/** Makes a key of a PEM, or of the base64 of a public key's DER bytes. Returns what is wrong with it otherwise. */
+export function pemKey(text: string, algorithm: PublicKeyAlgorithm, prefix: string): SigningKey | string {
+  const isPrivate = text.includes("PRIVATE KEY-----");
+  try {
+    const privateKey = isPrivate ? createPrivateKey(text) : undefined;
+    const publicKey = privateKey === undefined ? publicKeyOf(text) : createPublicKey(text);
+    return verifyingKey(publicKey, algorithm, prefix, privateKey);
+  } catch {
+    return "is not a key in PEM, or in base64";
+  }
+}
+
+export function verifyingKey(
+  publicKey: KeyObject,
+  algorithm: PublicKeyAlgorithm,
+  prefix: string,
+  privateKey?: KeyObject,
+): SigningKey | string {
+  const { type, digest } = publicKeyKinds[algorithm];
+  if (publicKey.asymmetricKeyType !== type) return `is not a key for ${algorithm}`;
+  const bits = publicKey.asymmetricKeyDetails?.modulusLength ?? leastRsaBits;
+  if (bits < leastRsaBits) return `has ${bits} bits; at least ${leastRsaBits} are needed`;
+  return keyPair({ digest, prefix, publicKey, privateKey });
+}
+
+const publicKeyOf = (text: string): KeyObject =>
+  text.startsWith("-----BEGIN")
+    ? createPublicKey(text)
+    : createPublicKey({ key: Buffer.from(text, "base64"), format: "der", type: "spki" });
+
+/** The y coordinates of the points whose order divides 8, also those that are not reduced. For them signatures can be made up. */
+const smallOrder = [
+  `00${"00".repeat(31)}`,
+  `01${"00".repeat(31)}`,
+  "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+  "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+  `ec${"ff".repeat(30)}7f`,
+  `ed${"ff".repeat(30)}7f`,
+  `ee${"ff".repeat(30)}7f`,
+];
+
+function isSmallOrder(point: Uint8Array): boolean {
+  const y = Buffer.from(point);
+  y[31]! &= 0x7f; // the highest bit is the sign of x
+  return smallOrder.includes(y.toString("hex"));
+}
+
+/** The bytes before the 32 bytes of an Ed25519 key in its DER encoding (RFC 8410). */
+const publicHead = Buffer.from("302a300506032b6570032100", "hex");
+const privateHead = Buffer.from("302e020100300506032b657004220420", "hex");
+
+function ed25519Key(bytes: Uint8Array, prefix: string, isPrivate: boolean): SigningKey | string {
+  // a private key may be followed by its public key
+  const hasRightLength = isPrivate ? bytes.length === 32 || bytes.length === 64 : bytes.length === 32;
+  if (!hasRightLength) return `has ${bytes.length} bytes, which is not the length of an Ed25519 key`;
+  if (!isPrivate && isSmallOrder(bytes)) return "is a point of small order, with which anybody could sign";
+  const der = (head: Buffer): Buffer => Buffer.concat([head, bytes.subarray(0, 32)]);
+  const privateKey = isPrivate
+    ? createPrivateKey({ key: der(privateHead), format: "der", type: "pkcs8" })
+    : undefined;
+  const publicKey = privateKey
+    ? createPublicKey(privateKey.export({ format: "pem", type: "pkcs8" }))
+    : createPublicKey({ key: der(publicHead), format: "der", type: "spki" });
+  return keyPair({ digest: null, prefix, publicKey, privateKey });
+}
+
+/** `Buffer.from` skips characters that it cannot decode. This returns undefined for all but the one canonical encoding. */
+export function decodeExactly(text: string, encoding: SignatureEncoding): Buffer | undefined {
+  const bytes = Buffer.from(text, encoding);
+  const same = bytes.toString(encoding) === (encoding === "hex" ? text.toLowerCase() : text);
+  return same && text !== "" ? bytes : undefined;
+}
+
+/** The same for a secret, whose base64 may lack its padding: some consoles show it so. */
+const decodeSecret = (text: string, encoding: SignatureEncoding): Buffer | undefined =>
+  decodeExactly(encoding === "base64" ? text.padEnd(Math.ceil(text.length / 4) * 4, "=") : text, encoding);

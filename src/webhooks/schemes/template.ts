@@ -1,7 +1,6 @@
-import { decoded } from "../../base/decoded.js";
-import type { IncomingHeaders } from "../../base/read-body.js";
+import { decoded } from "../../base/plain-http.js";
+import type { IncomingHeaders } from "../../base/request-body.js";
 import type { Delivery } from "./delivery.js";
-import { webhookPath } from "./webhook-path.js";
 
 /**
  * Text with placeholders that are filled in from a delivery: `"v0:{timestamp}:{body}"`, `"{header:x-event}"`,
@@ -67,7 +66,7 @@ export interface TemplatePart {
 }
 
 const placeholderPattern = /\{([a-zA-Z][a-zA-Z0-9]*)(?::([^{}]+))?\}/g;
-const named: readonly string[] = ["header", "query", "json", "form", "item", "window"];
+const namedPlaceholders: readonly string[] = ["header", "query", "json", "form", "item", "window"];
 
 /** Returns the parts of a template, or what is wrong with it. */
 export function parseTemplate(
@@ -80,7 +79,8 @@ export function parseTemplate(
   for (const match of template.matchAll(placeholderPattern)) {
     const [whole, placeholder = "", name] = match;
     const fits =
-      allowed.includes(placeholder as Placeholder) && named.includes(placeholder) === (name !== undefined);
+      allowed.includes(placeholder as Placeholder) &&
+      namedPlaceholders.includes(placeholder) === (name !== undefined);
     if (!fits) return `has ${whole}; allowed here: ${allowed.map(describePlaceholder).join(", ")}`;
     if (match.index > at) parts.push({ text: template.slice(at, match.index) });
     const isOptional = name?.endsWith("?") ?? false;
@@ -99,7 +99,7 @@ export function parseTemplate(
 }
 
 const describePlaceholder = (name: Placeholder): string =>
-  named.includes(name) ? `{${name}:…}` : `{${name}}`;
+  namedPlaceholders.includes(name) ? `{${name}:…}` : `{${name}}`;
 
 /** Values that the delivery itself does not have, by their placeholders. */
 export type OwnValues = Readonly<Partial<Record<Placeholder, (name: string) => string | undefined>>>;
@@ -185,4 +185,33 @@ function property(value: unknown, path: readonly string[]): unknown {
 function asText(value: unknown): string | undefined {
   if (typeof value === "string") return value;
   return Number.isSafeInteger(value) ? String(value) : undefined;
+}
+
+/** The parts of `/webhooks/{source}` or `/webhooks/{source}/{tenant}`, still percent-encoded. */
+interface WebhookPath {
+  /** Without the prefix that a gateway adds. */
+  readonly path: string;
+  readonly source: string;
+  readonly tenant: string | undefined;
+}
+
+export function webhookPath(url: string): WebhookPath {
+  const [, path = "", source = "", tenant] =
+    /^.*(\/webhooks\/([^/]+)(?:\/([^/]+))?\/?)$/.exec(new URL(url).pathname) ?? [];
+  return { path, source, tenant };
+}
+
+const unitsMs = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+
+/** Returns the milliseconds of `30s`, `5m`, `1h` or `1d`, or undefined for any other text. */
+export function windowMs(text: string): number | undefined {
+  const [, count, unit] = /^([1-9]\d{0,4})([smhd])$/.exec(text) ?? [];
+  return count === undefined ? undefined : Number(count) * unitsMs[unit as keyof typeof unitsMs];
+}
+
+/** The start of the window in which `now` lies: `2026-11-17T09:40:00Z`. */
+export function timeWindow(text: string, now: Date): string | undefined {
+  const ms = windowMs(text);
+  if (ms === undefined) return undefined;
+  return new Date(Math.floor(now.getTime() / ms) * ms).toISOString().replace(".000Z", "Z");
 }

@@ -1,4 +1,5 @@
-import { createDelivery, type Delivery } from "../schemes/delivery.js";
+import { createDelivery, type Delivery, splitDelivery } from "../schemes/delivery.js";
+import type { CheckedScheme } from "../schemes/read-scheme.js";
 import type { TemplatePart } from "../schemes/template.js";
 
 /** A request that is being signed. */
@@ -58,4 +59,29 @@ export function setAt(json: object, path: string, value: unknown): void {
     inner = inner[step] as Record<string, unknown>;
   }
   inner[steps.at(-1)!] = value;
+}
+
+/** Writes a value that each item of a delivery has of its own, or that the delivery has once. */
+export function writtenToEach(
+  draft: Draft,
+  { split }: Pick<CheckedScheme, "split">,
+  parts: readonly TemplatePart[],
+  valueFor: (event: Delivery) => string,
+): Draft {
+  const [part] = parts;
+  if (part?.placeholder !== "item") return written(draft, parts, valueFor(deliveryOf(draft)));
+  const values = splitDelivery(deliveryOf(draft), split).map(valueFor);
+  return withJson(draft, (json) => {
+    for (const [index, item] of itemsAt(json, split?.path ?? []).entries())
+      setAt(item as object, part.text, values[index]);
+  });
+}
+
+/** The objects that `splitDelivery` makes events of, in the same order. */
+function itemsAt(value: unknown, path: readonly string[]): readonly unknown[] {
+  const [step, ...rest] = path;
+  if (step === undefined) return Array.isArray(value) ? value : [value];
+  if (step === "*") return Array.isArray(value) ? value.flatMap((child) => itemsAt(child, rest)) : [value];
+  const child = (value as Readonly<Record<string, unknown>> | null)?.[step];
+  return child === undefined ? [value] : itemsAt(child, rest);
 }

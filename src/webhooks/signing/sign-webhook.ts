@@ -1,14 +1,15 @@
+import { createHash } from "node:crypto";
 import { InvalidArgumentError } from "../../errors.js";
 import { checkScheme } from "../schemes/check-scheme.js";
+import type { Delivery } from "../schemes/delivery.js";
 import { type Alternatives, isHeaderName, isHeaderValue } from "../schemes/field-checks.js";
 import type { CheckedScheme } from "../schemes/read-scheme.js";
-import type { SignatureRule, WebhookScheme } from "../schemes/scheme.js";
-import { type SigningKey, secretProblem, toSigningKey } from "../schemes/signing-key.js";
-import { certificateKey, withCertificate } from "./add-certificate.js";
-import { withSignature } from "./add-signature.js";
-import { withTokens } from "./add-tokens.js";
-import { type Draft, written } from "./draft.js";
-import { writtenToEach } from "./write-items.js";
+import type { PublicKeyAlgorithm, SignatureRule, WebhookScheme } from "../schemes/scheme.js";
+import { signedContents, sortedForm } from "../schemes/signed-content.js";
+import { pemKey, type SigningKey, secretProblem, toSigningKey } from "../schemes/signing-key.js";
+import { fill, parseTemplate, placeholdersInEvent, type TemplatePart } from "../schemes/template.js";
+import { type Draft, deliveryOf, setAt, withJson, written, writtenToEach } from "./draft.js";
+import { withTokens } from "./sign-tokens.js";
 
 export interface SignOptions {
   readonly url: string;
@@ -124,4 +125,124 @@ function keyOf(rule: SignatureRule, secret: string, index: number): SigningKey {
   const key = toSigningKey(rule, secret);
   if (typeof key === "string") throw new InvalidArgumentError(`sign: secrets[${index}] ${key}.`);
   return key;
+}
+
+interface Signing {
+  readonly checked: CheckedScheme;
+  readonly rule: SignatureRule;
+  readonly keys: readonly SigningKey[];
+  readonly at: Date;
+}
+
+/** Adds the time, and the signature of what the scheme says is signed. */
+function withSignature(given: Draft, signing: Signing): Draft {
+  const { checked, rule, keys, at } = signing;
+  const time = timeText(rule, at);
+  const draft = withDigest(withTime(given, rule, time), rule);
+  const signatures = (event: Delivery) => keys.map((key) => signatureOf(event, key, signing, time));
+  if (checked.signatureIn !== undefined)
+    return writtenToEach(draft, checked, checked.signatureIn, (event) => signatures(event)[0]!);
+  setHeaders(draft.headers, rule, signatures(deliveryOf(draft)), time);
+  return draft;
+}
+
+function signatureOf(
+  event: Delivery,
+  key: SigningKey,
+  { checked, rule }: Signing,
+  timestamp: string,
+): string {
+  const contents = signedContents(event, { rule, signed: checked.proof }, { timestamp, secret: key.secret });
+  if (contents === "signed header ambiguous")
+    throw new InvalidArgumentError(
+      "sign: a value that is signed, such as the id, has the sign that ends it. The route would refuse it.",
+    );
+  if (typeof contents === "string")
+    throw new InvalidArgumentError(
+      "sign: a value that is signed is missing. Give messageId or headers, or a body that has it.",
+    );
+  return key.prefix + Buffer.from(key.sign(contents[0]!)).toString(rule.encoding ?? "hex");
+}
+
+function timeText({ timestamp }: SignatureRule, at: Date): string {
+  if (timestamp?.unit === "iso") return at.toISOString();
+  return String(Math.floor(at.getTime() / (timestamp?.unit === "ms" ? 1 : 1_000)));
+}
+
+/** A time in the body must be there before the body is signed. */
+function withTime(draft: Draft, { timestamp }: SignatureRule, time: string): Draft {
+  if (timestamp === undefined || !("json" in timestamp)) return draft;
+  return withJson(draft, (json) =>
+    setAt(json, timestamp.json, timestamp.unit === "iso" ? time : Number(time)),
+  );
+}
+
+/** Several secrets make several signatures: in a list, or in a header for each. */
+function setHeaders(
+  headers: Headers,
+  rule: SignatureRule,
+  signatures: readonly string[],
+  time: string,
+): void {
+  const { timestamp, header, separator } = rule;
+  const name = header?.split("|")[0];
+  const entries = separator === undefined ? signatures.slice(0, 1) : [...signatures];
+  if (timestamp !== undefined && "header" in timestamp) {
+    const entry = (timestamp.prefix ?? "") + time;
+    const own = timestamp.header.split("|")[0]!;
+    if (own.toLowerCase() === name?.toLowerCase()) entries.unshift(entry);
+    else headers.set(own, entry);
+  }
+  if (name !== undefined) headers.set(name, entries.join(separator));
+  for (const [index, other] of (rule.headers ?? []).entries()) {
+    const signature = signatures[index];
+    if (signature !== undefined) headers.set(other, signature);
+  }
+}
+
+/** Adds the body's digest to the URL where the scheme signs a body that is not a form in that way. */
+function withDigest(draft: Draft, { bodyDigestQuery }: SignatureRule): Draft {
+  const delivery = deliveryOf(draft);
+  if (bodyDigestQuery === undefined || sortedForm(delivery) !== undefined) return draft;
+  const target = new URL(draft.url);
+  target.searchParams.set(bodyDigestQuery, createHash("sha256").update(delivery.body).digest("hex"));
+  return { ...draft, url: target.href };
+}
+
+/** Adds what a delivery says about its certificate: its address, the algorithm, and the sender. */
+function withCertificate(
+  given: Draft,
+  { certificateUrl, sender }: CheckedScheme,
+  rule: SignatureRule,
+  name: string,
+): Draft {
+  const host = rule.certificate!.hosts[0]!.replaceAll("*", "1");
+  const named = written(written(given, certificateUrl, `https://${host}/oncebox.pem`), sender, name);
+  const isGiven = fill(algorithmAt(rule), deliveryOf(named)) !== undefined;
+  const [last] = Object.keys(rule.algorithmBy?.is ?? {}).slice(-1);
+  return isGiven || last === undefined ? named : written(named, algorithmAt(rule), last);
+}
+
+/** The private key that signs, with the name of the sender. */
+function certificateKey(
+  draft: Draft,
+  rule: SignatureRule,
+  name: string,
+  privateKey: string | undefined,
+): SigningKey {
+  if (privateKey === undefined)
+    throw new InvalidArgumentError("sign: the provider signs with its own key. Give a privateKey of yours.");
+  const value = fill(algorithmAt(rule), deliveryOf(draft)) ?? "";
+  const algorithm = rule.algorithm ?? rule.algorithmBy?.is[value];
+  const key = pemKey(privateKey.trim(), algorithm as PublicKeyAlgorithm, rule.prefix ?? "");
+  if (typeof key === "string") throw new InvalidArgumentError(`sign: privateKey ${key}.`);
+  return { ...key, secret: name };
+}
+
+/** Where the delivery says which algorithm it is signed with. */
+function algorithmAt({ algorithmBy }: SignatureRule): readonly TemplatePart[] {
+  const parts = algorithmBy && parseTemplate(algorithmBy.value, placeholdersInEvent);
+  return parts === undefined || typeof parts === "string"
+    ? [{ placeholder: "header", text: "x-none" }]
+    : parts;
 }

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { withoutPayload } from "../../../src/base/redact.js";
+import { withoutPayload } from "../../../src/base/redaction.js";
 import { isLongAttack, reportProgress } from "../../support/attacks/progress.js";
 import { seededRandom } from "../../support/seeded-random.js";
 

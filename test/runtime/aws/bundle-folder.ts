@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Metafile } from "esbuild";
 import { bundle, bundleFunctions } from "../../../src/packaging/bundle-functions.js";
-import type { BundledDatabase } from "../../../src/packaging/databases.js";
+import type { BundledDatabase } from "../../../src/packaging/own-package.js";
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));
 

@@ -8,7 +8,7 @@ import type { Metafile } from "esbuild";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Envelope, signEnvelope } from "../../../src/messaging/index.js";
 import { bundle, bundleFunctions, clouds } from "../../../src/packaging/bundle-functions.js";
-import { type BundledDatabase, databases } from "../../../src/packaging/databases.js";
+import { type BundledDatabase, databases } from "../../../src/packaging/own-package.js";
 import { loadPreset, presetNames } from "../../../src/webhooks/preset-names.js";
 import { httpEvent, stripeHttpEvent, webhookSecret } from "./http-events.js";
 
@@ -57,9 +57,7 @@ describe("bundles for Lambda", () => {
     expect(code.sort()).toEqual([...own, "webhooks"].sort());
     const lazy = await readdir(join(folder, "postgres/webhooks"));
     expect(lazy.filter((file) => file.endsWith(".mjs")).sort()).toEqual(
-      ["certificate-keys", "check-scheme", "confirm-address", "fetch-text", "jwt-verifier"].map(
-        (name) => `${name}.mjs`,
-      ),
+      ["check-scheme", "jwt-verifier", "provider-keys"].map((name) => `${name}.mjs`),
     );
     const presets = lazy.filter((file) => file.endsWith(".json"));
     expect(presets.sort()).toEqual(presetNames.map((name) => `${name}.json`).sort());
@@ -159,7 +157,7 @@ describe("bundles for Lambda", () => {
       const partsIn = (name: string) => contentsOf(metafile, name).filter((file) => service.test(file));
       expect(["webhook", "consume", "dispatch", "reap"].flatMap(partsIn)).toEqual([]);
       expect(partsIn("cleanup").filter((file) => file.includes("/http/"))).toEqual([]);
-      expect(partsIn("inbox-service")).toContain("src/service/http/create-inbox-service.ts");
+      expect(partsIn("inbox-service")).toContain("src/service/http/inbox-service.ts");
     }
     const size = outputOf(built.get("postgres")!, "inbox-service").bytes;
     expect(size).toBeLessThanOrEqual(254 * kilobyte);

@@ -1,7 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { triggerOf } from "../../../src/adapters/aws/dispatch-event.js";
-import { requestFromEvent, resultFromPlain } from "../../../src/adapters/aws/http-event.js";
-import { lambdaBudget } from "../../../src/adapters/aws/lambda-budget.js";
+import {
+  lambdaBudget,
+  requestFromEvent,
+  resultFromPlain,
+  triggerOf,
+} from "../../../src/adapters/aws/events.js";
 import { readAwsSettings } from "../../../src/config/aws-settings.js";
 import { httpEvent } from "./http-events.js";
 

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { defineApp } from "../../../src/app/app-definition.js";
+import { defineApp } from "../../../src/app/definition.js";
 import { statement } from "../../../src/sql/driver.js";
 
 /** The app under test. Each handler writes a row every time it runs to its end. */

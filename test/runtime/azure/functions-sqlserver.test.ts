@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import { toEnvelope } from "../../../src/publishers/envelope.js";
+import { toEnvelope } from "../../../src/publishers/azure.js";
 import { isSlowServer } from "../../support/sqlserver-harness.js";
 import { patientScenario } from "../patient-scenario.js";
 import { describeFunctions, openScenario, stripeWebhook } from "../scenarios.js";

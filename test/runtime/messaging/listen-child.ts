@@ -1,6 +1,6 @@
 /** Listens on the address of its argument, says so, and responds to every message until it is killed. */
 import { listen } from "../../../src/messaging/transports/listen.js";
-import { receiverRoute } from "../../../src/testing/transports/receiver-route.js";
+import { receiverRoute } from "../../contract/transports/receiver-route.js";
 
 const [address = ""] = process.argv.slice(2);
 const payload = { pid: process.pid };

@@ -12,9 +12,9 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vites
 import { httpTransport } from "../../../src/messaging/transports/http-transport.js";
 import { listen } from "../../../src/messaging/transports/listen.js";
 import { createTransports } from "../../../src/messaging/transports/transports.js";
-import { gate } from "../../../src/testing/support/gate.js";
-import { type LogLine, recordingLogger } from "../../../src/testing/support/recording-logger.js";
-import { newMessage } from "../../../src/testing/transports/support.js";
+import { gate } from "../../contract/support/gate.js";
+import { type LogLine, recordingLogger } from "../../contract/support/recording-logger.js";
+import { newMessage } from "../../contract/transports/support.js";
 import { type BundledChild, bundleChild } from "../../support/bundled-child.js";
 import { runChild } from "../../support/run-child.js";
 import { tls, unsignedBody } from "../../support/transport-harness.js";

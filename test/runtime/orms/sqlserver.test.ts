@@ -6,7 +6,7 @@ import * as tedious from "tedious";
 import { DataSource, type EntityManager } from "typeorm";
 import { describe, inject } from "vitest";
 import { fromKnex, fromKysely, fromPrisma, fromTypeOrm } from "../../../src/adapters/orm/index.js";
-import { parseMssqlUrl } from "../../../src/sql/sqlserver/connection-settings.js";
+import { parseMssqlUrl } from "../../../src/sql/sqlserver/open.js";
 import { sqlServerHarness } from "../../support/sqlserver-harness.js";
 import { ormSuite } from "./orm-suite.js";
 import { type OrderClient, openPrisma } from "./prisma-client.js";

@@ -4,8 +4,8 @@ import { json } from "node:stream/consumers";
 import { ReceiveMessageCommand, SQSClient } from "@aws-sdk/client-sqs";
 import { interceptLocalhostDns, startFauxqs } from "fauxqs";
 import { afterEach, describe, expect, it } from "vitest";
-import { awsFanOut } from "../../../src/adapters/aws/fan-out.js";
-import { tenantBatchesOf } from "../../../src/adapters/aws/tenant-batch-event.js";
+import { tenantBatchesOf } from "../../../src/adapters/aws/events.js";
+import { awsFanOut } from "../../../src/adapters/aws/wake-up.js";
 
 const before = { ...process.env };
 const closing: (() => Promise<unknown>)[] = [];

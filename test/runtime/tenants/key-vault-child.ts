@@ -1,5 +1,5 @@
 /** Lists tenants of a vault twice: in a process of its own, because trust in a certificate is given at its start. */
-import { tenantsFromKeyVault } from "../../../src/adapters/azure/tenants-from-key-vault.js";
+import { tenantsFromKeyVault } from "../../../src/adapters/azure/key-vault.js";
 import type { LogFields, Logger } from "../../../src/base/logger.js";
 import { createTenantStores } from "../../../src/tenants/index.js";
 

@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { tenantsFromKeyVault } from "../../../src/adapters/azure/tenants-from-key-vault.js";
+import { tenantsFromKeyVault } from "../../../src/adapters/azure/key-vault.js";
 import type { LogFields } from "../../../src/base/logger.js";
 import { localTls } from "../azure/local-tls.js";
 import { type ManagedIdentity, startManagedIdentity } from "../azure/managed-identity.js";

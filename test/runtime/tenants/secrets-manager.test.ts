@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { tenantsFromSecretsManager } from "../../../src/adapters/aws/tenants-from-secrets.js";
+import { tenantsFromSecretsManager } from "../../../src/adapters/aws/secrets-manager.js";
 import type { LogFields, Logger } from "../../../src/base/logger.js";
 import { createTenantStores } from "../../../src/tenants/index.js";
 import { type StoredSecret, startSecretsManager } from "./secrets-manager-server.js";

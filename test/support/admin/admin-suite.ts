@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { defined } from "../../../src/base/defined.js";
+import { omitUndefined } from "../../../src/base/defined.js";
 import { createInbox } from "../../../src/inbox/inbox.js";
 import { createOutbox } from "../../../src/outbox/outbox.js";
-import { newOwnerToken } from "../../../src/queue/owner-token.js";
+import { newOwnerToken } from "../../../src/queue/leases.js";
 import { migrate } from "../../../src/sql/migrate.js";
-import type { ContractHarness } from "../../../src/testing/harness.js";
+import type { ContractHarness } from "../../contract/harness.js";
 import { startAdmin } from "./start-admin.js";
 
 const secret = "4111-1111-1111-1111";
@@ -20,11 +20,11 @@ export function describeAdmin(harness: ContractHarness): void {
     const opened = async () => {
       const { db: first, schema, reopen, close } = await harness.open();
       closing.push(close);
-      await migrate(first, defined({ schema }));
+      await migrate(first, omitUndefined({ schema }));
       const db = reopen();
       closing.push(() => db.close());
       const options = {
-        ...defined({ schema }),
+        ...omitUndefined({ schema }),
         retry: { maxAttempts: 2 },
         deadInPartition: "block",
       } as const;

@@ -1,4 +1,4 @@
-import type { AdminOptions } from "../../../src/admin/admin-options.js";
+import type { AdminOptions } from "../../../src/admin/create-admin.js";
 import { createInbox } from "../../../src/inbox/inbox.js";
 import { createOutbox } from "../../../src/outbox/outbox.js";
 import { migrate } from "../../../src/sql/migrate.js";

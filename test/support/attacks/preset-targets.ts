@@ -1,7 +1,7 @@
-import { memoisePromise } from "../../../src/base/memoise-promise.js";
-import { developmentDocuments } from "../../../src/cli/development-documents.js";
+import { memoisePromise } from "../../../src/base/concurrency.js";
 import {
   type DevelopmentKeys,
+  developmentDocuments,
   developmentSecretOf,
   newDevelopmentKeys,
   signingWith,

@@ -1,7 +1,6 @@
 import { crc32 } from "node:zlib";
 import type { WebhookScheme } from "../../../src/webhooks/index.js";
-import type { SignatureRule } from "../../../src/webhooks/schemes/scheme.js";
-import type { JwtRule, TokenRule } from "../../../src/webhooks/schemes/verify-rules.js";
+import type { JwtRule, SignatureRule, TokenRule } from "../../../src/webhooks/schemes/scheme.js";
 import { withoutPort } from "./mutations.js";
 import type { SignedDelivery } from "./targets.js";
 

@@ -1,14 +1,14 @@
 import { z } from "zod";
-import { adminRoutes } from "../../../src/admin/admin-routes.js";
 import { createAdmin } from "../../../src/admin/create-admin.js";
-import { pathBehindBase } from "../../../src/admin/find-route.js";
+import { adminRoutes } from "../../../src/admin/routes.js";
+import { pathBehindBase } from "../../../src/admin/routing.js";
 import type { Logger } from "../../../src/base/logger.js";
 import type { PlainRoute } from "../../../src/base/plain-http.js";
-import { uuidV7 } from "../../../src/base/uuid-v7.js";
+import { uuidV7 } from "../../../src/base/uuid.js";
 import { createInbox } from "../../../src/inbox/inbox.js";
 import { createService, defineMessages, signal, signEnvelope } from "../../../src/messaging/index.js";
 import { createOutbox } from "../../../src/outbox/outbox.js";
-import { createInboxService } from "../../../src/service/http/create-inbox-service.js";
+import { createInboxService } from "../../../src/service/http/inbox-service.js";
 import { operationsOf } from "../../../src/service/http/operations.js";
 import { createSqlInboxStore } from "../../../src/service/sql-inbox-store.js";
 import { migrate } from "../../../src/sql/migrate.js";

@@ -1,6 +1,6 @@
 import type { Browser } from "playwright-core";
 import { expect, vi } from "vitest";
-import { defined } from "../../../src/base/defined.js";
+import { omitUndefined } from "../../../src/base/defined.js";
 import { operatorsOf } from "../../../src/operators/operators-of.js";
 import { openPage, type PageRun } from "./admin-page.js";
 
@@ -23,7 +23,7 @@ export async function makeDead(
       messageId,
       topic,
       payload: JSON.stringify({ id: messageId }),
-      ...defined({ partitionKey }),
+      ...omitUndefined({ partitionKey }),
     })),
   );
   await vi.waitFor(

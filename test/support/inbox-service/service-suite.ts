@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { afterEach, describe, expect, it } from "vitest";
-import { defined } from "../../../src/base/defined.js";
+import { omitUndefined } from "../../../src/base/defined.js";
 import { createSqlInboxStore } from "../../../src/service/sql-inbox-store.js";
 import { migrate } from "../../../src/sql/migrate.js";
-import type { ContractHarness } from "../../../src/testing/index.js";
+import type { ContractHarness } from "../../contract/index.js";
 import { collectLog, startService, token } from "./start-service.js";
 
 const start = Date.UTC(2026, 0, 1);
@@ -20,12 +20,12 @@ export function describeInboxService(harness: ContractHarness): void {
     const opened = async () => {
       const { db: own, schema, reopen, close } = await harness.open();
       closing.push(close);
-      await migrate(own, defined({ schema }));
+      await migrate(own, omitUndefined({ schema }));
       const db = reopen();
       const log = collectLog();
       let seconds = 0;
       const clock = () => new Date(start + seconds * 1_000);
-      const store = createSqlInboxStore(db, { ...defined({ schema }), clock, logger: log.logger });
+      const store = createSqlInboxStore(db, { ...omitUndefined({ schema }), clock, logger: log.logger });
       // Long, because the first calls of procedures take seconds where Babelfish stands in for SQL Server.
       const service = await startService({ store, callMs: 120_000 }, log);
       closing.push(service.close);

@@ -1,4 +1,4 @@
-import type { InboxServiceOptions } from "../../../src/service/http/service-options.js";
+import type { InboxServiceOptions } from "../../../src/service/http/inbox-service.js";
 import { createSqlInboxStore } from "../../../src/service/sql-inbox-store.js";
 import { migrate } from "../../../src/sql/migrate.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";

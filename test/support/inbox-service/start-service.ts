@@ -1,9 +1,8 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { LogFields, Logger } from "../../../src/base/logger.js";
-import { closeServer, listening } from "../../../src/base/node-server.js";
-import { createInboxService } from "../../../src/service/http/create-inbox-service.js";
-import type { InboxServiceOptions } from "../../../src/service/http/service-options.js";
+import { closeServer, listening } from "../../../src/base/node-http.js";
+import { createInboxService, type InboxServiceOptions } from "../../../src/service/http/inbox-service.js";
 import { type DocumentChecks, documentChecks } from "./check-answer.js";
 
 export const token = "test-token-0123456789";

@@ -1,8 +1,8 @@
 import { createInbox } from "../../../src/inbox/inbox.js";
 import { migrate } from "../../../src/sql/migrate.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
-import { type LogLine, recordingLogger } from "../../../src/testing/support/recording-logger.js";
 import { createWebhookRoute, type WebhookScheme } from "../../../src/webhooks/index.js";
+import { type LogLine, recordingLogger } from "../../contract/support/recording-logger.js";
 import type { PresetSample, ProviderEvent } from "./preset-sample.js";
 
 /** The providers' clock and ours. */

@@ -1,5 +1,5 @@
 import { createPublicKey, generateKeyPairSync, sign } from "node:crypto";
-import { selfSignedCertificate } from "../../../src/cli/self-signed-certificate.js";
+import { selfSignedCertificate } from "../../../src/cli/development-keys.js";
 
 /** The key that stands for a provider's own. Made once, because it takes a while. */
 const { privateKey } = generateKeyPairSync("rsa", {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { LeasingInboxStore } from "../../../src/service/inbox-store.js";
-import { testClock } from "../../../src/testing/harness.js";
-import type { TestLeasingStore } from "../../../src/testing/inbox-store/harness.js";
+import { testClock } from "../../contract/harness.js";
+import type { TestLeasingStore } from "../../contract/inbox-store/harness.js";
 
 /** A store for the contract suite, on a clock that the tests advance. */
 export function clockedStore(

@@ -1,8 +1,7 @@
 import { afterEach, describe, expect, it } from "vitest";
-import type { AdminOptions } from "../../../src/admin/admin-options.js";
-import { adminRoutes } from "../../../src/admin/admin-routes.js";
-import { createAdmin } from "../../../src/admin/create-admin.js";
-import { routeFinder } from "../../../src/admin/find-route.js";
+import { type AdminOptions, createAdmin } from "../../../src/admin/create-admin.js";
+import { adminRoutes } from "../../../src/admin/routes.js";
+import { routeFinder } from "../../../src/admin/routing.js";
 import { allRequests } from "../../support/admin/all-requests.js";
 import { sqliteAdmin, sqliteStores } from "../../support/admin/sqlite-admin.js";
 import { adminToken } from "../../support/admin/start-admin.js";

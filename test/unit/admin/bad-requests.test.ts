@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { maxBodyBytes } from "../../../src/admin/read-request.js";
+import { maxBodyBytes } from "../../../src/admin/routing.js";
 import { sqliteAdmin } from "../../support/admin/sqlite-admin.js";
 
 let admin: Awaited<ReturnType<typeof sqliteAdmin>>;

@@ -1,12 +1,16 @@
 import { describe, expectTypeOf, it } from "vitest";
 import type * as wire from "../../../src/admin/page/wire.js";
-import type { PhasedStep } from "../../../src/admin/phased-way.js";
-import type { TenantReport } from "../../../src/admin/tenant-reports.js";
-import type { Control } from "../../../src/queue/controls.js";
-import type { DeadGroup, FailedAttempt, Operation } from "../../../src/queue/dead-letters.js";
-import type { InboxKey, InboxMessage, InboxState, OutboxMessage } from "../../../src/queue/message.js";
-import type { Activity, BlockedPartition } from "../../../src/queue/operator-reads.js";
-import type { Phase } from "../../../src/queue/phase.js";
+import type { PhasedStep } from "../../../src/admin/phases.js";
+import type { TenantReport } from "../../../src/admin/reports.js";
+import type { InboxKey, InboxMessage, InboxState, OutboxMessage, Phase } from "../../../src/queue/message.js";
+import type {
+  Activity,
+  BlockedPartition,
+  Control,
+  DeadGroup,
+  FailedAttempt,
+  Operation,
+} from "../../../src/queue/operators.js";
 import type { QueueStats, Settlement } from "../../../src/queue/work-store.js";
 
 /** What a value is after JSON. */

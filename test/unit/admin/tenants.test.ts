@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from "vitest";
-import type { AdminTenants } from "../../../src/admin/queue-stores.js";
+import type { AdminTenants } from "../../../src/admin/create-admin.js";
 import { sqliteStores } from "../../support/admin/sqlite-admin.js";
 import { startAdmin } from "../../support/admin/start-admin.js";
 

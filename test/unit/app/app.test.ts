@@ -3,10 +3,10 @@ import { type AppDefinition, createApp, defineApp, readEnvironment } from "../..
 import { coalesced, wakeUpIntervalMs } from "../../../src/app/wake-up.js";
 import { InvalidArgumentError } from "../../../src/errors.js";
 import { createInbox, createOutbox, newOwnerToken, timeBudget } from "../../../src/index.js";
-import { testClock } from "../../../src/testing/index.js";
-import { type LogLine, recordingLogger } from "../../../src/testing/support/recording-logger.js";
 import { signWebhook } from "../../../src/webhooks/index.js";
 import { stripe as preset } from "../../../src/webhooks/presets/stripe.js";
+import { testClock } from "../../contract/index.js";
+import { type LogLine, recordingLogger } from "../../contract/support/recording-logger.js";
 
 const memory = { database: "sqlite::memory:", dispatch: { reserveMs: 50 } } as const;
 const quiet = { ONCEBOX_LOG_LEVEL: "silent" };

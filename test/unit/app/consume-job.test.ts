@@ -6,7 +6,7 @@ import {
   multiTenant,
   readEnvironment,
 } from "../../../src/app/index.js";
-import { defined } from "../../../src/base/defined.js";
+import { omitUndefined } from "../../../src/base/defined.js";
 import { permanentFailure } from "../../../src/index.js";
 import type { TriggerMessage } from "../../../src/middleware/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
@@ -34,7 +34,7 @@ async function appWith(definition: Partial<AppDefinition>, wake?: () => Promise<
     defineApp({ database: () => openSqlite({ file: ":memory:" }), ...definition }),
     {
       environment: await readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" }),
-      ...defined({ wakeUp: wake && { wake } }),
+      ...omitUndefined({ wakeUp: wake && { wake } }),
     },
   );
   await app.migrate();

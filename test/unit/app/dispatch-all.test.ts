@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { dispatchAll } from "../../../src/app/dispatch-all.js";
+import { dispatchAll } from "../../../src/app/dispatch-job.js";
 import { type App, createApp, defineApp, readEnvironment } from "../../../src/app/index.js";
 import {
   type Budget,
@@ -9,7 +9,7 @@ import {
   type SqlExecutor,
   timeBudget,
 } from "../../../src/index.js";
-import { gate } from "../../../src/testing/support/gate.js";
+import { gate } from "../../contract/support/gate.js";
 
 const open: App[] = [];
 afterEach(() => Promise.all(open.splice(0).map((app) => app.close())));

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { readGithubRecovery } from "../../../src/config/github-recovery-settings.js";
+import { readGithubRecovery } from "../../../src/config/environment.js";
 
 const read = (ONCEBOX_RECOVER_GITHUB: string, ONCEBOX_GITHUB_TOKEN = "ghp_1") =>
   readGithubRecovery({ ONCEBOX_RECOVER_GITHUB, ONCEBOX_GITHUB_TOKEN });

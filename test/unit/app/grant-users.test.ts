@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { userStatements } from "../../../src/app/grant-users.js";
+import { userStatements } from "../../../src/app/prepare-databases.js";
 import { postgresDialect } from "../../../src/sql/postgres/index.js";
 import { sqlServerDialect } from "../../../src/sql/sqlserver/index.js";
 

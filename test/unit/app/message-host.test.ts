@@ -3,7 +3,7 @@ import * as z from "zod/mini";
 import { messageHost } from "../../../src/app/message-host.js";
 import type { WakeUp } from "../../../src/app/wake-up.js";
 import { timeBudget } from "../../../src/base/budget.js";
-import { uuidV7 } from "../../../src/base/uuid-v7.js";
+import { uuidV7 } from "../../../src/base/uuid.js";
 import {
   command,
   createService,
@@ -13,7 +13,7 @@ import {
   signEnvelope,
 } from "../../../src/messaging/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
-import { type LogLine, recordingLogger } from "../../../src/testing/support/recording-logger.js";
+import { type LogLine, recordingLogger } from "../../contract/support/recording-logger.js";
 
 const secret = Buffer.alloc(24, 1).toString("base64");
 const messages = defineMessages({

@@ -2,7 +2,6 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { appStats } from "../../../src/app/app-stats.js";
 import {
   type App,
   type AppDefinition,
@@ -12,15 +11,16 @@ import {
   multiTenant,
   readEnvironment,
 } from "../../../src/app/index.js";
+import { appStats } from "../../../src/app/stats.js";
 import { type LogFields, silentLogger } from "../../../src/base/logger.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../../src/errors.js";
 import { createInbox, newOwnerToken, timeBudget } from "../../../src/index.js";
 import { statement } from "../../../src/sql/driver.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { type FanOut, type TenantBatch, tenantsFromConfiguration } from "../../../src/tenants/index.js";
-import { testClock } from "../../../src/testing/index.js";
 import { signWebhook } from "../../../src/webhooks/index.js";
 import { stripe } from "../../../src/webhooks/presets/stripe.js";
+import { testClock } from "../../contract/index.js";
 
 let folder: string;
 let apps: App[] = [];

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, inject, it } from "vitest";
 import { type AppDefinition, createApp, defineApp, readEnvironment } from "../../../src/app/index.js";
 import { timeBudget } from "../../../src/base/budget.js";
-import { defined } from "../../../src/base/defined.js";
+import { omitUndefined } from "../../../src/base/defined.js";
 import { silentLogger } from "../../../src/base/logger.js";
 import type { LeasingInboxStore } from "../../../src/service/inbox-store.js";
 import { createSqlInboxStore } from "../../../src/service/sql-inbox-store.js";
@@ -119,15 +119,22 @@ for (const harness of [sqliteHarness("file"), postgresHarness(inject("postgresUr
     ) => {
       const { db, schema, reopen, close } = await harness.open();
       closing.push(close);
-      await migrate(db, defined({ schema }));
+      await migrate(db, omitUndefined({ schema }));
       const at = (days: number) =>
-        createSqlInboxStore(db, { ...defined({ schema }), clock: () => new Date(Date.now() - days * dayMs) });
+        createSqlInboxStore(db, {
+          ...omitUndefined({ schema }),
+          clock: () => new Date(Date.now() - days * dayMs),
+        });
       for (const days of processed) {
         const begun = await at(days).tryBegin(`processed:${days}`);
         if (begun.status === "Acquired") await at(days).finish(`processed:${days}`, begun.leaseId);
       }
       for (const days of acquired) await at(days).tryBegin(`acquired:${days}`);
-      const app = await opened({ ...defined({ schema }), database: (): Database => reopen(), ...definition });
+      const app = await opened({
+        ...omitUndefined({ schema }),
+        database: (): Database => reopen(),
+        ...definition,
+      });
       const all = [
         ...processed.map((days) => `processed:${days}`),
         ...acquired.map((days) => `acquired:${days}`),

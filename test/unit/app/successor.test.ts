@@ -6,7 +6,7 @@ import {
   readEnvironment,
   type WakeUp,
 } from "../../../src/app/index.js";
-import { defined } from "../../../src/base/defined.js";
+import { omitUndefined } from "../../../src/base/defined.js";
 import { type Logger, timeBudget } from "../../../src/index.js";
 
 const slow = () => new Promise((resolve) => setTimeout(resolve, 100));
@@ -16,7 +16,7 @@ async function loadedApp(definition: AppDefinition, wakeUp: WakeUp, logger?: Log
   const app = await createApp(defineApp({ database: "sqlite::memory:", ...definition }), {
     environment: await readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" }),
     wakeUp,
-    ...defined({ logger }),
+    ...omitUndefined({ logger }),
   });
   await app.migrate();
   const ids = Array.from({ length: 20 }, (_, index) => String(index));

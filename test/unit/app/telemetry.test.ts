@@ -13,7 +13,7 @@ import { type MetricAttributes, type Metrics, newOwnerToken, timeBudget } from "
 import { operatorsOf } from "../../../src/operators/operators-of.js";
 import { functionPublisher, startOutboxPublisher } from "../../../src/publishers/index.js";
 import { openTelemetry } from "../../../src/telemetry/index.js";
-import { gate } from "../../../src/testing/support/gate.js";
+import { gate } from "../../contract/support/gate.js";
 import { openTelemetrySdk, useContextManager } from "../../support/open-telemetry-sdk.js";
 
 function recordingMetrics() {

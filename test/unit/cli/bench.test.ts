@@ -3,7 +3,7 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import type { Measurement } from "../../../src/cli/bench/summarise.js";
+import type { Measurement } from "../../../src/cli/bench.js";
 import { exitCodes } from "../../../src/cli/command.js";
 import { runCli } from "../../../src/cli/run.js";
 import { createInbox, type Database, migrate } from "../../../src/index.js";

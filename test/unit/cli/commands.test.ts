@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { closeServer, listening } from "../../../src/base/node-server.js";
+import { closeServer, listening } from "../../../src/base/node-http.js";
 import { type Command, exitCodes } from "../../../src/cli/command.js";
 import { commands, runCli } from "../../../src/cli/run.js";
 import { createInbox, migrate, newOwnerToken } from "../../../src/index.js";

@@ -1,11 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { exampleEvent } from "../../../src/cli/example-event.js";
-import { providerTopic } from "../../../src/cli/provider-topic.js";
+import { exampleEvent, providerTopic } from "../../../src/cli/example-event.js";
 import { loadPreset, presetNames } from "../../../src/webhooks/preset-names.js";
 import { checkScheme } from "../../../src/webhooks/schemes/check-scheme.js";
-import { createDelivery } from "../../../src/webhooks/schemes/delivery.js";
+import { createDelivery, splitDelivery } from "../../../src/webhooks/schemes/delivery.js";
 import type { WebhookScheme } from "../../../src/webhooks/schemes/scheme.js";
-import { splitDelivery } from "../../../src/webhooks/schemes/split-delivery.js";
 import { fillFirst } from "../../../src/webhooks/schemes/template.js";
 import { signWebhook } from "../../../src/webhooks/signing/sign-webhook.js";
 import { schemes } from "../../support/presets/schemes.js";

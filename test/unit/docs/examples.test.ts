@@ -38,9 +38,8 @@ declare global {
 
 /** Examples that are not compiled, by their file. */
 const notCompiled: Readonly<Record<string, string>> = {
-  "src/messaging/response-reference.ts": "the line with which a handler returns",
-  "src/messaging/create-service.ts":
-    "its messages are declared elsewhere: docs/messaging.md has the whole program",
+  "src/messaging/responses.ts": "the line with which a handler returns",
+  "src/messaging/service.ts": "its messages are declared elsewhere: docs/messaging.md has the whole program",
 };
 
 interface Example {

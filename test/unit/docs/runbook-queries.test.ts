@@ -9,8 +9,8 @@ import {
   type SqlRow,
 } from "../../../src/index.js";
 import { operatorsOf } from "../../../src/operators/operators-of.js";
-import { type ContractHarness, type TestDatabase, testClock } from "../../../src/testing/index.js";
-import { inSchemaOf } from "../../../src/testing/support/database.js";
+import { type ContractHarness, type TestDatabase, testClock } from "../../contract/index.js";
+import { inSchemaOf } from "../../contract/support/database.js";
 import { codeBlocks } from "../../support/markdown.js";
 import { postgresHarness } from "../../support/postgres-harness.js";
 import { sqliteHarness } from "../../support/sqlite-harness.js";

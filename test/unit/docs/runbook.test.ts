@@ -2,7 +2,7 @@ import { readdirSync } from "node:fs";
 import { beforeAll, describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { type BicepObject, readBicepFiles } from "../../../scripts/bicep-files.js";
-import { checks } from "../../../src/app/doctor/finding.js";
+import { checks } from "../../../src/cli/doctor.js";
 import { commandLinesIn, problemOf } from "../../support/command-lines.js";
 import { codeBlocks, readDocument } from "../../support/markdown.js";
 

@@ -1,14 +1,16 @@
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { Transport } from "../../../src/messaging/transport.js";
-import { parseAddress } from "../../../src/messaging/transports/address.js";
-import { grpcTarget } from "../../../src/messaging/transports/grpc-target.js";
-import { httpTarget } from "../../../src/messaging/transports/http-target.js";
+import {
+  grpcTarget,
+  httpTarget,
+  parseAddress,
+  socketPathOf,
+} from "../../../src/messaging/transports/address.js";
 import { inProcessTransport } from "../../../src/messaging/transports/in-process-transport.js";
-import { socketPathOf } from "../../../src/messaging/transports/socket-path.js";
+import type { Transport } from "../../../src/messaging/transports/transport.js";
 import { createTransports, type TransportsOptions } from "../../../src/messaging/transports/transports.js";
-import { newMessage } from "../../../src/testing/transports/support.js";
+import { newMessage } from "../../contract/transports/support.js";
 import { unsignedBody } from "../../support/transport-harness.js";
 import { failureOf, sendTo } from "./transport-support.js";
 

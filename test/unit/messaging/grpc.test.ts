@@ -6,19 +6,20 @@ import fc from "fast-check";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { Envelope } from "../../../src/messaging/envelope.js";
 import {
+  bodyOfFields,
   decodeAcknowledgement,
   decodeMessage,
   encodeAcknowledgement,
   encodeMessage,
+  fieldsOfBody,
 } from "../../../src/messaging/transports/grpc-messages.js";
 import {
   type GrpcTransportOptions,
   grpcTransport,
 } from "../../../src/messaging/transports/grpc-transport.js";
 import { listen } from "../../../src/messaging/transports/listen.js";
-import { bodyOfFields, fieldsOfBody } from "../../../src/messaging/transports/signed-fields.js";
-import { gate } from "../../../src/testing/support/gate.js";
-import { newMessage, privateText } from "../../../src/testing/transports/support.js";
+import { gate } from "../../contract/support/gate.js";
+import { newMessage, privateText } from "../../contract/transports/support.js";
 import { tls, unsignedBody } from "../../support/transport-harness.js";
 import { acknowledgedText, closed, failureOf, sendTo } from "./transport-support.js";
 

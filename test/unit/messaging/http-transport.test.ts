@@ -3,8 +3,8 @@ import { inspect } from "node:util";
 import { describe, expect, it } from "vitest";
 import { httpTransport } from "../../../src/messaging/transports/http-transport.js";
 import { listen } from "../../../src/messaging/transports/listen.js";
-import { gate } from "../../../src/testing/support/gate.js";
-import { newMessage, privateText } from "../../../src/testing/transports/support.js";
+import { gate } from "../../contract/support/gate.js";
+import { newMessage, privateText } from "../../contract/transports/support.js";
 import { tls, unsignedBody } from "../../support/transport-harness.js";
 import { acknowledgedText, closed, failureOf, sendTo, serveHttp, serveTcp } from "./transport-support.js";
 

@@ -4,10 +4,10 @@ import express from "express";
 import fastify from "fastify";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { httpTransport } from "../../../src/messaging/transports/http-transport.js";
-import { receiverMiddleware } from "../../../src/messaging/transports/receiver-middleware.js";
-import { receiverRoute } from "../../../src/testing/index.js";
-import { type LogLine, recordingLogger } from "../../../src/testing/support/recording-logger.js";
-import { acknowledged, newMessage, privateText } from "../../../src/testing/transports/support.js";
+import { receiverMiddleware } from "../../../src/messaging/transports/listen.js";
+import { receiverRoute } from "../../contract/index.js";
+import { type LogLine, recordingLogger } from "../../contract/support/recording-logger.js";
+import { acknowledged, newMessage, privateText } from "../../contract/transports/support.js";
 import { unsignedBody } from "../../support/transport-harness.js";
 import { closed, failureOf, sendTo, serveHttp } from "./transport-support.js";
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
-import type { EnvelopeFields } from "../../../src/messaging/envelope-fields.js";
-import { serialiseEnvelope } from "../../../src/messaging/serialise-envelope.js";
+import type { EnvelopeFields } from "../../../src/messaging/envelope.js";
+import { serialiseEnvelope } from "../../../src/messaging/sign-envelope.js";
 
 /** A signed envelope that mutations begin with. */
 export interface Base {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
-import { uuidV7 } from "../../../src/base/uuid-v7.js";
+import { uuidV7 } from "../../../src/base/uuid.js";
 import {
   command,
   createService,
@@ -14,7 +14,7 @@ import {
   signal,
   signEnvelope,
 } from "../../../src/messaging/index.js";
-import { parseEnvelope } from "../../../src/messaging/parse-envelope.js";
+import { parseEnvelope } from "../../../src/messaging/open-envelope.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { type Base, keyOf, mutatedBodies } from "./mutated-bodies.js";
 import { type StoredRows, storedRows } from "./stored-rows.js";

@@ -1,8 +1,7 @@
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { openEnvelope, openFields } from "../../../src/messaging/open-envelope.js";
-import { signEnvelope, signFields } from "../../../src/messaging/sign-envelope.js";
-import { signatureOf, signedBytes } from "../../../src/messaging/signature.js";
+import { signatureOf, signEnvelope, signedBytes, signFields } from "../../../src/messaging/sign-envelope.js";
 import { codeBlocks, readDocument } from "../../support/markdown.js";
 import { bytesOf, fieldsOf, now, opening, order, signing, vectors } from "./support.js";
 

@@ -4,8 +4,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type Envelope, messageTypes } from "../../../src/messaging/envelope.js";
 import { openEnvelope } from "../../../src/messaging/open-envelope.js";
-import { signEnvelope } from "../../../src/messaging/sign-envelope.js";
-import { signedBytes } from "../../../src/messaging/signature.js";
+import { signEnvelope, signedBytes } from "../../../src/messaging/sign-envelope.js";
 import { readDocument } from "../../support/markdown.js";
 import { bytesOf, fieldsOf, now, opening, secret, signing, vectors } from "./support.js";
 

@@ -10,8 +10,8 @@ import {
   signEnvelope,
 } from "../../../src/messaging/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
-import { testClock } from "../../../src/testing/harness.js";
-import { fieldsOf, type LogLine, recordingLogger } from "../../../src/testing/support/recording-logger.js";
+import { testClock } from "../../contract/harness.js";
+import { fieldsOf, type LogLine, recordingLogger } from "../../contract/support/recording-logger.js";
 
 const messages = defineMessages({ OrderApproved: signal(z.object({ orderId: z.string() })) });
 const secret = Buffer.alloc(24, 1).toString("base64");

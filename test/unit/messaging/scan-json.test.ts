@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type JsonText, scanMembers, valueProblem } from "../../../src/messaging/scan-json.js";
+import { type JsonText, scanMembers, valueProblem } from "../../../src/messaging/payload-json.js";
 
 const any = { isKnown: () => true, maxDepth: 100, mostMembers: 1_000_000 } as const;
 

@@ -1,8 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { InvalidArgumentError } from "../../../src/errors.js";
-import { valueProblem } from "../../../src/messaging/scan-json.js";
-import { serialisePayload } from "../../../src/messaging/serialise-payload.js";
+import { serialisePayload, valueProblem } from "../../../src/messaging/payload-json.js";
 
 const deep = (levels: number): unknown => (levels === 0 ? 1 : [deep(levels - 1)]);
 

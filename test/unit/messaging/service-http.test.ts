@@ -7,7 +7,7 @@ import { text } from "node:stream/consumers";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import { timeBudget } from "../../../src/base/budget.js";
-import { uuidV7 } from "../../../src/base/uuid-v7.js";
+import { uuidV7 } from "../../../src/base/uuid.js";
 import {
   command,
   createService,
@@ -19,7 +19,7 @@ import {
   signEnvelope,
 } from "../../../src/messaging/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
-import { type LogLine, recordingLogger } from "../../../src/testing/support/recording-logger.js";
+import { type LogLine, recordingLogger } from "../../contract/support/recording-logger.js";
 
 const messages = defineMessages({
   OrderApproved: signal(z.object({ orderId: z.string() })),

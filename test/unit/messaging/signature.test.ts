@@ -1,8 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { type OpenOptions, openEnvelope, openFields } from "../../../src/messaging/open-envelope.js";
-import { signEnvelope, signFields } from "../../../src/messaging/sign-envelope.js";
-import { sharedSecretProblems } from "../../../src/messaging/signature.js";
+import { sharedSecretProblems, signEnvelope, signFields } from "../../../src/messaging/sign-envelope.js";
 import { fieldsOf, now, opening, order, secret, signing } from "./support.js";
 
 const after = (ms: number): Date => new Date(now.getTime() + ms);

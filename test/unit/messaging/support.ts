@@ -1,7 +1,5 @@
-import type { Envelope } from "../../../src/messaging/envelope.js";
-import type { EnvelopeFields } from "../../../src/messaging/envelope-fields.js";
-import type { OpenOptions } from "../../../src/messaging/open-envelope.js";
-import { parseEnvelope } from "../../../src/messaging/parse-envelope.js";
+import type { Envelope, EnvelopeFields } from "../../../src/messaging/envelope.js";
+import { type OpenOptions, parseEnvelope } from "../../../src/messaging/open-envelope.js";
 import { readDocument } from "../../support/markdown.js";
 
 export interface AcceptedVector {

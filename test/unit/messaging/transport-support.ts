@@ -7,8 +7,8 @@ import {
 } from "node:net";
 import { onTestFinished } from "vitest";
 import type { Envelope } from "../../../src/messaging/envelope.js";
-import type { Transport, TransportResponse } from "../../../src/messaging/transport.js";
-import { rejection } from "../../../src/testing/transports/support.js";
+import type { Transport, TransportResponse } from "../../../src/messaging/transports/transport.js";
+import { rejection } from "../../contract/transports/support.js";
 
 export const acknowledgedText = '{"acknowledged":true,"duplicateDetected":false}';
 

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { sqsHandler, sqsMessage } from "../../../src/adapters/aws/middleware.js";
 import { serviceBusHandler, storageQueueHandler } from "../../../src/adapters/azure/middleware.js";
 import type { TriggerMessage } from "../../../src/middleware/index.js";
-import { toEnvelope } from "../../../src/publishers/envelope.js";
+import { toEnvelope } from "../../../src/publishers/azure.js";
 
 const record = (messageId: string, body: string, group?: string): SQSRecord =>
   ({

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { InvalidArgumentError } from "../../../src/index.js";
+import { toOutgoing } from "../../../src/middleware/inbox-outbox.js";
 import {
   compose,
   currentTransaction,
@@ -8,7 +9,6 @@ import {
   publish,
   transaction,
 } from "../../../src/middleware/index.js";
-import { toOutgoing } from "../../../src/middleware/outgoing.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 
 const db = openSqlite({ file: ":memory:" }); // never connected: no factory does I/O

@@ -1,9 +1,8 @@
 import { describe, expect, it } from "vitest";
-import type { MetricAttributes } from "../../../src/base/metrics.js";
+import type { MetricAttributes } from "../../../src/base/telemetry.js";
 import { permanentFailure, RetryAfter } from "../../../src/index.js";
-import { circuitBreaker } from "../../../src/publishers/circuit-breaker.js";
-import { RefusedMessage } from "../../../src/publishers/refused-message.js";
-import { type LogLine, recordingLogger } from "../../../src/testing/support/recording-logger.js";
+import { circuitBreaker, RefusedMessage } from "../../../src/publishers/circuit-breaker.js";
+import { type LogLine, recordingLogger } from "../../contract/support/recording-logger.js";
 
 const failing = async () => {
   throw new Error("away");

@@ -6,12 +6,13 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type LocalRun, startLocalRun } from "../../../src/adapters/local/local-run.js";
 import { defineApp } from "../../../src/app/index.js";
 import { silentLogger } from "../../../src/base/logger.js";
-import { newDevelopmentKeys, newDevelopmentSecret } from "../../../src/cli/development-keys.js";
 import {
   isThisMachine,
+  newDevelopmentKeys,
+  newDevelopmentSecret,
   shareDevelopmentKeys,
   sharedDevelopmentKeys,
-} from "../../../src/cli/development-secrets.js";
+} from "../../../src/cli/development-keys.js";
 import { readEnvironment } from "../../../src/config/environment.js";
 
 describe("oncebox dev", () => {

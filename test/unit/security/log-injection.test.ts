@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { emfMetrics } from "../../../src/adapters/aws/emf-metrics.js";
-import { sqsHandler } from "../../../src/adapters/aws/middleware-sqs.js";
-import { printable } from "../../../src/cli/table.js";
+import { sqsHandler } from "../../../src/adapters/aws/sqs.js";
+import { jsonLogger } from "../../../src/base/logger.js";
+import { printable } from "../../../src/cli/output.js";
 import { createDispatcher, createInbox, permanentFailure, timeBudget } from "../../../src/index.js";
-import { jsonLogger } from "../../../src/telemetry/json-logger.js";
 import { createWebhookRoute, signWebhook, type WebhookScheme } from "../../../src/webhooks/index.js";
 import { adminTokens, call, openRooms, serviceToken, signedBody } from "../../support/attacks/rooms.js";
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { z } from "zod";
-import { withoutPayload } from "../../../src/base/redact.js";
+import { withoutPayload } from "../../../src/base/redaction.js";
 import {
   createDispatcher,
   createInbox,
@@ -11,7 +11,7 @@ import {
 } from "../../../src/index.js";
 import type { StandardSchema } from "../../../src/queue/standard-schema.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
-import { type LogLine, recordingLogger } from "../../../src/testing/support/recording-logger.js";
+import { type LogLine, recordingLogger } from "../../contract/support/recording-logger.js";
 
 const mebibyte = 1_048_576;
 const secretWords = "the words of a secret ";

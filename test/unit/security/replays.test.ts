@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { newOwnerToken } from "../../../src/queue/owner-token.js";
+import { newOwnerToken } from "../../../src/queue/leases.js";
 import { createWebhookRoute } from "../../../src/webhooks/index.js";
 import {
   type AttackTarget,

@@ -7,9 +7,9 @@ import {
   type WebhookSource,
 } from "../../../src/webhooks/index.js";
 import { createDelivery } from "../../../src/webhooks/schemes/delivery.js";
+import { refusalOf } from "../../../src/webhooks/schemes/signature-verifier.js";
+import { sortedForm } from "../../../src/webhooks/schemes/signed-content.js";
 import type { SigningKey } from "../../../src/webhooks/schemes/signing-key.js";
-import { sortedForm } from "../../../src/webhooks/schemes/sorted-form.js";
-import { refusalOf } from "../../../src/webhooks/schemes/verify-signature.js";
 import { anyInbox, schemes } from "../../support/presets/schemes.js";
 import { address, now, post, reception, secondsOf, signed } from "../webhooks/support.js";
 

@@ -3,7 +3,7 @@ import { Socket } from "node:net";
 import { fileURLToPath } from "node:url";
 import { describe, expect, inject, it } from "vitest";
 import { openPostgres } from "../../../src/sql/postgres/index.js";
-import { type ConnectedSocket, warnWithoutTls } from "../../../src/sql/postgres/warn-without-tls.js";
+import { type ConnectedSocket, warnWithoutTls } from "../../../src/sql/postgres/pool.js";
 
 const read = (path: string) =>
   readFileSync(fileURLToPath(new URL(`../../../${path}`, import.meta.url)), "utf8");

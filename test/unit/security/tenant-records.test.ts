@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { LogFields } from "../../../src/base/logger.js";
 import type { SqlRow } from "../../../src/sql/driver.js";
-import { tenantOfSecret } from "../../../src/tenants/discovery/tenant-of-secret.js";
+import { tenantOfSecret } from "../../../src/tenants/discovery/secrets.js";
 import {
   type AllowedDatabases,
   type CatalogueOptions,

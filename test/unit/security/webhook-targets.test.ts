@@ -1,9 +1,9 @@
 import { createServer, request, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
-import type { Network } from "../../../src/publishers/post-request.js";
-import { isPublicAddress } from "../../../src/publishers/public-address.js";
 import {
+  isPublicAddress,
+  type Network,
   type WebhookPublisherOptions,
   webhookPublisher,
   webhookPublisherOn,

@@ -1,6 +1,5 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { createInboxService } from "../../../src/service/http/create-inbox-service.js";
-import type { InboxServiceOptions } from "../../../src/service/http/service-options.js";
+import { createInboxService, type InboxServiceOptions } from "../../../src/service/http/inbox-service.js";
 import { createSqlInboxStore } from "../../../src/service/sql-inbox-store.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { sqliteService } from "../../support/inbox-service/sqlite-service.js";

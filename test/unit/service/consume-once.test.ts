@@ -1,9 +1,11 @@
 import { createHash } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type ConsumeOnceOptions, consumeOnce } from "../../../src/service/consume-once.js";
-import { consumerKey } from "../../../src/service/consumer-key.js";
-import { InboxKeyBusyError } from "../../../src/service/inbox-key-busy-error.js";
-import type { InboxStore, LeasingInboxStore } from "../../../src/service/inbox-store.js";
+import { type ConsumeOnceOptions, consumeOnce, consumerKey } from "../../../src/service/consume-once.js";
+import {
+  InboxKeyBusyError,
+  type InboxStore,
+  type LeasingInboxStore,
+} from "../../../src/service/inbox-store.js";
 import { memoryStore } from "../../support/inbox-service/memory-store.js";
 
 const consumer: ConsumeOnceOptions = { bus: "shop", group: "billing", alias: "order.placed" };

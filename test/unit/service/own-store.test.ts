@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { createInboxService } from "../../../src/service/http/create-inbox-service.js";
+import { createInboxService } from "../../../src/service/http/inbox-service.js";
 import type { LeasingInboxStore } from "../../../src/service/inbox-store.js";
 import { createSqlInboxStore } from "../../../src/service/sql-inbox-store.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";

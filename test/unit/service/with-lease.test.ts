@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { LeaseLostError } from "../../../src/queue/lease-lost-error.js";
+import { LeaseLostError } from "../../../src/queue/leases.js";
 import { type HeldLease, withLease } from "../../../src/service/client/with-lease.js";
 import type { LeasingInboxStore } from "../../../src/service/inbox-store.js";
 import { memoryStore } from "../../support/inbox-service/memory-store.js";

@@ -14,10 +14,10 @@ import { createService, defineMessages, signal } from "../../../src/messaging/in
 import { functionPublisher } from "../../../src/publishers/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { measureQueue } from "../../../src/telemetry/index.js";
-import { type TestClock, testClock } from "../../../src/testing/harness.js";
-import { textMember } from "../../../src/testing/messaging/support.js";
-import { gate } from "../../../src/testing/support/gate.js";
 import { createWebhookRoute } from "../../../src/webhooks/index.js";
+import { type TestClock, testClock } from "../../contract/harness.js";
+import { textMember } from "../../contract/messaging/support.js";
+import { gate } from "../../contract/support/gate.js";
 
 interface Place {
   readonly db: ReturnType<typeof openSqlite>;

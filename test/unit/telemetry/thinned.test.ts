@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { thinned } from "../../../src/telemetry/thinned.js";
+import { sampled } from "../../../src/telemetry/open-telemetry-metrics.js";
 
 function counting() {
   let now = 0;
   const written: number[] = [];
-  const write = thinned(
+  const write = sampled(
     (value) => void written.push(value),
     () => now,
   );

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { contextFrom, headersOf } from "../../../src/telemetry/trace-context.js";
+import { contextFrom, headersOf } from "../../../src/telemetry/open-telemetry.js";
 
 const traceId = "0af7651916cd43dd8448eb211c80319c";
 const spanId = "b7ad6b7169203331";

@@ -5,7 +5,7 @@ import {
   sentHeaders,
   type Tracing,
   withContextHeaders,
-} from "../../../src/base/tracing.js";
+} from "../../../src/base/telemetry.js";
 import { InvalidArgumentError } from "../../../src/index.js";
 import { openTelemetry } from "../../../src/telemetry/index.js";
 

@@ -1,7 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
-import { connectionBudget, type Pool } from "../../../src/tenants/connections/connection-budget.js";
-import type { ConnectionLimits } from "../../../src/tenants/connections/connection-limits.js";
+import {
+  type ConnectionLimits,
+  connectionBudget,
+  type Pool,
+} from "../../../src/tenants/connections/connection-budget.js";
 
 interface TestPool extends Pool {
   readonly name: string;

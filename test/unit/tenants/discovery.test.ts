@@ -1,9 +1,8 @@
 import { inspect } from "node:util";
 import { describe, expect, it } from "vitest";
 import type { SqlRow } from "../../../src/sql/driver.js";
-import { serverOf } from "../../../src/tenants/connections/server-of.js";
-import type { DiscoveryContext } from "../../../src/tenants/discovery/discovery.js";
-import { type ListedSecret, tenantsOfSecrets } from "../../../src/tenants/discovery/tenants-of-secrets.js";
+import { serverOf } from "../../../src/tenants/connections/database-pools.js";
+import { type ListedSecret, tenantsOfSecrets } from "../../../src/tenants/discovery/secrets.js";
 import {
   type CatalogueOptions,
   createTenantStores,
@@ -11,6 +10,7 @@ import {
   tenantsFromCatalogue,
   tenantsFromConfiguration,
 } from "../../../src/tenants/index.js";
+import type { DiscoveryContext } from "../../../src/tenants/tenant.js";
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const context = (parts: Partial<DiscoveryContext> = {}): DiscoveryContext => ({

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { type LogFields, silentLogger } from "../../../src/base/logger.js";
 import { timeBudget } from "../../../src/index.js";
-import { splitIntoBatches } from "../../../src/tenants/fan-out/split-into-batches.js";
+import { splitIntoBatches } from "../../../src/tenants/fan-out/fan-out.js";
 import {
   mergedBatches,
   tenantBatchIn,

@@ -3,8 +3,7 @@ import { virtualTime } from "../../../bench/simulation/virtual-time.js";
 import type { LogFields, Logger } from "../../../src/base/logger.js";
 import { timeBudget } from "../../../src/index.js";
 import { fair, untilDone } from "../../../src/tenants/scheduling/fair.js";
-import { tenantQuarantine } from "../../../src/tenants/scheduling/quarantine.js";
-import { runTenants, type TenantRun } from "../../../src/tenants/scheduling/run-tenants.js";
+import { runTenants, type TenantRun, tenantQuarantine } from "../../../src/tenants/scheduling/run-tenants.js";
 
 function logged() {
   const lines: [string, LogFields][] = [];

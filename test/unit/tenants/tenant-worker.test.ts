@@ -15,7 +15,7 @@ import {
   type TenantWorker,
   type TenantWorkerOptions,
 } from "../../../src/tenants/index.js";
-import { gate } from "../../../src/testing/support/gate.js";
+import { gate } from "../../contract/support/gate.js";
 
 let folder: string;
 let tenants: TenantStoreProvider;

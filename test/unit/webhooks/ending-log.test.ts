@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { LogFields, Logger } from "../../../src/base/logger.js";
-import { endingLog, refusalIntervalMs } from "../../../src/webhooks/ending-log.js";
+import { endingLog, refusalIntervalMs } from "../../../src/webhooks/responses.js";
 
 function started() {
   const lines: { level: string; fields: LogFields }[] = [];

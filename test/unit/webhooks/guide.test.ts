@@ -1,7 +1,7 @@
 import { createHmac } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { defined } from "../../../src/base/defined.js";
+import { omitUndefined } from "../../../src/base/defined.js";
 import type { Handshake, WebhookScheme } from "../../../src/webhooks/index.js";
 import { checkScheme } from "../../../src/webhooks/schemes/check-scheme.js";
 import {
@@ -150,7 +150,7 @@ describe("the guide to webhooks", () => {
     const secret = "s3cret";
     const sources = Object.fromEntries(
       Object.entries(handshakes).map(([name, handshake]) => {
-        const verifyToken = defined({ verifyToken: handshake.verifyToken && secret });
+        const verifyToken = omitUndefined({ verifyToken: handshake.verifyToken && secret });
         return [
           name,
           {
@@ -169,7 +169,7 @@ describe("the guide to webhooks", () => {
     for (const [name, { request, answer }] of Object.entries(asked)) {
       const { method, query = "", headers = {}, body } = request;
       const url = `${address(name)}?${query}`;
-      const plain = new Request(url, { method, headers, ...defined({ body }) });
+      const plain = new Request(url, { method, headers, ...omitUndefined({ body }) });
       const scheme = sources[name]!.scheme;
       const isSigned =
         scheme.verify === hmacOfBody && handshakes[name]!.method === "POST" && body !== undefined;

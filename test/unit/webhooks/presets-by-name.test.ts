@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { createWebhookRoute, loadPreset, presetNames } from "../../../src/webhooks/index.js";
-import { schemeReader } from "../../../src/webhooks/load-presets.js";
 import { loaders } from "../../../src/webhooks/presets/index.js";
 import { checkScheme } from "../../../src/webhooks/schemes/check-scheme.js";
 import { readScheme } from "../../../src/webhooks/schemes/read-scheme.js";
+import { schemeReader } from "../../../src/webhooks/sources.js";
 import { anyInbox } from "../../support/presets/schemes.js";
 import { reception, signed } from "./support.js";
 

@@ -1,11 +1,11 @@
 import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { PlainRequest } from "../../../src/base/plain-http.js";
-import { type LogLine, recordingLogger } from "../../../src/testing/support/recording-logger.js";
 import type { WebhookInbox, WebhookRouteOptions, WebhookScheme } from "../../../src/webhooks/index.js";
 import { slack } from "../../../src/webhooks/presets/slack.js";
 import { createWebhookReceiver } from "../../../src/webhooks/route.js";
 import { checkScheme } from "../../../src/webhooks/schemes/check-scheme.js";
+import { type LogLine, recordingLogger } from "../../contract/support/recording-logger.js";
 import { now, reception, signed, withShortSecrets } from "./support.js";
 
 /** Something that a step waits for until the test lets it go on. */

@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { WebhookScheme } from "../../../src/webhooks/index.js";
-import { createDelivery } from "../../../src/webhooks/schemes/delivery.js";
-import { splitDelivery } from "../../../src/webhooks/schemes/split-delivery.js";
+import { createDelivery, splitDelivery } from "../../../src/webhooks/schemes/delivery.js";
 import { post, reception, signed } from "./support.js";
 
 const secrets = "secret";

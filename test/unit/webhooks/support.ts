@@ -1,10 +1,9 @@
 import { afterEach } from "vitest";
-import type { MetricAttributes } from "../../../src/base/metrics.js";
+import type { MetricAttributes } from "../../../src/base/telemetry.js";
 import { createInbox, type Inbox } from "../../../src/inbox/inbox.js";
 import type { InboxMessage } from "../../../src/queue/message.js";
 import { migrate } from "../../../src/sql/migrate.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
-import { type LogLine, recordingLogger } from "../../../src/testing/support/recording-logger.js";
 import {
   createWebhookRoute,
   signWebhook,
@@ -12,6 +11,7 @@ import {
   type WebhookRouteOptions,
   type WebhookScheme,
 } from "../../../src/webhooks/index.js";
+import { type LogLine, recordingLogger } from "../../contract/support/recording-logger.js";
 import { type SchemeName, schemes } from "../../support/presets/schemes.js";
 
 /** All the tests' times are around this one. */

@@ -1,18 +1,22 @@
 import { api, type Filter } from "../api.js";
-import { element } from "../dom.js";
-import { number } from "../format.js";
-import { button } from "../parts/button.js";
-import { bulkDialog } from "../parts/change-dialogs.js";
-import { deadList } from "../parts/dead-list.js";
-import { filterForm, filterOf } from "../parts/filter-form.js";
-import { operationsSection } from "../parts/operations-section.js";
-import { queueTabs } from "../parts/queue-tabs.js";
-import { table } from "../parts/table.js";
-import { when } from "../parts/time.js";
+import { bulkDialog, changeDialog } from "../dialogs.js";
+import { announce, element, replaceContent } from "../dom.js";
+import { count, number } from "../format.js";
+import { keyText } from "../key-text.js";
+import { doneWord, operationsSection, startOperation } from "../operations.js";
+import { button, messageLink, queueTabs, table, when } from "../parts.js";
 import { linkTo, type Queue } from "../routes.js";
-import { startOperation } from "../running-operations.js";
-import type { View, ViewContext } from "../view.js";
-import { actionNames, bulkActions, type DeadGroup } from "../wire.js";
+import type { View, ViewContext } from "../shell.js";
+import {
+  actionNames,
+  type BulkAction,
+  bulkActions,
+  type DeadGroup,
+  keyOf,
+  type ListedMessage,
+  type MessagePage,
+} from "../wire.js";
+import { filterForm, filterOf } from "./messages.js";
 
 const pageSize = 50;
 
@@ -104,3 +108,95 @@ const bulkButtons = (context: ViewContext, filter: Filter): readonly HTMLElement
       { id: `${action}-all`, kind: action === "replay" ? "primary" : undefined },
     ),
   );
+
+/** Check boxes for messages, and one for all of them. */
+function selection(messages: readonly ListedMessage[], changed: () => void) {
+  const checkbox = (
+    attributes: { readonly id?: string; readonly "aria-label"?: string },
+    change: () => void,
+  ) => element("input", { type: "checkbox", ...attributes, on: { change } });
+  const boxes = new Map(
+    messages.map((message) => [
+      message,
+      checkbox({ "aria-label": `Select ${keyText(keyOf(message))}` }, () => update()),
+    ]),
+  );
+  const all = checkbox({ id: "select-all" }, () => {
+    for (const box of boxes.values()) box.checked = all.checked;
+    update();
+  });
+  const selected = () => messages.filter((message) => boxes.get(message)!.checked);
+  const update = () => {
+    const some = selected().length;
+    all.checked = some === messages.length;
+    all.indeterminate = some > 0 && some < messages.length;
+    changed();
+  };
+  return { all, box: (message: ListedMessage) => boxes.get(message)!, selected };
+}
+
+/** Dead messages one by one, to select and change. Null where there are none. */
+function deadList(context: ViewContext, { messages, cursor }: MessagePage): HTMLElement | null {
+  if (messages.length === 0) return null;
+  const { queue, query } = context.route;
+  const bar = element("div", { class: "selection" });
+  const { all, box, selected } = selection(messages, () => showBar());
+  const change = async (action: BulkAction) => {
+    const keys = selected().map(keyOf);
+    if (!(await changeDialog(action, keys.length))) return;
+    const { changed, lost } = await api.change(queue, action, keys);
+    const notDead = lost.length === 0 ? "" : ` ${count(lost.length, "message")} no longer dead.`;
+    announce(`${count(changed.length, "message")} ${doneWord(action)}.${notDead}`);
+    context.reload();
+  };
+  const showBar = () => {
+    const some = selected().length;
+    replaceContent(
+      bar,
+      element("span", { role: "status" }, `${number(some)} of ${number(messages.length)} selected`),
+      bulkActions.map((action) =>
+        button(actionNames[action], () => change(action), {
+          id: `${action}-selected`,
+          disabled: some === 0,
+          kind: action === "replay" ? "primary" : undefined,
+        }),
+      ),
+    );
+  };
+  showBar();
+  return element(
+    "section",
+    { class: "card", "aria-labelledby": "list-title" },
+    element(
+      "div",
+      { class: "heading" },
+      element("h2", { id: "list-title" }, "Messages"),
+      element("label", {}, all, " Select all shown"),
+    ),
+    bar,
+    table(
+      "Dead messages",
+      [
+        { name: "Select", class: "check", cell: box },
+        { name: "Message", cell: (message) => messageLink(queue, keyOf(message)) },
+        { name: "Topic", cell: ({ topic }) => topic },
+        {
+          name: "Error",
+          class: "wide",
+          cellClass: "error-text",
+          cell: ({ lastError }) => lastError ?? "no error",
+        },
+        { name: "Attempts used", class: "number", cell: ({ attempt }) => number(attempt) },
+        { name: "Died", cell: ({ diedAt }) => when(diedAt) },
+      ],
+      messages,
+      "",
+    ),
+    cursor !== null &&
+      element(
+        "p",
+        { class: "pages" },
+        element("a", { href: linkTo("dead", queue, { ...query, after: cursor }) }, "Next page"),
+      ),
+  );
+}

@@ -1,19 +1,12 @@
-import { announce, announceFailure } from "../announce.js";
 import { api } from "../api.js";
-import { type Child, element, replaceContent } from "../dom.js";
+import { changeDialog } from "../dialogs.js";
+import { announce, announceFailure, type Child, element, repeat, replaceContent } from "../dom.js";
 import { number } from "../format.js";
 import { keyText } from "../key-text.js";
-import { button } from "../parts/button.js";
-import { changeDialog } from "../parts/change-dialogs.js";
-import { editForm } from "../parts/edit-form.js";
-import { stateBadge, stateLabel } from "../parts/state-badge.js";
-import { table } from "../parts/table.js";
-import { at } from "../parts/time.js";
-import { waySteps } from "../parts/way-steps.js";
-import { repeat } from "../repeat.js";
-import { linkTo, queueName } from "../routes.js";
-import { doneWord } from "../running-operations.js";
-import type { View, ViewContext } from "../view.js";
+import { doneWord } from "../operations.js";
+import { at, button, field, stateBadge, stateLabel, table } from "../parts.js";
+import { linkTo, type Queue, queueName } from "../routes.js";
+import type { View, ViewContext } from "../shell.js";
 import {
   actionNames,
   type BulkAction,
@@ -25,6 +18,7 @@ import {
   type MessageWithAttempts,
   type WholeMessage,
 } from "../wire.js";
+import { waySteps } from "./way.js";
 
 const refreshMs = 1_000;
 
@@ -222,4 +216,80 @@ function readable(payload: string): string {
   } catch {
     return payload;
   }
+}
+
+/** Only what was changed is sent: the rest stays as it was, to the byte. */
+function editForm(queue: Queue, key: Key, message: WholeMessage): HTMLElement {
+  const before = {
+    topic: message.topic,
+    payload: message.payload ?? "",
+    headers: message.headers ? JSON.stringify(message.headers, null, 2) : "",
+  };
+  const topic = element("input", { id: "edit-topic", value: before.topic, required: true });
+  const payload = element("textarea", { id: "edit-payload", rows: 10, spellcheck: "false" });
+  payload.value = before.payload;
+  const headers = element("textarea", { id: "edit-headers", rows: 4, spellcheck: "false" });
+  headers.value = before.headers;
+  const problem = element("p", { class: "problem", role: "alert" });
+
+  const submit = async () => {
+    problem.textContent = "";
+    const changes = {
+      ...(topic.value === before.topic ? {} : { topic: topic.value }),
+      ...(payload.value === before.payload ? {} : { payload: payload.value }),
+      ...(headers.value === before.headers ? {} : { headers: parsedHeaders(headers.value) }),
+    };
+    const { key: made } = await api.edit(queue, key, changes);
+    announce("The edited message is enqueued. This is the new message.");
+    location.hash = linkTo("message", queue, { ...made });
+  };
+  return element(
+    "details",
+    { class: "edit", id: "edit" },
+    element("summary", {}, "Edit and replay"),
+    element(
+      "form",
+      {
+        "aria-label": "Edit and replay",
+        on: {
+          submit(event) {
+            event.preventDefault();
+            submit().catch((error) => {
+              if (error instanceof HeadersProblem) problem.textContent = error.message;
+              else announceFailure(error);
+            });
+          },
+        },
+      },
+      element(
+        "p",
+        { class: "hint" },
+        "A new message with this content is enqueued, and the dead one is archived.",
+      ),
+      field("Topic", topic),
+      field("Payload", payload),
+      field("Headers", headers, "As a JSON object of texts. Empty: none."),
+      problem,
+      element(
+        "div",
+        { class: "actions" },
+        element("button", { type: "submit", class: "primary" }, "Enqueue the edited message"),
+      ),
+    ),
+  );
+}
+
+class HeadersProblem extends Error {}
+
+function parsedHeaders(text: string): Readonly<Record<string, string>> | null {
+  if (text.trim() === "") return null;
+  try {
+    const value: unknown = JSON.parse(text);
+    const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+    if (isObject && Object.values(value).every((one) => typeof one === "string"))
+      return value as Record<string, string>;
+  } catch {
+    // the same problem
+  }
+  throw new HeadersProblem('The headers must be a JSON object of texts, such as {"name": "value"}.');
 }

@@ -1,15 +1,10 @@
-import { api } from "../api.js";
+import { api, type Filter } from "../api.js";
 import { element } from "../dom.js";
-import { number } from "../format.js";
-import { filterForm, filterOf } from "../parts/filter-form.js";
-import { messageLink } from "../parts/message-link.js";
-import { queueTabs } from "../parts/queue-tabs.js";
-import { stateBadge } from "../parts/state-badge.js";
-import { table } from "../parts/table.js";
-import { when } from "../parts/time.js";
-import { linkTo } from "../routes.js";
-import type { View } from "../view.js";
-import { keyOf } from "../wire.js";
+import { duration, number } from "../format.js";
+import { choice, field, messageLink, queueTabs, stateBadge, stateLabel, table, when } from "../parts.js";
+import { linkTo, type Queue, type Route } from "../routes.js";
+import type { View } from "../shell.js";
+import { inboxPhases, keyOf, type Phase, phases } from "../wire.js";
 
 const pageSize = 50;
 
@@ -56,3 +51,58 @@ export const messages: View = {
     ];
   },
 };
+
+const minute = 60_000;
+const ages = [10 * minute, 60 * minute, 6 * 60 * minute, 24 * 60 * minute, 7 * 24 * 60 * minute];
+const ageOptions = ages.map((ms) => [String(ms), duration(ms)] as const);
+
+/** The part of the address that filters messages. */
+export const filterOf = ({ query }: Route): Filter => {
+  const { topic, source, error, errorGroup, olderThanMs, newerThanMs } = query;
+  const given = Object.entries({ topic, source, error, errorGroup, olderThanMs, newerThanMs });
+  return Object.fromEntries(given.filter(([, value]) => value !== undefined));
+};
+
+const phasesIn = (queue: Queue): readonly Phase[] =>
+  queue === "inbox" ? [...phases, ...inboxPhases] : phases;
+
+/** Puts its fields into the address, which shows the view again. */
+export function filterForm(route: Route, { withState = false } = {}): HTMLElement {
+  const { view, queue, query } = route;
+  const text = (name: string) =>
+    element("input", { id: name, name, value: query[name] ?? "", maxlength: 400 });
+  const any = ["", "any"] as const;
+  const form = element(
+    "form",
+    {
+      class: "filters",
+      "aria-label": "Filter",
+      on: {
+        submit(event) {
+          event.preventDefault();
+          const given = [...new FormData(form)].map(([name, value]) => [name, String(value).trim()]);
+          const { errorGroup } = query;
+          const fields = Object.fromEntries(given.filter(([, value]) => value !== ""));
+          location.hash = linkTo(view, queue, { errorGroup, ...fields });
+        },
+      },
+    },
+    withState &&
+      field(
+        "State",
+        choice("state", [any, ...phasesIn(queue).map((one) => [one, stateLabel(one)] as const)], query.state),
+      ),
+    field("Topic", text("topic")),
+    queue === "inbox" && field("Source", text("source")),
+    field("Error contains", text("error")),
+    field("Older than", choice("olderThanMs", [any, ...ageOptions], query.olderThanMs)),
+    field("Newer than", choice("newerThanMs", [any, ...ageOptions], query.newerThanMs)),
+    element(
+      "div",
+      { class: "actions" },
+      element("button", { type: "submit", class: "primary" }, "Filter"),
+      element("a", { href: linkTo(view, queue) }, "Clear"),
+    ),
+  );
+  return form;
+}

@@ -1,12 +1,8 @@
 import { api } from "../api.js";
 import { element } from "../dom.js";
 import { number } from "../format.js";
-import { messageLink } from "../parts/message-link.js";
-import { queueTabs } from "../parts/queue-tabs.js";
-import { stateBadge } from "../parts/state-badge.js";
-import { table } from "../parts/table.js";
-import { when } from "../parts/time.js";
-import type { View } from "../view.js";
+import { messageLink, queueTabs, stateBadge, table, when } from "../parts.js";
+import type { View } from "../shell.js";
 import type { BlockedPartition } from "../wire.js";
 
 const reasons: Readonly<Record<BlockedPartition["reason"], string>> = {

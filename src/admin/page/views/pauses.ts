@@ -1,16 +1,10 @@
-import { announce, announceFailure } from "../announce.js";
 import { api, type ControlTarget } from "../api.js";
-import { type Child, element } from "../dom.js";
-import { count, number } from "../format.js";
-import { button } from "../parts/button.js";
-import { conditionTexts } from "../parts/conditions.js";
-import { choice, field } from "../parts/field.js";
-import { operationName } from "../parts/operations-section.js";
-import { stateBadge } from "../parts/state-badge.js";
-import { table } from "../parts/table.js";
-import { when } from "../parts/time.js";
+import { announce, announceFailure, type Child, element } from "../dom.js";
+import { conditionTexts, count, number } from "../format.js";
+import { operationName } from "../operations.js";
+import { button, choice, field, stateBadge, table, when } from "../parts.js";
 import { type Queue, queueName, queues } from "../routes.js";
-import type { View, ViewContext } from "../view.js";
+import type { View, ViewContext } from "../shell.js";
 import type { Control, Operation } from "../wire.js";
 
 interface QueueControl extends Control {

@@ -1,8 +1,6 @@
-import { reasonOf } from "../announce.js";
-import { ApiError, api } from "../api.js";
-import { element } from "../dom.js";
-import { field } from "../parts/field.js";
-import { remember } from "../session.js";
+import { ApiError, api, remember } from "../api.js";
+import { element, reasonOf } from "../dom.js";
+import { field } from "../parts.js";
 
 /** Asks for the token. Resolves when the server accepts it; nothing else is shown before. */
 export function signIn(show: (content: HTMLElement) => void, firstProblem = ""): Promise<void> {

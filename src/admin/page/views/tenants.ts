@@ -1,12 +1,9 @@
-import { api } from "../api.js";
+import { api, remember } from "../api.js";
 import { element } from "../dom.js";
 import { duration, number } from "../format.js";
-import { button } from "../parts/button.js";
-import { stateBadge } from "../parts/state-badge.js";
-import { table } from "../parts/table.js";
+import { button, stateBadge, table } from "../parts.js";
 import { linkTo, type Queue, queues } from "../routes.js";
-import { remember } from "../session.js";
-import type { View } from "../view.js";
+import type { View } from "../shell.js";
 import type { QueueReport, Tenant } from "../wire.js";
 
 export const tenants: View = {

@@ -1,9 +1,10 @@
 import { api } from "../api.js";
-import { element } from "../dom.js";
-import { field } from "../parts/field.js";
-import { waySteps } from "../parts/way-steps.js";
-import { linkTo } from "../routes.js";
-import type { View } from "../view.js";
+import { type Child, element } from "../dom.js";
+import { count, duration } from "../format.js";
+import { at, field, messageLink, stateBadge } from "../parts.js";
+import { linkTo, queueName } from "../routes.js";
+import type { View } from "../shell.js";
+import { isEnded, type WayStep } from "../wire.js";
 
 export const way: View = {
   title: "Way of an event",
@@ -37,3 +38,60 @@ function searchForm(id: string): HTMLElement {
     element("div", { class: "actions" }, element("button", { type: "submit", class: "primary" }, "Find")),
   );
 }
+
+interface Moment {
+  readonly iso: string;
+  readonly text: string;
+}
+
+/** What happened to a message, in its order. */
+function momentsOf({ queue, phase, enqueuedAt, firstAttemptAt, doneAt, diedAt }: WayStep): readonly Moment[] {
+  const received = queue === "inbox";
+  const moments: (Moment | null)[] = [
+    { iso: enqueuedAt, text: received ? "received" : "enqueued" },
+    firstAttemptAt !== null && firstAttemptAt !== doneAt && firstAttemptAt !== diedAt
+      ? { iso: firstAttemptAt, text: "first attempt failed" }
+      : null,
+    diedAt === null ? null : { iso: diedAt, text: "dead" },
+    doneAt === null ? null : { iso: doneAt, text: endingOf(phase, received) },
+  ];
+  return moments.filter((one) => one !== null);
+}
+
+const endingOf = (phase: WayStep["phase"], received: boolean): string =>
+  isEnded(phase) ? phase : received ? "handled" : "published";
+
+/** The way of one event: each message of it, and its moments. */
+export const waySteps = (steps: readonly WayStep[]): HTMLElement =>
+  element(
+    "ol",
+    { class: "way" },
+    steps.map((step) =>
+      element(
+        "li",
+        {},
+        element(
+          "p",
+          { class: "way-head" },
+          element("span", { class: "way-queue" }, queueName[step.queue]),
+          element("strong", {}, step.topic),
+          messageLink(step.queue, step.key),
+          stateBadge(step.phase),
+          step.attempt > 0 && element("span", { class: "hint" }, `${count(step.attempt, "attempt")} used`),
+        ),
+        momentLine(momentsOf(step)),
+        step.lastError !== null && element("p", { class: "error-text" }, step.lastError),
+      ),
+    ),
+  );
+
+const momentLine = (moments: readonly Moment[]): HTMLElement =>
+  element(
+    "ul",
+    { class: "moments" },
+    moments.map(({ iso, text }, index): Child => {
+      const before = moments[index - 1];
+      const ms = before && Date.parse(iso) - Date.parse(before.iso);
+      return element("li", {}, `${text} `, at(iso), ms !== undefined && ` (+${duration(ms)})`);
+    }),
+  );

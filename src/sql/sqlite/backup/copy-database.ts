@@ -3,11 +3,9 @@ import { chmod, open, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { InvalidOperationError } from "../../../errors.js";
 import { loadSqliteModule, type SqliteHandle, type SqliteModule } from "../client.js";
-import { damagedError, isDamaged } from "../faults.js";
-import { whenFree } from "../when-free.js";
-import { checkDatabase, type IntegrityCheck } from "./check-database.js";
+import { damagedError, isDamaged, whenFree } from "../faults.js";
 
-export interface CopyOptions {
+interface CopyOptions {
   readonly from: string;
   readonly to: string;
   readonly check: IntegrityCheck;
@@ -111,4 +109,26 @@ async function flush(path: string): Promise<void> {
 
 export async function removeDatabase(file: string): Promise<void> {
   for (const ending of ["", ...sideFiles]) await rm(`${file}${ending}`, { force: true });
+}
+
+/** `quick_check` reads every page; `integrity_check` also compares each index with its table. */
+type IntegrityCheck = "quick_check" | "integrity_check";
+
+/**
+ * Refuses a damaged database. A function collects the rows, because a prepared statement would keep the file open after
+ * `close` with the SQLite package for Node 20, and Windows renames no open file.
+ */
+function checkDatabase(handle: SqliteHandle, check: IntegrityCheck, file: string): void {
+  const found: string[] = [];
+  handle.function("oncebox_found", (text) => {
+    found.push(String(text));
+    return null;
+  });
+  try {
+    handle.exec(`select oncebox_found(${check}) from pragma_${check}`);
+  } catch (error) {
+    if (found.length === 0) throw error; // after the last row SQLite reports the damage once more, without the place
+  }
+  if (found.length === 1 && found[0] === "ok") return;
+  throw damagedError(file, (found[0] ?? "the check returned nothing").replaceAll("\n", "; ").slice(0, 300));
 }

@@ -4,7 +4,7 @@ import { hubspot } from "../../../../src/webhooks/presets/hubspot.js";
 import { checkScheme } from "../../../../src/webhooks/schemes/check-scheme.js";
 import { createVerifier } from "../../../../src/webhooks/schemes/create-verifier.js";
 import { createDelivery } from "../../../../src/webhooks/schemes/delivery.js";
-import { fetchText } from "../../../../src/webhooks/schemes/fetch-text.js";
+import { fetchText } from "../../../../src/webhooks/schemes/provider-keys.js";
 import { describePreset } from "../../../support/presets/describe-preset.js";
 import { hmac } from "../../../support/presets/hmac.js";
 import { openPresetRoutes } from "../../../support/presets/preset-route.js";

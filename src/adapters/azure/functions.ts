@@ -1,0 +1,332 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { app as functionApp, type HttpRequest, type HttpResponseInit } from "@azure/functions";
+import { type App, createApp } from "../../app/create-app.js";
+import type { AppDefinition, AppService } from "../../app/definition.js";
+import type { GithubRecoveryDefinition } from "../../app/github-recovery.js";
+import { memoisePromise } from "../../base/concurrency.js";
+import { omitUndefined } from "../../base/defined.js";
+import { safeReason } from "../../base/logger.js";
+import { type PlainResponse, toWebResponse } from "../../base/plain-http.js";
+import {
+  type AzureSettings,
+  type FunctionGroup,
+  readAzureSettings,
+  readFunctionGroups,
+} from "../../config/azure-settings.js";
+import {
+  namesGithubHooks,
+  processEnv,
+  readEnvironment,
+  readGithubRecovery,
+  readLogLevel,
+} from "../../config/environment.js";
+import type { MigrateResult } from "../../sql/migrate.js";
+import { tenantBatchesIn } from "../../tenants/fan-out/tenant-batch.js";
+import { refusedResponse } from "../../webhooks/responses.js";
+import { runTimeMs } from "./function-timeout.js";
+import {
+  allMethods,
+  fromPlainResponse,
+  plainRequest,
+  requestFromHost,
+  toHttpResponse,
+} from "./http-trigger.js";
+import { inInvocation, invocationLogger, timedJobs } from "./invocations.js";
+import { azureSecrets } from "./key-vault.js";
+import { serviceBusHandler, storageQueueHandler } from "./middleware.js";
+import { azureFanOut, azureWakeUp, logPoisonQueues } from "./queues.js";
+
+/**
+ * Registers an app's functions with the host: all of them, or the groups that `ONCEBOX_FUNCTIONS` names. They share one
+ * app per process.
+ * - `webhook`: by HTTP
+ * - `dispatch`, `reap`, `cleanup`: by timers
+ * - `wakeup`: dispatches too, by the queue that `ONCEBOX_WAKE_QUEUE` names
+ * - `inbox-service`, `inbox-service-document`: by HTTP, if the app has a service
+ * - `admin`, `admin-alias`: by HTTP, if the app has a diagnostics API
+ * - `consume`, `consume-bus`: by the queues that `ONCEBOX_CONSUME_QUEUE` and `ONCEBOX_CONSUME_BUS_QUEUE` name, if the app
+ *   has a consumer
+ * - `recoverGithub`: by a timer, for the webhooks that `ONCEBOX_RECOVER_GITHUB` names
+ * - `migrate`: by HTTP, only if `ONCEBOX_FUNCTIONS` names it
+ *
+ * @example
+ * // main.ts, which package.json's "main" names
+ * import { registerFunctions } from "oncebox/azure";
+ * import app from "./app.js";
+ *
+ * registerFunctions(app);
+ */
+export function registerFunctions(definition: AppDefinition): void {
+  const groups = groupsOf(processEnv.ONCEBOX_FUNCTIONS);
+  const app = coldStart(onlyGroups(definition, groups));
+  // HTTP is registered before anything can throw. An error before the first registration leaves an app without functions,
+  // which answers 404 to every request. An error after it stops the start, and the host reports it.
+  if (groups.has("webhook")) registerWebhook(app);
+  if (groups.has("service") && definition.service !== undefined)
+    registerInboxService(app, definition.service);
+  if (groups.has("admin") && definition.admin !== undefined) registerAdmin(app);
+  const settings = readAzureSettings();
+  const job = timedJobs(app, runTimeMs(settings));
+  if (groups.has("migrate")) registerMigration(app, settings);
+  if (groups.has("work")) registerWork(app, definition, settings, job);
+  if (groups.has("work") && namesGithubHooks(processEnv))
+    registerRecovery(settings, () => readGithubRecovery(processEnv)!);
+}
+
+/** All groups for a wrong setting, which is an error later. */
+function groupsOf(text: string | undefined): ReadonlySet<FunctionGroup> {
+  try {
+    return readFunctionGroups(text);
+  } catch {
+    return readFunctionGroups(undefined);
+  }
+}
+
+/** Without what the other groups serve: this function app may not read their secrets. */
+function onlyGroups(definition: AppDefinition, groups: ReadonlySet<FunctionGroup>): AppDefinition {
+  const { service, admin, ...rest } = definition;
+  return {
+    ...rest,
+    ...omitUndefined({ service: groups.has("service") ? service : undefined }),
+    ...omitUndefined({ admin: groups.has("admin") ? admin : undefined }),
+  };
+}
+
+function registerWebhook(app: () => Promise<App>): void {
+  functionApp.http("webhook", {
+    route: "webhooks/{source}/{tenant?}",
+    methods: [...allMethods],
+    authLevel: "anonymous", // the signature authenticates the sender
+    handler: (request, context) => inInvocation(context, () => receive(app, request)),
+  });
+}
+
+async function receive(app: () => Promise<App>, request: HttpRequest) {
+  let running: App;
+  try {
+    running = await app();
+  } catch (error) {
+    // The next request tries again, in case a secret store was away.
+    const reason = safeReason(error);
+    invocationLogger("info").error("webhook", { outcome: "unavailable", status: 503, reason });
+    return toHttpResponse(toWebResponse(refusedResponse("unavailable")));
+  }
+  return toHttpResponse(await running.webhook(requestFromHost(request)));
+}
+
+/** Makes the app once for all invocations of a process. It starts while the entry point loads. */
+function coldStart(definition: AppDefinition): () => Promise<App> {
+  const app = memoisePromise(async () => {
+    const environment = await readEnvironment();
+    const settings = readAzureSettings(environment.env);
+    const wakeUp = azureWakeUp(settings);
+    const fanOut = definition.tenants === undefined ? undefined : azureFanOut(settings);
+    return createApp(definition, {
+      environment,
+      resolveSecret: azureSecrets(environment.env),
+      logger: definition.logger ?? invocationLogger(environment.logLevel),
+      ...omitUndefined({ wakeUp, fanOut }),
+    });
+  });
+  app().catch(() => {}); // the first invocation tries again and reports it
+  return app;
+}
+
+/** Timers and queues: everything that no request starts. */
+function registerWork(
+  app: () => Promise<App>,
+  definition: AppDefinition,
+  settings: AzureSettings,
+  job: ReturnType<typeof timedJobs<App>>,
+): void {
+  const { schedules, wakeUp, queueConnection: connection } = settings;
+  functionApp.timer("dispatch", {
+    schedule: schedules.dispatch,
+    handler: job((ready, budget) => ready.dispatch(budget)),
+  });
+  functionApp.timer("reap", {
+    schedule: schedules.reap,
+    handler: job(async (ready, budget) => {
+      const [report] = await Promise.all([
+        ready.reap(budget),
+        logPoisonQueues(settings.poisonQueues, invocationLogger("info")),
+      ]);
+      return report;
+    }),
+  });
+  functionApp.timer("cleanup", {
+    schedule: schedules.cleanup,
+    handler: job((ready, budget) => ready.cleanup(budget)),
+  });
+  if (wakeUp !== undefined) {
+    functionApp.storageQueue("wakeup", {
+      queueName: wakeUp.queue,
+      connection,
+      handler: job((ready, budget, message) =>
+        ready.dispatch(budget, { wokenUp: true, tenantBatches: tenantBatchesIn([message]) }),
+      ),
+    });
+  }
+  if (definition.consumer !== undefined) registerConsumers(app, settings);
+}
+
+function registerConsumers(
+  app: () => Promise<App>,
+  { consumeQueue, consumeBusQueue, queueConnection: connection }: AzureSettings,
+): void {
+  const options = {
+    handle: async (message: Parameters<NonNullable<App["consume"]>>[0]) => (await app()).consume!(message),
+  };
+  if (consumeQueue !== undefined) {
+    const consume = storageQueueHandler(options);
+    functionApp.storageQueue("consume", {
+      queueName: consumeQueue,
+      connection,
+      handler: (message, context) => inInvocation(context, () => consume(message, context)),
+    });
+  }
+  if (consumeBusQueue !== undefined) {
+    const consume = serviceBusHandler(options);
+    functionApp.serviceBusQueue("consume-bus", {
+      queueName: consumeBusQueue,
+      connection: "ONCEBOX_BUS",
+      handler: (message, context) => inInvocation(context, () => consume(message, context)),
+    });
+  }
+}
+
+interface Api {
+  /** By function, because each has one route. The API itself finds out what a path names. */
+  readonly routes: Readonly<Record<string, string>>;
+  respond(app: App, request: HttpRequest): Promise<PlainResponse>;
+  /** The answer when the app cannot start. */
+  unavailable(reason: string): Promise<PlainResponse>;
+}
+
+/** Registers an API of the app that checks its bearer tokens itself. */
+function registerApi(app: () => Promise<App>, { routes, respond, unavailable }: Api): void {
+  const answer = async (request: HttpRequest): Promise<PlainResponse> => {
+    let running: App;
+    try {
+      running = await app();
+    } catch (error) {
+      return unavailable(safeReason(error)); // the next request tries again, in case a secret store was away
+    }
+    return respond(running, request);
+  };
+  for (const [name, route] of Object.entries(routes)) {
+    functionApp.http(name, {
+      route,
+      methods: [...allMethods],
+      authLevel: "anonymous",
+      handler: (request, context) =>
+        inInvocation(context, async () => fromPlainResponse(await answer(request))),
+    });
+  }
+}
+
+const serviceRoutes = {
+  "inbox-service": "v1/inbox/{*path}",
+  "inbox-service-document": "v1/openapi.json",
+} as const;
+
+const registerInboxService = (app: () => Promise<App>, { auth }: AppService): void =>
+  registerApi(app, {
+    routes: serviceRoutes,
+    respond: ({ service }, request) => service!.respond(plainRequest(request)),
+    async unavailable(reason) {
+      const { unavailableService } = await import("../../service/http/responses.js");
+      return unavailableService(auth ?? "bearer", invocationLogger("info"), reason);
+    },
+  });
+
+const adminRoutes = { admin: "_oncebox/{*path}", "admin-alias": "_rf/{*path}" } as const;
+
+const registerAdmin = (app: () => Promise<App>): void =>
+  registerApi(app, {
+    routes: adminRoutes,
+    respond: ({ admin }, request) => admin!.respond({ ...plainRequest(request), client: clientOf(request) }),
+    async unavailable(reason) {
+      const { unavailableAdmin } = await import("../../admin/responses.js");
+      return unavailableAdmin(invocationLogger("info"), reason);
+    },
+  });
+
+/** Azure's front end puts the address that it sees at the end of the list. What stands before it, the client may have made up. */
+const clientOf = ({ headers }: HttpRequest): string | undefined =>
+  headers.get("x-forwarded-for")?.split(",").at(-1)?.trim().replace(port, "$1");
+
+/** Behind an address of IPv4, or one of IPv6 in brackets. */
+const port = /^([^:]+|\[.*\]):\d+$/;
+
+/**
+ * `migrate`: by HTTP, with the function's key. It creates tables, roles and users as the identity of its function app,
+ * which has more rights than the others. A deployment calls it before the other apps get their code.
+ */
+function registerMigration(
+  app: () => Promise<App>,
+  { appFolder = "" }: Pick<AzureSettings, "appFolder">,
+): void {
+  const script = (name: string) => () => readFile(join(appFolder, name), "utf8");
+  const scripts = { sqlserver: script("users-sqlserver.sql"), postgres: script("users-postgres.sql") };
+  functionApp.http("migrate", {
+    route: "migrate",
+    methods: ["POST"],
+    authLevel: "function",
+    handler: (_, context) =>
+      inInvocation(context, () =>
+        answered(async () => {
+          // Only this function needs them, and no other app should load them.
+          const { readDatabaseUsers } = await import("../../config/database-users.js");
+          const { prepareDatabases } = await import("../../app/prepare-databases.js");
+          return prepareDatabases(await app(), { ...readDatabaseUsers(), scripts });
+        }),
+      ),
+  });
+}
+
+/** The caller has the key, and needs to know why it failed. */
+async function answered(work: () => Promise<MigrateResult>): Promise<HttpResponseInit> {
+  const logger = invocationLogger("info");
+  try {
+    const result = await work();
+    logger.info("migrated", { applied: result.applied.length });
+    return { status: 200, jsonBody: result };
+  } catch (error) {
+    const reason = safeReason(error);
+    logger.error("migration failed", { reason });
+    return { status: 500, jsonBody: { error: reason } };
+  }
+}
+
+/**
+ * Registers the function `recoverGithub`, by a timer (`ONCEBOX_RECOVER_SCHEDULE`). It asks GitHub for failed deliveries,
+ * which GitHub itself never sends again. It needs no database.
+ *
+ * @example
+ * registerGithubRecovery({
+ *   hooks: [{ repository: "acme/shop", hookId: 123456789 }],
+ *   token: { from: "azure-key-vault", vault: "https://shop.vault.azure.net", name: "github-token" },
+ * });
+ */
+export function registerGithubRecovery(definition: GithubRecoveryDefinition): void {
+  registerRecovery(readAzureSettings(), () => definition);
+}
+
+/** A wrong definition is an error of each run, and not of the start: the other functions do not need it. */
+function registerRecovery(settings: AzureSettings, definition: () => GithubRecoveryDefinition): void {
+  const open = async () => {
+    const { githubRecoveryJob } = await import("../../app/github-recovery.js"); // few apps have it
+    const recover = githubRecoveryJob(definition(), {
+      resolveSecret: azureSecrets(processEnv),
+      logger: invocationLogger(readLogLevel()),
+    });
+    return { recover, close: async () => {} };
+  };
+  const job = timedJobs(open, runTimeMs(settings));
+  functionApp.timer("recoverGithub", {
+    schedule: settings.schedules.recover,
+    handler: job((ready, budget) => ready.recover(budget)),
+  });
+}

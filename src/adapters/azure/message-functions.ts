@@ -1,0 +1,60 @@
+import { app as functionApp } from "@azure/functions";
+import { type MessageHost, messageHost } from "../../app/message-host.js";
+import { toWebResponse } from "../../base/plain-http.js";
+import { readAzureSettings } from "../../config/azure-settings.js";
+import type { OpenService } from "../../messaging/hosted-service.js";
+import { refuseUnknown } from "../../queue/arguments.js";
+import { runTimeMs } from "./function-timeout.js";
+import { requestFromHost, toHttpResponse } from "./http-trigger.js";
+import { inInvocation, invocationLogger, timedJobs } from "./invocations.js";
+import { azureWakeUp } from "./queues.js";
+
+export interface MessageFunctionsOptions {
+  /** The receiver's path, after the host's own prefix (`routePrefix`): `_rf/receive` by default. */
+  readonly route?: string;
+}
+
+/**
+ * Registers the functions of a service that sends and receives messages. They share one service per process.
+ * - `receiveMessages`: by HTTP
+ * - `dispatchMessages`, `maintainMessages`: by timers, on the schedules of `dispatch` and `reap`
+ * - `wakeUpMessages`: dispatches too, by the queue that `ONCEBOX_MESSAGE_WAKE_QUEUE` names
+ *
+ * @example
+ * registerMessageFunctions(({ logger }) => createService({ serviceId: "inventory", db, messages, logger }));
+ */
+export function registerMessageFunctions(open: OpenService, options: MessageFunctionsOptions = {}): void {
+  let host: MessageHost | undefined;
+  // Registered before the settings are read, as in registerFunctions.
+  functionApp.http("receiveMessages", {
+    route: options.route ?? "_rf/receive",
+    methods: ["POST"],
+    authLevel: "anonymous", // the signature authenticates the sender
+    handler: (request, context) =>
+      inInvocation(context, async () =>
+        toHttpResponse(toWebResponse(await host!.receive(requestFromHost(request)))),
+      ),
+  });
+  refuseUnknown(options, ["route"], "registerMessageFunctions");
+  const settings = readAzureSettings();
+  const { messageWakeUp: wakeUp, schedules } = settings;
+  const made = messageHost(open, invocationLogger, azureWakeUp({ wakeUp }));
+  const { ready, dispatch } = made;
+  host = made;
+  const job = timedJobs(ready, runTimeMs(settings));
+  functionApp.timer("dispatchMessages", {
+    schedule: schedules.dispatch,
+    handler: job((_, budget) => dispatch(budget, false)),
+  });
+  if (wakeUp !== undefined) {
+    functionApp.storageQueue("wakeUpMessages", {
+      queueName: wakeUp.queue,
+      connection: "AzureWebJobsStorage",
+      handler: job((_, budget) => dispatch(budget, true)),
+    });
+  }
+  functionApp.timer("maintainMessages", {
+    schedule: schedules.reap,
+    handler: job((service, budget) => service.maintain(budget)),
+  });
+}

@@ -1,0 +1,123 @@
+import type { Database } from "../sql/dialect.js";
+import type { SqlRow } from "../sql/driver.js";
+import { type SchemaObject, schemaObjects } from "../sql/inspection.js";
+import { type QueueNames, queueId } from "../sql/names.js";
+import type { Finding } from "./doctor.js";
+
+const migrateCommand = "oncebox migrate";
+
+const problem = (message: string, run: string | null): Finding => ({
+  check: "schema",
+  level: "problem",
+  message,
+  run,
+});
+
+/** What the database says about a schema. */
+export interface Catalogue {
+  readonly objects: readonly SqlRow[];
+  readonly columns: readonly SqlRow[];
+}
+
+export async function readCatalogue({ dialect, driver }: Database, schema: string): Promise<Catalogue> {
+  const { objects, columns } = dialect.inspection;
+  return {
+    objects: await driver.query(objects, { schema }),
+    columns: await driver.query(columns, { schema }),
+  };
+}
+
+/** Compares the tables, columns, indexes, views and routines of a queue, and the tables that queues share, with what `migrate` creates. */
+export async function checkSchema(
+  db: Database,
+  queue: QueueNames,
+  read: () => Promise<Catalogue>,
+): Promise<readonly Finding[]> {
+  const ledger = await checkLedger(db, queue);
+  if (ledger.some(({ level }) => level === "problem")) return ledger; // the objects would be found missing one by one
+  const { inspection, ledger: shared, migrations, routines } = db.dialect;
+  const prepared = shared.prepare(queue.schema);
+  const created = migrations[queue.kind].flatMap(({ up }) => up(queue));
+  const renewed = routines(queue);
+  const sharedTables = schemaObjects(prepared).filter(({ kind }) => kind === "table");
+  const renewedNames = new Set([...sharedTables, ...schemaObjects(renewed)].map(nameOf));
+  const batches = [...prepared, ...created, ...renewed];
+  const comparison: Comparison = { ...(await read()), batches, isName: inspection.isName };
+  const findings = schemaObjects(batches).flatMap((object) =>
+    checkObject(object, comparison, renewedNames.has(nameOf(object)) ? migrateCommand : object.batch),
+  );
+  return [...ledger, ...findings];
+}
+
+const nameOf = ({ kind, name }: SchemaObject): string => `${kind} ${name}`;
+
+/** Which migrations were applied. The functions' user may not be allowed to see that. */
+async function checkLedger({ dialect, driver }: Database, queue: QueueNames): Promise<readonly Finding[]> {
+  let rows: readonly SqlRow[];
+  try {
+    rows = await driver.query(dialect.ledger.applied(queue.schema), { queue: queueId(queue) });
+  } catch (error) {
+    if (dialect.classify(error) !== "permanent") throw error;
+    if (!dialect.isSchemaMissing(error)) return [unseenLedger(queue)];
+    rows = [];
+  }
+  const applied = new Set(rows.map(({ number }) => Number(number)));
+  const known = dialect.migrations[queue.kind];
+  const pending = known.filter(({ number }) => !applied.has(number));
+  const newer = [...applied].filter((number) => !known.some((one) => one.number === number));
+  const names = pending.map(({ number, name }) => `${number} ${name}`).join(", ");
+  return [
+    ...(pending.length > 0
+      ? [problem(`Migrations of ${queue.table} are missing: ${names}.`, migrateCommand)]
+      : []),
+    ...(newer.length > 0
+      ? [
+          problem(
+            `${queue.table} has the migration ${newer.join(", ")} of a newer version.`,
+            "npm install oncebox@latest",
+          ),
+        ]
+      : []),
+  ];
+}
+
+const unseenLedger = ({ table }: QueueNames): Finding => ({
+  check: "schema",
+  level: "note",
+  message: `This user may not read which migrations ${table} has. The user that migrates can.`,
+  run: null,
+});
+
+interface Comparison extends Catalogue {
+  /** Everything that creates the schema. */
+  readonly batches: readonly string[];
+  readonly isName: (live: string, given: string) => boolean;
+}
+
+function checkObject(
+  object: SchemaObject,
+  { objects, columns, batches, isName }: Comparison,
+  run: string,
+): readonly Finding[] {
+  const { kind, name } = object;
+  const found = objects.find((row) => row.kind === kind && isName(String(row.name), name));
+  if (found === undefined) return [problem(`The ${kind} ${name} is missing.`, run)];
+  if (kind !== "table") {
+    const isSame = typeof found.text !== "string" || isText(found.text, batches);
+    return isSame ? [] : [problem(`The ${kind} ${name} is not the one of this version.`, run)];
+  }
+  const existing = new Set(columns.filter((row) => row.table_name === found.name).map((row) => row.name));
+  return object.columns
+    .filter((column) => !existing.has(column.name))
+    .map((column) => problem(`The column ${column.name} of ${name} is missing.`, column.add));
+}
+
+const squashed = (text: string): string => text.replace(/\s+/g, " ").trim().toLowerCase();
+
+/** Whether a batch has this text, as a statement or within a text that it executes. Databases change the first word. */
+function isText(text: string, batches: readonly string[]): boolean {
+  const wanted = squashed(text).replace(/^(create( or (replace|alter))?|alter) /, "");
+  return batches.some((batch) =>
+    [batch, batch.replaceAll("''", "'")].some((form) => squashed(form).includes(wanted)),
+  );
+}

@@ -1,0 +1,286 @@
+import { singleFlight } from "../base/concurrency.js";
+import { omitUndefined } from "../base/defined.js";
+import { safeReason } from "../base/logger.js";
+import { inSpan, sentHeaders } from "../base/telemetry.js";
+import type { HandlerFunction, Handlers } from "../dispatch/handlers.js";
+import {
+  describeThrown,
+  PermanentFailure,
+  permanentFailure,
+  RetryAfter,
+  withOwnText,
+} from "../dispatch/settlement.js";
+import { isMessageFault, RefusedMessage } from "../publishers/circuit-breaker.js";
+import { guarded, sendSpan } from "../publishers/publisher.js";
+import { maxNameLength, problemOf, refuseUnknown } from "../queue/arguments.js";
+import type { OutboxMessage } from "../queue/message.js";
+import { reasons } from "../sql/dead-letters.js";
+import { combinedMessages, serviceIdProblem } from "./check-service.js";
+import type { Envelope } from "./envelope.js";
+import type { HandleResponse } from "./responses.js";
+import { type AnyServiceOptions, type DestinationOptions, handlerFor } from "./service-options.js";
+import type { ServiceParts } from "./service-parts.js";
+import { sharedSecretProblems, signEnvelope } from "./sign-envelope.js";
+import { isExpired, maxRetriesOf, toEnvelope, topicOf } from "./stored-message.js";
+import { schemeOf } from "./transports/address.js";
+import type { Transport, TransportDestination, TransportResponse } from "./transports/transport.js";
+import { createTransports, type Transports } from "./transports/transports.js";
+
+/** The outbox's handlers, one for each destination and endpoint. They send. */
+export function outboxHandlers(
+  parts: ServiceParts,
+  deliver: Deliver,
+  handleResponse: HandleResponse,
+): Handlers<OutboxMessage> {
+  const { options, settings, serviceId, messages, destinations, reports, now } = parts;
+
+  const respond = async (
+    destination: string,
+    { messageId, messageType, correlationId, endpoint }: Envelope,
+    { payload }: TransportResponse,
+  ): Promise<void> => {
+    if (messageType !== "Command" || handlerFor(options.onResponse, endpoint) === undefined) return;
+    await handleResponse({
+      endpoint,
+      sourceServiceId: destination,
+      inReplyTo: messageId,
+      correlationId: correlationId ?? messageId,
+      payload,
+    });
+  };
+
+  const sendTo = (destination: string): HandlerFunction<OutboxMessage> => {
+    const waiting = heldBack(parts, destination);
+    return async (message, { signal }) => {
+      const maxRetries = maxRetriesOf(message, settings.retry.maxRetries);
+      // Its process was killed at the last attempt.
+      if (message.attempt > maxRetries) throw permanentFailure(message.lastError ?? reasons.leaseExpired);
+      if (isExpired(message, now())) throw permanentFailure(reasons.expired);
+      const envelope = toEnvelope(message, serviceId);
+      const outgoing = { messageId: envelope.messageId, destination, endpoint: envelope.endpoint };
+      const startedAt = performance.now();
+      try {
+        await respond(destination, envelope, await deliver(destination, envelope, signal));
+      } catch (error) {
+        // Not tried, because the circuit breaker is open.
+        if (error instanceof RetryAfter && !error.costsAttempt) throw waiting.later(error.delayMs);
+        // Asked for by onResponse; or cut off, because the function's time is up.
+        if (error instanceof RetryAfter || signal.aborted) throw error;
+        const reason = sendError(error);
+        const retry = message.attempt + 1;
+        if (error instanceof PermanentFailure || retry > maxRetries) throw permanentFailure(reason);
+        reports.sendFailed(outgoing, retry, maxRetries, error);
+        throw new SendFailed(reason);
+      }
+      reports.sent(outgoing, performance.now() - startedAt, message.attempt);
+      await waiting.delivered();
+    };
+  };
+
+  return Object.fromEntries(
+    [...destinations.keys()].flatMap((destination) => {
+      const send = sendTo(destination);
+      return [...messages.keys()].map((endpoint) => [topicOf(destination, endpoint), send] as const);
+    }),
+  );
+}
+
+class SendFailed extends Error {
+  override readonly name = "SendFailed";
+}
+
+/** What the receiver or this package says is safe to keep. Of other errors only the name and the code are. */
+const sendError = (error: unknown): string =>
+  isMessageFault(error) ? (error as Error).message : safeReason(error);
+
+/** Sends a message once. Resolves when its receiver has acknowledged it. */
+export type Deliver = (
+  destination: string,
+  message: Envelope,
+  signal: AbortSignal,
+) => Promise<TransportResponse>;
+
+type DeliverOne = (
+  message: Envelope,
+  context: { readonly signal: AbortSignal },
+) => Promise<TransportResponse>;
+
+/** Each destination has a circuit breaker and a time limit around its transport. */
+export function deliverer({ options, settings, destinations, reports }: ServiceParts): Deliver {
+  const { breaker, metrics, tracing, clock } = options;
+  const now = clock && (() => clock().getTime());
+  const guard = omitUndefined({
+    timeoutMs: settings.timeoutMs,
+    breaker,
+    logger: reports.logger,
+    metrics,
+    now,
+  });
+  const each = new Map(
+    [...destinations.values()].map(({ transport, ...target }): [string, DeliverOne] => {
+      const { serviceId } = target;
+      const sendOnce: DeliverOne = async (message, { signal }) => {
+        const startedAt = performance.now();
+        try {
+          return acknowledged(await transport.send(message, target, { signal }), serviceId);
+        } finally {
+          const { messageId, endpoint } = message;
+          reports.sendTook({ messageId, destination: serviceId, endpoint }, performance.now() - startedAt);
+        }
+      };
+      const send: DeliverOne = (message, context) => {
+        if (tracing === undefined) return sendOnce(message, context);
+        const { endpoint, messageId } = message;
+        const sendTraced = () =>
+          sendOnce({ ...message, headers: sentHeaders(tracing, message.headers) ?? {} }, context);
+        return inSpan(tracing, sendSpan(serviceId, endpoint, messageId), sendTraced);
+      };
+      return [serviceId, guarded(`The service ${serviceId}`, guard, send)];
+    }),
+  );
+  return (destination, message, signal) => each.get(destination)!(message, { signal });
+}
+
+/** A receiver that refuses one message is working, so its circuit breaker stays closed. */
+function acknowledged(response: TransportResponse, serviceId: string): TransportResponse {
+  if (response.acknowledged || response.duplicateDetected) return response;
+  const error = response.error ?? `${serviceId} did not acknowledge the message.`;
+  throw response.permanent ? permanentFailure(error) : new RefusedMessage(error);
+}
+
+/** The messages of one destination that wait because its circuit breaker is open. */
+interface HeldBack {
+  /** The error for a message that the breaker has refused: when it is tried again. It costs no attempt. */
+  later(breakerWaitMs: number): RetryAfter;
+  /** A message was delivered: those that wait are due. Never rejects. */
+  delivered(): Promise<void>;
+}
+
+/** Messages that come back for the breaker's next trial. One would do; others may be taken by another process, or expire. */
+const trialMessages = 3;
+/** The others come back one by one, at this interval, so that many messages are not claimed and put back again and again. */
+const spacingMs = 1_000;
+const longestHoldMs = 60 * 60_000;
+/** Another process may hold messages back that this one could deliver, so this one makes them due from time to time. */
+const releaseIntervalMs = 60_000;
+
+function heldBack(parts: ServiceParts, destination: string): HeldBack {
+  const { outbox, reports, wake } = parts;
+  const now = (): number => parts.now().getTime();
+  const reason = `The service "${destination}" has been failing. The message waits until its circuit breaker lets it pass.`;
+  /** As the dispatcher stores it. */
+  const stored = describeThrown(new RetryAfter(1, reason, false));
+  let trialAt = 0;
+  let trials = 0;
+  let lastAt = 0;
+  let releaseAt = 0; // at the first delivery: an earlier process may have held some back
+
+  const delayMs = (time: number, waitMs: number): number => {
+    if (time >= trialAt) {
+      trialAt = time + waitMs;
+      trials = 0;
+    }
+    if (trials++ < trialMessages) return waitMs;
+    lastAt = Math.max(lastAt, trialAt) + spacingMs;
+    if (lastAt - time <= longestHoldMs) return lastAt - time;
+    lastAt = time + longestHoldMs;
+    return longestHoldMs * (0.5 + Math.random() / 2);
+  };
+
+  /** One batch for each delivery, so that it takes no longer than they do. */
+  const releasing = singleFlight(async () => {
+    try {
+      const { changed, more } = await outbox.makeDue(stored);
+      if (!more) releaseAt = now() + releaseIntervalMs;
+      if (changed > 0) wake();
+    } catch (error) {
+      reports.logger.warn("messages are still held back", { destination, error: safeReason(error) });
+    }
+  });
+
+  return {
+    later(breakerWaitMs) {
+      releaseAt = 0;
+      return withOwnText(new RetryAfter(delayMs(now(), breakerWaitMs), reason, false));
+    },
+    async delivered() {
+      trialAt = 0;
+      lastAt = 0;
+      if (now() >= releaseAt) await releasing.run();
+    },
+  };
+}
+
+/** A destination with its full address and the transport that serves it. */
+export interface ServiceDestination extends TransportDestination {
+  readonly transport: Transport;
+}
+
+interface ServiceDestinations {
+  readonly all: ReadonlyMap<string, ServiceDestination>;
+  /** Names, addresses, transports and secrets that cannot work. */
+  readonly problems: readonly string[];
+  /** Closes the transports that the service has made. */
+  close(): Promise<void>;
+}
+
+/** Resolves the destinations of a service, and collects what is wrong with them and with its sources. */
+export function serviceDestinations(options: AnyServiceOptions): ServiceDestinations {
+  const { destinations, sources } = options;
+  const all = new Map<string, ServiceDestination>();
+  const problems: string[] = [];
+  let transports: Transports | undefined;
+  problems.push(
+    ...problemOf(() => {
+      transports = createTransports({
+        ...options.transports,
+        body: (envelope, { serviceId, secrets }) =>
+          signEnvelope(envelope, { destination: serviceId, secrets, now: new Date() }),
+      });
+    }),
+  );
+  for (const [id, given] of Object.entries(destinations ?? {})) {
+    const what = `destinations.${id}`;
+    problems.push(
+      ...serviceIdProblem(id, `the destination "${id}"`),
+      ...topicTooLong(id, options),
+      ...problemOf(() => refuseUnknown(given, ["address", "secrets", "transport"], what)),
+      ...problemOf(() => {
+        const { address, transport } = transports?.resolve(id, given ?? {}) ?? {};
+        if (address === undefined || transport === undefined) return; // the transports are a problem already
+        all.set(id, { serviceId: id, address, transport, secrets: given.secrets ?? [] });
+      }).map((problem) => `${what}.address: ${problem}`),
+      ...secretProblems(what, given, all.get(id)),
+    );
+  }
+  for (const [id, source] of Object.entries(sources ?? {})) {
+    problems.push(
+      ...serviceIdProblem(id, `the source "${id}"`),
+      ...problemOf(() => refuseUnknown(source, ["secrets", "retryWindowMs"], `sources.${id}`)),
+      ...sharedSecretProblems(source?.secrets, `sources.${id}.secrets`),
+    );
+  }
+  return { all, problems, close: async () => transports?.close() };
+}
+
+/** A direct call within the process: nobody in between could change or forge a message. */
+const inProcessScheme = "inprocess:";
+
+function secretProblems(
+  what: string,
+  given: DestinationOptions,
+  resolved: ServiceDestination | undefined,
+): readonly string[] {
+  if (given?.secrets !== undefined) return sharedSecretProblems(given.secrets, `${what}.secrets`);
+  if (resolved !== undefined && schemeOf(resolved.address) === inProcessScheme) return [];
+  return [`${what} has no secret; give secrets: [the text that both services share]`];
+}
+
+function topicTooLong(id: string, { messages }: AnyServiceOptions): readonly string[] {
+  const longest = [...combinedMessages(messages).keys()].sort((a, b) => b.length - a.length)[0] ?? "";
+  const { length } = topicOf(id, longest);
+  if (length <= maxNameLength) return [];
+  return [
+    `the destination "${id}" and the endpoint "${longest}" have ${length} characters together; at most ${maxNameLength} can be stored`,
+  ];
+}

@@ -1,0 +1,280 @@
+import { type Budget, timeBudget } from "../base/budget.js";
+import { repeating } from "../base/concurrency.js";
+import { omitUndefined } from "../base/defined.js";
+import { safeReason } from "../base/logger.js";
+import type { PlainRequest, PlainResponse, PlainRoute } from "../base/plain-http.js";
+import type { DispatchResult } from "../dispatch/dispatch-run.js";
+import { createDispatcher, type Dispatcher } from "../dispatch/dispatcher.js";
+import { createWorker, type WakeUpSource, type Worker, wakeUps } from "../dispatch/worker.js";
+import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
+import { requireScope, transaction } from "../middleware/transaction.js";
+import type { OutboxMessage } from "../queue/message.js";
+import type { SqlExecutor } from "../sql/driver.js";
+import { migrate, runBatches } from "../sql/migrate.js";
+import { checkService } from "./check-service.js";
+import { deliverer, outboxHandlers, serviceDestinations } from "./delivery.js";
+import type { Envelope } from "./envelope.js";
+import type {
+  Combined,
+  MessageDefinition,
+  MessageDefinitions,
+  PushCalls,
+  Requesters,
+  RequestOptions,
+  Senders,
+  SendOptions,
+} from "./messages.js";
+import { type Operations, serviceOperations } from "./operations.js";
+import { createReceive, receiverHttp } from "./receiver.js";
+import { deadMessages } from "./reports.js";
+import { responseHandler } from "./responses.js";
+import { createSender, requester, wrapPushCall } from "./sender.js";
+import { type AnyServiceOptions, policyOf, type ServiceOptions } from "./service-options.js";
+import { outboxQueue, type ServiceParts, serviceParts } from "./service-parts.js";
+import type { TransportResponse } from "./transports/transport.js";
+
+export interface ServiceReceiver {
+  /** For hosts with requests of the web: verifies, deduplicates and handles a message. */
+  fetch(request: Request): Promise<Response>;
+  /** The same for `listen`. */
+  readonly respond: PlainRoute;
+  /** The same for hosts whose own routes lead here: takes any path. */
+  handle(request: Pick<PlainRequest, "method" | "headers" | "body">): Promise<PlainResponse>;
+  /** Larger messages are refused. */
+  readonly maxBodyBytes: number;
+  /** For a sender in the same process: nothing is serialised and nothing is verified. */
+  receive(message: Envelope): Promise<TransportResponse>;
+}
+
+export interface Service<Messages extends MessageDefinitions, Destination extends string>
+  extends Operations,
+    ServiceWorker {
+  readonly serviceId: string;
+  /** Writes messages to the outbox, typed from the declaration. */
+  readonly send: Senders<Messages, Destination>;
+  /** Sends commands directly and waits for their responses. */
+  readonly request: Requesters<Messages, Destination>;
+  /** Wraps functions whose calls are sent. */
+  readonly pushCall: PushCalls<Messages, Destination>;
+  readonly receiver: ServiceReceiver;
+  /** Creates or updates the tables. Call it when you deploy. */
+  init(): Promise<void>;
+  /** Runs `work` in a transaction on the outbox's database. `send` joins it, and the worker is woken by the commit. */
+  transaction<T>(work: (tx: SqlExecutor) => Promise<T>): Promise<T>;
+  /**
+   * Calls `wake` after each commit of this service that has stored messages to send, for a dispatcher elsewhere. Returns how
+   * to unsubscribe.
+   */
+  onWake(wake: () => void): () => void;
+  /** For a function: sends what is due within the budget. */
+  dispatch(budget: Budget): Promise<DispatchResult>;
+  /**
+   * For good: a closed service sends nothing any more. Stops the worker, waits for calls of `onDead` (for `handlerTimeoutMs` at most) and closes the connections to other
+   * services. The database stays open.
+   */
+  close(): Promise<void>;
+}
+
+/**
+ * A service that sends messages to other services and handles theirs: each is delivered at least once and handled exactly
+ * once. Does no I/O until it is used. All problems of the options are in one error.
+ *
+ * @example
+ * const orders = createService({ serviceId: "orders", db, messages, destinations: { inventory: { address, secrets } } });
+ * await orders.send.OrderApproved("inventory", { orderId: "7" }, { tx });
+ */
+export function createService<
+  const Messages extends MessageDefinitions | readonly MessageDefinitions[],
+  Destination extends string = never,
+>(options: ServiceOptions<Messages, Destination>): Service<Combined<Messages>, Destination> {
+  if (typeof options !== "object" || options === null)
+    throw new InvalidArgumentError("createService: the options must be an object.");
+  const given = options as unknown as AnyServiceOptions;
+  const destinations = serviceDestinations(given);
+  checkService(given, destinations.problems);
+  const wakes = wakeUps();
+  const parts: ServiceParts = serviceParts(given, {
+    destinations: destinations.all,
+    dead: deadMessages(() => parts),
+    wake: wakes.wake,
+  });
+  const { settings, messages, outbox } = parts;
+  const sender = createSender(parts);
+  const deliver = deliverer(parts);
+  const handleResponse = responseHandler(parts);
+  const request = requester(parts, sender, deliver);
+  const receive = createReceive(parts, sender, handleResponse);
+  const operations = serviceOperations(parts);
+  const dispatcher = createDispatcher<OutboxMessage>({
+    handlers: outboxHandlers(parts, deliver, handleResponse),
+    batchSize: settings.batchSize,
+    concurrency: settings.concurrency,
+    leaseMs: settings.leaseMs,
+    retry: policyOf(settings.retry),
+    ...omitUndefined({ metrics: given.metrics, tracing: given.tracing }),
+  });
+  const worker = serviceWorker(parts, dispatcher, operations);
+  const life = serviceLife(parts.serviceId);
+  wakes.subscribe(worker.wake);
+
+  /** One function for each endpoint of these kinds. */
+  const byEndpoint = (kinds: readonly MessageDefinition["messageType"][], make: (name: string) => unknown) =>
+    Object.fromEntries(
+      [...messages]
+        .filter(([, { messageType }]) => kinds.includes(messageType))
+        .map(([name]) => [name, make(name)]),
+    );
+
+  return {
+    ...operations,
+    ...worker,
+    serviceId: parts.serviceId,
+    send: byEndpoint(
+      ["Signal", "Command"],
+      (name) => (destination: string, payload: unknown, sendOptions?: SendOptions) =>
+        sender.send(name, destination, payload, sendOptions),
+    ) as Senders<Combined<Messages>, Destination>,
+    request: byEndpoint(
+      ["Command"],
+      (name) => async (destination: string, payload: unknown, requestOptions?: RequestOptions) => {
+        life.requireOpen();
+        return request(name, destination, payload, requestOptions);
+      },
+    ) as Requesters<Combined<Messages>, Destination>,
+    pushCall: byEndpoint(["PushCall"], (name) => wrapPushCall(parts, sender, name)) as PushCalls<
+      Combined<Messages>,
+      Destination
+    >,
+    receiver: { receive, ...receiverHttp(parts, receive) },
+    init: () => createTables(parts),
+    transaction: (work) => wakingTransaction(parts, work),
+    onWake: wakes.subscribe,
+    start() {
+      life.requireOpen();
+      worker.start();
+    },
+    async dispatch(budget) {
+      life.requireOpen();
+      const result = await dispatcher.run(outbox, budget, { onWake: wakes.subscribe });
+      await parts.dead.ended(budget);
+      return result;
+    },
+    async close() {
+      life.end();
+      await worker.stop();
+      await parts.dead.ended();
+      await destinations.close();
+    },
+  };
+}
+
+async function createTables(parts: ServiceParts): Promise<void> {
+  const { outboxDb, inboxDb, settings, options } = parts;
+  const queue = outboxQueue(parts);
+  const [outbox, inbox] = [queue.table, `${settings.table}_inbox`];
+  const schema = omitUndefined({ schema: options.schema });
+  if (outboxDb === inboxDb) await migrate(outboxDb, { ...schema, outbox, inbox });
+  else {
+    await migrate(outboxDb, { ...schema, outbox, inbox: false });
+    await migrate(inboxDb, { ...schema, inbox, outbox: false });
+  }
+  const { dialect } = outboxDb;
+  const names = dialect.names("outbox", options.schema ?? dialect.defaults.schema, outbox);
+  await outboxDb.exclusively(names.schema, (tx) => runBatches(tx, dialect.sentView(names)));
+  if (options.notify) await outboxDb.notifications?.enable(queue);
+}
+
+async function wakingTransaction<T>(
+  { outboxDb, sentIn, wake }: ServiceParts,
+  work: (tx: SqlExecutor) => Promise<T>,
+): Promise<T> {
+  let used: SqlExecutor | undefined;
+  const result = await transaction(outboxDb).run(undefined, () => {
+    used = requireScope("outbox").tx;
+    return work(used);
+  });
+  if (used !== undefined && sentIn.has(used)) wake();
+  return result as T;
+}
+
+interface ServiceLife {
+  /** Throws after `end`. */
+  requireOpen(): void;
+  end(): void;
+}
+
+/** After `close` the transports are closed, and what is sent would fail and use up its retries. */
+function serviceLife(serviceId: string): ServiceLife {
+  let isClosed = false;
+  return {
+    requireOpen() {
+      if (isClosed) throw new InvalidOperationError(`The service "${serviceId}" is closed. Create it anew.`);
+    },
+    end() {
+      isClosed = true;
+    },
+  };
+}
+
+interface ServiceWorker {
+  start(): void;
+  /** Resolves when every message that was being sent is settled. */
+  stop(): Promise<void>;
+  wake(): void;
+}
+
+const shortestReapMs = 60_000;
+
+/** For a server: sends messages as they come, and cleans up at intervals. */
+function serviceWorker(
+  parts: ServiceParts,
+  dispatcher: Dispatcher<OutboxMessage>,
+  { maintain }: Pick<Operations, "maintain">,
+): ServiceWorker {
+  const { outbox, settings, options, reports, destinations } = parts;
+  const { pollMs, idlePollMs, cleanupMs } = settings;
+  let running: Pick<Worker, "wake" | "stop"> | undefined;
+
+  const cleanUp = async (signal: AbortSignal): Promise<void> => {
+    await maintain(timeBudget(cleanupMs, signal)).catch((error: unknown) => {
+      if (!signal.aborted) reports.logger.error("clean-up failed", { error: safeReason(error) });
+    });
+  };
+
+  const sending = (): Worker =>
+    createWorker({
+      dispatcher,
+      store: outbox,
+      pollMs,
+      idlePollMs,
+      reapMs: Math.max(shortestReapMs, idlePollMs), // so that it does not keep a database awake, either
+      logger: reports.logger,
+      ...omitUndefined({ wakeUp: options.wakeUp ?? wakeUpByCommit(parts) }),
+    });
+
+  return {
+    start() {
+      if (running !== undefined) throw new InvalidOperationError("The service has been started already.");
+      // Without destinations nothing is sent, responses included. The clean-up also ends what an earlier version has left.
+      const worker = destinations.size === 0 ? undefined : sending();
+      const cleaning = repeating(cleanupMs, cleanUp);
+      running = {
+        wake: () => worker?.wake(),
+        async stop() {
+          await Promise.all([worker?.stop(), cleaning.stop()]);
+        },
+      };
+    },
+    async stop() {
+      const stopped = running;
+      running = undefined;
+      await stopped?.stop();
+    },
+    wake: () => running?.wake(),
+  };
+}
+
+function wakeUpByCommit(parts: ServiceParts): WakeUpSource | undefined {
+  const { options, outboxDb, reports } = parts;
+  return options.notify ? outboxDb.notifications?.wakeUp(outboxQueue(parts), reports.logger) : undefined;
+}

@@ -1,0 +1,212 @@
+import { omitUndefined } from "../base/defined.js";
+import { type LoggerOption, loggerOf } from "../base/logger.js";
+import { InvalidArgumentError } from "../errors.js";
+import { createInbox, type InboxOptions } from "../inbox/inbox.js";
+import type { OutgoingMessage } from "../outbox/enqueue.js";
+import { createOutbox, type OutboxOptions } from "../outbox/outbox.js";
+import { refuseUnknown, requireName } from "../queue/arguments.js";
+import type { Database } from "../sql/dialect.js";
+import { asTransaction } from "../sql/driver.js";
+import type { StoreMiddleware } from "./compose.js";
+import { requireScope, type TransactionScope } from "./transaction.js";
+
+export interface InboxMiddlewareOptions<Message = never>
+  extends Pick<InboxOptions, "schema" | "table" | "clock"> {
+  /** The consumer's name. Each subscriber handles a message once. */
+  readonly subscriber: string;
+  /** Returns the message's id; `message.messageId` by default. */
+  readonly messageId?: (message: Message) => string | null | undefined;
+  readonly logger?: LoggerOption;
+}
+
+export interface InboxMiddleware extends StoreMiddleware {
+  readonly stage: "inbox";
+  readonly subscriber: string;
+  /** Records the message in the scope's transaction. Returns whether it is new to the subscriber. */
+  isNew(scope: TransactionScope, message: unknown): Promise<boolean>;
+}
+
+const inboxOptionNames = ["subscriber", "messageId", "schema", "table", "clock", "logger"];
+
+/**
+ * Records (subscriber, messageId) in the handler's transaction. A duplicate skips the handler and succeeds without
+ * output, so the trigger acknowledges it.
+ *
+ * @example
+ * compose([transaction(db), inbox({ subscriber: "order-service" })], handler)
+ */
+export function inbox<Message = { readonly messageId?: string | undefined }>(
+  options: InboxMiddlewareOptions<Message>,
+): InboxMiddleware {
+  refuseUnknown(options ?? {}, inboxOptionNames, "inbox middleware");
+  requireName(options?.subscriber, "inbox middleware: subscriber");
+  const { subscriber, messageId, schema, table, clock } = options;
+  if (messageId !== undefined && typeof messageId !== "function")
+    throw new InvalidArgumentError("inbox middleware: messageId must be a function (message) => id.");
+  const logger = loggerOf(options.logger);
+  const settings: InboxOptions = omitUndefined({ schema, table, clock });
+  const storeOn = perDatabase((db) => createInbox(db, settings));
+  const idOf = (messageId ?? ownMessageId) as (message: unknown) => unknown;
+
+  const isNew = async (scope: TransactionScope, message: unknown): Promise<boolean> => {
+    const id = idOf(message);
+    if (id === undefined || id === null || id === "") throw withoutId();
+    requireName(id, "messageId");
+    const isNew = await storeOn(scope.db).markProcessed(
+      { source: subscriber, messageId: id },
+      { tx: scope.tx },
+    );
+    if (!isNew) logger.info("duplicate", { subscriber, messageId: id });
+    return isNew;
+  };
+
+  return {
+    stage: "inbox",
+    subscriber,
+    isNew,
+    async run(message, next) {
+      return (await isNew(requireScope("inbox"), message)) ? next() : undefined;
+    },
+    deploy: (db) => createInbox(db, { ...settings, enableSchemaDeployment: true }).init(),
+  };
+}
+
+const ownMessageId = (message: unknown): unknown =>
+  (message as { messageId?: unknown } | null | undefined)?.messageId;
+
+const withoutId = () =>
+  new InvalidArgumentError(
+    "inbox middleware: the message has no messageId. Add one, or say where the id is: inbox({ messageId: (message) => … }).",
+  );
+
+export interface OutboxMiddlewareOptions
+  extends Pick<OutboxOptions, "schema" | "table" | "logger" | "metrics" | "tracing" | "clock"> {
+  /** The topic of messages that have none. */
+  readonly topic?: string;
+}
+
+export interface OutboxMiddleware extends StoreMiddleware {
+  readonly stage: "outbox";
+  /** Enables `publish` in the scope. */
+  collect(scope: TransactionScope): void;
+  /**
+   * Writes published messages and the handler's output into the outbox, in one statement. On a driver that pipelines it
+   * resolves before the database has responded, so that the commit is sent with the insert.
+   */
+  write(scope: TransactionScope, output: unknown): Promise<void>;
+}
+
+const outboxOptionNames = ["topic", "schema", "table", "logger", "metrics", "tracing", "clock"];
+
+/**
+ * Writes the messages that the handler returns into the outbox, in the handler's transaction. The composed handler then
+ * returns nothing.
+ *
+ * @example
+ * compose([transaction(db), inbox({ subscriber: "orders" }), outbox({ topic: "order-events" })], handler)
+ */
+export function outbox(options: OutboxMiddlewareOptions = {}): OutboxMiddleware {
+  refuseUnknown(options, outboxOptionNames, "outbox middleware");
+  const { topic, ...settings } = options;
+  if (topic !== undefined) requireName(topic, "outbox middleware: topic");
+  const storeOn = perDatabase((db) => createOutbox(db, settings));
+
+  const collect = (scope: TransactionScope): void => {
+    scope.outgoing = [];
+  };
+  const write = async (scope: TransactionScope, output: unknown): Promise<void> => {
+    const messages: readonly OutgoingMessage[] = [...(scope.outgoing ?? []), ...toOutgoing(output, topic)];
+    scope.outgoing = undefined;
+    if (messages.length === 0) return;
+    const store = storeOn(scope.db);
+    let isSent = false;
+    const tx = asTransaction({
+      query(...call) {
+        isSent = true;
+        return scope.tx.query(...call);
+      },
+    });
+    const written =
+      messages.length === 1 ? store.enqueue(messages[0]!, { tx }) : store.enqueue(messages, { tx });
+    if (isSent && scope.tx.pipelines) {
+      written.catch(() => {}); // the transaction awaits and reports it
+      scope.written = written;
+    } else await written;
+  };
+
+  return {
+    stage: "outbox",
+    collect,
+    write,
+    async run(_message, next) {
+      const scope = requireScope("outbox");
+      collect(scope);
+      await write(scope, await next());
+      return undefined;
+    },
+    deploy: (db) => createOutbox(db, { ...settings, enableSchemaDeployment: true }).init(),
+  };
+}
+
+/** A message that a handler returns: as the outbox takes it, or with `data` and `attributes` of any JSON type. */
+export interface HandlerOutput extends Omit<OutgoingMessage, "topic" | "payload" | "headers"> {
+  /** The topic of the outbox middleware by default. */
+  readonly topic?: string;
+  /** Stored as JSON, instead of `payload`. */
+  readonly data?: unknown;
+  readonly payload?: string;
+  /** Stored as headers. Values that are not text are stored as JSON. */
+  readonly attributes?: Readonly<Record<string, unknown>>;
+  readonly headers?: OutgoingMessage["headers"];
+}
+
+/** The messages in a handler's output. Any other output is refused, because it would be lost silently. */
+export function toOutgoing(output: unknown, defaultTopic: string | undefined): OutgoingMessage[] {
+  if (output === undefined || output === null) return [];
+  const list: readonly unknown[] = Array.isArray(output) ? output : [output];
+  return list.map((entry) => toMessage(entry, defaultTopic));
+}
+
+function toMessage(entry: unknown, defaultTopic: string | undefined): OutgoingMessage {
+  const isMessage = typeof entry === "object" && entry !== null && ("data" in entry || "payload" in entry);
+  if (!isMessage) {
+    throw new InvalidArgumentError(
+      "outbox middleware: the handler must return nothing, a message { topic, data } or { topic, payload }, or a list of them.",
+    );
+  }
+  const { data, attributes, payload, headers, topic = defaultTopic, ...rest } = entry as HandlerOutput;
+  if (topic === undefined) {
+    throw new InvalidArgumentError(
+      'outbox middleware: the message has no topic. Add one, or set a default: outbox({ topic: "…" }).',
+    );
+  }
+  const allHeaders = attributes === undefined ? headers : { ...headers, ...asText(attributes) };
+  return { ...rest, topic, payload: payload ?? asJson(data), ...omitUndefined({ headers: allHeaders }) };
+}
+
+function asJson(data: unknown): string {
+  const text = JSON.stringify(data);
+  if (text === undefined)
+    throw new InvalidArgumentError("outbox middleware: data cannot be written as JSON.");
+  return text;
+}
+
+const asText = (attributes: Readonly<Record<string, unknown>>): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(attributes)
+      .filter(([, value]) => value !== undefined)
+      .map(([name, value]) => [name, typeof value === "string" ? value : asJson(value)]),
+  );
+
+/** Makes one store per database, at first use. A middleware may be shared by handlers on several databases. */
+function perDatabase<Store>(make: (db: Database) => Store): (db: Database) => Store {
+  const stores = new WeakMap<Database, Store>();
+  return (db) => {
+    let store = stores.get(db);
+    if (store === undefined) {
+      store = make(db);
+      stores.set(db, store);
+    }
+    return store;
+  };
+}

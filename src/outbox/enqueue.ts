@@ -1,0 +1,191 @@
+import { isGuid, uuidV7 } from "../base/uuid.js";
+import { InvalidArgumentError } from "../errors.js";
+import { callInTransaction, checkCall, optionalKey, refuseUnknown, requireName } from "../queue/arguments.js";
+import type { OutboxKey } from "../queue/message.js";
+import type { CallOptions } from "../queue/work-store.js";
+import type { Database, OutboxStatements, Rows } from "../sql/dialect.js";
+import type { SqlExecutor, SqlParams } from "../sql/driver.js";
+import {
+  contentFields,
+  type MessageContent,
+  type WithData,
+  withContent,
+  withPayload,
+  withTrace,
+} from "../sql/message-content.js";
+import { inChunks } from "../sql/statement-runner.js";
+import type { StoreInternals } from "../sql/store.js";
+import type { ResolvedStoreOptions } from "../sql/store-options.js";
+
+export interface EnqueueOptions extends CallOptions {
+  /** The caller's transaction: `fromPg(client)`, `fromMssql(transaction)`, `fromSqlite(db)`, or one of `db.driver`'s. */
+  readonly tx?: SqlExecutor;
+}
+
+/** A message with a natural key. */
+export type OnceMessage = OutgoingMessage & { readonly naturalKey: string };
+
+export interface Enqueued {
+  /** The message's id; that of the first message with its topic and natural key, when there was one. */
+  readonly id: string;
+  /** There was one, and nothing was added. */
+  readonly known: boolean;
+}
+
+export interface EnqueueOperations {
+  /**
+   * Enqueues in the caller's transaction, or in one of its own. Returns the message's id: where the outbox has the message's
+   * natural key, the id of the first message with it.
+   */
+  enqueue(
+    messages: readonly WithData<OutgoingMessage>[],
+    options?: EnqueueOptions,
+  ): Promise<readonly string[]>;
+  // last, so that the compiler explains a wrong message by it
+  enqueue(message: WithData<OutgoingMessage>, options?: EnqueueOptions): Promise<string>;
+  /** The same for messages that all have a natural key. Says which of them were known. */
+  enqueueOnce(
+    messages: readonly WithData<OnceMessage>[],
+    options?: EnqueueOptions,
+  ): Promise<readonly Enqueued[]>;
+  enqueueOnce(message: WithData<OnceMessage>, options?: EnqueueOptions): Promise<Enqueued>;
+}
+
+interface EnqueueParts {
+  readonly db: Database;
+  readonly statements: OutboxStatements;
+  readonly internals: Pick<StoreInternals<OutboxKey>, "executeIn" | "atomically">;
+  readonly options: ResolvedStoreOptions<OutboxKey>;
+}
+
+type Given = WithData<OutgoingMessage> | readonly WithData<OutgoingMessage>[];
+
+export function enqueueOperations({ db, statements, internals, options }: EnqueueParts): EnqueueOperations {
+  /** Returns the ids of messages that the outbox has under the natural keys of others: by the others' ids. */
+  const insert = async (
+    rows: readonly SqlParams[],
+    { tx, signal }: EnqueueOptions,
+  ): Promise<ReadonlyMap<string, string>> => {
+    const hasPartitions = rows.some((row) => row.partition_key !== undefined);
+    const hasNaturalKeys = rows.some((row) => row.natural_key !== undefined);
+    if (rows.length === 1 && !hasPartitions && !hasNaturalKeys) {
+      await internals.executeIn(tx, statements.enqueue, rows[0]!, { signal });
+      return noneKnown;
+    }
+    const { enqueueOnce, enqueueKeyed, enqueueMany } = statements;
+    const statement = hasNaturalKeys ? enqueueOnce : hasPartitions ? enqueueKeyed : enqueueMany;
+    // Messages with partition keys must keep their order: where that leads to a deadlock, the call is repeated.
+    const ordered = hasNaturalKeys && !hasPartitions ? inKeyOrder(rows) : rows;
+    const { mostItems } = db.dialect;
+    const found = await inChunks(internals, ordered, { mostItems, tx, call: { signal } }, (within, some) =>
+      internals.executeIn(within, statement, { items: JSON.stringify(some) }, { signal }),
+    );
+    return hasNaturalKeys ? knownIds(found) : noneKnown;
+  };
+
+  const enqueueAll = async (given: Given, call: EnqueueOptions): Promise<readonly Enqueued[]> => {
+    const messages = [given].flat().map((message) => withPayload(message as WithData<OutgoingMessage>));
+    const rows = messages.map((message) => outgoingParams(db, withTrace(message, options.tracing)));
+    const firsts = firstOfEachKey(rows);
+    const known = rows.length === 0 ? noneKnown : await insert([...new Set(firsts)], call);
+    return messages.map((message, index) => {
+      const first = firsts[index]!.id as string;
+      const id = known.get(first) ?? first;
+      const isKnown = id !== rows[index]!.id;
+      options.logger.info("enqueue", {
+        topic: message.topic,
+        correlationId: message.correlationId ?? null,
+        id,
+        transactional: call.tx !== undefined,
+        ...(isKnown ? { known: true } : {}),
+      });
+      if (!isKnown)
+        options.metrics?.count("oncebox.enqueued", 1, { queue: options.queue, topic: message.topic });
+      return { id, known: isKnown };
+    });
+  };
+
+  const enqueue = async (given: Given, call: EnqueueOptions = {}) => {
+    checkCall(call, callInTransaction, "enqueue");
+    const enqueued = await enqueueAll(given, call);
+    return Array.isArray(given) ? enqueued.map(({ id }) => id) : enqueued[0]!.id;
+  };
+
+  const enqueueOnce = async (given: Given, call: EnqueueOptions = {}) => {
+    checkCall(call, callInTransaction, "enqueueOnce");
+    if ([given].flat().some((message) => (message as OutgoingMessage)?.naturalKey == null))
+      throw new InvalidArgumentError("enqueueOnce: a message has no naturalKey. Nothing was enqueued.");
+    const enqueued = await enqueueAll(given, call);
+    return Array.isArray(given) ? enqueued : enqueued[0]!;
+  };
+
+  return { enqueue, enqueueOnce } as EnqueueOperations;
+}
+
+const noneKnown: ReadonlyMap<string, string> = new Map();
+
+/** Its own id goes before: a repeatable read may show a deleted message beside the one that took its key over. */
+function knownIds(rows: Rows): ReadonlyMap<string, string> {
+  const known = new Map<string, string>();
+  for (const row of rows) {
+    const id = lowerCaseId(row.id);
+    if (known.get(id) !== id) known.set(id, lowerCaseId(row.known_id));
+  }
+  return known;
+}
+
+const lowerCaseId = (id: unknown): string => (id as string).toLowerCase();
+
+/** For each row the first one with its topic and natural key: of several in one call, only that one is stored. */
+function firstOfEachKey(rows: readonly SqlParams[]): readonly SqlParams[] {
+  const firsts = new Map<string, SqlParams>();
+  return rows.map((row) => {
+    if (row.natural_key === undefined) return row;
+    const key = JSON.stringify([row.topic, row.natural_key]);
+    const first = firsts.get(key);
+    if (first === undefined) firsts.set(key, row);
+    return first ?? row;
+  });
+}
+
+/**
+ * The messages with natural keys in the order of their keys, the others where they were. Two calls with the same keys then wait
+ * for each other instead of deadlocking.
+ */
+function inKeyOrder(rows: readonly SqlParams[]): readonly SqlParams[] {
+  const keyed = rows.filter((row) => row.natural_key !== undefined).sort(byNaturalKey);
+  let next = 0;
+  return rows.map((row) => (row.natural_key === undefined ? row : keyed[next++]!));
+}
+
+const byNaturalKey = (a: SqlParams, b: SqlParams): number =>
+  compareText(a.topic as string, b.topic as string) ||
+  compareText(a.natural_key as string, b.natural_key as string);
+
+const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
+
+/** A message to send. */
+export interface OutgoingMessage extends MessageContent {
+  /** A GUID by which receivers deduplicate; the message's own `id` by default. */
+  readonly messageId?: string | undefined;
+  /**
+   * What the message is about, such as `invoice-7`. Of all messages of a topic with the same natural key, the first is
+   * enqueued: another call adds nothing and returns its id, as long as it is in the outbox, also when it is done or failed.
+   */
+  readonly naturalKey?: string | null | undefined;
+}
+
+const outgoingFields: readonly string[] = ["messageId", "naturalKey", ...contentFields];
+
+/** Checks a message. Its id is new. */
+function outgoingParams(db: Database, message: OutgoingMessage): SqlParams {
+  requireName(message?.topic, "topic");
+  refuseUnknown(message, outgoingFields, "message", "field");
+  const id = uuidV7();
+  const messageId = message.messageId ?? id;
+  if (!isGuid(messageId))
+    throw new InvalidArgumentError("messageId must be a GUID. Leave it out for a new one.");
+  const naturalKey = optionalKey(message.naturalKey, "naturalKey");
+  const params = withContent({ id, message_id: messageId.toLowerCase() }, message, db.dialect);
+  return naturalKey === null ? params : { ...params, natural_key: naturalKey }; // most have none, and do not send it
+}

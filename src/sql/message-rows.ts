@@ -1,0 +1,155 @@
+import {
+  type EndedAs,
+  type InboxKey,
+  type InboxMessage,
+  type InboxState,
+  inboxStates,
+  MessageBase,
+  type OutboxKey,
+  type OutboxMessage,
+  type OutboxState,
+  outboxStates,
+  type QueueMessage,
+} from "../queue/message.js";
+import { type Dialect, status } from "./dialect.js";
+import { rowNumber, type SqlRow } from "./driver.js";
+import { fromStoredText, inboxKey, type KeyShape, outboxKey } from "./message-content.js";
+
+/** The differences between inbox and outbox: the key, the names of the states, and the columns beside the shared ones. */
+export interface QueueShape<Key, Message, State extends string> extends KeyShape<Key> {
+  readonly states: readonly State[];
+  /** `owner`: of claimed rows, which may leave out the owner, the status and the processing columns. */
+  readonly toMessage: (row: SqlRow, dialect: Dialect, owner?: string) => Message;
+  /**
+   * The rows of a state: their status codes and, where these do not tell, whether a lease is held. Of the keys of an inbox
+   * store, those that were released are with the seen messages, the others with the held ones.
+   */
+  readonly rowsIn: (state: State) => {
+    readonly statuses: readonly number[];
+    readonly leased: boolean | null;
+  };
+  readonly stateOf: (row: { readonly status: number; readonly leased: boolean }) => State;
+}
+
+/**
+ * The columns that are empty for nearly every message at its first attempt. A row has them one by one, or all in one
+ * column `rare_columns`: null when none is set, else the JSON text of an object with the same names, times as numbers that
+ * `fromTime` takes, and the hash in hexadecimal. A claim packs them because the time to read a row grows with its columns:
+ * on SQLite a drain was a third slower without.
+ */
+function rareColumns(row: SqlRow): SqlRow {
+  const packed = row.rare_columns as string | null | undefined;
+  if (packed === undefined) return row;
+  return packed === null ? noneSet : (JSON.parse(packed) as SqlRow);
+}
+
+const noneSet: SqlRow = { attempt: 0, crashes: 0, deliveries: 1 };
+
+const time = (dialect: Dialect, value: unknown): Date | null =>
+  value === null || value === undefined ? null : dialect.fromTime(value);
+
+const text = (value: unknown): string | null => (value as string | null | undefined) ?? null;
+
+/** Drivers return bytes as a Buffer, as another Uint8Array, or in hexadecimal within `rare_columns`. */
+function hashOf(value: unknown): Buffer | null {
+  if (value === null || value === undefined) return null;
+  if (typeof value === "string") return Buffer.from(value, "hex");
+  const { buffer, byteOffset, byteLength } = value as Uint8Array;
+  return Buffer.from(buffer, byteOffset, byteLength);
+}
+
+function queueColumns(row: SqlRow, rare: SqlRow, dialect: Dialect, owner: string | undefined): QueueMessage {
+  const headers = text(rare.headers);
+  const isDead = row.status !== undefined && Number(row.status) === status.dead;
+  const message = new MessageBase() as Writable<QueueMessage>;
+  message.seq = rowNumber(row.seq);
+  message.topic = row.topic as string;
+  message.payload = fromStoredText(row.payload as string);
+  message.headers = headers === null ? null : (JSON.parse(fromStoredText(headers)) as Record<string, string>);
+  message.correlationId = text(rare.correlation_id);
+  message.partitionKey = text(rare.partition_key);
+  message.attempt = Number(rare.attempt ?? 0);
+  message.dueAt = time(dialect, rare.due_at);
+  message.expiresAt = time(dialect, rare.expires_at);
+  message.nextAttemptAt = dialect.fromTime(row.next_attempt_at);
+  message.lockedUntil = time(dialect, row.locked_until);
+  message.owner = owner ?? (row.owner as string | null | undefined)?.toLowerCase() ?? null;
+  message.lastError = text(rare.last_error);
+  message.lastAttemptAt = time(dialect, row.processed_at ?? rare.last_attempt_at);
+  message.diedAt = isDead ? time(dialect, row.died_at) : null;
+  message.errorGroup = isDead ? (text(row.error_group) ?? "") : null;
+  message.processedAt = time(dialect, row.processed_at);
+  message.processedBy = text(row.processed_by);
+  message.crashes = Number(rare.crashes ?? 0);
+  return message;
+}
+
+type Writable<Message> = { -readonly [Name in keyof Message]: Message[Name] };
+
+const isLeased = (row: SqlRow): boolean => row.locked_until !== null;
+
+const inboxStateOf = (code: number, leased: boolean): InboxState =>
+  code === status.seen || (code === status.leased && !leased)
+    ? "Seen"
+    : code === status.done
+      ? "Done"
+      : code === status.dead
+        ? "Dead"
+        : "Processing";
+
+export const inboxShape: QueueShape<InboxKey, InboxMessage, InboxState> = {
+  ...inboxKey,
+  states: inboxStates,
+  // Set one by one: Object.assign, and even more a literal that spreads so many properties, takes twice as long.
+  toMessage(row, dialect, owner) {
+    const rare = rareColumns(row);
+    const message = queueColumns(row, rare, dialect, owner) as Writable<InboxMessage>;
+    message.state = inboxStateOf(Number(row.status ?? status.held), isLeased(row));
+    message.source = row.source as string;
+    message.messageId = row.message_id as string;
+    message.hash = hashOf(rare.hash);
+    message.firstSeenAt = dialect.fromTime(row.first_seen_at);
+    message.lastSeenAt = dialect.fromTime(rare.last_seen_at ?? row.first_seen_at);
+    message.deliveries = Number(rare.deliveries ?? 1);
+    message.endedAs = text(row.ended_as) as EndedAs | null;
+    if (message.endedAs !== null) message.lastAttemptAt = null; // its attempts are in the archive
+    return message;
+  },
+  rowsIn: (state) =>
+    ({
+      Seen: { statuses: [status.seen, status.leased], leased: null },
+      Processing: {
+        statuses: [status.ready, status.held, status.blocked, status.leased, status.parked],
+        leased: null,
+      },
+      Done: { statuses: [status.done], leased: null },
+      Dead: { statuses: [status.dead], leased: null },
+    })[state],
+  stateOf: (row) => inboxStateOf(row.status, row.leased),
+};
+
+const outboxStateOf = (code: number, leased: boolean): OutboxState =>
+  code === status.done ? "Done" : code === status.dead ? "Failed" : leased ? "InProgress" : "Ready";
+
+export const outboxShape: QueueShape<OutboxKey, OutboxMessage, OutboxState> = {
+  ...outboxKey,
+  states: outboxStates,
+  toMessage(row, dialect, owner) {
+    const rare = rareColumns(row);
+    const message = queueColumns(row, rare, dialect, owner) as Writable<OutboxMessage>;
+    message.state = outboxStateOf(Number(row.status ?? status.held), isLeased(row));
+    message.id = (row.id as string).toLowerCase();
+    message.messageId = (row.message_id as string).toLowerCase();
+    message.naturalKey = text(rare.natural_key);
+    message.createdAt = dialect.fromTime(row.created_at);
+    return message;
+  },
+  rowsIn: (state) =>
+    ({
+      Ready: { statuses: [status.ready, status.held, status.blocked, status.parked], leased: false },
+      InProgress: { statuses: [status.ready, status.held], leased: true },
+      Done: { statuses: [status.done], leased: null },
+      Failed: { statuses: [status.dead], leased: null },
+    })[state],
+  stateOf: (row) => outboxStateOf(row.status, row.leased),
+};

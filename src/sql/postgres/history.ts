@@ -1,0 +1,146 @@
+import { type SqlStatement, statement } from "../driver.js";
+import { createdColumn, literal, type QueueNames, queueId } from "../names.js";
+import { keptAttempts } from "../store-options.js";
+import { archiveTable, attemptsTable, create, epochMs, ms, now, quote } from "./expressions.js";
+
+export const attemptRows = (n: QueueNames): string => `create table ${attemptsTable(n)} (
+  seq bigint not null,
+  number bigint generated always as identity,
+  attempt integer not null,
+  ended_at timestamptz not null,
+  worker uuid,
+  error text,
+  primary key (seq, number)
+)`;
+
+/**
+ * Called inside a condition for its side effect. Always false, so that the condition's value is fixed. Strict: it does not
+ * run for null, so a claim that finds no lost lease writes nothing.
+ */
+export const recordAttemptsFunction = (n: QueueNames): string =>
+  create(
+    n.object("_record_attempts"),
+    "json",
+    "(p_attempts json) returns boolean",
+    `declare
+  v_seqs bigint[];
+begin
+  with added as (
+    insert into ${attemptsTable(n)} (seq, attempt, ended_at, worker, error)
+    select i.seq, i.attempt, i.ended_at, i.worker, i.error
+    from json_to_recordset(p_attempts) as i(seq bigint, attempt integer, ended_at timestamptz, worker uuid, error text)
+    returning seq
+  )
+  select array_agg(added.seq) into v_seqs from added;
+
+  delete from ${attemptsTable(n)} a
+  where a.seq = any (v_seqs) and a.number <= (
+      select b.number from ${attemptsTable(n)} b where b.seq = a.seq order by b.number desc offset ${keptAttempts} limit 1
+    );
+  return false;
+end`,
+    "strict\nset enable_seqscan = off",
+  );
+
+/** The columns of an attempt, as expressions on the rows of a CTE. */
+interface AttemptColumns {
+  readonly attempt: string;
+  readonly endedAt: string;
+  readonly worker: string;
+  readonly error: string;
+}
+
+/** A condition that is always true. It records an attempt for each row `failed` of a CTE that matches `which`. */
+export const recordAttempts = (
+  n: QueueNames,
+  cte: string,
+  { attempt, endedAt, worker, error }: AttemptColumns,
+  which = "true",
+): string => `(
+  select ${n.object("_record_attempts")}(json_agg(json_build_object(
+    'seq', failed.seq, 'attempt', ${attempt}, 'ended_at', ${endedAt}, 'worker', ${worker}, 'error', ${error}
+  )))
+  from ${cte} failed
+  where ${which}
+) is not true`;
+
+/** Dead messages that operators have archived. Nothing but an operator's statement writes it, and nothing deletes its rows. */
+export const archiveRows = (n: QueueNames): string => `create table ${archiveTable(n)} (
+  seq bigint primary key,
+  ${
+    n.kind === "inbox"
+      ? `source varchar(255) collate "C" not null,
+  message_id varchar(255) collate "C" not null,`
+      : `id uuid not null,
+  message_id uuid not null,`
+  }
+  topic varchar(255) collate "C" not null,
+  partition_key varchar(255) collate "C",
+  payload text not null,
+  correlation_id varchar(255),
+  headers text,
+  enqueued_at timestamptz not null,
+  attempt integer not null,
+  last_error text,
+  error_group varchar(16) collate "C",
+  -- the failed attempts, as JSON
+  attempts text not null,
+  died_at timestamptz not null,
+  archived_at timestamptz not null,
+  archived_by varchar(255) not null
+)`;
+
+/** Inserts the rows of a CTE with what the state had, `gone`, into the archive. */
+export const insertArchived = (n: QueueNames, gone: string, now: string): string => {
+  const key = n.kind === "inbox" ? "source, message_id" : "id, message_id";
+  const ofMessage = key.replaceAll(/\b(?=\w)/g, "m.");
+  return `insert into ${archiveTable(n)} (seq, ${key}, topic, partition_key, payload, correlation_id, headers, enqueued_at,
+    attempt, last_error, error_group, attempts, died_at, archived_at, archived_by)
+  select m.seq, ${ofMessage}, m.topic, m.partition_key, m.payload, m.correlation_id, m.headers, m.${createdColumn(n)},
+    g.attempt, g.last_error, g.error_group, coalesce((
+      select json_agg(json_build_object(
+        'attempt', a.attempt, 'endedAt', round(${epochMs("a.ended_at")}), 'worker', a.worker, 'error', a.error) order by a.number)::text
+      from ${attemptsTable(n)} a
+      where a.seq = g.seq
+    ), '[]'), g.died_at, ${now}, :who
+  from ${gone} g
+  join ${n.message} m on m.seq = g.seq`;
+};
+
+export const operationsTable = (schema: string) => `${quote(schema)}.${quote("oncebox_operations")}`;
+
+/** What operators have done: to dead messages, and how far they came; pauses and limits. */
+export const createOperations = (schema: string): string =>
+  `create table if not exists ${operationsTable(schema)} (
+  id uuid primary key,
+  started_at timestamptz not null,
+  who varchar(255) not null,
+  action varchar(20) not null,
+  queue varchar(100) not null,
+  filter text not null,
+  matched bigint not null default 0,
+  done bigint not null default 0,
+  last_seq bigint not null default 0,
+  ended_at timestamptz,
+  -- who went on with it last, after an interruption
+  resumed_by varchar(255),
+  resumed_at timestamptz
+)`;
+
+/** Of ended operations: one that goes on is needed to resume it. */
+export const purgeOperations = (n: QueueNames): SqlStatement =>
+  statement(
+    "purge operations",
+    `with gone as (
+  delete from ${operationsTable(n.schema)}
+  where id = any (array(
+      select id
+      from ${operationsTable(n.schema)}
+      where queue = ${literal(queueId(n))} and ended_at < ${now} - ${ms(":retention_ms::float8")}
+      limit (select :limit::int)
+    ))
+  returning id
+)
+select count(*)::int as deleted
+from gone`,
+  );

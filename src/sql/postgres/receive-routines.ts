@@ -1,0 +1,367 @@
+import { status } from "../dialect.js";
+import type { QueueNames } from "../names.js";
+import { create, doneTable } from "./expressions.js";
+import { pendingArrivals } from "./partitions.js";
+
+/**
+ * A receive is decided step by step, so it is a function and not one statement: each step sees what was committed before
+ * it, and finds its rows by key. As a single statement of five CTEs, its joins were planned as scans of the whole state
+ * table wherever that had not been analysed yet.
+ */
+export const inboxFunctions = (n: QueueNames): readonly string[] => [
+  receive(n),
+  receiveMany(n, "_receive_many", false),
+  receiveMany(n, "_receive_keyed", true),
+  alreadyProcessed(n),
+  mark(n),
+];
+
+const messageParameters = [
+  ["source", "text"],
+  ["message_id", "text"],
+  ["topic", "text"],
+  ["payload", "text"],
+  ["hash", "bytea"],
+  ["correlation_id", "text"],
+  ["headers", "text"],
+  ["due_at", "timestamptz"],
+  ["expires_at", "timestamptz"],
+] as const;
+const partitionKey = ["partition_key", "text"] as const;
+const parameters = [
+  ...messageParameters,
+  partitionKey,
+  ["revive", "boolean"],
+  ["now", "timestamptz"],
+] as const;
+const types = parameters.map(([, type]) => type).join(", ");
+const columns = messageParameters.map(([name]) => name).join(", ");
+const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
+
+/** A message with a partition key is blocked until it is the head of its partition queue. */
+const firstStatus = (key: string) =>
+  `case when ${key} is null then ${status.ready} else ${status.blocked} end`;
+const keyed = (key: string) => `case when ${key} is not null then true end`;
+
+/** The same content as before. A delivery without a hash is no change of the hash. */
+const isSame = `${contents
+  .filter((name) => name !== "hash")
+  .map((name) => `m.${name} is not distinct from p_${name}`)
+  .join(" and ")} and coalesce(m.hash = p_hash, p_hash is null)`;
+
+const receivedStatus = `case when s.status = ${status.leased} and (s.locked_until is null or s.locked_until <= v_now)
+    then ${status.seen} else s.status end`;
+
+const receive = (n: QueueNames): string =>
+  create(
+    n.object("_receive"),
+    types,
+    `(${parameters.map(([name, type]) => `p_${name} ${type}`).join(", ")}) returns text`,
+    `declare
+  v_now timestamptz := coalesce(p_now, clock_timestamp());
+  v_seq bigint;
+  v_hash bytea;
+  v_first_seen_at timestamptz;
+  v_key text;
+  v_due_at timestamptz;
+  v_expires_at timestamptz;
+  v_is_same boolean;
+  v_status smallint;
+  v_changed boolean;
+  v_enqueued boolean;
+begin
+  loop
+    -- Nearly always the message is known. A concurrent receive of the same message waits here.
+    select m.seq, m.hash, m.first_seen_at, m.partition_key, m.due_at, m.expires_at, ${isSame}
+    into v_seq, v_hash, v_first_seen_at, v_key, v_due_at, v_expires_at, v_is_same
+    from ${n.message} m
+    where m.source = p_source and m.message_id = p_message_id
+    for update;
+    exit when found;
+
+    insert into ${n.message} as m (${columns}, partition_key, first_seen_at, last_seen_at)
+    values (${messageParameters.map(([name]) => `p_${name}`).join(", ")}, p_partition_key, v_now, v_now)
+    on conflict (source, message_id) do nothing
+    returning m.seq into v_seq;
+    if found then
+      insert into ${n.state} (seq, status, visible_at, expires_at, keyed)
+      values (v_seq, ${firstStatus("p_partition_key")}, coalesce(p_due_at, v_now), p_expires_at, ${keyed("p_partition_key")});
+      if p_partition_key is not null then insert into ${pendingArrivals(n)} (seqs) values (array[v_seq]); end if;
+      return 'enqueued';
+    end if;
+  end loop;
+
+  -- A message without a state row is done. One that was marked Processing by hand (held) is never claimed. A free key
+  -- of an inbox store counts as seen.
+  select ${receivedStatus} into v_status from ${n.state} s where s.seq = v_seq;
+  if found and v_status <> ${status.leased} and (not v_is_same or v_status in (${status.seen}, ${status.held}, ${status.dead})) then
+    -- Lock the row only to change it: the caller's transaction may be long, and a settlement would wait for it.
+    select ${receivedStatus} into v_status from ${n.state} s where s.seq = v_seq for update;
+  end if;
+  if not found then v_status := ${status.done}; end if;
+  v_changed := coalesce(v_hash <> p_hash, false);
+  v_enqueued := v_status in (${status.seen}, ${status.held}) or (p_revive and v_status = ${status.dead});
+
+  if v_status in (${status.done}, ${status.leased}) then -- it keeps the content that was handled, or is being handled
+    update ${n.message} m
+    set last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = v_changed
+    where m.seq = v_seq;
+    return case when v_changed then 'conflict' when v_status = ${status.done} then 'done' else 'duplicate' end;
+  end if;
+
+  if v_is_same and v_status in (${status.ready}, ${status.blocked}, ${status.parked}) then
+    update ${n.message} m
+    set last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = false
+    where m.seq = v_seq;
+    return 'duplicate';
+  end if;
+
+  update ${n.message} m
+  set ${contents.map((name) => `${name} = ${name === "hash" ? "coalesce(p_hash, m.hash)" : `p_${name}`}`).join(", ")},
+    last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = v_changed
+  where m.seq = v_seq;
+
+  if v_enqueued then
+    if v_status <> ${status.dead} then -- it is enqueued for the first time
+      update ${n.message} m set partition_key = p_partition_key where m.seq = v_seq;
+      v_key := p_partition_key;
+    end if;
+    update ${n.state} s
+    set status = ${firstStatus("v_key")}, keyed = ${keyed("v_key")}, attempt = 0, crashes = 0, owner = null, locked_until = null,
+      reclaimable_at = null, visible_at = coalesce(p_due_at, v_now), expires_at = p_expires_at
+    where s.seq = v_seq;
+    if v_key is not null then insert into ${pendingArrivals(n)} (seqs) values (array[v_seq]); end if;
+  elsif v_status in (${status.ready}, ${status.blocked}, ${status.parked})
+    and (p_due_at is distinct from v_due_at or p_expires_at is distinct from v_expires_at) then
+    -- A lease stays as it is and a back-off that has begun is not cut short. An expiry that a replay removed is not
+    -- set again by the same delivery.
+    update ${n.state} s
+    set visible_at = case
+        when s.locked_until is not null then s.visible_at
+        when s.attempt = 0 then coalesce(p_due_at, v_first_seen_at)
+        else greatest(s.visible_at, p_due_at)
+      end,
+      reclaimable_at = case
+        when s.locked_until is null and s.reclaimable_at is not null then greatest(s.reclaimable_at, p_due_at)
+        else s.reclaimable_at
+      end,
+      expires_at = case when p_expires_at is distinct from v_expires_at then p_expires_at else s.expires_at end
+    where s.seq = v_seq;
+  end if;
+  return case
+    when v_changed then 'conflict'
+    when v_enqueued then 'enqueued'
+    when v_status = ${status.dead} then 'dead'
+    else 'duplicate'
+  end;
+end`,
+  );
+
+/**
+ * New messages are inserted as a set; only known messages are handled one by one. Batches without partition keys have a
+ * function of their own, which does not handle partition queues.
+ */
+const receiveMany = (n: QueueNames, name: string, hasKeys: boolean): string =>
+  create(
+    n.object(name),
+    "json, boolean, timestamptz",
+    `(p_items json, p_revive boolean, p_now timestamptz)
+returns table (source text, message_id text, outcome text)`,
+    `#variable_conflict use_column
+declare
+  v_now timestamptz := coalesce(p_now, clock_timestamp());
+  v_new bigint[];
+  v_item record;
+begin
+  with added as (
+    insert into ${n.message} as m (${columns}${hasKeys ? ", partition_key" : ""}, first_seen_at, last_seen_at)
+    select i.source, i.message_id, i.topic, i.payload, decode(i.hash, 'hex'), i.correlation_id, i.headers,
+      i.due_at, i.expires_at${hasKeys ? ", i.partition_key" : ""}, v_now, v_now
+    from json_to_recordset(p_items) as i(${jsonColumns(hasKeys)})
+    on conflict (source, message_id) do nothing
+    returning m.seq, m.due_at, m.expires_at${hasKeys ? ", m.partition_key" : ""}
+  )${hasKeys ? addPendingArrivals(n) : ""}, states as (
+    insert into ${n.state} (seq, status, visible_at, expires_at${hasKeys ? ", keyed" : ""})
+    select a.seq, ${hasKeys ? firstStatus("a.partition_key") : status.ready}, coalesce(a.due_at, v_now), a.expires_at${hasKeys ? `, ${keyed("a.partition_key")}` : ""}
+    from added a
+    returning seq
+  )
+  select coalesce(array_agg(s.seq), '{}') into v_new from states s;
+
+  return query
+  select m.source::text, m.message_id::text, 'enqueued'
+  from ${n.message} m
+  where m.seq = any (v_new);
+  if cardinality(v_new) = json_array_length(p_items) then return; end if;
+
+  for v_item in
+    select i.*, decode(i.hash, 'hex') as hash_bytes
+    from json_to_recordset(p_items) as i(${jsonColumns(hasKeys)})
+    where not exists (
+      select from ${n.message} m
+      where m.source = i.source and m.message_id = i.message_id and m.seq = any (v_new)
+    )
+  loop
+    return query
+    select v_item.source, v_item.message_id, ${n.object("_receive")}(v_item.source, v_item.message_id, v_item.topic, v_item.payload, v_item.hash_bytes,
+      v_item.correlation_id, v_item.headers, v_item.due_at, v_item.expires_at, ${hasKeys ? "v_item.partition_key" : "null"}, p_revive, p_now);
+  end loop;
+end`,
+  );
+
+const jsonColumns = (hasKeys: boolean): string =>
+  (hasKeys ? [...messageParameters, partitionKey] : messageParameters)
+    .map(([name, type]) => `${name} ${name === "hash" ? "text" : type}`)
+    .join(", ");
+
+/** The rows of `added` that have a partition key join their partition queues when the transaction commits. */
+const addPendingArrivals = (n: QueueNames) => `, arrivals as (
+    insert into ${pendingArrivals(n)} (seqs)
+    select array_agg(a.seq) from added a where a.partition_key is not null having count(*) > 0
+  )`;
+
+const alreadyProcessed = (n: QueueNames): string =>
+  create(
+    n.object("_already_processed"),
+    "text, text, bytea, timestamptz",
+    `(p_source text, p_message_id text, p_hash bytea, p_now timestamptz, out processed boolean, out content_changed boolean)`,
+    `declare
+  v_now timestamptz := coalesce(p_now, clock_timestamp());
+  v_seq bigint;
+  v_hash bytea;
+begin
+  loop
+    insert into ${n.message} as m (source, message_id, topic, payload, hash, first_seen_at, last_seen_at)
+    values (p_source, p_message_id, '', '', p_hash, v_now, v_now)
+    on conflict (source, message_id) do nothing
+    returning m.seq into v_seq;
+    if found then
+      insert into ${n.state} (seq, status, visible_at) values (v_seq, ${status.seen}, v_now);
+      processed := false;
+      content_changed := false;
+      return;
+    end if;
+    select m.seq, m.hash into v_seq, v_hash
+    from ${n.message} m
+    where m.source = p_source and m.message_id = p_message_id
+    for update;
+    exit when found;
+  end loop;
+
+  processed := not exists (select from ${n.state} s where s.seq = v_seq);
+  content_changed := coalesce(v_hash <> p_hash, false);
+  update ${n.message} m
+  set hash = case when processed then coalesce(m.hash, p_hash) else coalesce(p_hash, m.hash) end,
+    last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = ${n.bare("_already_processed")}.content_changed
+  where m.seq = v_seq;
+end`,
+  );
+
+/**
+ * Marks a message by hand, whether it is leased or not: Processing only from Seen, Dead never from Done. A message that
+ * was marked Processing by hand (held) is never claimed: the code that marked it also finishes it.
+ */
+const mark = (n: QueueNames): string =>
+  create(
+    n.object("_mark"),
+    "text, text, smallint, text, text, boolean, timestamptz",
+    `(p_source text, p_message_id text, p_status smallint, p_error text, p_error_group text, p_blocks boolean, p_now timestamptz) returns bigint`,
+    `declare
+  v_now timestamptz := coalesce(p_now, clock_timestamp());
+  v_seq bigint;
+  v_is_new boolean;
+  v_status smallint;
+  v_attempt integer := 0;
+  v_error text;
+  v_keyed boolean;
+begin
+  insert into ${n.message} as m (source, message_id, topic, payload, first_seen_at, last_seen_at)
+  values (p_source, p_message_id, '', '', v_now, v_now)
+  on conflict (source, message_id) do update set last_seen_at = excluded.last_seen_at
+  returning m.seq, xmax = 0 into v_seq, v_is_new;
+
+  if v_is_new then
+    insert into ${n.state} (seq, status, visible_at) values (v_seq, ${status.seen}, v_now);
+  end if;
+  select s.status, s.attempt, coalesce(p_error, s.last_error), s.keyed into v_status, v_attempt, v_error, v_keyed
+  from ${n.state} s where s.seq = v_seq for update;
+  if not found or (p_status = ${status.held} and v_status <> ${status.seen}) then return null; end if;
+
+  if p_status = ${status.done} then
+    delete from ${n.state} s where s.seq = v_seq;
+    insert into ${doneTable(n)} (seq, processed_at, attempt, last_error)
+    values (v_seq, v_now, v_attempt, v_error);
+  else
+    update ${n.state} s
+    set status = p_status, owner = null, locked_until = null, reclaimable_at = null, last_error = v_error,
+      error_group = case when p_error is null then s.error_group else p_error_group end,
+      died_at = case when p_status = ${status.dead} then v_now else s.died_at end
+    where s.seq = v_seq;
+  end if;
+  if v_keyed and (p_status = ${status.done} or not p_blocks) then perform ${n.object("_leave_partition")}(array[v_seq]); end if;
+  return v_seq;
+end`,
+  );
+
+const enqueuedColumns = [
+  ["id", "uuid"],
+  ["message_id", "uuid"],
+  ["topic", "text"],
+  ["payload", "text"],
+  ["correlation_id", "text"],
+  ["headers", "text"],
+  ["due_at", "timestamptz"],
+  ["expires_at", "timestamptz"],
+  ["partition_key", "text"],
+  ["natural_key", "text"],
+] as const;
+const enqueuedNames = enqueuedColumns.map(([name]) => name).join(", ");
+const enqueuedItems = `json_to_recordset(p_items) as i(${enqueuedColumns.map(([name, type]) => `${name} ${type}`).join(", ")})`;
+
+/**
+ * Adds the messages whose natural keys the outbox does not have, and returns the ids of those that have the others' keys. A
+ * function, because an insert that waited for another transaction does not see what that one has committed: the next step
+ * does. When the known message is deleted between the two steps, the next round adds its successor.
+ */
+export const enqueueOnceFunction = (n: QueueNames): string =>
+  create(
+    n.object("_enqueue_once"),
+    "json, timestamptz",
+    "(p_items json, p_now timestamptz) returns table (id uuid, known_id uuid)",
+    `#variable_conflict use_column
+declare
+  v_now timestamptz := coalesce(p_now, clock_timestamp());
+  v_pending integer;
+begin
+  loop
+    with added as (
+      insert into ${n.message} (${enqueuedNames}, created_at)
+      select ${enqueuedColumns.map(([name]) => `i.${name}`).join(", ")}, v_now
+      from ${enqueuedItems}
+      on conflict do nothing
+      returning seq, due_at, expires_at, partition_key
+    ), arrivals as (
+      insert into ${pendingArrivals(n)} (seqs)
+      select array_agg(a.seq) from added a where a.partition_key is not null having count(*) > 0
+    )
+    insert into ${n.state} (seq, status, visible_at, expires_at, keyed)
+    select a.seq, case when a.partition_key is null then ${status.ready} else ${status.blocked} end, coalesce(a.due_at, v_now),
+      a.expires_at, case when a.partition_key is not null then true end
+    from added a;
+
+    select count(*) into v_pending
+    from ${enqueuedItems}
+    where i.natural_key is not null and not exists (
+      select from ${n.message} m where m.topic = i.topic and m.natural_key = i.natural_key
+    );
+    exit when v_pending = 0;
+  end loop;
+
+  return query
+  select i.id, m.id
+  from ${enqueuedItems}
+  join ${n.message} m on m.topic = i.topic and m.natural_key = i.natural_key;
+end`,
+    // A plan may be cached while the table is nearly empty.
+    "set enable_seqscan = off",
+  );

@@ -1,0 +1,174 @@
+import { longestErrorText } from "../base/redaction.js";
+import { InvalidArgumentError } from "../errors.js";
+import {
+  checkCall,
+  optionalAge,
+  optionalCount,
+  optionalText,
+  plainCall,
+  refuseUnknown,
+  requireBatchSize,
+} from "../queue/arguments.js";
+import { type EndedAs, endings, type Phase, phases, type QueueMessage } from "../queue/message.js";
+import type { DeadFilter } from "../queue/operators.js";
+import type { ListFilter, MessageFilter } from "../queue/work-store.js";
+import { status as statuses } from "./dialect.js";
+import { isTrue, type SqlParams, type SqlRow, type SqlValue } from "./driver.js";
+import type { Operations, QueueParts } from "./store.js";
+import { defaults } from "./store-options.js";
+
+const conditionNames: readonly string[] = [
+  "topic",
+  "source",
+  "error",
+  "errorGroup",
+  "olderThanMs",
+  "newerThanMs",
+];
+
+/** The conditions of a filter, checked, without what is absent: what an operation's record keeps. */
+export function deadConditions(filter: DeadFilter): Readonly<Record<string, unknown>> {
+  // What is no object of conditions has none, and would mean every dead message.
+  if (typeof filter !== "object" || filter === null || Symbol.iterator in filter)
+    throw new InvalidArgumentError(
+      `filter must be an object with ${conditionNames.join(", ")}; {} means all dead messages.`,
+    );
+  const { signal: _, ...conditions } = filter;
+  refuseUnknown(conditions, conditionNames, "filter");
+  checkConditions(filter);
+  return Object.fromEntries(Object.entries(conditions).filter(([, value]) => value !== undefined));
+}
+
+function checkConditions(filter: MessageFilter): void {
+  optionalAge(filter.olderThanMs, "olderThanMs");
+  optionalAge(filter.newerThanMs, "newerThanMs");
+  for (const name of ["topic", "source", "error", "errorGroup"] as const)
+    optionalText(filter[name], name, longestErrorText);
+  // It would be found in every error: it comes from a variable that is not set.
+  if (filter.error === "")
+    throw new InvalidArgumentError("error is empty. Give a part of the error's text, or leave it out.");
+}
+
+/** The conditions as parameters of a statement. */
+const filterParams = (filter: MessageFilter): SqlParams => ({
+  topic: filter.topic ?? null,
+  source: filter.source ?? null,
+  error: filter.error ?? null,
+  error_group: filter.errorGroup ?? null,
+  older_than_ms: filter.olderThanMs ?? null,
+  newer_than_ms: filter.newerThanMs ?? null,
+});
+
+/** The parameters of statements on dead messages. `at`: the time of an operation's record; null for now. */
+export const deadParams = (filter: DeadFilter, at: SqlValue): SqlParams => ({ at, ...filterParams(filter) });
+
+const listFields: readonly string[] = [...conditionNames, "state", "endedAs", "limit", "after", "signal"];
+
+type ReadNames = "get" | "attempts" | "list" | "stats" | "oldestDueAgeMs";
+
+/** The operations that change nothing. */
+export function readOperations<Key extends object, Message extends QueueMessage & Key, State extends string>(
+  parts: QueueParts<Key, Message, State>,
+): Operations<Key, Message, State, ReadNames> {
+  const { db, shape, statements, runner } = parts;
+
+  const listParams = (filter: ListFilter<State>): SqlParams => {
+    optionalCount(filter.after, "after", 0);
+    checkConditions(filter);
+    if (filter.state !== undefined && !shape.states.includes(filter.state))
+      throw new InvalidArgumentError(`state must be one of ${shape.states.join(", ")}.`);
+    if (filter.endedAs !== undefined && !endings.includes(filter.endedAs))
+      throw new InvalidArgumentError(`endedAs must be one of ${endings.join(", ")}.`);
+    const { statuses: codes, leased } =
+      filter.state === undefined ? { statuses: [], leased: null } : shape.rowsIn(filter.state);
+    const [status = null, second = status, third = status, fourth = status, fifth = status] = codes;
+    return {
+      status,
+      status_2: second,
+      status_3: third,
+      status_4: fourth,
+      status_5: fifth,
+      leased,
+      ended_as: filter.endedAs ?? null,
+      ...filterParams(filter),
+      after_seq: filter.after ?? 0,
+    };
+  };
+
+  return {
+    async get(key, call = {}) {
+      checkCall(call, ["committed", "signal"], "get");
+      const statement = (call.committed ? statements.getCommitted : undefined) ?? statements.get;
+      const [row] = await runner.execute(statement, shape.keyParams(shape.key(key)), call);
+      return row === undefined ? null : shape.toMessage(row, db.dialect);
+    },
+
+    async attempts(key, call = {}) {
+      checkCall(call, plainCall, "attempts");
+      const rows = await runner.execute(statements.attempts, shape.keyParams(shape.key(key)), call);
+      return rows.map((row) => ({
+        attempt: Number(row.attempt),
+        endedAt: db.dialect.fromTime(row.ended_at),
+        worker: (row.worker as string | null)?.toLowerCase() ?? null,
+        error: row.error as string | null,
+      }));
+    },
+
+    async list(filter = {}) {
+      refuseUnknown(filter, listFields, "list");
+      const limit = filter.limit ?? defaults.listLimit;
+      requireBatchSize(limit, "limit");
+      const rows = await runner.execute(statements.list, { ...listParams(filter), limit }, filter);
+      const messages = rows.map((row) => shape.toMessage(row, db.dialect));
+      return { messages, cursor: messages.length < limit ? null : messages.at(-1)!.seq };
+    },
+
+    async stats(call = {}) {
+      checkCall(call, plainCall, "stats");
+      const rows = await runner.execute(statements.stats, {}, call);
+      const counts = Object.fromEntries(shape.states.map((state) => [state, 0])) as Record<State, number>;
+      const inPhase = Object.fromEntries(phases.map((phase) => [phase, 0])) as Record<Phase, number>;
+      let due = 0;
+      let controlled = 0;
+      let expired = 0;
+      let oldestDueAgeMs: number | null = null;
+      for (const row of rows) {
+        const state = shape.stateOf({ status: Number(row.status), leased: isTrue(row.leased) });
+        counts[state] += Number(row.count);
+        inPhase[phaseOfRow(state, row)] += Number(row.count);
+        if (Number(row.status) === statuses.parked) controlled += Number(row.count);
+        const isHeld = isTrue(row.paused) || isTrue(row.held);
+        if (isHeld) controlled += Number(row.due);
+        else due += Number(row.due);
+        expired += Number(row.expired);
+        const age = ageOf(row.oldest_due_ms);
+        if (age !== null && !isHeld) oldestDueAgeMs = Math.max(oldestDueAgeMs ?? 0, age);
+      }
+      return { counts, phases: inPhase, due, controlled, oldestDueAgeMs, expired };
+    },
+
+    async oldestDueAgeMs(call = {}) {
+      checkCall(call, plainCall, "oldestDueAgeMs");
+      const [row] = await runner.execute(statements.oldestDue, {}, call);
+      return ageOf(row?.oldest_due_ms);
+    },
+  };
+}
+
+const phaseOfEnded: Readonly<Record<string, Phase>> = {
+  Done: "done",
+  Dead: "dead",
+  Failed: "dead",
+  Seen: "seen",
+};
+
+function phaseOfRow(state: string, { leased, paused, held, retried, ended_as }: SqlRow): Phase {
+  const end = (ended_as as EndedAs | null | undefined) ?? phaseOfEnded[state];
+  if (end !== undefined) return end;
+  if (isTrue(leased)) return "running";
+  if (isTrue(paused) || isTrue(held)) return "paused";
+  return isTrue(retried) ? "retrying" : "waiting";
+}
+
+const ageOf = (value: unknown): number | null =>
+  value === null || value === undefined ? null : Math.round(Number(value));

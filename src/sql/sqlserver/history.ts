@@ -1,0 +1,263 @@
+import { reasons } from "../dead-letters.js";
+import { status } from "../dialect.js";
+import { createdColumn, type QueueNames, queueId } from "../names.js";
+import { keptAttempts } from "../store-options.js";
+import { addMs, asInt, binary, quote, unicodeLiteral } from "./expressions.js";
+import { leavePartition } from "./partitions.js";
+import {
+  atomically,
+  indented,
+  isLost,
+  isWhole,
+  lockRow,
+  lockTarget,
+  type Procedure,
+  pickFrom,
+  procedure,
+  readPast,
+  seekEach,
+  seqs,
+  stateTable,
+} from "./procedure.js";
+import { signatures } from "./procedure-calls.js";
+
+/** The failed attempts of messages. An ack writes nothing here. Only a caller that has locked a message's state writes its rows. */
+export const attemptsTable = (n: QueueNames): string => n.object("Attempts");
+
+export const attemptRows = (n: QueueNames): string => `create table ${attemptsTable(n)} (
+  seq bigint not null,
+  number bigint identity(1, 1) not null,
+  attempt int not null,
+  ended_at datetime2(3) not null,
+  worker uniqueidentifier null,
+  error nvarchar(max) null,
+  constraint ${n.bare("Attempts_PK")} primary key clustered (seq, number)
+)`;
+
+/** Inserts the rows of a query, and deletes older attempts of the messages in `@changed` or another table with `seq`. */
+export const recordAttempts = (
+  n: QueueNames,
+  query: string,
+  changed: string,
+): string => `insert into ${attemptsTable(n)} (seq, attempt, ended_at, worker, error)
+${query};
+
+delete from ${attemptsTable(n)}
+from ${changed} c, ${attemptsTable(n)} with (${lockRow})
+where ${n.bare("Attempts")}.seq = c.seq and ${n.bare("Attempts")}.number <= (
+  select x.number from ${attemptsTable(n)} x with (forceseek, readcommittedlock) where x.seq = c.seq
+  order by x.number desc offset ${keptAttempts} rows fetch next 1 row only
+) ${seekEach};`;
+
+/** The rows that a claim or the reaper chose and locked, with the leases that it ends. `lost`: a worker had it. */
+export const pickedTable = `declare @picked table (
+  seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null,
+  lost tinyint not null, dies tinyint not null, primary key (seq, status)
+);`;
+
+/** What a claim or the reaper has done to the rows that it picked. */
+export const changedTable = (name: string): string => `declare ${name} table (
+  seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null, keyed bit null
+);`;
+
+export const outputChanged = (
+  into: string,
+): string => `output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
+  into ${into} (seq, status, expires_at, attempt, keyed)`;
+
+/** Picks rows `r`, `top` at most. A claimable row with a lease was lost by its worker. That counts as an attempt, perhaps the last. */
+export const pick = (
+  n: QueueNames,
+  { top, index, where, order }: Readonly<Record<"top" | "index" | "where" | "order", string>>,
+): string => `insert into @picked (seq, status, locked_until, owner, lost, dies)
+select top (${top}) r.seq, r.status, r.locked_until, r.owner, ${asInt(isLost("r"))},
+  ${asInt(`r.expires_at <= @now or (${isLost("r")} and r.attempt + 1 >= @max_attempts)`)}
+from ${pickFrom(n, index)}
+where ${where} and ${isWhole("r")}
+order by ${order};`;
+
+/** Records the attempts whose leases a claim or the reaper has ended: rows of @picked that are among the changed ones. */
+export const recordLost = (
+  n: QueueNames,
+  changed: string,
+): string => `if exists (select 1 from @picked p where p.lost = 1)
+begin
+${indented(
+  recordAttempts(
+    n,
+    `select c.seq, c.attempt, p.locked_until, p.owner,
+  ${unicodeLiteral(reasons.leaseExpired)}
+from @picked p inner join ${changed} c on c.seq = p.seq
+where p.lost = 1`,
+    changed,
+  ),
+)}
+end`;
+
+/** Deletes the state rows and the attempts of the messages in a table with `seq`. */
+export const deleteStates = (n: QueueNames, gone: string): string => `delete from ${n.state}
+from ${gone} g, ${n.state} with (${lockRow})
+where ${stateTable(n)}.seq = g.seq ${seekEach};
+
+${deleteAttempts(n, gone)}`;
+
+/** Deletes the attempts of the messages in a table with `seq`. */
+const deleteAttempts = (n: QueueNames, gone: string): string => `delete from ${attemptsTable(n)}
+from ${gone} g, ${attemptsTable(n)} with (${lockRow})
+where ${n.bare("Attempts")}.seq = g.seq ${seekEach};`;
+
+/** Dead messages that operators have archived. */
+export const archiveTable = (n: QueueNames): string => n.object("Archive");
+
+/** Nothing but an operator's procedure writes it, and nothing deletes its rows. */
+export const archiveRows = (n: QueueNames): string => `create table ${archiveTable(n)} (
+  seq bigint not null,
+  ${
+    n.kind === "inbox"
+      ? `source nvarchar(255) ${binary} not null,
+  message_id nvarchar(255) ${binary} not null,`
+      : `id uniqueidentifier not null,
+  message_id uniqueidentifier not null,`
+  }
+  topic nvarchar(255) ${binary} not null,
+  partition_key nvarchar(255) ${binary} null,
+  payload nvarchar(max) not null,
+  correlation_id nvarchar(255) ${binary} null,
+  headers nvarchar(max) null,
+  enqueued_at datetime2(3) not null,
+  attempt int not null,
+  last_error nvarchar(max) null,
+  error_group varchar(16) ${binary} null,
+  -- the failed attempts, as JSON
+  attempts nvarchar(max) not null,
+  died_at datetime2(3) not null,
+  archived_at datetime2(3) not null,
+  archived_by nvarchar(255) not null,
+  constraint ${n.bare("Archive_PK")} primary key clustered (seq)
+)`;
+
+/** Copies the messages of @gone into the archive. */
+const insertArchived = (n: QueueNames): string => {
+  const source = n.kind === "inbox" ? "source" : "id";
+  return `insert into ${archiveTable(n)} (seq, ${source}, message_id, topic, partition_key, payload, correlation_id, headers,
+  enqueued_at, attempt, last_error, error_group, attempts, died_at, archived_at, archived_by)
+select m.seq, m.${source}, m.message_id, m.topic, m.partition_key, m.payload, m.correlation_id, m.headers,
+  m.${createdColumn(n)}, s.attempt, s.last_error, s.error_group, coalesce((
+    select a.attempt as attempt, datediff_big(millisecond, '1970-01-01', a.ended_at) as endedAt, lower(a.worker) as worker, a.error as error
+    from ${attemptsTable(n)} a with (forceseek)
+    where a.seq = g.seq
+    order by a.number
+    for json path, include_null_values
+  ), N'[]'), s.died_at, @now, @who
+from @gone g
+inner join ${n.message} m with (forceseek) on m.seq = g.seq
+inner join ${n.state} s with (forceseek) on s.seq = g.seq
+${seekEach};`;
+};
+
+/** Within a statement that writes to the table. */
+const operationsName = quote("oncebox_operations");
+
+export const operationsTable = (schema: string): string => `${quote(schema)}.${operationsName}`;
+
+/** What operators have done: to dead messages, and how far they came; pauses and limits. */
+export const createOperations = (schema: string): string =>
+  `if object_id(${unicodeLiteral(operationsTable(schema))}, N'U') is null
+  create table ${operationsTable(schema)} (
+    id uniqueidentifier not null,
+    started_at datetime2(3) not null,
+    who nvarchar(255) not null,
+    action nvarchar(20) not null,
+    queue nvarchar(100) ${binary} not null,
+    filter nvarchar(max) not null,
+    matched bigint not null constraint ${quote("oncebox_operations_Matched")} default 0,
+    done bigint not null constraint ${quote("oncebox_operations_Done")} default 0,
+    last_seq bigint not null constraint ${quote("oncebox_operations_LastSeq")} default 0,
+    ended_at datetime2(3) null,
+    -- who went on with it last, after an interruption
+    resumed_by nvarchar(255) null,
+    resumed_at datetime2(3) null,
+    constraint ${quote("oncebox_operations_PK")} primary key clustered (id)
+  )`;
+
+/** The messages are locked before their states, as everywhere, and in the order of their numbers. */
+const takeDead = (
+  n: QueueNames,
+  body: string,
+) => `declare @gone table (seq bigint not null primary key, keyed bit null);
+
+${atomically(`insert into @gone (seq, keyed)
+select m.seq, s.keyed
+from ${seqs}
+inner join ${n.message} m with (${lockRow}) on m.seq = i.seq
+inner join ${n.state} s with (${lockRow}) on s.seq = m.seq
+where s.status = ${status.dead} ${seekEach};
+
+${body}`)}`;
+
+const returnGone = "select g.seq from @gone g;";
+
+const discard = (n: QueueNames) => `${takeDead(
+  n,
+  `${leavePartition(n, "@gone", "c.keyed = 1")}
+
+delete from ${n.message}
+from @gone g, ${n.message} with (${lockRow})
+where ${n.bare("")}.seq = g.seq ${seekEach};
+
+${deleteStates(n, "@gone")}`,
+)}
+
+${returnGone}`;
+
+/** The key stays, and is purged with other Done messages. What it contained is in the archive. */
+const keepAsDone = (n: QueueNames) => `${leavePartition(n, "@gone", "c.keyed = 1")}
+
+update ${n.message}
+set payload = N'', headers = null
+from @gone g, ${n.message} with (${lockRow})
+where ${n.bare("")}.seq = g.seq ${seekEach};
+
+update ${n.state}
+set status = ${status.done}, ended_as = @ended_as, processed_at = @now, died_at = null
+from @gone g, ${n.state} with (${lockRow})
+where ${stateTable(n)}.seq = g.seq ${seekEach};
+
+${deleteAttempts(n, "@gone")}`;
+
+/** An outbox has no use for the keys. It discards what it has archived, no more: of other @items, one may have died meanwhile. */
+const discardGone = (
+  n: QueueNames,
+) => `set @items = (select N'[' + string_agg(cast(g.seq as nvarchar(max)), N',') + N']' from @gone g);
+exec ${n.object("_Discard")} @items = @items;`;
+
+const archive = (n: QueueNames) =>
+  n.kind === "inbox"
+    ? `${takeDead(n, `${insertArchived(n)}\n\n${keepAsDone(n)}`)}\n\n${returnGone}`
+    : takeDead(n, `${insertArchived(n)}\n\n${discardGone(n)}`);
+
+const addOperation = (
+  n: QueueNames,
+) => `insert into ${operationsTable(n.schema)} (id, started_at, who, action, queue, filter)
+values (@id, @now, @who, @action, ${unicodeLiteral(queueId(n))}, @filter);`;
+
+const moveOperation = (n: QueueNames) => `update ${operationsTable(n.schema)} with (${lockTarget})
+set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end,
+  resumed_by = coalesce(@who, resumed_by), resumed_at = case when @who is null then resumed_at else @now end
+where id = @id;`;
+
+/** Of ended operations: one that goes on is needed to resume it. Whoever works on one is not waited for. */
+const purgeOperations = (
+  n: QueueNames,
+) => `delete top (@limit) from ${operationsTable(n.schema)} with (${readPast})
+where queue = ${unicodeLiteral(queueId(n))} and ended_at < ${addMs(n, "@now", "-@retention_ms")};
+
+select @@rowcount as deleted;`;
+
+export const deadProcedures = (n: QueueNames): readonly Procedure[] => [
+  procedure(n, "Discard", signatures.Discard, discard(n)),
+  procedure(n, "Archive", signatures.Archive, archive(n)),
+  procedure(n, "AddOperation", signatures.AddOperation, addOperation(n)),
+  procedure(n, "MoveOperation", signatures.MoveOperation, moveOperation(n)),
+  procedure(n, "PurgeOperations", signatures.PurgeOperations, purgeOperations(n)),
+];

@@ -1,0 +1,166 @@
+import { crashesBeforeAlone } from "../../queue/leases.js";
+import { reasonGroup, reasons } from "../dead-letters.js";
+import { status } from "../dialect.js";
+import { literal, type QueueNames } from "../names.js";
+import { controlsTable, isPaused } from "./controls.js";
+import { addMs, asBit, asInt, backoffSql, binary, prepareBackoff, unicodeLiteral } from "./expressions.js";
+import { changedTable, outputChanged, pick, pickedTable, recordAttempts, recordLost } from "./history.js";
+import { hasChanges, joinPartition, leavePartition } from "./partitions.js";
+import {
+  atomically,
+  indented,
+  isLost,
+  lockRow,
+  owned,
+  prepareLease,
+  rowOf,
+  seekEach,
+  seqs,
+  stateTable,
+  withMessage,
+} from "./procedure.js";
+
+export function claim(n: QueueNames): string {
+  const s = stateTable(n);
+  const visible = (from: number) => `r.status = ${from} and r.visible_at <= @now`;
+  const order = "r.visible_at, r.seq";
+  const isSuspect = `r.crashes + ${asInt(isLost("r"))} >= ${crashesBeforeAlone}`;
+  const suspects = `${visible(status.held)} and ${isSuspect}`;
+  return `if ${isPaused(n)}
+begin
+  select cast(null as bigint) as seq, 'paused' as verdict;
+  return;
+end
+
+${prepareLease(n)}
+${prepareBackoff}
+${pickedTable}
+${changedTable("@claimed")}
+declare @verdict varchar(10) = 'claimed';
+
+if ${hasChanges(n)}
+  exec ${n.object("_ApplyPartitionChanges")};
+
+${atomically(`-- a message with two crashes is claimed alone
+${pick(n, { top: "1", index: "_Held", where: suspects, order })}
+
+if @@rowcount = 0
+begin
+  -- messages that come back from a worker were the first of the queue when they were claimed, and are again
+${indented(pick(n, { top: "@limit", index: "_Held", where: visible(status.held), order }))}
+
+  set @limit = @limit - @@rowcount;
+
+  if @limit > 0
+${indented(indented(pick(n, { top: "@limit", index: "_Ready", where: visible(status.ready), order })))}
+end
+
+-- the condition is repeated: where UPDLOCK does not lock, another claimer may have taken the row by now
+update ${n.state}
+set status = case when p.dies = 1 then ${status.dead} else ${status.held} end,
+  attempt = ${s}.attempt + p.lost, crashes = ${s}.crashes + p.lost,
+  owner = case when p.dies = 0 then @owner end, locked_until = case when p.dies = 0 then @lease_end end,
+  due_since = ${s}.visible_at,
+  visible_at = ${addMs(n, "@lease_end", `\n    ${backoffSql(`(${s}.attempt + p.lost + 1)`, `${s}.seq`)}`)},
+  last_error = case
+    when ${s}.expires_at <= @now then ${unicodeLiteral(reasons.expired)}
+    when p.lost = 1 then ${unicodeLiteral(reasons.leaseExpired)}
+    else ${s}.last_error
+  end,
+  error_group = case
+    when ${s}.expires_at <= @now then ${literal(reasonGroup("expired"))} when p.lost = 1 then ${literal(reasonGroup("leaseExpired"))} else ${s}.error_group
+  end,
+  died_at = case when p.dies = 1 then @now else ${s}.died_at end
+${outputChanged("@claimed")}
+from @picked p, ${n.state} with (${lockRow})
+where ${s}.seq = p.seq and ${s}.status = p.status and ${s}.visible_at <= @now
+${seekEach};
+
+${recordLost(n, "@claimed")}
+
+${leavePartition(n, "@claimed", `@blocks = 0 and c.keyed = 1 and c.status = ${status.dead}`)}
+
+if exists (select 1 from ${controlsTable(n)} k) set @verdict = 'controlled';
+
+-- read before the commit: a claim whose rows cannot be returned is undone. No other transaction can have changed these
+-- messages and not ended yet, because it would have locked their states first.
+if @verdict = 'controlled' and not exists (select 1 from @claimed)
+  select cast(null as bigint) as seq, @verdict as verdict;
+else
+  select ${rowOf("    ")},
+    case when c.status = ${status.held} then @verdict when c.expires_at <= @now then 'expired' else 'exhausted' end as verdict
+  from @claimed c
+  inner join ${n.state} s with (forceseek) on s.seq = c.seq
+  ${withMessage(n, "c.seq")}
+  order by c.seq ${seekEach};`)}`;
+}
+
+/** Updates the rows that @items numbers and returns the numbers of those that it changed. `after` runs in the same transaction. */
+export function settle(n: QueueNames, set: string, condition: string, after?: string): string {
+  const update = `update ${n.state}
+set ${set}
+output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
+from ${seqs}, ${n.state} with (${lockRow})
+where ${stateTable(n)}.seq = i.seq and ${condition} ${seekEach};`;
+  return `declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
+
+${after === undefined ? update : atomically(`${update}\n\n${after}`)}
+
+select c.seq from @changed c;`;
+}
+
+/** With @max_attempts 0 the message has no attempt left: it fails, keeps no earlier error, and its crashes stay counted. */
+export function abandon(n: QueueNames): string {
+  const s = stateTable(n);
+  return `${prepareBackoff}
+declare @changed table (seq bigint not null primary key, status tinyint not null, keyed bit null, attempt int not null);
+
+${atomically(`update ${n.state}
+set status = case when i.attempts is null and ${s}.attempt + 1 >= @max_attempts then ${status.dead} else ${status.ready} end,
+  attempt = ${s}.attempt + coalesce(i.attempts, 1), crashes = case when @max_attempts > 0 then 0 else ${s}.crashes end,
+  owner = null, locked_until = null,
+  visible_at = ${addMs(n, "@now", `coalesce(i.delay_ms,\n    ${backoffSql(`(${s}.attempt + 1)`, `${s}.seq`)})`)},
+  last_error = case when i.error is null and @max_attempts > 0 then ${s}.last_error else i.error ${binary} end,
+  error_group = case when i.error is null and @max_attempts > 0 then ${s}.error_group else i.error_group ${binary} end,
+  last_attempt_at = case when i.attempts = 0 then ${s}.last_attempt_at else @now end,
+  died_at = case when i.attempts is null and ${s}.attempt + 1 >= @max_attempts then @now else ${s}.died_at end
+output inserted.seq, inserted.status, inserted.keyed, inserted.attempt into @changed (seq, status, keyed, attempt)
+from openjson(@items) with (seq bigint, delay_ms float, error nvarchar(max), error_group varchar(16), attempts int) i, ${n.state} with (${lockRow})
+where ${s}.seq = i.seq and ${owned(s)} ${seekEach};
+
+${recordAttempts(
+  n,
+  `select c.seq, c.attempt, @now, @owner, i.error
+from openjson(@items) with (seq bigint, error nvarchar(max), attempts int) i
+inner join @changed c on c.seq = i.seq
+where i.attempts is null ${seekEach}`,
+  "@changed",
+)}
+
+${leavePartition(n, "@changed", `@blocks = 0 and c.keyed = 1 and c.status = ${status.dead}`)}`)}
+
+select c.seq, ${asBit(`c.status = ${status.dead}`)} as dead from @changed c;`;
+}
+
+/** Abandons the messages that @items numbers, with no attempt left. The back-off is of no matter. */
+export const fail = (n: QueueNames): string => `declare @failed nvarchar(max) = (
+  select i.seq, 0 as delay_ms, @error as error, @error_group as error_group
+  from ${seqs}
+  for json path
+);
+
+exec ${n.object("_Abandon")} @now = @now, @owner = @owner, @items = @failed, @max_attempts = 0, @base_ms = 1, @factor = 1,
+  @max_ms = 1, @jitter_ms = 0, @blocks = @blocks;`;
+
+/** Messages that ended are handled again, as if they were new: dead ones, or done ones that are to be sent again. */
+export function replay(n: QueueNames, from: number): string {
+  const s = stateTable(n);
+  return settle(
+    n,
+    `status = case when ${s}.keyed = 1 then ${status.blocked} else ${status.ready} end,
+  attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
+  expires_at = ${addMs(n, "@now", "@ttl_ms")}, processed_at = null, processed_by = null, died_at = null`,
+    `${s}.status = ${from}`,
+    joinPartition(n, "@changed", "c.keyed = 1"),
+  );
+}

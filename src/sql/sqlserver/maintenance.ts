@@ -1,0 +1,172 @@
+import { beforeThat, reasonGroup, reasons } from "../dead-letters.js";
+import { status } from "../dialect.js";
+import { createdColumn, lastSeenAt, literal, type QueueNames } from "../names.js";
+import { addMs, binary, unicodeLiteral } from "./expressions.js";
+import { changedTable, deleteStates, outputChanged, pick, pickedTable, recordLost } from "./history.js";
+import {
+  hasChanges,
+  leaveDead,
+  leavePartition,
+  partitionChangesTable,
+  partitionQueueTable,
+} from "./partitions.js";
+import {
+  atomically,
+  isWhole,
+  keyOf,
+  lockRow,
+  pickFrom,
+  prepareLease,
+  readPast,
+  seekEach,
+  skipLocked,
+  stateTable,
+} from "./procedure.js";
+
+export function reap(n: QueueNames): string {
+  const s = stateTable(n);
+  const leaseEnded = (t: string) => `${t}.status = ${status.held} and ${t}.locked_until < @now`;
+  const expired = (t: string) =>
+    `${t}.expires_at <= @now and ${t}.expires_at is not null and ${t}.locked_until is null
+    and ${t}.status in (${status.ready}, ${status.held}, ${status.blocked}, ${status.parked})`;
+  return `${pickedTable}
+${changedTable("@reaped")}
+
+${atomically(`${pick(n, { top: "@limit", index: "_Held", where: leaseEnded("r"), order: "r.visible_at, r.seq" })}
+
+set @limit = @limit - @@rowcount;
+
+if @limit > 0
+  ${pick(n, { top: "@limit", index: "_Expiry", where: expired("r"), order: "r.expires_at" }).replaceAll("\n", "\n  ")}
+
+-- visible_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time
+update ${n.state}
+set status = case when p.dies = 1 then ${status.dead} else ${status.held} end,
+  attempt = ${s}.attempt + p.lost, crashes = ${s}.crashes + p.lost, owner = null, locked_until = null, passes = null,
+  last_error = case
+    when ${s}.expires_at <= @now then ${unicodeLiteral(reasons.expired)}
+    else ${unicodeLiteral(reasons.leaseExpired)}
+  end,
+  error_group = case when ${s}.expires_at <= @now then ${literal(reasonGroup("expired"))} else ${literal(reasonGroup("leaseExpired"))} end,
+  last_attempt_at = coalesce(${s}.locked_until, ${s}.last_attempt_at),
+  died_at = case when p.dies = 1 then @now else ${s}.died_at end
+${outputChanged("@reaped")}
+from @picked p, ${n.state} with (${lockRow})
+where ${s}.seq = p.seq and ${s}.status = p.status and ((${leaseEnded(s)}) or (${expired(s)}))
+${seekEach};
+
+${recordLost(n, "@reaped")}
+
+${leavePartition(n, "@reaped", `@blocks = 0 and c.keyed = 1 and c.status = ${status.dead}`)}
+
+if @blocks = 0 and exists (select 1 from ${partitionQueueTable(n)} q with (${readPast}))
+  ${leaveDead(n).replaceAll("\n", "\n  ")}`)}
+
+if ${hasChanges(n)}
+  exec ${n.object("_ApplyPartitionChanges")};
+
+select r.seq, k.*,
+  case when r.status <> ${status.dead} then 'reaped' when r.expires_at <= @now then 'expired' else 'exhausted' end as verdict
+from @reaped r
+cross apply ${keyOf(n, "r.seq")} k ${seekEach};`;
+}
+
+/** Each chosen row is tested again where it is locked: another process may be telling of it by then. */
+export function expireDead(n: QueueNames): string {
+  const s = stateTable(n);
+  const expired = unicodeLiteral(reasons.expired);
+  const saysNothing = (t: string) =>
+    `charindex(${expired} ${binary}, coalesce(${t}.last_error, N'') ${binary}) = 0`;
+  const untold = (t: string) =>
+    `${t}.status = ${status.dead} and ${t}.expires_at <= @now and ((${t}.locked_until is null and ${saysNothing(t)}) or ${t}.locked_until <= @now)`;
+  return `${prepareLease(n)}
+declare @expired table (seq bigint not null primary key);
+
+update ${n.state}
+set owner = @owner, locked_until = @lease_end,
+  last_error = case when ${saysNothing(s)} then ${expired} + coalesce(${unicodeLiteral(beforeThat)} + ${s}.last_error, N'') else ${s}.last_error end
+output inserted.seq into @expired (seq)
+from (
+  select top (@limit) r.seq
+  from ${pickFrom(n, "_Dead")}
+  where ${untold("r")} and ${isWhole("r")}
+  order by r.seq
+) p, ${n.state} with (forceseek, ${skipLocked})
+where ${s}.seq = p.seq and ${untold(s)} ${seekEach};
+
+select e.seq, k.*
+from @expired e
+cross apply ${keyOf(n, "e.seq")} k ${seekEach};`;
+}
+
+/**
+ * Deletes done messages or dead ones, as @status says. It walks states in windows: the done by the primary key, because an index
+ * of them would be paid for by every ack; the dead by their index. The message is locked before its state, as everywhere,
+ * and neither is waited for: a redelivery that has just locked the message keeps both rows. A later window may have more
+ * while its messages are old enough: no message ends before it is enqueued.
+ *
+ * Dead messages that another process tells the expiry of are kept, and those in their partition queues, or on their way there.
+ */
+export function purge(n: QueueNames): string {
+  const m = n.bare("");
+  return `declare @before datetime2(3) = ${addMs(n, "@now", "-@retention_ms")};
+declare @last_seq bigint, @more bit;
+declare @scanned table (seq bigint not null primary key, ended_at datetime2(3) null, keyed bit null);
+declare @kept table (seq bigint not null);
+declare @old table (seq bigint not null primary key);
+declare @gone table (seq bigint not null primary key);
+
+if @status = ${status.done}
+  insert into @scanned (seq, ended_at)
+  select top (@limit) s.seq, case when s.status = ${status.done} then s.processed_at end
+  from ${n.state} s with (forceseek, ${readPast})
+  where s.seq > @after_seq
+  order by s.seq;
+else
+  insert into @scanned (seq, ended_at, keyed)
+  select top (@limit) s.seq, s.died_at, s.keyed
+  from ${n.state} s with (index(${n.bare("_Dead")}), forceseek, ${readPast})
+  where s.status = ${status.dead} and s.seq > @after_seq
+  order by s.seq;
+
+select @last_seq = max(w.seq), @more = case when count(*) = @limit then 1 else 0 end from @scanned w;
+
+if not exists (select 1 from ${n.message} m with (forceseek, ${readPast}) where m.seq = @last_seq and m.${createdColumn(n)} < @before)
+  set @more = 0;
+
+if exists (select 1 from @scanned w where w.keyed = 1)
+begin
+  insert into @kept (seq)
+  select q.seq
+  from @scanned w
+  inner join ${partitionQueueTable(n)} q with (index(${n.bare("PartitionQueue_Seq")}), forceseek, rowlock, readcommittedlock) on q.seq = w.seq
+  where w.keyed = 1 ${seekEach};
+
+  insert into @kept (seq)
+  select c.seq
+  from ${partitionChangesTable(n)} c with (${readPast})
+  inner join @scanned w on w.seq = c.seq ${seekEach};
+
+  delete from @scanned where seq in (select k.seq from @kept k);
+end
+
+${atomically(`insert into @old (seq)
+select m.seq
+from @scanned w
+inner join ${n.message} m with (forceseek, ${skipLocked}) on m.seq = w.seq
+inner join ${n.state} s with (forceseek, ${skipLocked}) on s.seq = m.seq
+cross apply ${keyOf(n, "m.seq")} k
+where w.ended_at < @before and s.status = @status and case when @status = ${status.done} then s.processed_at else s.died_at end < @before
+  and (s.locked_until is null or s.locked_until <= @now) and m.${lastSeenAt(n)} < @before
+  and (@source is null or k.source = @source ${binary}) ${seekEach};
+
+-- the condition is repeated: where UPDLOCK does not lock, it may have been delivered again by now
+delete from ${n.message}
+output deleted.seq into @gone (seq)
+from @old o, ${n.message} with (${lockRow})
+where ${m}.seq = o.seq and ${m}.${lastSeenAt(n)} < @before ${seekEach};
+
+${deleteStates(n, "@gone")}`)}
+
+select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;`;
+}

@@ -1,9 +1,0 @@
-import { type QueueNames, queueNames } from "../names.js";
-
-export const quote = (name: string): string => `[${name.replaceAll("]", "]]")}]`;
-
-export function names(kind: QueueNames["kind"], schema: string, table: string): QueueNames {
-  const bare = (suffix: string) => quote(`${table}${suffix}`);
-  const object = (suffix: string) => `${quote(schema)}.${bare(suffix)}`;
-  return queueNames({ kind, schema, table }, { object, bare }, { state: "State", view: "Messages" });
-}

@@ -1,0 +1,211 @@
+import { status } from "../dialect.js";
+import type { QueueNames } from "../names.js";
+import { addMs, binary, inLines } from "./expressions.js";
+import { type ParameterName, parameterType } from "./procedure-calls.js";
+
+export interface Procedure {
+  readonly name: string;
+  /** The batch that creates or replaces it. Grants on it stay. */
+  readonly text: string;
+}
+
+/**
+ * With XACT_ABORT on, an error, a timeout or a cancelled request leaves no half-written or open transaction behind.
+ * `optional` parameters may be left out of a call and are null then.
+ */
+export function procedure(
+  n: QueueNames,
+  suffix: string,
+  parameters: readonly ParameterName[],
+  body: string,
+  optional: readonly ParameterName[] = [],
+): Procedure {
+  const name = n.object(`_${suffix}`);
+  const declared = parameters.map(
+    (one) => `@${one} ${parameterType(n.kind, one)}${optional.includes(one) ? " = null" : ""}`,
+  );
+  const clock = parameters.includes("now") ? " set @now = coalesce(@now, sysutcdatetime());" : "";
+  return {
+    name,
+    text: `create or alter procedure ${name}${declared.length === 0 ? "" : `\n  ${inLines(declared)}`}
+as
+set nocount, xact_abort on;${clock}
+${body}`,
+  };
+}
+
+export const indented = (body: string) => body.replace(/^(?=.)/gm, "  ");
+
+/** One transaction for several writes. Within a caller's own it begins and ends nothing: only the outermost COMMIT commits. */
+export const atomically = (body: string) => `begin transaction;
+${body}
+commit transaction;`;
+
+/**
+ * The same for a procedure that turns XACT_ABORT off for a while. An error or a cancelled request then leaves a caller's
+ * transaction open, and it must be as deep as before: its COMMIT would otherwise end the inner level only, and commit nothing.
+ */
+export const atOwnLevel = (
+  body: string,
+) => `declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+if @outermost = 1 begin transaction;
+${body}
+if @outermost = 1 commit transaction;`;
+
+/**
+ * READCOMMITTEDLOCK reads what is committed now, with READ_COMMITTED_SNAPSHOT and in a caller's SNAPSHOT transaction too: an
+ * older version of a row would be taken for its state.
+ */
+export const readPast = "readpast, rowlock, readcommittedlock";
+export const skipLocked = `updlock, ${readPast}`;
+
+/** Hints of a table that is named behind UPDATE itself. SQL Server takes FORCESEEK and indexes in a FROM clause only (1069). */
+export const lockTarget = "updlock, rowlock, readcommittedlock";
+/** Locks a row that this transaction may change, or changes it. FORCESEEK: a scan would wait for every open transaction. */
+export const lockRow = `forceseek, ${lockTarget}`;
+
+/**
+ * READPAST skips the rows of other claimers instead of waiting for them. UPDLOCK locks the chosen rows.
+ * READCOMMITTEDLOCK makes both work in a database with READ_COMMITTED_SNAPSHOT, where reads would not lock otherwise.
+ * The index is named because a plan made while the queue was empty would scan the table. A row is read with `isWhole`.
+ */
+export const pickFrom = (n: QueueNames, index: string) =>
+  `${n.state} r with (index(${n.bare(index)}), ${skipLocked})`;
+
+/**
+ * Always true. The column is in no index, so the row itself is read, and locked or skipped, before TOP counts it. Otherwise
+ * TOP would count rows whose index entries are free and whose states are locked, and a page of them would look like an
+ * empty queue.
+ */
+export const isWhole = (s: string) => `${s}.attempt >= 0`;
+
+/** Joins by a seek for each chosen row, whatever the statistics say, and never by scanning the table. */
+export const seekEach = "option (loop join, force order)";
+
+export const seqs = "openjson(@items) with (seq bigint '$') i";
+
+/**
+ * The state table's name within a statement. A table that is written to has no alias and is joined by commas. SQL Server
+ * accepts other forms as well. But Babelfish checks the condition on an old version of a row that is joined by JOIN, so
+ * that two claimers get it, and refuses an alias together with OUTPUT.
+ */
+export const stateTable = (n: QueueNames) => n.bare("State");
+
+/** A row that @owner holds. */
+export const owned = (s: string) => `${s}.owner = @owner and ${s}.status = ${status.held}`;
+
+/** A key of an inbox store that nobody holds. */
+export const isFreeKey = (s: string) =>
+  `(${s}.status = ${status.leased} and (${s}.locked_until is null or ${s}.locked_until <= @now))`;
+
+export const isLost = (s: string) => `${s}.locked_until is not null`;
+
+export const prepareLease = (n: QueueNames) =>
+  `declare @lease_end datetime2(3) = ${addMs(n, "@now", "@lease_ms")};`;
+
+/**
+ * For procedures that only look. With READ_COMMITTED_SNAPSHOT they read what is committed, and wait for nobody. Without it
+ * they would wait for every open transaction, so they read without locks, and may show what is not committed yet. The
+ * database is found by its name: in Azure SQL its DB_ID may be another number than the one in sys.databases.
+ */
+export const readFreely = `if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
+  set transaction isolation level read uncommitted;
+`;
+
+/** The look-up by the natural key. Without the name, a plan made while the table was empty would scan it. */
+export const keyIndex = (n: QueueNames): string => `index(${n.bare("_Key")})`;
+
+/** What the natural key is called in the parameters and in the table of messages. */
+export const isKeyOf = (n: QueueNames, m = "m"): string =>
+  n.kind === "inbox" ? `${m}.source = @source and ${m}.message_id = @message_id` : `${m}.id = @id`;
+
+/**
+ * Finds the known messages and inserts the others, in a transaction of `atOwnLevel`. When another call inserts the same key in between, the insert waits for
+ * it and fails. In a transaction of its own the procedure fails too, and the caller's retry finds the message. A caller's
+ * transaction must not be doomed by that: XACT_ABORT is off for the insert, and the next round finds what the other call
+ * has committed. A range lock would prevent all this, but would also make every new key wait for its neighbour.
+ */
+export const findOrInsert = (
+  find: string,
+  insert: string,
+): string => `declare @rounds int = 0, @again bit = 1;
+
+while @again = 1
+begin
+  set @again = 0;
+
+${indented(find)}
+
+  begin try
+    if @outermost = 0 set xact_abort off;
+
+${indented(indented(insert))}
+  end try
+  begin catch
+    set @rounds = @rounds + 1;
+    if @outermost = 1 or @rounds = 10 or error_number() not in (2601, 2627)
+    begin; throw; end;
+    set @again = 1;
+  end catch;
+
+  set xact_abort on;
+end`;
+
+const leaseColumns = [
+  "seq",
+  "attempt",
+  "expires_at",
+  "visible_at",
+  "locked_until",
+  "owner",
+  "crashes",
+  "status",
+];
+const outcomeColumns = ["last_error", "last_attempt_at", "processed_at", "processed_by"];
+const stateColumns = [...leaseColumns, ...outcomeColumns, "died_at", "error_group", "ended_as"];
+
+const messageColumns = (n: QueueNames) => [
+  ...["topic", "payload", "partition_key", "headers", "correlation_id", "due_at"],
+  ...(n.kind === "inbox"
+    ? ["source", "message_id", "hash", "first_seen_at", "last_seen_at", "deliveries"]
+    : ["id", "message_id", "created_at", "natural_key"]),
+];
+
+export const columns = (alias: string, list: readonly string[]) =>
+  inLines(list.map((column) => `${alias}.${column}`));
+
+export const inserted = (list: readonly string[]) => inLines(list.map((column) => `inserted.${column}`));
+
+/**
+ * Functions of a row's number, for the procedures that both queues have: only these functions know in which columns the
+ * queues differ. Each is a query and no code: the server puts it into the statement that calls it.
+ *
+ * Each reads one table. Of two, FORCE ORDER would have the server join them to each other before it joins the rows that
+ * call the function: without a number to seek, so that FORCESEEK would make the statement fail (error 8622).
+ */
+export const rowFunctions = (n: QueueNames): readonly string[] => {
+  const key =
+    n.kind === "inbox" ? "m.source, m.message_id" : `cast(null as nvarchar(255)) ${binary} as source, m.id`;
+  const ofRow = (
+    suffix: string,
+    selected: string,
+  ) => `create or alter function ${n.object(suffix)} (@seq bigint)
+returns table as return
+select ${selected}
+from ${n.message} m with (index(${n.bare("_PK")}), forceseek)
+where m.seq = @seq`;
+  return [ofRow("_MessageOf", columns("m", messageColumns(n))), ofRow("_KeyOf", `${key}, m.topic`)];
+};
+
+/** The columns of a message's row: of its state `s`, and of the message `m`, which `withMessage` joins. */
+export const rowOf = (indent = "  ") =>
+  `${inLines(
+    stateColumns.map((one) => (one === "visible_at" ? "s.visible_at as next_attempt_at" : `s.${one}`)),
+    indent,
+  )}, m.*`;
+
+/** The message with this number, as `m`: a join in a FROM clause. */
+export const withMessage = (n: QueueNames, seq: string) => `cross apply ${n.object("_MessageOf")}(${seq}) m`;
+
+/** The key of the message with this number, its topic, and its source, which is null in an outbox. */
+export const keyOf = (n: QueueNames, seq: string) => `${n.object("_KeyOf")}(${seq})`;

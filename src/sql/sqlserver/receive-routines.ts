@@ -1,0 +1,315 @@
+import { status } from "../dialect.js";
+import type { QueueNames } from "../names.js";
+import { asBit, asInt, binary, differs, endOfTime, inLines } from "./expressions.js";
+import { joinPartition, leavePartition, lockArrivals } from "./partitions.js";
+import {
+  atOwnLevel,
+  findOrInsert,
+  indented,
+  inserted,
+  isFreeKey,
+  isKeyOf,
+  keyIndex,
+  lockRow,
+  lockTarget,
+  seekEach,
+  stateTable,
+} from "./procedure.js";
+
+/** The columns that a delivery brings, beside the key. */
+const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
+
+/** Whether two values that may be null differ. */
+const isOther = (before: string, after: string): string =>
+  `not exists (select ${before} intersect select ${after})`;
+
+/** The same for texts: byte by byte, whatever the database's collation is, and with the spaces at the end. */
+const isOtherText = (before: string, after: string): string =>
+  `(${before} ${binary} <> ${after} ${binary} or coalesce(datalength(${before}), -1) <> coalesce(datalength(${after}), -1))`;
+
+/** What came as dead is dead at once, unless it is known or done already. */
+function bury(n: QueueNames): string {
+  const s = stateTable(n);
+  return `if exists (select 1 from @messages i where i.error is not null)
+begin
+  update ${n.state}
+  set status = ${status.dead}, owner = null, locked_until = null, visible_at = ${endOfTime}, processed_at = null,
+    last_error = nullif(i.error, N''), error_group = i.error_group, died_at = @now
+  output inserted.seq, inserted.keyed into @buried (seq, keyed)
+  from @messages i, @received a, ${n.state} with (${lockRow})
+  where i.error is not null and a.source = i.source and a.message_id = i.message_id and ${s}.seq = a.seq
+    and (a.deliveries = 1 or a.content_changed = 1 or exists (select 1 from @enqueued w where w.seq = a.seq))
+    and ${s}.status <> ${status.done} ${seekEach};
+
+  ${leavePartition(n, "@buried", "@blocks = 0 and c.keyed = 1").replaceAll("\n", "\n  ")}
+end`;
+}
+
+/**
+ * Finds and locks the known messages by their keys, then their states by number, and inserts the others. Then it writes what a delivery changes:
+ * three small columns of a known message, its contents only where they differ, its state only where it has to.
+ */
+export function receive(n: QueueNames): string {
+  const m = n.bare("");
+  const s = stateTable(n);
+  const newColumns = [
+    "seq",
+    "source",
+    "message_id",
+    "partition_key",
+    "due_at",
+    "expires_at",
+    "deliveries",
+    "content_changed",
+  ];
+  const inserts = [...contents, "partition_key"];
+  const differences = contents.map((c) => {
+    if (c === "hash")
+      return `(i.hash is not null and (${m}.hash is null or ${differs(`${m}.hash`, "i.hash")}))`;
+    return c.endsWith("_at") ? isOther(`${m}.${c}`, `i.${c}`) : isOtherText(`${m}.${c}`, `i.${c}`);
+  });
+  const find = `delete from @found;
+delete from @known;
+
+insert into @found (seq, position)
+select m.seq, i.position
+from (select top (1000000) j.position, j.source, j.message_id from @messages j order by j.source, j.message_id) i
+inner join ${n.message} m with (${keyIndex(n)}, ${lockRow}) on m.source = i.source and m.message_id = i.message_id
+-- always so; it is in no index, so the row itself is locked
+where m.deliveries > 0 ${seekEach};
+
+if @@rowcount > 0
+  insert into @known (seq, position, old_status, partition_key, due_at, expires_at, first_seen_at)
+  select f.seq, i.position, case when ${isFreeKey("s")} then ${status.seen} else s.status end,
+    case when s.status = ${status.dead} then m.partition_key else i.partition_key end, -- a revived message keeps its key
+    m.due_at, m.expires_at, m.first_seen_at
+  from (select top (1000000) j.seq, j.position from @found j order by j.seq) f
+  inner join ${n.state} s with (${lockRow}) on s.seq = f.seq
+  inner join ${n.message} m with (forceseek, readcommittedlock) on m.seq = f.seq
+  inner join @messages i on i.position = f.position ${seekEach};`;
+  const insert = `insert into ${n.message} (source, message_id, ${inserts.join(", ")}, first_seen_at, last_seen_at, deliveries, content_changed)
+output ${inserted(newColumns)} into @received (${newColumns.join(", ")})
+select i.source, i.message_id, ${inserts.map((c) => `i.${c}`).join(", ")}, @now, @now, 1, 0
+from @messages i
+where not exists (select 1 from @known k where k.position = i.position)
+order by i.position;`;
+  return `${messagesTable(inboxColumns)}
+declare @found table (seq bigint not null primary key, position int not null);
+declare @known table (
+  seq bigint not null primary key, position int not null unique, old_status tinyint not null,
+  partition_key nvarchar(255) ${binary} null, due_at datetime2(3) null, expires_at datetime2(3) null, first_seen_at datetime2(3) not null
+);
+declare @received table (
+  seq bigint not null primary key, source nvarchar(255) ${binary} not null, message_id nvarchar(255) ${binary} not null,
+  partition_key nvarchar(255) ${binary} null, due_at datetime2(3) null, expires_at datetime2(3) null, deliveries int not null, content_changed bit not null
+);
+declare @enqueued table (seq bigint not null primary key, keyed bit null);
+declare @buried table (seq bigint not null primary key, keyed bit null);
+
+${atOwnLevel(`${lockArrivals(n)}
+
+${findOrInsert(find, insert)}
+
+insert into ${n.state} (seq, status, visible_at, expires_at, keyed)
+select a.seq, case when a.partition_key is null then ${status.ready} else ${status.blocked} end, coalesce(a.due_at, @now),
+  a.expires_at, case when a.partition_key is not null then 1 end
+from @received a;
+
+${joinPartition(n, "@received", "c.partition_key is not null")}
+
+if exists (select 1 from @known)
+begin
+  update ${n.message}
+  set last_seen_at = @now, deliveries = ${m}.deliveries + 1, content_changed = ${asInt(differs(`${m}.hash`, "i.hash"))}
+  output ${inserted(newColumns)} into @received (${newColumns.join(", ")})
+  from @known k, @messages i, ${n.message} with (${lockRow})
+  where i.position = k.position and ${m}.seq = k.seq ${seekEach};
+
+  -- messages that were purged between the two statements, on a server that ignores updlock
+  delete from @known where seq not in (select a.seq from @received a);
+
+  -- a done message keeps the content that was handled, and a leased key its own; any other gets the newest
+  update ${n.message}
+  set ${contents.map((c) => `${c} = ${c === "hash" ? `coalesce(i.hash, ${m}.hash)` : `i.${c}`}`).join(", ")}
+  from @known k, @messages i, ${n.message} with (${lockRow})
+  where i.position = k.position and ${m}.seq = k.seq and k.old_status not in (${status.done}, ${status.leased})
+    and (${differences.join("\n      or ")}) ${seekEach};
+
+  update ${n.state}
+  set visible_at = case when ${s}.attempt = 0 then coalesce(i.due_at, k.first_seen_at) when i.due_at > ${s}.visible_at then i.due_at else ${s}.visible_at end,
+    -- an expiry that a replay removed is not set again by the same delivery
+    expires_at = case when ${isOther("k.expires_at", "i.expires_at")} then i.expires_at else ${s}.expires_at end
+  from @known k, @messages i, ${n.state} with (${lockRow})
+  where i.position = k.position and ${s}.seq = k.seq and (${s}.status in (${status.ready}, ${status.blocked}, ${status.parked})
+      or (${s}.status = ${status.held} and ${s}.locked_until is null and ${s}.visible_at < ${endOfTime}))
+    and (${isOther("k.due_at", "i.due_at")} or ${isOther("k.expires_at", "i.expires_at")}) ${seekEach};
+
+  update ${n.state}
+  set status = case when k.partition_key is null then ${status.ready} else ${status.blocked} end,
+    keyed = case when k.partition_key is null then ${s}.keyed else 1 end,
+    attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = coalesce(i.due_at, @now), expires_at = i.expires_at
+  output inserted.seq, inserted.keyed into @enqueued (seq, keyed)
+  from @known k, @messages i, ${n.state} with (${lockRow})
+  where i.position = k.position and ${s}.seq = k.seq
+    and (${s}.status = ${status.seen} or ${isFreeKey(s)}
+      or (${s}.status = ${status.held} and ${s}.visible_at = ${endOfTime}) -- marked Processing by hand
+      or (${s}.status = ${status.dead} and @revive = 1)) ${seekEach};
+
+  if exists (select 1 from @enqueued w where w.keyed = 1)
+    update ${n.message}
+    set partition_key = k.partition_key
+    from @enqueued w, @known k, ${n.message} with (${lockRow})
+    where k.seq = w.seq and w.keyed = 1 and ${m}.seq = w.seq ${seekEach};
+
+  ${joinPartition(n, "@enqueued", "c.keyed = 1").replaceAll("\n", "\n  ")}
+end
+
+${bury(n)}`)}
+
+select a.source, a.message_id, a.content_changed,
+  ${asBit("a.deliveries = 1 or w.seq is not null")} as enqueued, k.old_status,
+  ${asBit("b.seq is not null")} as buried
+from @received a
+left join @buried b on b.seq = a.seq
+left join @enqueued w on w.seq = a.seq
+left join @known k on k.seq = a.seq;`;
+}
+
+/** Finds the message that @source and @message_id name, and locks it and then its state. Inserts it when it is unknown. */
+const findKey = (n: QueueNames, hash: string, more = "") =>
+  findOrInsert(
+    `select @seq = m.seq, @old_status = s.status${more}
+from ${n.message} m with (${keyIndex(n)}, ${lockRow})
+inner join ${n.state} s with (${lockRow}) on s.seq = m.seq
+where ${isKeyOf(n)} ${seekEach};`,
+    `if @seq is null
+${indented(insertKey(n, hash))}`,
+  );
+
+/** Inserts a message of which only the key is known. */
+const insertKey = (
+  n: QueueNames,
+  hash: string,
+) => `insert into ${n.message} (source, message_id, topic, payload, hash,
+  first_seen_at, last_seen_at, deliveries, content_changed)
+output inserted.seq into @added (seq)
+values (@source, @message_id, N'', N'', ${hash}, @now, @now, 1, 0);`;
+
+export const alreadyProcessed = (
+  n: QueueNames,
+) => `declare @seq bigint, @old_status tinyint, @content_changed bit = 0;
+declare @added table (seq bigint not null primary key);
+
+${atOwnLevel(`${findKey(n, "@hash", `, @content_changed = ${asInt(differs("m.hash", "@hash"))}`)}
+
+if @seq is not null
+  update ${n.message} with (${lockTarget})
+  set hash = case when @old_status = ${status.done} then coalesce(hash, @hash) else coalesce(@hash, hash) end,
+    last_seen_at = @now, deliveries = deliveries + 1, content_changed = @content_changed
+  where seq = @seq;
+else
+  insert into ${n.state} (seq, status, visible_at)
+  select a.seq, ${status.seen}, @now from @added a;`)}
+
+select ${asBit(`@old_status = ${status.done}`)} as processed, @content_changed as content_changed;`;
+
+// Marks a message by hand, whether it is leased or not: Processing only from Seen, Dead never from Done. A message that was
+// marked Processing by hand is never claimed (its visible_at is the end of time): the code that marked it also finishes it.
+export const mark = (n: QueueNames) => `declare @seq bigint, @old_status tinyint, @keyed bit;
+declare @never datetime2(3) = ${endOfTime};
+declare @processed_at datetime2(3) = case when @status = ${status.done} then @now end;
+declare @died_at datetime2(3) = case when @status = ${status.dead} then @now end;
+declare @added table (seq bigint not null primary key);
+declare @changed table (seq bigint not null primary key);
+
+${atOwnLevel(`${findKey(n, "null", ", @keyed = s.keyed")}
+
+if @seq is not null
+begin
+  update ${n.message} with (${lockTarget}) set last_seen_at = @now where seq = @seq;
+
+  update ${n.state} with (${lockTarget})
+  set status = @status, owner = null, locked_until = null, visible_at = @never, processed_at = @processed_at,
+    last_error = coalesce(@error, last_error), error_group = case when @error is null then error_group else @error_group end,
+    died_at = coalesce(@died_at, died_at)
+  output inserted.seq into @changed (seq)
+  where seq = @seq
+    and ((@status = ${status.held} and status = ${status.seen}) or (@status <> ${status.held} and status <> ${status.done}));
+end
+else
+  insert into ${n.state} (seq, status, visible_at, processed_at, died_at, last_error, error_group)
+  output inserted.seq into @changed (seq)
+  select a.seq, @status, @never, @processed_at, @died_at, @error, @error_group from @added a;
+
+${leavePartition(n, "@changed", `@keyed = 1 and (@status = ${status.done} or (@status = ${status.dead} and @blocks = 0))`)}`)}
+
+select c.seq from @changed c;`;
+
+/**
+ * Procedures take several messages as one JSON array: the properties of its objects, with the types of the columns. Binary
+ * values come as hexadecimal.
+ */
+type JsonColumns = Readonly<Record<string, string>>;
+
+const nameType = `nvarchar(255) ${binary}`;
+
+const contentColumns: JsonColumns = {
+  topic: nameType,
+  payload: "nvarchar(max)",
+  correlation_id: "nvarchar(255)",
+  headers: "nvarchar(max)",
+  due_at: "datetime2(3)",
+  expires_at: "datetime2(3)",
+  partition_key: nameType,
+};
+/** `error` is of a message that is dead at once. */
+const inboxColumns: JsonColumns = {
+  source: nameType,
+  message_id: nameType,
+  ...contentColumns,
+  hash: "varbinary(max)",
+  error: "nvarchar(max)",
+  error_group: `varchar(16) ${binary}`,
+};
+export const outboxColumns: JsonColumns = {
+  id: "uniqueidentifier",
+  message_id: "uniqueidentifier",
+  ...contentColumns,
+  natural_key: nameType,
+};
+
+export const columnList = (columns: JsonColumns, alias = ""): string =>
+  Object.keys(columns)
+    .map((column) => `${alias}${column}`)
+    .join(", ");
+
+const isBinary = (type: string) => type.startsWith("varbinary");
+const withoutCollation = (type: string) => type.replace(` ${binary}`, "");
+
+/** The objects of @items as a query, each with its position, for an INSERT of the columns into a table that has their collations. */
+function selectFromJson(columns: JsonColumns): string {
+  const entries = Object.entries(columns);
+  const read = entries.map(
+    ([column, type]) => `${column} ${isBinary(type) ? "nvarchar(max)" : withoutCollation(type)}`,
+  );
+  const selected = entries.map(([column, type]) =>
+    isBinary(type) ? `convert(${type}, i.${column}, 2)` : `i.${column}`,
+  );
+  return `select ${inLines(["cast(a.[key] as int)", ...selected])}
+from openjson(@items) a
+cross apply openjson(a.value) with (
+  ${inLines(read)}
+) i`;
+}
+
+/** Declares @messages and fills it: from @items, or with the one message that the parameters are, which spares the JSON. */
+export const messagesTable = (columns: JsonColumns) => `declare @messages table (
+  ${inLines(["position int not null primary key", ...Object.entries(columns).map(([column, type]) => `${column} ${type} null`)])}
+);
+
+if @items is null
+  insert into @messages (position, ${columnList(columns)})
+  values (0, ${columnList(columns, "@")});
+else
+  insert into @messages (position, ${columnList(columns)})
+${indented(selectFromJson(columns))};`;

@@ -1,0 +1,33 @@
+import type { ReceiveStatementOptions, ReceiveStatements, ReceivingDialect } from "../dialect.js";
+import type { QueueNames } from "../names.js";
+import { names } from "./expressions.js";
+import { classify, isDenied, isSchemaMissing } from "./faults.js";
+import { callProcedure, marked, received } from "./procedure-calls.js";
+
+export const sqlServerReceiving: ReceivingDialect = {
+  name: "sqlserver",
+  embedded: false,
+  defaults: { schema: "infra", inbox: "Inbox", outbox: "Outbox" },
+  names,
+  receiving: receiveStatements,
+  buries: true,
+  // Far below the 5,000 locks at which SQL Server would lock a whole table, and short enough to be waited for.
+  mostItems: 1_000,
+  // datetime2 has no time zone: every time in the tables is UTC.
+  toTime: (date) => date.toISOString().slice(0, -1),
+  classify,
+  isSchemaMissing,
+  isDenied,
+};
+
+function receiveStatements(n: QueueNames, options: ReceiveStatementOptions): ReceiveStatements {
+  const revive = options.reviveDead ? "1" : "0";
+  const blocks = options.blockOnDead ? "1" : "0";
+  const many = (name: string) => callProcedure(n, name, "Receive", received.many, { revive, blocks });
+  return {
+    receive: callProcedure(n, "receive", "Receive", received.one, { revive }),
+    receiveMany: many("receive many"),
+    receiveKeyed: many("receive keyed"),
+    mark: callProcedure(n, "mark", "Mark", marked, { blocks }),
+  };
+}

@@ -1,0 +1,217 @@
+import { describe, expect, it } from "vitest";
+import { ArgumentRangeError, InvalidArgumentError } from "../../../src/errors.js";
+import type { Limit } from "../../../src/queue/operators.js";
+import { type AnyMessage, claimAll, messages, type QueueContext } from "../queue/support.js";
+
+const by = { by: "alice" };
+const payloads = (claimed: readonly AnyMessage[]) => claimed.map(({ payload }) => payload);
+
+/** Limits. The clock is the test's, so what may be claimed is counted in tokens and not measured. */
+export function limitTests({ queue, counts, keyOf, ids }: QueueContext): void {
+  describe("limit", () => {
+    it("ADD-17 lets so many messages of a topic pass in a second, in their order; other topics go on", async () => {
+      const { store, owner, clock } = await queue();
+      await store.add([...messages(9, { topic: "mail" }), { topic: "other", payload: "other" }]);
+      expect(await store.limit({ topic: "mail", perSecond: 3 }, by)).toEqual({
+        scope: "topic",
+        name: "mail",
+        paused: false,
+        perSecond: 3,
+        parked: 0,
+        by: "alice",
+        at: clock(),
+      });
+      expect(payloads(await store.claim({ owner }))).toEqual(["other"]);
+      expect(payloads(await store.claim({ owner }))).toEqual(["000"]); // the first does not wait for a token
+      expect(await store.stats()).toMatchObject({
+        due: 0,
+        controlled: 8,
+        counts: counts({ waiting: 8, held: 2 }),
+      });
+      const passed: string[][] = [];
+      for (let second = 0; second < 3; second++) {
+        clock.advance(1_000);
+        passed.push(payloads(await store.claim({ owner })));
+      }
+      expect(passed).toEqual([
+        ["001", "002", "003"],
+        ["004", "005", "006"],
+        ["007", "008"],
+      ]);
+      expect(await store.controls()).toMatchObject([{ perSecond: 3, parked: 0 }]);
+    });
+
+    it("ADD-17 a pause that has ended is no pass of a limit that was there before it", async () => {
+      const { store, owner, clock } = await queue();
+      await store.limit({ perSecond: 1 }, by);
+      await store.pause({ topic: "mail" }, by);
+      await store.add(messages(5, { topic: "mail" }));
+      expect(await store.claim({ owner })).toEqual([]);
+      await store.resume({ topic: "mail" }, by);
+      const passed: number[] = [];
+      for (let second = 0; second < 3; second++) {
+        passed.push((await store.claim({ owner })).length);
+        clock.advance(1_000);
+      }
+      expect(passed).toEqual([1, 1, 1]);
+    });
+
+    it("ADD-17 a topic that was paused and limited passes an older limit of the queue by that limit's tokens alone", async () => {
+      const { store, owner, clock } = await queue();
+      await store.limit({ perSecond: 1 }, by);
+      await store.limit({ topic: "mail", perSecond: 100 }, by);
+      await store.pause({ topic: "mail" }, by);
+      await store.add(messages(5, { topic: "mail" }));
+      clock.advance(1_000);
+      expect(await store.claim({ owner })).toEqual([]);
+      expect(await store.controls()).toMatchObject([{ parked: 0 }, { parked: 5 }]);
+      await store.resume({ topic: "mail" }, by);
+      const passed: string[][] = [];
+      for (let second = 0; second < 5; second++) {
+        clock.advance(1_000);
+        passed.push(payloads(await store.claim({ owner })));
+      }
+      expect(passed).toEqual([["000"], ["001"], ["002"], ["003"], ["004"]]);
+    });
+
+    it("ADD-17 a message takes one token of each limit, in whatever order it passes them", async () => {
+      const { store, owner, clock } = await queue();
+      await store.limit({ perSecond: 2 }, by);
+      await store.limit({ topic: "mail", perSecond: 1 }, by);
+      await store.pause({ topic: "mail" }, by);
+      await store.add(messages(4, { topic: "mail" }));
+      clock.advance(1_000);
+      expect(await store.claim({ owner })).toEqual([]);
+      await store.resume({ topic: "mail" }, by);
+      const passed: number[] = [];
+      for (let second = 0; second < 4; second++) {
+        clock.advance(1_000);
+        passed.push((await claimAll(store, owner)).length);
+      }
+      expect(passed).toEqual([1, 1, 1, 1]);
+    });
+
+    it("ADD-17 what was not used is kept for one second, and a fraction of a message until it is whole", async () => {
+      const { store, owner, clock } = await queue();
+      await store.limit({ topic: "test", perSecond: 4 }, by);
+      await store.add(messages(8));
+      clock.advance(3_600_000);
+      expect(await store.claim({ owner })).toHaveLength(4);
+      clock.advance(200);
+      expect(await store.claim({ owner })).toHaveLength(0);
+      clock.advance(100);
+      expect(await store.claim({ owner })).toHaveLength(1);
+      clock.advance(-60_000); // a clock that goes back gives nothing
+      expect(await store.claim({ owner })).toHaveLength(0);
+    });
+
+    it("ADD-17 one message in ten seconds; a claim that has nothing else does not wait for it", async () => {
+      const { store, owner, clock } = await queue();
+      await store.limit({ topic: "test", perSecond: 0.1 }, by);
+      await store.add(messages(3));
+      expect(payloads(await store.claim({ owner }))).toEqual(["000"]);
+      clock.advance(9_900);
+      expect(await store.claim({ owner })).toEqual([]);
+      clock.advance(100);
+      expect(payloads(await store.claim({ owner }))).toEqual(["001"]);
+    });
+
+    it("ADD-17 retries count against the limit; messages that are not handled cost no attempt", async () => {
+      const { store, owner, clock } = await queue();
+      await store.limit({ topic: "test", perSecond: 0.5 }, by);
+      await store.add(messages(2));
+      const [first] = await store.claim({ owner });
+      await store.abandon(owner, [first!], { delayMs: 100 });
+      clock.advance(1_000);
+      expect(await store.claim({ owner })).toEqual([]);
+      clock.advance(1_000);
+      expect(payloads(await store.claim({ owner }))).toEqual(["001"]);
+      clock.advance(2_000);
+      expect(await store.claim({ owner })).toMatchObject([{ payload: "000", attempt: 1 }]);
+      clock.advance(2_000);
+      expect(await store.claim({ owner })).toEqual([]);
+    });
+
+    it("ADD-17 a message of a limited topic in a limited queue needs both", async () => {
+      const { store, owner, clock } = await queue();
+      await store.limit({ topic: "mail", perSecond: 0.5 }, by);
+      expect(await store.limit({ perSecond: 1 }, by)).toMatchObject({ scope: "queue", name: null });
+      await store.add([...messages(2, { topic: "mail" }), ...messages(2, { topic: "other" })]);
+      const passed: string[][] = [];
+      for (let second = 0; second < 5; second++) {
+        passed.push((await claimAll(store, owner)).map(({ topic }) => topic));
+        clock.advance(1_000);
+      }
+      expect(passed.every((claimed) => claimed.length <= 1)).toBe(true);
+      expect(passed.flat().sort()).toEqual(["mail", "mail", "other", "other"]);
+      expect(passed.slice(0, 2).flat()).not.toEqual(["mail", "mail"]);
+    });
+
+    it("ADD-17 taking the limit away returns what waits; a pause goes before a limit, and its end keeps it", async () => {
+      const { store, owner, clock } = await queue();
+      await store.limit({ topic: "test", perSecond: 0.5 }, by);
+      await store.add(messages(4));
+      expect(await claimAll(store, owner)).toHaveLength(1);
+      await store.pause({ topic: "test" }, by);
+      clock.advance(10_000);
+      expect(await store.claim({ owner })).toEqual([]);
+      expect(await store.resume({ topic: "test" }, by)).toEqual({ wasPaused: true, returned: 0 });
+      expect(await claimAll(store, owner)).toHaveLength(1);
+      await store.pause({ topic: "test" }, by);
+      expect(await store.limit({ topic: "test", perSecond: null }, by)).toMatchObject({
+        paused: true,
+        perSecond: null,
+        parked: 2,
+      });
+      expect(await store.claim({ owner })).toEqual([]);
+      await store.resume({ topic: "test" }, by);
+      expect(payloads(await claimAll(store, owner))).toEqual(["002", "003"]);
+      expect(await store.limit({ topic: "test", perSecond: 2 }, by)).toMatchObject({ perSecond: 2 });
+      expect(await store.limit({ topic: "test", perSecond: 5 }, by)).toMatchObject({ perSecond: 5 });
+      expect(await store.limit({ topic: "test", perSecond: null }, by)).toBeNull();
+      expect(await store.limit({ topic: "test", perSecond: null }, by)).toBeNull();
+      expect(await store.controls()).toEqual([]);
+    });
+
+    it("ADD-17 a claim that finds only limited messages waits for the next token", async () => {
+      const { store, owner } = await queue({ realTime: true });
+      await store.limit({ topic: "test", perSecond: 20 }, by);
+      await store.add(messages(3));
+      const claimed: AnyMessage[] = [];
+      for (let claims = 0; claims < 3 && claimed.length < 3; claims++)
+        claimed.push(...(await store.claim({ owner })));
+      expect(payloads(claimed)).toEqual(["000", "001", "002"]);
+    });
+
+    it("ADD-17 an abort ends the wait for a token, and the message still waits", async () => {
+      const { store, owner } = await queue();
+      await store.limit({ topic: "test", perSecond: 1 }, by);
+      await store.add(messages(2));
+      expect(await store.claim({ owner })).toHaveLength(1);
+      const reason = new Error("the host is shutting down");
+      const stop = new AbortController();
+      const waiting = store.claim({ owner, signal: stop.signal });
+      setTimeout(() => stop.abort(reason), 50);
+      await expect(waiting).rejects.toBe(reason);
+      expect((await store.stats()).controlled).toBe(1);
+    });
+
+    it("ADD-17 a limit that cannot be kept is refused, and limits nothing", async () => {
+      const { store, owner } = await queue();
+      await store.add(messages(2));
+      for (const perSecond of [0, -1, Number.NaN, Number.POSITIVE_INFINITY, 1e-9, 2e6, "5", undefined]) {
+        const call = async () => store.limit({ topic: "test", perSecond } as Limit, by);
+        await expect(call, String(perSecond)).rejects.toBeInstanceOf(ArgumentRangeError);
+      }
+      for (const limit of [null, undefined, { topic: "", perSecond: 1 }, { name: "x", perSecond: 1 }]) {
+        const call = async () => store.limit(limit as unknown as Limit, by);
+        await expect(call, JSON.stringify(limit)).rejects.toBeInstanceOf(InvalidArgumentError);
+      }
+      await expect(async () =>
+        store.limit({ topic: "test", perSecond: 1 }, {} as { by: string }),
+      ).rejects.toBeInstanceOf(InvalidArgumentError);
+      expect(await store.controls()).toEqual([]);
+      expect(ids((await store.claim({ owner })).map(keyOf))).toHaveLength(2);
+    });
+  });
+}

@@ -1,0 +1,93 @@
+import { describe, expect, it } from "vitest";
+import { createDispatcher } from "../../../src/dispatch/dispatcher.js";
+import { queueKinds } from "../queue/set-up.js";
+import { type AnyMessage, type DispatchContext, testBudget } from "./support.js";
+
+/** Messages whose topic has no handler of its own: a provider sends more types than an app handles. */
+export function otherTopicsTests(context: DispatchContext): void {
+  describe.each(queueKinds)("topics without a handler of their own, in the %s", (kind) => {
+    it("ADD-12 IBX-073 OBX-054 the longest pattern that fits a topic has its handler; the topic itself goes before", async () => {
+      const { store, enqueue, countIn } = await context.subject(kind);
+      for (const topic of ["customer.created", "customer.tax.added", "customer.tax.removed", "invoice.paid"])
+        await enqueue(topic, [topic]);
+      const handled: string[] = [];
+      const as = (name: string) => (message: AnyMessage) => handled.push(`${name} ${message.payload}`);
+      const dispatcher = createDispatcher<AnyMessage>({
+        handlers: {
+          "*": as("*"),
+          "customer.*": as("customer.*"),
+          "customer.tax.*": as("customer.tax.*"),
+          "customer.tax.removed": as("itself"),
+        },
+      });
+      await dispatcher.run(store, testBudget());
+      expect(handled.sort()).toEqual([
+        "* invoice.paid",
+        "customer.* customer.created",
+        "customer.tax.* customer.tax.added",
+        "itself customer.tax.removed",
+      ]);
+      expect(await countIn("done")).toBe(4);
+    });
+
+    it("ADD-12 the topics of one pattern share its bound on handlers at once", async () => {
+      const { store, enqueue } = await context.subject(kind);
+      for (const topic of ["a.1", "a.2", "a.3", "a.4"]) await enqueue(topic, ["x"]);
+      let active = 0;
+      let most = 0;
+      const dispatcher = createDispatcher<AnyMessage>({
+        handlers: {
+          "a.*": {
+            concurrency: 1,
+            async handle() {
+              most = Math.max(most, ++active);
+              await new Promise((resolve) => setImmediate(resolve));
+              active--;
+            },
+          },
+        },
+      });
+      expect(await dispatcher.run(store, testBudget())).toMatchObject({ acked: 4 });
+      expect(most).toBe(1);
+    });
+
+    it("ADD-12 ignored topics are acknowledged without a handler, middleware or a warning", async () => {
+      const { store, enqueue, countIn, logs, logger } = await context.subject(kind);
+      await enqueue("customer.created", ["x"]);
+      await enqueue("customer.deleted", ["x"]);
+      const handled: string[] = [];
+      const dispatcher = createDispatcher<AnyMessage>({
+        handlers: { "customer.deleted": ({ topic }) => void handled.push(topic) },
+        ignore: ["customer.*"],
+        use: [
+          (message, _context, next) => {
+            handled.push(`around ${message.topic}`);
+            return next();
+          },
+        ],
+        logger,
+      });
+      expect(await dispatcher.run(store, testBudget())).toMatchObject({ acked: 2 });
+      expect(handled).toEqual(["around customer.deleted", "customer.deleted"]);
+      expect(logs.filter(({ level }) => level === "warn")).toEqual([]);
+      expect(await countIn("done")).toBe(2);
+    });
+
+    it.each([
+      ["ack", { acked: 1, abandoned: 0, failed: 0 }, "done"],
+      ["dead", { acked: 0, abandoned: 0, failed: 1 }, "dead"],
+      ["retry", { acked: 0, abandoned: 1, failed: 0 }, "pending"],
+    ] as const)(
+      "IBX-074 OBX-055 ADD-12 otherwise: %s decides what becomes of the rest, with a warning",
+      async (otherwise, result, state) => {
+        const { store, enqueue, countIn, logs, logger } = await context.subject(kind);
+        await enqueue("unknown", ["x"]);
+        const dispatcher = createDispatcher<AnyMessage>({ handlers: {}, otherwise, logger });
+        expect(await dispatcher.run(store, testBudget())).toMatchObject(result);
+        expect(await countIn(state)).toBe(1);
+        const warnings = logs.filter(({ message }) => message === "no handler for this topic");
+        expect(warnings.map(({ fields }) => fields.otherwise)).toEqual([otherwise]);
+      },
+    );
+  });
+}

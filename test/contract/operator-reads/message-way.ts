@@ -1,0 +1,88 @@
+import { describe, expect, it } from "vitest";
+import { createInbox } from "../../../src/inbox/inbox.js";
+import { messageTrace } from "../../../src/operators/operator-reads.js";
+import { operatorsOf } from "../../../src/operators/operators-of.js";
+import { createOutbox } from "../../../src/outbox/outbox.js";
+import type { TestDatabase } from "../harness.js";
+import { setUpQueue } from "../queue/set-up.js";
+
+/** The way of an event through inbox and outbox. */
+export function messageWayTests(database: () => TestDatabase): void {
+  const stores = async () => {
+    const { settings, clock, owner } = await setUpQueue(database(), "inbox", {});
+    const out = await setUpQueue(database(), "outbox", { clock });
+    const inbox = createInbox(database().db, settings as object);
+    const outbox = createOutbox(database().db, out.settings as object);
+    return { inbox, outbox, clock, owner };
+  };
+
+  describe("the way of an event", () => {
+    it("MSG-14 from webhook to published message, found by any of its ids", async () => {
+      const { inbox, outbox, clock, owner } = await stores();
+      const received = clock();
+      await inbox.receive({ source: "stripe", messageId: "evt_1", topic: "paid", payload: "secret" });
+      await inbox.receive({ source: "github", messageId: "evt_2", topic: "push", payload: "" });
+      clock.advance(1_000);
+      const handled = clock();
+      const [event] = await inbox.claim({ owner, batchSize: 1 });
+      const id = await inbox.transaction(async (tx) => {
+        await inbox.ack(owner, [event!], { tx });
+        return outbox.enqueue({ topic: "receipt", payload: "secret", correlationId: "evt_1" }, { tx });
+      });
+      clock.advance(1_000);
+      const published = clock();
+      await outbox.ack(owner, await outbox.claim({ owner }));
+      const way = await messageTrace({ inbox: operatorsOf(inbox), outbox: operatorsOf(outbox) }, "evt_1");
+      expect(way).toMatchObject([
+        {
+          queue: "inbox",
+          key: { source: "stripe", messageId: "evt_1" },
+          topic: "paid",
+          enqueuedAt: received,
+          doneAt: handled,
+        },
+        {
+          queue: "outbox",
+          key: { id },
+          topic: "receipt",
+          enqueuedAt: handled,
+          doneAt: published,
+          state: "Done",
+        },
+      ]);
+      expect(way).toHaveLength(2);
+      expect(JSON.stringify(way)).not.toContain("secret");
+      // The outbox message leads back to the event by its correlation id.
+      expect(await messageTrace({ inbox: operatorsOf(inbox), outbox: operatorsOf(outbox) }, id)).toEqual(way);
+      expect(await messageTrace({ inbox: operatorsOf(inbox), outbox: operatorsOf(outbox) }, "evt_3")).toEqual(
+        [],
+      );
+    });
+
+    it("MSG-14 follows the correlation id that a received message has", async () => {
+      const { inbox, outbox, clock } = await stores();
+      await inbox.receive({
+        source: "erp",
+        messageId: "m1",
+        topic: "a",
+        payload: "",
+        correlationId: "order 7",
+      });
+      clock.advance(1);
+      await inbox.receive({
+        source: "crm",
+        messageId: "m2",
+        topic: "b",
+        payload: "",
+        correlationId: "order 7",
+      });
+      await outbox.enqueue({ topic: "c", payload: "", correlationId: "order 7" });
+      const way = await messageTrace({ inbox: operatorsOf(inbox), outbox: operatorsOf(outbox) }, "m2");
+      expect(way.map(({ queue, topic }) => [queue, topic])).toEqual([
+        ["inbox", "a"],
+        ["inbox", "b"],
+        ["outbox", "c"],
+      ]);
+    });
+  });
+}

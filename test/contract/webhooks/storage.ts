@@ -1,0 +1,53 @@
+import { describe, expect, it } from "vitest";
+import { webhookBody } from "../../../src/webhooks/extract-message.js";
+import { createWebhookRoute } from "../../../src/webhooks/route.js";
+import type { WebhookScheme } from "../../../src/webhooks/schemes/scheme.js";
+import { signWebhook } from "../../../src/webhooks/signing/sign-webhook.js";
+import { type InboxContext, stored } from "../inbox/support.js";
+
+const scheme: WebhookScheme = {
+  verify: { kind: "signature", header: "x-signature", signed: "{header:x-id}.{body}" },
+  messageId: "{header:x-id}",
+  tenant: "{header:x-tenant}",
+};
+const secrets = "secret-of-16-bytes";
+
+const bodies: readonly Uint8Array[] = [
+  Buffer.from('\uFEFF{"bom":true}\r\n'),
+  Buffer.from("nul \0 and \u0001base64: and 🚀 ß ☃"),
+  Uint8Array.from({ length: 256 }, (_, byte) => byte),
+  Buffer.from([0xed, 0xa0, 0x80]), // a surrogate, which UTF-8 does not have
+  Buffer.from([0x61, 0xc3]), // cut in the middle of a character
+  Buffer.alloc(1_000_000, "0123456789"),
+];
+
+export function storageTests({ freshInbox }: InboxContext): void {
+  describe("storage", () => {
+    it("FUN-01 a body of any bytes is stored byte for byte, with its headers, and its hash differs from other bodies", async () => {
+      const { inbox } = await freshInbox();
+      const route = createWebhookRoute({ inbox, sources: { acme: { scheme, secrets } }, receiveMs: 120_000 });
+      const deliver = async (body: Uint8Array, id: string) => {
+        const signed = signWebhook(scheme, {
+          url: "https://example.com/webhooks/acme",
+          body,
+          secrets,
+          headers: { "content-type": "application/octet-stream", "x-id": id, "x-tenant": "Übermieter" },
+        });
+        const answer = await route(new Request(signed.url, { ...signed, body }));
+        return ((await answer.json()) as { outcome?: string }).outcome;
+      };
+      for (const [index, body] of bodies.entries()) {
+        const messageId = `body-${index}`;
+        expect(await deliver(body, messageId)).toBe("enqueued");
+        expect(await deliver(body, messageId)).toBe("duplicate");
+        const message = await stored(inbox, { source: "acme", messageId });
+        expect(Buffer.from(webhookBody(message)).equals(body), messageId).toBe(true);
+        expect(message.headers).toMatchObject({
+          "content-type": "application/octet-stream",
+          "oncebox-tenant": "Übermieter",
+        });
+        expect(await deliver(Buffer.from("other"), messageId)).toBe("conflict");
+      }
+    });
+  });
+}
