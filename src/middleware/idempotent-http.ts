@@ -10,10 +10,6 @@ import { handleOnce, type OnceOutcome, runningRequests, storedUnder } from "./ha
 import type { OutboxMiddleware } from "./inbox-outbox.js";
 import { commitIfHandled, requireScope, type TransactionMiddleware } from "./transaction.js";
 
-/** A response in the format of RFC 9457. */
-export const problemResponse = (status: number, title: string): Response =>
-  Response.json({ title, status }, { status, headers: { "content-type": "application/problem+json" } });
-
 export interface IdempotentHttpOptions extends Pick<InboxOptions, "schema" | "table" | "clock"> {
   readonly transaction: TransactionMiddleware;
   /** Each subscriber has idempotency keys of its own. */
@@ -258,3 +254,7 @@ function fromStoredResponse({ status, headers, body }: StoredResponse): Response
     headers: headers.map(([name, value]): [string, string] => [name, value]),
   });
 }
+
+/** A response in the format of RFC 9457. */
+export const problemResponse = (status: number, title: string): Response =>
+  Response.json({ title, status }, { status, headers: { "content-type": "application/problem+json" } });
