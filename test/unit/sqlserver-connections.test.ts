@@ -163,7 +163,7 @@ describe("connections to SQL Server", () => {
   });
 
   describe("a connection with an open transaction", () => {
-    it("IBX-117 OBX-094 that a failed statement has left there is closed: what came next would never be committed", async () => {
+    it("IBX-102 OBX-080 that a failed statement has left there is closed: what came next would never be committed", async () => {
       const db = open(1);
       await db.driver.query(select, {});
       peer.failOpen({ number: 308, message: "the index does not exist" });
