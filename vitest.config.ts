@@ -2,16 +2,19 @@ import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 
-/** Tests that start, kill or flood processes, package functions or walk through pages: `npm run test:long`. */
+/** They start, kill or flood processes, package functions, compile programs or walk through pages: `npm run test:long`. */
 const long = [
   "test/browser/**/*.test.ts",
   "test/faults/**/*.test.ts",
   "test/runtime/**/*.test.ts",
-  "test/infra/{aws-first-run,azure-deployment,init,linked-package,package-formats}.test.ts",
+  "test/infra/{aws-deployment,aws-first-run,azure-deployment,init,linked-package,package-formats}.test.ts",
   "test/unit/docs/{examples,first-programs,frameworks,patterns,programs}.test.ts",
   "test/unit/messaging/mutated-*.test.ts",
 ];
-/** They share the modules that one of them has loaded, which takes longer than most of them. */
+/** `npm run test:nodes`, because SQLite differs from one Node to the other. */
+const nodes = ["test/contract/sqlite-memory.test.ts"];
+/** They put something else in the place of a module. */
+const mocking = ["test/unit/transient-retry.test.ts", "test/unit/security/constant-time.test.ts"];
 const unit = ["test/unit/**/*.test.ts"];
 
 export default defineConfig({
@@ -41,16 +44,32 @@ export default defineConfig({
     fileParallelism: true,
     // two also where there are only two cores: most tests wait for a database or for another process
     maxWorkers: Math.max(2, availableParallelism() - 1),
+    // `npx vitest run PART` finds the file in whichever of them it is
     projects: [
+      // loading the modules takes longer than most of these tests: files that one worker runs share them
       {
         extends: true,
-        test: { name: "unit", include: unit, exclude: long, isolate: process.env.TM_ISO !== "0" },
+        test: { name: "unit", include: unit, exclude: [...long, ...mocking], isolate: false },
       },
       {
         extends: true,
-        test: { name: "database", include: ["test/**/*.test.ts"], exclude: [...long, ...unit] },
+        test: {
+          name: "rest",
+          include: ["test/!(unit)/**/*.test.ts", ...mocking],
+          exclude: [...long, ...nodes],
+        },
       },
       { extends: true, test: { name: "long", include: long } },
+      { extends: true, test: { name: "nodes", include: nodes } },
+      {
+        extends: true,
+        test: {
+          name: "network", // they install packages from the registry
+          include: ["test/**/*.network.ts"],
+          testTimeout: 300_000,
+          hookTimeout: 300_000,
+        },
+      },
     ],
   },
 });

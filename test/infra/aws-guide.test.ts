@@ -11,7 +11,7 @@ import { functionsUsers } from "../../src/adapters/aws/migrate-function.js";
 import { commands } from "../../src/cli/run.js";
 import { urlOfUser } from "../../src/config/aws-settings.js";
 import { databaseKindOf } from "../../src/config/database-url.js";
-import { root } from "./aws-stack.js";
+import { root } from "../support/markdown.js";
 
 const read = (name: string) => readFileSync(join(root, name), "utf8");
 const guide = read("docs/deploy-aws.md");

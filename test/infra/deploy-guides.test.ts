@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { commands } from "../../src/cli/run.js";
 import { defaultConnections } from "../../src/sql/connections.js";
-import { root } from "./aws-stack.js";
+import { root } from "../support/markdown.js";
 
 const read = (name: string) => readFileSync(join(root, name), "utf8");
 const found = (text: string, pattern: RegExp) => [...text.matchAll(pattern)].map(([, name]) => name!);

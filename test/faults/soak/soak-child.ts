@@ -38,7 +38,10 @@ const maxConnections = concurrency + 8;
 const isPostgres = options.url.startsWith("postgres:");
 const db = isPostgres
   ? openPostgres({ url: options.url, maxConnections })
-  : withSlowSettlements(openSqlite({ file: options.url }), slowSettlements(leaseMs, () => existsSync(options.over)));
+  : withSlowSettlements(
+      openSqlite({ file: options.url }),
+      slowSettlements(leaseMs, () => existsSync(options.over)),
+    );
 const records = recorder(options.records);
 const schema = options.schema === undefined ? {} : { schema: options.schema };
 const retry = { maxAttempts: options.maxAttempts, baseMs: 50, factor: 1.5, maxMs: 400 };

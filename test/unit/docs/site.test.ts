@@ -14,7 +14,7 @@ const linksOf = (item: SidebarItem): readonly string[] => [
   ...(item.items ?? []).flatMap(linksOf),
 ];
 
-/** What the site is made of. `npm run test:docs` builds it and walks through it in a browser. */
+/** What the site is made of. `npm run test:network -- docs-site` builds it and walks through it in a browser. */
 describe("the documentation site", () => {
   it("has a page for every document, and its links lead to pages or to the sources", () => {
     const files = new Set([...pages.map(({ file }) => file), "messaging-protocol-vectors.json"]);
