@@ -122,7 +122,7 @@ describe("connections to SQL Server", () => {
       const driver = connect({});
       peer.failLogins(paused(1_000));
       const call = caught(driver.query(select, {}, { signal: controller.signal }));
-      await vi.waitFor(() => expect(peer.logins()).toBeGreaterThan(0));
+      await expect.poll(() => peer.logins()).toBeGreaterThan(0);
       const reason = new Error("the function's time is up");
       controller.abort(reason);
       expect(await call).toBe(reason);

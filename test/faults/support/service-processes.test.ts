@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { expect, it, onTestFinished, vi } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
 import { type ServiceProcess, serviceProcesses } from "../../support/service-processes.js";
 
 const child = fileURLToPath(new URL("noting-child.ts", import.meta.url));
@@ -51,7 +51,7 @@ it("MSG-16 a service that ends by itself is reported", async () => {
   const service = await services.start(child, [await newFile()]);
   const pid = (await note(service, "one"))!;
   await expect(fetch(`${urlOf(service)}end`)).rejects.toThrow();
-  await vi.waitFor(() => expect(isRunning(pid)).toBe(false));
+  await expect.poll(() => isRunning(pid)).toBe(false);
   await expect(services.stop()).rejects.toThrow("ended by itself (code 3");
   await services.stop();
 });
