@@ -207,7 +207,7 @@ const mostIds = 10;
  * correlation id, the message id of an inbox message, or the id of an outbox message. At most 100 messages of each queue.
  *
  * @example
- * for (const { queue, topic, state, doneAt } of await messageWay({ inbox: operatorsOf(inbox), outbox: operatorsOf(outbox) }, "evt_1")) console.log(queue, topic, state, doneAt);
+ * for (const { queue, topic, state, doneAt } of await messageTrace({ inbox: operatorsOf(inbox), outbox: operatorsOf(outbox) }, "evt_1")) console.log(queue, topic, state, doneAt);
  */
 export async function messageTrace(
   { inbox, outbox }: WayStores,

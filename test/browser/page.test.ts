@@ -14,10 +14,10 @@ await describeInBrowser("the admin page on SQLite", (browser) => {
   });
   afterEach(() => run.stop());
 
-  it("MSG-14 MSG-15 a dead letter is seen, inspected, replayed, and seen Done", () =>
+  it("MSG-14 ADD-02 a dead letter is seen, inspected, replayed, and seen Done", () =>
     walkDeadLetter(browser, run));
 
-  it("MSG-15 messages that match a filter are counted first, then replayed at a rate, with progress", async () => {
+  it("ADD-02 messages that match a filter are counted first, then replayed at a rate, with progress", async () => {
     await makeDead(run, idsOf("evt", 12));
     await makeDead(run, idsOf("other", 3), { topic: "customer.created", error: "no such customer" });
     const { page, problems, close } = await openPage(browser, run.url, { hash: "#/dead/inbox" });
@@ -48,7 +48,7 @@ await describeInBrowser("the admin page on SQLite", (browser) => {
     await close();
   });
 
-  it("MSG-15 a replay that was interrupted is resumed, and each message is handled once", async () => {
+  it("ADD-02 a replay that was interrupted is resumed, and each message is handled once", async () => {
     await makeDead(run, idsOf("evt", 10));
     const { page, close } = await openPage(browser, run.url, { hash: "#/dead/inbox" });
     await page.getByRole("button", { name: "Replay all…" }).click();
@@ -72,7 +72,7 @@ await describeInBrowser("the admin page on SQLite", (browser) => {
     await close();
   });
 
-  it("MSG-15 selected messages are discarded and archived after a question, and by whom is recorded", async () => {
+  it("ADD-02 selected messages are discarded and archived after a question, and by whom is recorded", async () => {
     await makeDead(run, idsOf("evt", 3));
     const { page, close } = await openPage(browser, run.url, { hash: "#/dead/inbox" });
     for (const [id, action, word] of [
@@ -106,7 +106,7 @@ await describeInBrowser("the admin page on SQLite", (browser) => {
     await close();
   });
 
-  it("MSG-15 a dead letter is edited and replayed as a new message", async () => {
+  it("ADD-02 a dead letter is edited and replayed as a new message", async () => {
     await makeDead(run, ["evt_edit"]);
     const { page, problems, close } = await openPage(browser, run.url, {
       hash: "#/message/inbox?source=stripe&messageId=evt_edit",

@@ -86,7 +86,7 @@ describe.skipIf(url === "")(
         expect((await deadlocksOf(database)) - before).toBe(0);
       });
 
-      it("IBX-010 ADD-17 batches delivered again beside claims, settlements and changing controls: no deadlock", async (test) => {
+      it("IBX-104 OBX-082 ADD-17 batches delivered again beside claims, settlements and changing controls: no deadlock", async (test) => {
         test.skip(!state.isServer && snapshot === "off", "needs SQL Server");
         const size = state.isServer
           ? { rounds: 100, workers: 4, batch: 20 }

@@ -49,7 +49,7 @@ describe.skipIf(url === "")(
       },
     );
 
-    it("IBX-117 OBX-094 a transaction that a failed statement has left open is rolled back, and the next call is committed", async (test) => {
+    it("IBX-102 OBX-080 a transaction that a failed statement has left open is rolled back, and the next call is committed", async (test) => {
       test.skip(await isBabelfish(database), "it does not tell drivers of transactions that a text begins");
       const options = { schema: database.schema! };
       const inbox = createInbox(database.db, options);

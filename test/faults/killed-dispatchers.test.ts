@@ -4,10 +4,10 @@ import { join } from "node:path";
 import { describe, inject, it } from "vitest";
 import { openSqlite } from "../../src/sql/sqlite/index.js";
 import { postgresHarness } from "../support/postgres-harness.js";
+import { times } from "../support/times.js";
 import { drainUnderFire } from "./killed-dispatchers.js";
 
-/** `npm run test:killed-dispatchers` takes 10,000. */
-const messages = Number(process.env.ONCEBOX_TEST_KILLED_MESSAGES ?? 2_500);
+const messages = times(2_500);
 const kills = messages >= 10_000 ? 12 : 4;
 
 describe("dispatcher processes killed at random", () => {

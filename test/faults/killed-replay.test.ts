@@ -13,8 +13,9 @@ import { openSqlite } from "../../src/sql/sqlite/index.js";
 import { type BundledChild, bundleChild } from "../support/bundled-child.js";
 import { cli } from "../support/cli.js";
 import { postgresHarness } from "../support/postgres-harness.js";
+import { times } from "../support/times.js";
 
-const total = Number(process.env.ONCEBOX_TEST_DEAD_MESSAGES ?? 300);
+const total = times(300);
 const others = 5;
 const kills = 3;
 

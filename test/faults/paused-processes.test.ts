@@ -11,9 +11,10 @@ import { operatorsOf } from "../../src/operators/operators-of.js";
 import type { TestDatabase } from "../contract/index.js";
 import { type BundledChild, bundleChild } from "../support/bundled-child.js";
 import { postgresHarness } from "../support/postgres-harness.js";
+import { times } from "../support/times.js";
 import { databaseTime } from "./database-time.js";
 
-const perPhase = Number(process.env.ONCEBOX_TEST_PAUSED_MESSAGES ?? 100);
+const perPhase = times(100);
 const processes = 4;
 const by = { by: "alice" };
 const url = inject("postgresUrl");

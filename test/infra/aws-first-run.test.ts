@@ -22,9 +22,9 @@ import { type LambdaFunction, lambdaFunction } from "../runtime/aws/lambda-funct
 import { type StoredSecret, startSecretsManager } from "../runtime/tenants/secrets-manager-server.js";
 import { withFunctionRights } from "../support/babelfish-schema.js";
 import { dropLogin } from "../support/drop-login.js";
+import { root } from "../support/markdown.js";
 import { patient, sqlServerHarness } from "../support/sqlserver-harness.js";
 import { type StartedServer, startPostgres } from "../support/start-postgres.js";
-import { root } from "./aws-stack.js";
 import { type OwnDatabase, ownDatabase } from "./own-database.js";
 
 const sqlServerUrl = inject("sqlServerUrl");

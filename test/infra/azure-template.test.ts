@@ -11,7 +11,7 @@ import { readEnvironment, readGithubRecovery } from "../../src/config/environmen
 import { isSecretReference } from "../../src/config/secret-reference.js";
 import { inboxServiceDefaults } from "../../src/service/http/inbox-service.js";
 import { connectionSettings } from "../../src/sql/postgres/entra.js";
-import { root } from "./aws-stack.js";
+import { root } from "../support/markdown.js";
 import { required, variants } from "./azure-variants.js";
 import { bicepPlan, type Plan, type Value } from "./bicep-plan.js";
 

@@ -8,7 +8,7 @@ import { describe, expect, inject, it } from "vitest";
 import { silentLogger } from "../../src/base/logger.js";
 import { openSqlServer } from "../../src/sql/sqlserver/index.js";
 import { catalogueTable, tenantsFromCatalogue } from "../../src/tenants/index.js";
-import { root } from "./aws-stack.js";
+import { root } from "../support/markdown.js";
 import { ownDatabase } from "./own-database.js";
 
 const sqlServerUrl = inject("sqlServerUrl");

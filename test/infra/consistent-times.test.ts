@@ -7,7 +7,7 @@ import { readAzureSettings } from "../../src/config/azure-settings.js";
 import { createDispatcher, createInbox, migrate, timeBudget } from "../../src/index.js";
 import { openSqlite } from "../../src/sql/sqlite/index.js";
 import { defaults } from "../../src/sql/store-options.js";
-import { root } from "./aws-stack.js";
+import { root } from "../support/markdown.js";
 
 /**
  * The times of both templates against each other. A dispatcher's lease is shorter than its function's time-out, which is

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { root } from "./aws-stack.js";
+import { root } from "../support/markdown.js";
 import { commonOptions, documentedCommands } from "./documented-commands.js";
 
 interface Call {

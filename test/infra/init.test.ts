@@ -1,12 +1,12 @@
 import { mkdir, readFile, symlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { root } from "./aws-stack.js";
+import { root } from "../support/markdown.js";
 import { describeInit } from "./init-suite.js";
 import { run } from "./packed.js";
 
 /**
  * Needs no registry: the packed package is unpacked where npm would put it, and the app's other packages are linked from
- * this project. `npm run test:init` installs all of them.
+ * this project. `npm run test:network -- init` installs all of them.
  */
 describeInit("a new app, created by oncebox init", async (folder, { tarball }) => {
   const { dependencies, devDependencies, scripts } = JSON.parse(

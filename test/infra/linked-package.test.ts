@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, readFile, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { root } from "./aws-stack.js";
+import { root } from "../support/markdown.js";
 import { type PackedPackage, packedPackage } from "./packed.js";
 
 let packed: PackedPackage;

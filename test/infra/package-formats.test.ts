@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { build } from "esbuild";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { root } from "./aws-stack.js";
+import { root } from "../support/markdown.js";
 import { byImport, byRequire, ended, printing } from "./message-program.js";
 import { type PackedPackage, packedPackage, run } from "./packed.js";
 

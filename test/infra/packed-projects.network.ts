@@ -10,7 +10,7 @@ import { signWebhook } from "../../src/webhooks/index.js";
 import { stripe } from "../../src/webhooks/presets/stripe.js";
 import { startFunctionsHost } from "../runtime/azure/functions-host.js";
 import { scenarioSecret, stripeWebhook } from "../runtime/scenarios.js";
-import { root } from "./aws-stack.js";
+import { root } from "../support/markdown.js";
 import { byImport, byRequire, ended, endToEnd, printing, typedEndToEnd } from "./message-program.js";
 import { ownDatabase } from "./own-database.js";
 import { npm, type PackedPackage, packedPackage, run } from "./packed.js";

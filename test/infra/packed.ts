@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { inject } from "vitest";
-import { root } from "./aws-stack.js";
+import { root } from "../support/markdown.js";
 
 export const run = promisify(execFile);
 const require = createRequire(import.meta.url);

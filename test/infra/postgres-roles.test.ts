@@ -7,8 +7,8 @@ import { databaseRoles } from "../../src/config/database-users.js";
 import { createInbox, createOutbox, type Database, migrate, newOwnerToken } from "../../src/index.js";
 import { createSqlInboxStore } from "../../src/service/sql-inbox-store.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
+import { root } from "../support/markdown.js";
 import { type StartedServer, startPostgres } from "../support/start-postgres.js";
-import { root } from "./aws-stack.js";
 import { type OwnDatabase, ownDatabase, query } from "./own-database.js";
 
 const denied = { code: "42501" };

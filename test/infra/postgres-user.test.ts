@@ -16,7 +16,7 @@ import { operatorsOf, replayDead } from "../../src/operators/index.js";
 import { createSqlInboxStore } from "../../src/service/sql-inbox-store.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
 import { testClock } from "../contract/index.js";
-import { root } from "./aws-stack.js";
+import { root } from "../support/markdown.js";
 import { keepToControls } from "./keep-to-controls.js";
 import { liveAKeysLife } from "./key-life.js";
 import { type OwnDatabase, ownDatabase, query } from "./own-database.js";

@@ -25,8 +25,8 @@ import { isBabelfish } from "../contract/support/database.js";
 import { startAdmin } from "../support/admin/start-admin.js";
 import { withFunctionRights } from "../support/babelfish-schema.js";
 import { dropLogin } from "../support/drop-login.js";
+import { root } from "../support/markdown.js";
 import { patient, sqlServerHarness } from "../support/sqlserver-harness.js";
-import { root } from "./aws-stack.js";
 import { keepToControls } from "./keep-to-controls.js";
 import { liveAKeysLife } from "./key-life.js";
 

@@ -282,7 +282,7 @@ describe("unclaimed messages on SQLite: due at once, and without a state row unt
       expect(idsOf(await claim())).toEqual(["2"]);
     });
 
-    it("IBX-098 the reaper finds them at the end of the lease, and the renewed part not before its own", async () => {
+    it("IBX-068 OBX-049 the reaper finds them at the end of the lease, and the renewed part not before its own", async () => {
       const claimed = await claim();
       await inbox.renew(owner, claimed.slice(0, 1), 60_000);
       now = start + 10_001;

@@ -42,7 +42,7 @@ export async function startDev(
     const url = /listens at (\S+),/.exec(output)?.[1];
     if (url === undefined) throw new Error(`oncebox dev does not listen: ${output}`);
     return url;
-  }, 30_000);
+  }, 60_000);
   const url = await Promise.race([ended.then(() => Promise.reject(new Error(output))), listening]);
   return {
     child,

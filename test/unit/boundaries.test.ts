@@ -53,7 +53,6 @@ const layers: readonly (readonly string[])[] = [
   ["tenants"],
   ["admin"],
   ["app"],
-  ["testing"],
   ["adapters"],
   ["packaging"],
   ["cli"],
@@ -93,7 +92,7 @@ describe("boundaries of the code", () => {
 
   it("the architecture page names the layers in this order", () => {
     const page = readFileSync(join(root, "../docs/architecture.md"), "utf8");
-    const order = layers.filter(([first]) => first !== "testing").map((names) => names.join(", "));
+    const order = layers.map((names) => names.join(", "));
     expect(page).toContain(order.join(" ← "));
   });
 

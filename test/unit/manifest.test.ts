@@ -5,10 +5,6 @@ import { readDocument, root } from "../support/markdown.js";
 
 const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
   readonly files: readonly string[];
-  readonly repository: { readonly url: string };
-  readonly homepage: string;
-  readonly bugs: string;
-  readonly keywords: readonly string[];
   readonly scripts: Readonly<Record<string, string>>;
 };
 /** npm adds the last three by itself. */
@@ -24,15 +20,6 @@ const documents = [
 ];
 
 describe("the published package", () => {
-  it("says where it comes from and where to report a problem", () => {
-    const { repository, homepage, bugs, keywords } = manifest;
-    expect(repository.url).toMatch(/^git\+https:\/\/github\.com\/.+\.git$/);
-    const address = repository.url.replace(/^git\+|\.git$/g, "");
-    expect(homepage).toBe(`${address}#readme`);
-    expect(bugs).toBe(`${address}/issues`);
-    expect(keywords).toEqual(expect.arrayContaining(["inbox", "outbox", "webhooks", "serverless"]));
-  });
-
   it("is built before it is packed, and never when it is installed", () => {
     expect(manifest.scripts.prepack).toBe("npm run build:package");
     for (const name of ["prepare", "preinstall", "install", "postinstall", "prepublish"])

@@ -122,7 +122,7 @@ describe("connections to SQL Server", () => {
       const driver = connect({});
       peer.failLogins(paused(1_000));
       const call = caught(driver.query(select, {}, { signal: controller.signal }));
-      await vi.waitFor(() => expect(peer.logins()).toBeGreaterThan(0));
+      await expect.poll(() => peer.logins()).toBeGreaterThan(0);
       const reason = new Error("the function's time is up");
       controller.abort(reason);
       expect(await call).toBe(reason);
@@ -163,7 +163,7 @@ describe("connections to SQL Server", () => {
   });
 
   describe("a connection with an open transaction", () => {
-    it("IBX-117 OBX-094 that a failed statement has left there is closed: what came next would never be committed", async () => {
+    it("IBX-102 OBX-080 that a failed statement has left there is closed: what came next would never be committed", async () => {
       const db = open(1);
       await db.driver.query(select, {});
       peer.failOpen({ number: 308, message: "the index does not exist" });

@@ -152,7 +152,7 @@ end`,
     },
   );
 
-  it("IBX-117 OBX-094 FORCESEEK and indexes are named in FROM clauses only, as SQL Server wants it (error 1069)", () => {
+  it("IBX-122 OBX-100 FORCESEEK and indexes are named in FROM clauses only, as SQL Server wants it (error 1069)", () => {
     const targets = procedures.flatMap(({ accesses }) => accesses.filter(({ isTarget }) => isTarget));
     expect(targets.length).toBeGreaterThan(5);
     for (const { hints, text } of targets) expect(hints, text).not.toMatch(/forceseek|index/);

@@ -78,7 +78,7 @@ describe("the schema of SQL Server, as a DBA reads it", () => {
     expect(text).not.toMatch(/create index .*\battempt\b/);
   });
 
-  it("IBX-053 OBX-037 the reaper names the index of each of its branches", () => {
+  it("IBX-122 OBX-100 the reaper names the index of each of its branches", () => {
     for (const queue of ["Inbox", "Outbox"]) {
       const picks = procedure(`${queue}_Reap`).match(/from \S+State\] r with \([^\n]+/g)!;
       expect(picks.map((one) => /index\(\[(\w+)\]\), updlock, readpast/.exec(one)?.[1])).toEqual([
@@ -88,7 +88,7 @@ describe("the schema of SQL Server, as a DBA reads it", () => {
     }
   });
 
-  it("IBX-010 the look-up by the natural key is pinned to its index, everywhere", () => {
+  it("IBX-125 the look-up by the natural key is pinned to its index, everywhere", () => {
     const texts = [text, ...queues.flatMap(readsOf).map((read) => read.text)].join("\n");
     const lookUps = [
       /\[infra\]\.\[(?:In|Out)box\] m[^\n]*(?:\n[^\n]*)?m\.(?:source|id) = [@ik]/g,
@@ -160,7 +160,7 @@ describe("the schema of SQL Server, as a DBA reads it", () => {
     }
   });
 
-  it("IBX-112 OBX-088 operators' reads do not wait where READ_COMMITTED_SNAPSHOT is off", () => {
+  it("ADD-02 operators' reads do not wait where READ_COMMITTED_SNAPSHOT is off", () => {
     const freely = /is_read_committed_snapshot_on = 0\)\s+set transaction isolation level read uncommitted/;
     for (const queue of ["Inbox", "Outbox"])
       for (const verb of ["Stats", "OldestDue", "Get", "List", "Attempts", "Controls"])
@@ -212,7 +212,7 @@ describe("the schema of SQL Server, as a DBA reads it", () => {
       expect(before).toMatch(/^if exists \(select 1 from \S+PartitionChanges\] c with \(readpast, /);
   });
 
-  it("IBX-010 no comment ends with what the server should read", () => {
+  it("OBX-095 no comment ends with what the server should read", () => {
     expect(text.match(/--[^\n]*(option \(|;$)/gm)).toBeNull();
   });
 
@@ -267,7 +267,7 @@ describe("what migrate checks", () => {
     });
   });
 
-  it("OBX-010 IBX-010 more messages than one statement takes are sent in one transaction", async () => {
+  it("IBX-102 OBX-080 more messages than one statement takes are sent in one transaction", async () => {
     expect(sqlServerDialect.mostItems).toBeLessThanOrEqual(1_000);
     const few: Database = { ...database.db, dialect: { ...database.db.dialect, mostItems: 2 } };
     await migrate(few);

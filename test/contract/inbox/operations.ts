@@ -38,7 +38,7 @@ async function oneOfEach(context: InboxContext, { inbox, owner, clock }: Holding
 /** Seen messages, marks by hand, and filters by source. */
 export function operationsTests(context: InboxContext): void {
   describe("operations: inbox only", () => {
-    it("MID-03 IBX-112 a read of what is committed does not show what a transaction has written and may roll back", async (test) => {
+    it("MID-03 IBX-103 a read of what is committed does not show what a transaction has written and may roll back", async (test) => {
       const database = context.database();
       skipUnless(test, database, "severalConnections");
       const { inbox } = await context.freshInbox();

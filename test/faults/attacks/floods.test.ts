@@ -6,10 +6,10 @@ import { listen } from "../../../src/messaging/index.js";
 import { createWebhookReceiver } from "../../../src/webhooks/route.js";
 import { checkScheme } from "../../../src/webhooks/schemes/check-scheme.js";
 import { heldBytes } from "../../support/attacks/held-bytes.js";
-import { isLongAttack } from "../../support/attacks/progress.js";
 import { openRooms } from "../../support/attacks/rooms.js";
 import { push, stalled } from "../../support/attacks/stalled-bodies.js";
 import { anyInbox } from "../../support/presets/schemes.js";
+import { isLonger } from "../../support/times.js";
 
 const mebibyte = 1_048_576;
 const noHeaders = { get: () => null };
@@ -54,13 +54,13 @@ describe("floods of bodies that nothing proves", () => {
       },
       checkScheme,
     );
-    const size = isLongAttack ? { count: 300, bytes: 4 * mebibyte } : { count: 30, bytes: mebibyte };
+    const size = isLonger ? { count: 300, bytes: 4 * mebibyte } : { count: 30, bytes: mebibyte };
     await flood("webhooks", { ...size, bound: 48 * mebibyte }, (body) =>
       receive({ method: "POST", url: "http://127.0.0.1/webhooks/acme", headers: noHeaders, body }),
     );
   }, 600_000);
 
-  it.runIf(isLongAttack)(
+  it.runIf(isLonger)(
     "MSG-18 the messaging receiver: as many as it takes to pass its 64 MiB several times",
     async () => {
       const { messaging, close } = await openRooms(silentLogger);
@@ -73,7 +73,7 @@ describe("floods of bodies that nothing proves", () => {
     600_000,
   );
 
-  it.runIf(isLongAttack)(
+  it.runIf(isLonger)(
     "MSG-09 gRPC: stalled calls on several connections",
     async () => {
       const { messaging, close } = await openRooms(silentLogger);

@@ -2,11 +2,12 @@ import { afterAll, describe, expect, it } from "vitest";
 import { presetNames } from "../../../src/webhooks/index.js";
 import { mutatedPreset } from "../../support/attacks/preset-mutations.js";
 import { openPreset } from "../../support/attacks/preset-targets.js";
-import { attackCount, reportProgress } from "../../support/attacks/progress.js";
+import { reportProgress } from "../../support/attacks/progress.js";
 import { provenValues } from "../../support/attacks/proven-values.js";
 import { seededRandom } from "../../support/seeded-random.js";
+import { times } from "../../support/times.js";
 
-const count = Math.ceil(attackCount(4_000) / presetNames.length);
+const count = Math.ceil(times(4_000) / presetNames.length);
 
 describe("mutated deliveries of each preset", () => {
   const total = { mutated: 0, same: 0, wrong: 0 };

@@ -1,11 +1,12 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { coveredBy, isSameMessage, mutated } from "../../support/attacks/mutations.js";
-import { attackCount, reportProgress } from "../../support/attacks/progress.js";
+import { reportProgress } from "../../support/attacks/progress.js";
 import { type AttackTarget, attackTargets, openTarget, signedFor } from "../../support/attacks/targets.js";
 import { twilioAmbiguity, twilioMutation } from "../../support/attacks/twilio.js";
 import { seededRandom } from "../../support/seeded-random.js";
+import { times } from "../../support/times.js";
 
-const count = Math.ceil(attackCount(5_000) / attackTargets.length);
+const count = Math.ceil(times(5_000) / attackTargets.length);
 
 /** Deliveries that the same key has signed: their proofs belong to another body, id or URL. */
 const othersOf = (target: AttackTarget) => [

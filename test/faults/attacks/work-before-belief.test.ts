@@ -2,13 +2,13 @@ import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { createWebhookReceiver } from "../../../src/webhooks/route.js";
 import { checkScheme } from "../../../src/webhooks/schemes/check-scheme.js";
-import { isLongAttack } from "../../support/attacks/progress.js";
 import {
   type AttackTarget,
   attackTargets,
   openTarget,
   type SignedDelivery,
 } from "../../support/attacks/targets.js";
+import { isLonger } from "../../support/times.js";
 
 const size = 5 * 1_048_576;
 const form = (names: number): Buffer =>
@@ -64,12 +64,12 @@ describe("work before a request is believed", () => {
         for (const attack of [wrong, withManySignatures(wrong, target, proof)]) {
           const delivery = { ...attack, body: bytes };
           expect(await verify(delivery)).toBe(false);
-          if (!isLongAttack) continue;
+          if (!isLonger) continue;
           const ms = await fastestMs(() => verify(delivery));
           const hashMs = await fastestMs(() => createHash("sha256").update(bodies.bytes!).digest());
           if (ms > worst.ms) worst = { ms, ratio: ms / hashMs, body };
         }
-      if (isLongAttack)
+      if (isLonger)
         console.log(
           `work, ${name}: at most ${worst.ms.toFixed(1)} ms for 5 MB (${worst.body}), ${worst.ratio.toFixed(2)} times a SHA-256 of 5 MB`,
         );
@@ -95,7 +95,7 @@ describe("work before a request is believed", () => {
       headers: { get: (one: string) => headers[one] ?? null },
     };
     expect((await receive({ ...request, body: bodies.bytes! })).status).toBe(401);
-    if (!isLongAttack) return;
+    if (!isLonger) return;
     const ms = await fastestMs(() => receive({ ...request, body: bodies.bytes! }));
     console.log(`work, the whole route: ${ms.toFixed(1)} ms for 5 MB`);
   });

@@ -14,13 +14,13 @@ import { findServer, needs } from "../../support/servers/find-server.js";
 import { mongoServer, redisServer } from "../../support/servers/recipes.js";
 import { sqliteHarness } from "../../support/sqlite-harness.js";
 import { sqlServerHarness } from "../../support/sqlserver-harness.js";
+import { times } from "../../support/times.js";
 import type { FleetCounts } from "./client-fleet.js";
 import { reportOf } from "./lease-report.js";
 import { runInOneProcess, runInProcesses } from "./lease-run.js";
 
-/** 2,000 on each database with `npm run test:leases`. */
-const keys = Number(process.env.ONCEBOX_TEST_LEASE_KEYS ?? 40);
-const clients = Number(process.env.ONCEBOX_TEST_LEASE_CLIENTS ?? 64);
+const keys = times(40);
+const clients = 64;
 const isLong = keys > 500;
 const shape = { clients, keys, leaseMs: isLong ? 1_000 : 400, seed: "leases" };
 const faults = isLong

@@ -4,14 +4,14 @@ import { join } from "node:path";
 import { describe, expect, inject, it, onTestFinished } from "vitest";
 import { faults } from "../../support/lossy/decide-fault.js";
 import { postgresHarness } from "../../support/postgres-harness.js";
+import { times } from "../../support/times.js";
 import { inProcessFaults } from "./lossy-in-process.js";
 import { messagesOfOrder } from "./orders.js";
 import { type LossyPlan, type LossyResult, runLossy } from "./run.js";
 import type { OfBoth } from "./stage.js";
 import type { Place } from "./tables.js";
 
-/** 10,000 on each transport with `npm run test:messaging`. */
-const messages = Number(process.env.ONCEBOX_TEST_MESSAGES ?? 100);
+const messages = times(100);
 const isLong = messages > 1_000;
 const count = messages / messagesOfOrder;
 const shape = isLong

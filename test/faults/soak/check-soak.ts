@@ -1,5 +1,6 @@
 import { type Facts, factsOf } from "./facts.js";
 import { isFrozenStart } from "./lease-time.js";
+import type { SoakRecord } from "./records.js";
 import * as rules from "./rules.js";
 import type { SoakRun } from "./soak-run.js";
 import { type Fate, fateOf } from "./success-fate.js";
@@ -26,7 +27,10 @@ export function checkSoak(run: SoakRun): SoakReport {
     operations: run.processes.flatMap(({ records }) => records.filter(({ kind }) => isCall(kind))).length,
     handlings: facts.handlings.length,
     fates: fatesOf(facts),
-    slowSettlements: slowSettlements(run),
+    slowSettlements: slowSettlements(
+      run.processes.flatMap(({ records }) => records),
+      run.leaseMs,
+    ),
     frozenStarts: facts.handlings.filter(isFrozenStart).length,
     violations: Object.fromEntries(broken.filter(([, violations]) => violations.length > 0)),
   };
@@ -43,10 +47,7 @@ function fatesOf(facts: Facts): Record<Fate, number> {
   return fates;
 }
 
-const slowSettlements = ({ leaseMs, processes }: SoakRun): number =>
-  processes
-    .flatMap(({ records }) => records)
-    .filter(
-      (record) =>
-        record.kind === "settle" && record.at - record.sentAt > leaseMs && record.changed.length > 0,
-    ).length;
+export const slowSettlements = (records: readonly SoakRecord[], leaseMs: number): number =>
+  records.filter(
+    (record) => record.kind === "settle" && record.at - record.sentAt > leaseMs && record.changed.length > 0,
+  ).length;

@@ -8,16 +8,16 @@ export interface SlowSettlements {
 }
 
 /**
- * Times in which every settlement takes longer than the lease, with times between them in which none does, until `until`.
+ * Times in which every settlement takes longer than the lease, with times between them in which none does, until `isOver`.
  * Half of the delayed settlements reach the database late, half are confirmed late.
  */
-export function slowSettlements(leaseMs: number, until: number): SlowSettlements {
+export function slowSettlements(leaseMs: number, isOver: () => boolean): SlowSettlements {
   let slowFrom = clock() + 0.5 * Math.random() * leaseMs;
   let slowUntil = slowFrom + leaseMs;
   return {
     next() {
       const now = clock();
-      if (now < slowFrom || now >= until) return undefined;
+      if (now < slowFrom || isOver()) return undefined;
       if (now >= slowUntil) {
         slowFrom = now + leaseMs * (0.5 + Math.random());
         slowUntil = slowFrom + leaseMs;

@@ -2,6 +2,7 @@
  * A worker process of the soak. It may be killed or stopped at any moment, and ends by itself on SIGTERM or a poison message.
  * What it does goes to a file of its own first: see records.ts.
  */
+import { existsSync } from "node:fs";
 import {
   createDispatcher,
   createInbox,
@@ -25,8 +26,8 @@ export interface SoakChildOptions {
   readonly records: string;
   readonly leaseMs: number;
   readonly maxAttempts: number;
-  /** Until then, by `clock`, this process delays settlements: on SQLite, which has no proxy. */
-  readonly slowUntil: number;
+  /** Until there is a file of this name, this process delays settlements: on SQLite, which has no proxy. */
+  readonly over: string;
 }
 
 const options = JSON.parse(process.argv[2]!) as SoakChildOptions;
@@ -37,7 +38,10 @@ const maxConnections = concurrency + 8;
 const isPostgres = options.url.startsWith("postgres:");
 const db = isPostgres
   ? openPostgres({ url: options.url, maxConnections })
-  : withSlowSettlements(openSqlite({ file: options.url }), slowSettlements(leaseMs, options.slowUntil));
+  : withSlowSettlements(
+      openSqlite({ file: options.url }),
+      slowSettlements(leaseMs, () => existsSync(options.over)),
+    );
 const records = recorder(options.records);
 const schema = options.schema === undefined ? {} : { schema: options.schema };
 const retry = { maxAttempts: options.maxAttempts, baseMs: 50, factor: 1.5, maxMs: 400 };

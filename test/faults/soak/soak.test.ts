@@ -5,16 +5,15 @@ import { describe, expect, inject, it } from "vitest";
 import { startDelayingProxy } from "../../support/delaying-proxy.js";
 import { postgresHarness } from "../../support/postgres-harness.js";
 import { sqliteHarness } from "../../support/sqlite-harness.js";
+import { times } from "../../support/times.js";
 import { checkSoak } from "./check-soak.js";
-import { clock } from "./records.js";
 import { isSettlement, slowSettlements } from "./slow-settlements.js";
 import { type SoakResult, soak } from "./soak.js";
 
-/** Two minutes on each database with `npm run test:soak`. */
-const seconds = Number(process.env.ONCEBOX_TEST_SOAK_SECONDS ?? 4);
+const seconds = times(4);
 const isLong = seconds > 60;
 const shape = { ms: seconds * 1_000, leaseMs: isLong ? 1_500 : 1_000, maxAttempts: isLong ? 12 : 6 };
-const timeoutMs = seconds * 1_000 + 300_000;
+const timeoutMs = seconds * 1_000 + 600_000;
 
 describe("four worker processes under kills, stops past the lease and settlements slower than it", () => {
   it(
@@ -22,11 +21,11 @@ describe("four worker processes under kills, stops past the lease and settlement
     async () => {
       const url = inject("postgresUrl");
       const database = await postgresHarness(url).open();
-      const startedAt = clock();
-      const slow = slowSettlements(shape.leaseMs, startedAt + shape.ms);
+      const faults = { isOver: false };
+      const slow = slowSettlements(shape.leaseMs, () => faults.isOver);
       const proxy = await startDelayingProxy(url, (text) => (isSettlement(text) ? slow.next() : undefined));
       try {
-        verify("PostgreSQL", await soak({ ...shape, database, url: proxy.url, startedAt }));
+        verify("PostgreSQL", await soak({ ...shape, database, url: proxy.url, faults }));
       } finally {
         await proxy.close();
         await database.close();
@@ -41,7 +40,7 @@ describe("four worker processes under kills, stops past the lease and settlement
       const database = await sqliteHarness("file").open();
       const url = database.db.id.slice("sqlite:".length);
       try {
-        verify("SQLite", await soak({ ...shape, database, url, startedAt: clock() }));
+        verify("SQLite", await soak({ ...shape, database, url, faults: { isOver: false } }));
       } finally {
         await database.close();
       }

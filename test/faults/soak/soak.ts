@@ -1,12 +1,14 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { readdirSync } from "node:fs";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { createInbox, type Inbox, type InboxMessage, migrate } from "../../../src/index.js";
 import type { TestDatabase } from "../../contract/index.js";
 import { bundleChild } from "../../support/bundled-child.js";
+import { slowSettlements } from "./check-soak.js";
 import { keyOf, type SoakTopic, soakMessages } from "./messages.js";
-import { clock, readRecords } from "./records.js";
+import { clock, readRecords, type SoakRecord } from "./records.js";
 import type { SoakChildOptions } from "./soak-child.js";
 import type { SoakMessage, SoakRun, Stall } from "./soak-run.js";
 import { type Fleet, startFleet } from "./worker-fleet.js";
@@ -15,13 +17,20 @@ export interface SoakPlan {
   readonly database: TestDatabase;
   /** What the processes open: a URL or a file. */
   readonly url: string;
-  /** How long messages come in and processes are killed and stopped. Afterwards the queue is drained. */
+  /**
+   * How long messages come in and processes are killed and stopped: at least so long, and until each kind of fault has
+   * come, which a busy machine may need longer for. Afterwards the queue is drained.
+   */
   readonly ms: number;
   readonly leaseMs: number;
   /** Before a message that ends its process is dead. */
   readonly maxAttempts: number;
-  /** By `clock`. */
-  readonly startedAt: number;
+  /** Shared with whoever delays settlements in this process. */
+  readonly faults: FaultPhase;
+}
+
+export interface FaultPhase {
+  isOver: boolean;
 }
 
 export interface SoakResult {
@@ -34,6 +43,7 @@ const messagesAtOnce = 6;
 const betweenMessagesMs = 100;
 const betweenProbesMs = 50;
 const longestDrainMs = 240_000;
+const longestWaitForFaultsMs = 180_000;
 /** A write that takes longer is noted. */
 const stallMs = 150;
 
@@ -51,12 +61,11 @@ export async function soak(plan: SoakPlan): Promise<SoakResult> {
   const folder = await mkdtemp(join(tmpdir(), "oncebox-soak-"));
   const bundled = await bundleChild(child);
   const recordsOf = (id: string) => join(folder, `${id}.jsonl`);
+  const over = join(folder, "over");
   const fleet = startFleet(processes, (id) => {
-    const { url, maxAttempts, startedAt, ms } = plan;
-    const records = recordsOf(id);
-    const slowUntil = startedAt + ms;
+    const { url, maxAttempts } = plan;
     const { schema } = database;
-    const options: SoakChildOptions = { url, schema, records, leaseMs, maxAttempts, slowUntil };
+    const options: SoakChildOptions = { url, schema, records: recordsOf(id), leaseMs, maxAttempts, over };
     return ["--no-warnings", bundled.path, JSON.stringify(options)];
   });
   const stalls: Stall[] = [];
@@ -66,6 +75,10 @@ export async function soak(plan: SoakPlan): Promise<SoakResult> {
       fillInbox(inbox, 1, plan),
       watchDatabase(plan, stalls),
       causeFaults(fleet, plan),
+      endFaults(plan, () => {
+        const { kills, stops, poisoned } = fleet.counts;
+        return Math.min(kills, stops, poisoned) > 0 && slowSettlements(recordsIn(folder), leaseMs) > 0;
+      }).then(() => writeFile(over, "")),
     ]);
     await untilDrained(inbox);
   } finally {
@@ -84,17 +97,17 @@ const tableOf = ({ schema }: TestDatabase, name: string) =>
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** Enqueues at a steady pace. A partition queue that a stopped process has locked holds up messages with a key, and no others. */
-async function fillInbox(inbox: Inbox, first: number, { ms, startedAt, leaseMs }: SoakPlan): Promise<void> {
-  for (let from = first; clock() < startedAt + ms; from += 2 * messagesAtOnce) {
+async function fillInbox(inbox: Inbox, first: number, { faults, leaseMs }: SoakPlan): Promise<void> {
+  for (let from = first; !faults.isOver; from += 2 * messagesAtOnce) {
     await inbox.enqueue(soakMessages(from, messagesAtOnce, leaseMs));
     await pause(betweenMessagesMs);
   }
 }
 
 /** Notes when a small write to a table of its own takes long: then the database, or the machine, serves nobody. */
-async function watchDatabase({ database, ms, startedAt }: SoakPlan, stalls: Stall[]): Promise<void> {
+async function watchDatabase({ database, faults }: SoakPlan, stalls: Stall[]): Promise<void> {
   let seenAt = clock();
-  while (clock() < startedAt + ms) {
+  while (!faults.isOver) {
     await database.raw(`update ${tableOf(database, "probe")} set n = n + 1`);
     await pause(betweenProbesMs);
     const now = clock();
@@ -104,14 +117,23 @@ async function watchDatabase({ database, ms, startedAt }: SoakPlan, stalls: Stal
 }
 
 /** Kills and stops processes, in no regular rhythm. */
-async function causeFaults(fleet: Fleet, { ms, startedAt, leaseMs }: SoakPlan): Promise<void> {
-  for (let count = 0; ; count++) {
+async function causeFaults(fleet: Fleet, { faults, leaseMs }: SoakPlan): Promise<void> {
+  for (let count = 0; !faults.isOver; count++) {
     await pause(leaseMs * (0.4 + 0.6 * Math.random()));
-    if (clock() >= startedAt + ms) return;
     if (count % 3 === 0) fleet.kill();
     else fleet.stop(leaseMs * (1.2 + Math.random()));
   }
 }
+
+async function endFaults({ faults, ms }: SoakPlan, haveCome: () => boolean): Promise<void> {
+  await pause(ms);
+  const giveUpAt = clock() + longestWaitForFaultsMs;
+  while (!haveCome() && clock() < giveUpAt) await pause(500);
+  faults.isOver = true;
+}
+
+const recordsIn = (folder: string): readonly SoakRecord[] =>
+  readdirSync(folder).flatMap((name) => readRecords(join(folder, name)));
 
 async function untilDrained(inbox: Inbox): Promise<void> {
   const giveUpAt = clock() + longestDrainMs;

@@ -9,11 +9,11 @@ import { expect, inject, it } from "vitest";
 import { createOutbox, migrate } from "../../../src/index.js";
 import { openPostgres } from "../../../src/sql/postgres/index.js";
 import { bundleChild } from "../../support/bundled-child.js";
+import { times } from "../../support/times.js";
 import { sqsClient } from "./event-source.js";
 
 const url = inject("postgresUrl");
-/** 5,000 with `npm run test:killed-consumers`, otherwise 500. */
-const messages = Number(process.env.ONCEBOX_TEST_SQS_MESSAGES ?? 500);
+const messages = times(500);
 const kills = Math.max(4, Math.round(messages / 500));
 
 const child = fileURLToPath(new URL("sqs-consumer-child.ts", import.meta.url));

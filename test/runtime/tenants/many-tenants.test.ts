@@ -16,9 +16,10 @@ import {
   silentServer,
   sqliteTenants,
 } from "../../support/many-tenants.js";
+import { isLonger } from "../../support/times.js";
 
-/** `npm run test:tenants` handles all of the whale's messages; otherwise the run ends when the others are done. */
-const drainAll = process.env.ONCEBOX_TEST_DRAIN_ALL === "1";
+/** `ONCEBOX_TEST_TIMES=2` handles all of the whale's messages; otherwise the run ends when the others are done. */
+const drainAll = isLonger;
 const sizes = { sqlite: 200, postgres: 50, whale: 100_000, dead: 5, hanging: 2 } as const;
 const limits = { perInstance: 24, perServer: 12, perDatabase: 1 } as const;
 const concurrency = 8;

@@ -1,7 +1,3 @@
-/** How many attacks: few with `npm test`, as many as `npm run test:attack` says. */
-export const attackCount = (usually: number): number => Number(process.env.ONCEBOX_TEST_ATTACKS ?? usually);
-export const isLongAttack = process.env.ONCEBOX_TEST_ATTACKS !== undefined;
-
 const everyMs = 10_000;
 const turn = 1_000;
 

@@ -28,7 +28,7 @@ export async function makeDead(
   );
   await vi.waitFor(
     async () => expect(await operatorsOf(inbox).countDead()).toBe(before + ids.length),
-    15_000,
+    60_000,
   );
   run.failWith = undefined;
 }

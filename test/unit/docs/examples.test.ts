@@ -143,7 +143,7 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
 it("the examples in the API reference type-check, with what the package exports", async () => {
-  expect(shown.length).toBeGreaterThan(80);
+  expect(shown.length).toBeGreaterThan(10);
   for (const file of Object.keys(notCompiled)) expect(examples.map(({ source }) => source)).toContain(file);
   expect(await typeErrors(folder)).toBe("");
 });

@@ -5,6 +5,7 @@ import { createService, defineMessages, signal } from "../../../src/messaging/in
 import { type OpenOptions, openEnvelope, parseEnvelope } from "../../../src/messaging/open-envelope.js";
 import { serialiseEnvelope, signFields } from "../../../src/messaging/sign-envelope.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
+import { times } from "../../support/times.js";
 import { type Base, keyOf, mutatedBodies } from "./mutated-bodies.js";
 import { storedRows } from "./stored-rows.js";
 import { fieldsOf, now, opening, vectors } from "./support.js";
@@ -68,8 +69,7 @@ async function inventory() {
   };
 }
 
-/** `npm run test:attack` takes more. */
-const count = process.env.ONCEBOX_TEST_ATTACKS === undefined ? 20_000 : 100_000;
+const count = times(20_000);
 
 const kinds: Readonly<Record<number, "refused" | "malformed">> = { 400: "malformed", 401: "refused" };
 

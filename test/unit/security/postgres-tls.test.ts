@@ -1,33 +1,7 @@
-import { readFileSync } from "node:fs";
 import { Socket } from "node:net";
-import { fileURLToPath } from "node:url";
 import { describe, expect, inject, it } from "vitest";
 import { openPostgres } from "../../../src/sql/postgres/index.js";
 import { type ConnectedSocket, warnWithoutTls } from "../../../src/sql/postgres/pool.js";
-
-const read = (path: string) =>
-  readFileSync(fileURLToPath(new URL(`../../../${path}`, import.meta.url)), "utf8");
-
-describe("the package", () => {
-  const { scripts, dependencies, files } = JSON.parse(read("package.json"));
-
-  it("runs nothing when it is installed", () => {
-    for (const name of ["preinstall", "install", "postinstall", "prepare", "preprepare", "postprepare"])
-      expect(scripts).not.toHaveProperty(name);
-    expect(files).not.toContain("binding.gyp");
-  });
-
-  it("has one dependency, which runs nothing either", () => {
-    expect(Object.keys(dependencies)).toEqual(["zod"]);
-    const { packages } = JSON.parse(read("package-lock.json"));
-    expect(packages["node_modules/zod"].hasInstallScript).toBeUndefined();
-  });
-
-  it("says where to report a vulnerability, and what it does not defend against", () => {
-    expect(read("SECURITY.md")).toContain("docs/threat-model.md");
-    expect(read("docs/threat-model.md")).toContain("## What is not defended against");
-  });
-});
 
 describe("PostgreSQL without TLS", () => {
   const warnings = (socket: ConnectedSocket) => {
