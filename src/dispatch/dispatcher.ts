@@ -11,7 +11,7 @@ import type { HandlerMiddleware } from "./handle-message.js";
 import {
   type BeginHandlerTransaction,
   type Handlers,
-  type Otherwise,
+  type OnUnhandled,
   type ResolvedHandler,
   resolveHandlers,
   type TopicPattern,
@@ -142,7 +142,7 @@ export interface DispatcherOptions<Message extends QueueMessage, Tx = unknown> {
   /** Topics that are acknowledged without a handler: `["customer.*"]`. A handler of the topic itself goes before. */
   readonly ignore?: readonly TopicPattern[];
   /** What becomes of a message without a handler: `"retry"` by default, because the next deployment may bring one. */
-  readonly otherwise?: Otherwise;
+  readonly onUnhandled?: OnUnhandled;
   /** Runs around every handler; the first is the outermost. */
   readonly use?: readonly HandlerMiddleware<Message, Tx>[];
   /** Handlers that may run at once: 10 by default. */
@@ -196,7 +196,7 @@ type CheckedOptions<Message extends QueueMessage, Tx> = DispatcherOptions<Messag
 const knownOptions = [
   "handlers",
   "ignore",
-  "otherwise",
+  "onUnhandled",
   "use",
   "concurrency",
   "timeoutMs",
@@ -220,7 +220,7 @@ function checkOptions(options: { readonly store?: unknown; readonly transaction?
   const { store, transaction } = options;
   if ("store" in options && typeof (store as { claim?: unknown } | undefined)?.claim !== "function")
     throw new InvalidArgumentError(
-      "createDispatcher: store must be an inbox or an outbox. Leave it out otherwise.",
+      "createDispatcher: store must be an inbox or an outbox. Leave it out if the dispatcher serves several.",
     );
   if (transaction !== undefined && typeof transaction !== "function")
     throw new InvalidArgumentError(

@@ -102,7 +102,7 @@ export function handleMessage<Message extends QueueMessage, Tx>(
 ): Handled | Promise<Handled> {
   const { message, topic } = held;
   const { handler } = topic;
-  if (handler === undefined) return withoutHandler(message.topic, topic.otherwise);
+  if (handler === undefined) return withoutHandler(message.topic, topic.onUnhandled);
   if (run.config.middleware.length > 0 || handler.schema !== undefined || handler.transactional)
     return handleWithin(run, held, handler);
   try {
@@ -113,9 +113,9 @@ export function handleMessage<Message extends QueueMessage, Tx>(
   }
 }
 
-function withoutHandler(topic: string, otherwise: TopicPlan<unknown, unknown>["otherwise"]): Handled {
+function withoutHandler(topic: string, onUnhandled: TopicPlan<unknown, unknown>["onUnhandled"]): Handled {
   const end: HandlingEnd =
-    otherwise === "ignore" ? { kind: "ignored" } : { kind: "noHandler", topic, otherwise };
+    onUnhandled === "ignore" ? { kind: "ignored" } : { kind: "noHandler", topic, onUnhandled };
   return { end, isAcked: false };
 }
 

@@ -210,7 +210,7 @@ function logEnd<Message extends QueueMessage, Tx>(
   if (end.kind === "ok" || end.kind === "ignored") return;
   const fields = run.fieldsOf(message);
   if (end.kind === "noHandler")
-    logger.warn("no handler for this topic", { ...fields, otherwise: end.otherwise });
+    logger.warn("no handler for this topic", { ...fields, onUnhandled: end.onUnhandled });
   else if (end.kind !== "error") logger.error("handler did not finish in time", { ...fields, end: end.kind });
   else if (end.error instanceof NotCalledError)
     logger.error("no transaction could be begun", { ...fields, error: end.error.reason });

@@ -7,7 +7,7 @@ import type { OwnerToken } from "../queue/leases.js";
 import type { QueueMessage } from "../queue/message.js";
 import { backoffMs, longestMs, type RetryPolicy } from "../queue/retry-policy.js";
 import type { CallOptions, Settlement } from "../queue/work-store.js";
-import type { Otherwise } from "./handlers.js";
+import type { OnUnhandled } from "./handlers.js";
 import {
   countMessages,
   type HeldMessage,
@@ -80,7 +80,7 @@ export type HandlingEnd =
   | { readonly kind: "timedOut"; readonly afterMs: number }
   | { readonly kind: "cutOff" }
   | { readonly kind: "ignored" }
-  | { readonly kind: "noHandler"; readonly topic: string; readonly otherwise: Otherwise };
+  | { readonly kind: "noHandler"; readonly topic: string; readonly onUnhandled: OnUnhandled };
 
 /** What the dispatcher does with the message then. */
 export type Decision =
@@ -109,10 +109,11 @@ export function decisionOf(
   random: () => number = Math.random,
 ): Decision {
   if (end.kind === "ok" || end.kind === "ignored") return ack;
-  if (end.kind === "noHandler" && end.otherwise === "ack") return ack;
+  if (end.kind === "noHandler" && end.onUnhandled === "ack") return ack;
   const error = reasonOf(end, payload);
   const isPermanent =
-    (end.kind === "error" && isHopeless(end.error)) || (end.kind === "noHandler" && end.otherwise === "dead");
+    (end.kind === "error" && isHopeless(end.error)) ||
+    (end.kind === "noHandler" && end.onUnhandled === "dead");
   const asked = end.kind === "error" && end.error instanceof RetryAfter ? end.error : undefined;
   const costsAttempt = asked?.costsAttempt ?? true;
   const isLast = policy !== undefined && attempt + 1 >= policy.maxAttempts;
