@@ -6,7 +6,8 @@ import { refuseUnknown, requireBatchSize, requireDuration } from "../queue/argum
 import type { QueueMessage } from "../queue/message.js";
 import { type RetryPolicy, retryPolicy } from "../queue/retry-policy.js";
 import type { DispatchStore } from "../queue/work-store.js";
-import { type DispatchResult, dispatchRun, type RunOptions } from "./dispatch-run.js";
+import type { HandledCount } from "./counts.js";
+import { type DispatchResult, DispatchRun, type RunOptions } from "./dispatch-run.js";
 import type { HandlerMiddleware } from "./handle-message.js";
 import {
   type BeginHandlerTransaction,
@@ -18,7 +19,6 @@ import {
   type TopicPlan,
   topicPlans,
 } from "./handlers.js";
-import type { HandledCount } from "./run-state.js";
 import { type DurationEstimate, type Lateness, lateness } from "./timing.js";
 
 export interface DispatcherConfig<Message extends QueueMessage, Tx> {
@@ -81,7 +81,7 @@ export function createDispatcher<Message extends QueueMessage, Tx>(options: obje
   return {
     // a handler of any message also handles a more specific one
     run: (store, budget, runOptions) =>
-      dispatchRun(store as unknown as DispatchStore<Message, Tx>, budget, config, runOptions),
+      new DispatchRun(store as unknown as DispatchStore<Message, Tx>, budget, config, runOptions).run(),
   };
 }
 
