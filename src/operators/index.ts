@@ -1,7 +1,4 @@
 export type * from "../queue/operators.js";
-export type * from "../queue/operators.js";
-export type * from "../queue/operators.js";
-export type { Operators } from "../queue/operators.js";
 export { messageTrace, type TraceStep, type WayStores } from "./operator-reads.js";
 export { operatorsOf } from "./operators-of.js";
 export {
