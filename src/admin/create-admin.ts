@@ -11,7 +11,7 @@ import { nameProblem, refuseUnknown, requireDuration } from "../queue/arguments.
 import { bearerTokens } from "../service/http/bearer-tokens.js";
 import type { Secrets } from "../webhooks/schemes/secret-keys.js";
 import { adminTokens, operatorOf, type RequestKind, requestLimits } from "./access.js";
-import { pageFiles } from "./page/page-files.js";
+import { pageFiles } from "./page-files.js";
 import {
   type Answer,
   adminResponses,
@@ -118,7 +118,7 @@ export function createAdmin(options: AdminOptions): Admin {
 
   const end = async (request: PlainRequest): Promise<Ended> => {
     const path = pathBehindBase(request.path);
-    const page = path === undefined || !isRead(request) ? undefined : pageResponse(request.path, path);
+    const page = path === undefined || !isRead(request) ? undefined : await pageResponse(request.path, path);
     if (page !== undefined) return { ending: page, route: "page" };
     const found = path === undefined ? undefined : findRoutes(path);
     if (found === undefined) return { ending: limited("without token") ?? responses.notFound() };
@@ -271,17 +271,17 @@ const headersOf = (type: string) => ({
  * The page and its two files, which hold no data. Undefined for any other path. The page is served with and without a slash
  * at its end, because a gateway may take only one of them.
  */
-function pageResponse(path: string, behindBase: string): Ending | undefined {
+async function pageResponse(path: string, behindBase: string): Promise<Ending | undefined> {
   switch (behindBase) {
-    case "":
-      return adminResponses.file(
-        pageFiles.html(path.endsWith("/") ? "" : "_oncebox/"),
-        headersOf("text/html"),
-      );
+    case "": {
+      const folder = path.endsWith("/") ? "" : "_oncebox/";
+      const html = (await pageFiles()).html.replaceAll("./page.", `${folder}page.`);
+      return adminResponses.file(html, headersOf("text/html"));
+    }
     case "page.js":
-      return adminResponses.file(pageFiles.js, headersOf("text/javascript"));
+      return adminResponses.file((await pageFiles()).js, headersOf("text/javascript"));
     case "page.css":
-      return adminResponses.file(pageFiles.css, headersOf("text/css"));
+      return adminResponses.file((await pageFiles()).css, headersOf("text/css"));
     default:
       return undefined;
   }

@@ -9,11 +9,10 @@ import type { Database } from "../sql/dialect.js";
 import { type MigrateOptions, type MigrateResult, migrate } from "../sql/migrate.js";
 import type { TenantStoreProvider } from "../tenants/connections/tenant-stores.js";
 import { type ConsumeJob, consumeJob } from "./consume-job.js";
-import { migrateOptionsOf, type Platform } from "./context.js";
 import type { AppDefinition, AppParts } from "./definition.js";
 import { type DispatchJob, dispatchJob } from "./dispatch-job.js";
 import { cleanupJob, type MaintenanceJob, reapJob, retentionsOf } from "./maintenance-jobs.js";
-import { openApp } from "./open-app.js";
+import { migrateOptionsOf, openApp, type Platform } from "./open-app.js";
 import { noWebhooks } from "./sources.js";
 
 /** A whole app in one process, for the local run and the command line. A cloud's function uses one of the jobs. */
@@ -70,7 +69,7 @@ export async function createApp(definition: AppDefinition, platform: Platform): 
     migrate: () => (tenants === undefined ? migrate(db, migrateOptions) : tenants.migrate()),
     async close() {
       await served?.close();
-      await (tenants ?? db).close();
+      await app.close();
     },
   };
 }

@@ -1,8 +1,8 @@
 import type { MiddyfiedHandler } from "@middy/core";
 import middy from "@middy/core";
 import type { APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2 } from "aws-lambda";
-import type { AppContext, Platform } from "../../app/context.js";
 import type { AppDefinition } from "../../app/definition.js";
+import type { AppContext, Platform } from "../../app/open-app.js";
 import { type OpenApp, openApp } from "../../app/open-app.js";
 import type { Budget } from "../../base/budget.js";
 import { memoisePromise } from "../../base/concurrency.js";
