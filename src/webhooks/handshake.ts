@@ -1,4 +1,4 @@
-import type { PlainResponse } from "../base/plain-http.js";
+import type { PlainResponse } from "../http/plain.js";
 import { eventsOf, maxEvents } from "./extract-message.js";
 import { type Ending, jsonResponse, refuse, textResponse } from "./responses.js";
 import type { Delivery } from "./schemes/delivery.js";

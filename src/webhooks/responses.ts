@@ -1,8 +1,8 @@
 import { omitUndefined } from "../base/defined.js";
 import { type LogFields, type Logger, safeReason } from "../base/logger.js";
-import type { PlainRequest, PlainResponse } from "../base/plain-http.js";
-import type { BodyRefusal } from "../base/request-body.js";
 import { type SpanEnd, type SpanStart, traceHeaderNames } from "../base/telemetry.js";
+import type { BodyRefusal } from "../http/body.js";
+import type { PlainRequest, PlainResponse } from "../http/plain.js";
 import type { ReceiveOutcome } from "../inbox/receiver.js";
 import type { ReceivedWebhook } from "./route-options.js";
 import { refusalStatuses } from "./schemes/read-scheme.js";

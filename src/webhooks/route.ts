@@ -1,9 +1,9 @@
 import { memoisePromise } from "../base/concurrency.js";
 import { type LoggerOption, loggerOf, safeReason } from "../base/logger.js";
-import { type NodeMiddleware, nodeMiddleware } from "../base/node-http.js";
-import { decoded, type PlainRequest, type PlainResponse, toWebResponse } from "../base/plain-http.js";
-import { type IncomingHeaders, openBodies, readBody } from "../base/request-body.js";
 import { guardedMetrics, inSpan } from "../base/telemetry.js";
+import { type IncomingHeaders, openBodies, readBody } from "../http/body.js";
+import { type NodeMiddleware, nodeMiddleware } from "../http/node.js";
+import { decoded, type PlainRequest, type PlainResponse, toWebResponse } from "../http/plain.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import {
   afterEnqueueCaller,

@@ -1,3 +1,4 @@
+import { type Secrets, secretsProblems } from "../base/secrets.js";
 import { InvalidArgumentError } from "../errors.js";
 import { requireName } from "../queue/arguments.js";
 import { longestMs } from "../queue/retry-policy.js";
@@ -19,7 +20,6 @@ import {
   readScheme,
 } from "./schemes/read-scheme.js";
 import type { Handshake, WebhookScheme } from "./schemes/scheme.js";
-import { type Secrets, secretsProblems } from "./schemes/secret-keys.js";
 import type { ChallengeSigner } from "./schemes/signature-verifier.js";
 import { fill } from "./schemes/template.js";
 import { createTokenVerifier, toTokenKey, type Verifier } from "./schemes/verifier.js";

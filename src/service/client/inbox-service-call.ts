@@ -1,7 +1,7 @@
 import { safeReason } from "../../base/logger.js";
-import { type BodyRefusal, readBody } from "../../base/request-body.js";
 import { sleep, withDeadline } from "../../base/timers.js";
 import { knownByCode, type OnceboxErrorInfo } from "../../errors.js";
+import { type BodyRefusal, readBody } from "../../http/body.js";
 import { backoffMs, type RetryPolicy } from "../../queue/retry-policy.js";
 
 /** The inbox service refused a call, could not be reached, or answered what the contract does not know. */

@@ -1,9 +1,9 @@
 import { createPrivateKey, type KeyObject, sign } from "node:crypto";
 import type { Budget } from "../../base/budget.js";
 import { safeReason } from "../../base/logger.js";
-import { type BodyRefusal, readBody } from "../../base/request-body.js";
 import { sleep } from "../../base/timers.js";
 import { InvalidOperationError } from "../../errors.js";
+import { type BodyRefusal, readBody } from "../../http/body.js";
 
 interface GithubApiOptions {
   readonly apiUrl: string;

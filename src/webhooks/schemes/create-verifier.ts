@@ -1,11 +1,11 @@
 import { memoisePromise } from "../../base/concurrency.js";
 import { requirePackage } from "../../base/require-package.js";
+import { createSecretKeys, type SecretKeys, type Secrets } from "../../base/secrets.js";
 import type { Delivery } from "./delivery.js";
 import type { Alternatives } from "./field-checks.js";
 import type { FetchText, KeysOf } from "./provider-keys.js";
 import type { CheckedScheme } from "./read-scheme.js";
 import type { JwtRule, SignatureRule, VerifyRule } from "./scheme.js";
-import { createSecretKeys, type SecretKeys, type Secrets } from "./secret-keys.js";
 import { type ChallengeSigner, challengeSigner, createSignatureVerifier } from "./signature-verifier.js";
 import { type SigningKey, secretProblem, toVerifyingKey } from "./signing-key.js";
 import { fillFirst } from "./template.js";

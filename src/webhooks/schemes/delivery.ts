@@ -1,5 +1,5 @@
 import { isUtf8 } from "node:buffer";
-import type { IncomingHeaders } from "../../base/request-body.js";
+import type { IncomingHeaders } from "../../http/body.js";
 import type { Report } from "./field-checks.js";
 
 /** A request with its whole body, not yet trusted. The body is parsed on demand, once. */

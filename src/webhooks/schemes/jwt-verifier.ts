@@ -1,12 +1,12 @@
 import { createHash, createPublicKey, type JsonWebKey } from "node:crypto";
 import type { JWTPayload, JWTVerifyOptions } from "jose";
 import { loadPackage, rethrow } from "../../base/require-package.js";
-import { isSameDigest } from "../../base/same-digest.js";
+import type { SecretKeys } from "../../base/secrets.js";
+import { isSameDigest } from "../../base/secrets.js";
 import { type Delivery, splitDelivery } from "./delivery.js";
 import { type FetchText, remoteDocuments } from "./provider-keys.js";
 import type { CheckedScheme } from "./read-scheme.js";
 import type { JwtRule, VerifyRule } from "./scheme.js";
-import type { SecretKeys } from "./secret-keys.js";
 import { fill, fillFirst, jsonValue } from "./template.js";
 import {
   maxItems,

@@ -1,10 +1,10 @@
 import { X509Certificate } from "node:crypto";
 import { safeReason } from "../../base/logger.js";
+import type { SecretKeys } from "../../base/secrets.js";
 import { InvalidOperationError } from "../../errors.js";
 import type { Delivery } from "./delivery.js";
 import type { CheckedProof } from "./read-scheme.js";
 import type { CertificateRule, PublicKeyAlgorithm, SignatureRule } from "./scheme.js";
-import type { SecretKeys } from "./secret-keys.js";
 import { type SigningKey, verifyingKey } from "./signing-key.js";
 import { fill } from "./template.js";
 import type { Refusal } from "./verifier.js";

@@ -1,5 +1,5 @@
 import { createHmac, createPrivateKey, createPublicKey, type KeyObject, sign, verify } from "node:crypto";
-import { isSameDigest } from "../../base/same-digest.js";
+import { isSameDigest } from "../../base/secrets.js";
 import { InvalidArgumentError } from "../../errors.js";
 import type {
   DigestAlgorithm,

@@ -1,9 +1,8 @@
 import { createHash } from "node:crypto";
-import { isSameDigest } from "../../base/same-digest.js";
+import { createSecretKeys, isSameDigest, type SecretKeysOptions, type Secrets } from "../../base/secrets.js";
 import { type Delivery, splitDelivery } from "./delivery.js";
 import type { CheckedScheme } from "./read-scheme.js";
 import type { TokenRule } from "./scheme.js";
-import { createSecretKeys, type SecretKeysOptions, type Secrets } from "./secret-keys.js";
 import { secretProblem } from "./signing-key.js";
 import { fillFirst } from "./template.js";
 

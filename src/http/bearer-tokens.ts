@@ -1,7 +1,5 @@
-import { createHash } from "node:crypto";
-import { isSameDigest } from "../../base/same-digest.js";
-import { InvalidArgumentError } from "../../errors.js";
-import { createSecretKeys, type Secret, type Secrets } from "../../webhooks/schemes/secret-keys.js";
+import { createSecretKeys, digestOf, isSameDigest, type Secret, type Secrets } from "../base/secrets.js";
+import { InvalidArgumentError } from "../errors.js";
 
 /** What tokens look like. Neither a comma nor white space is in them, so both can stand between tokens. */
 export interface TokenForm {
@@ -20,8 +18,6 @@ export function secretProblem(token: string): string | undefined {
   return isRight ? undefined : "has a character other than letters, digits and -._~+/=";
 }
 
-const serviceTokens: TokenForm = { owner: "service", problemOf: secretProblem };
-
 /** No token is longer: a longer header is not compared. */
 const bearer = /^Bearer +([\x21-\x7e]{1,4096})$/i;
 
@@ -36,11 +32,7 @@ export interface BearerTokensOptions {
 export type FindToken = (authorization: string | null) => Promise<string | undefined>;
 
 /** Keeps only digests of the tokens. A text may hold several tokens, with commas or white space between them. */
-export function bearerTokens(
-  tokens: Secrets,
-  options: BearerTokensOptions,
-  form: TokenForm = serviceTokens,
-): FindToken {
+export function bearerTokens(tokens: Secrets, options: BearerTokensOptions, form: TokenForm): FindToken {
   const tokenProblem = problemOf(form);
   const list = [tokens].flat();
   const fetching = list.filter((token) => typeof token === "function");
@@ -89,6 +81,3 @@ const problemOf =
   (form: TokenForm): Problem =>
   (token) =>
     typeof token !== "string" || token === "" ? "is missing or empty" : form.problemOf(token);
-
-/** Digests have one length, so comparing them does not reveal the token's length. */
-const digestOf = (text: string): Uint8Array => createHash("sha256").update(text).digest();
