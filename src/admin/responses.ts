@@ -45,7 +45,8 @@ export interface AnsweredRequest {
  */
 export function logRequest(logger: Logger, { result, route = "none", by, tenant }: AnsweredRequest): void {
   const isOfNote = route.startsWith("POST") || result.details?.payload === true;
-  logResult(logger, "admin", result, { route, by, tenant, level: isOfNote ? "info" : "debug" });
+  const level = isOfNote ? "info" : "debug";
+  logResult(logger, "admin", result, { subject: { route }, fields: { by, tenant }, level });
 }
 
 /** The response of a host that could not make the API, with its log line. The reason is only logged: nobody has shown a token. */

@@ -35,11 +35,13 @@ export const emptyResponse = (status: number, headers: ResponseHeaders = {}): Pl
   headers: { ...privateHeaders, ...headers },
 });
 
-export const jsonResponse = (
-  status: number,
-  value: unknown,
-  headers: ResponseHeaders = {},
-): PlainResponse => ({ ...emptyResponse(status, headers), body: JSON.stringify(value) });
+export const textResponse = (status: number, body: string, headers?: ResponseHeaders): PlainResponse => ({
+  ...emptyResponse(status, headers),
+  body,
+});
+
+export const jsonResponse = (status: number, value: unknown, headers?: ResponseHeaders): PlainResponse =>
+  textResponse(status, JSON.stringify(value), headers);
 
 /** All headers that a host has to send but the content's length. */
 export const headersOf = ({ headers, body = "" }: PlainResponse): Record<string, string> =>

@@ -10,6 +10,7 @@ import {
   type PlainRoute,
   type ResponseHeaders,
   respondPlainly,
+  textResponse,
   webRoute,
 } from "./plain.js";
 
@@ -46,7 +47,7 @@ export function apiResults({ headers: own = {}, realm }: { headers?: ResponseHea
     empty,
     refused,
     text: (outcome: string, body: string, headers: ResponseHeaders = {}): HttpResult => ({
-      response: { ...emptyResponse(200, { ...own, ...headers }), body },
+      response: textResponse(200, body, { ...own, ...headers }),
       outcome,
     }),
     /** The log may have the kind of problem, and of the request neither a value nor a name that no route has. */
@@ -70,14 +71,22 @@ export function apiResults({ headers: own = {}, realm }: { headers?: ResponseHea
   };
 }
 
+interface LogLine {
+  /** What was asked for: the first field of the line. */
+  readonly subject: LogFields;
+  readonly fields?: LogFields;
+  /** Of a request that was neither refused nor failed. */
+  readonly level?: "debug" | "info";
+}
+
 /** One line per request. It has no token and no value of the request; alarms read its name and its status. */
 export function logResult(
   logger: Logger,
   name: string,
   { response: { status }, outcome, details }: HttpResult,
-  { level = "debug", ...fields }: { readonly level?: "debug" | "info" } & LogFields,
+  { subject, fields, level = "debug" }: LogLine,
 ): void {
-  logger[logLevelOf(status, level)](name, { ...fields, outcome, status, ...details });
+  logger[logLevelOf(status, level)](name, { ...subject, outcome, status, ...fields, ...details });
 }
 
 /** What responds to requests, for each kind of host. */

@@ -1,3 +1,4 @@
+import { memoisePromise } from "../base/concurrency.js";
 import { type Secrets, secretsProblems } from "../base/secrets.js";
 import { InvalidArgumentError } from "../errors.js";
 import { requireName } from "../queue/arguments.js";
@@ -232,12 +233,28 @@ export function withOverrides(
 
 type Sources<Source> = Readonly<Record<string, Source>>;
 
+/**
+ * Checks the sources whose schemes are at hand. The function that it returns loads the presets that the others name, and
+ * checks those.
+ */
+export function loadSources(
+  given: Sources<WebhookSource>,
+  defaults: SourceDefaults,
+): () => Promise<ReadonlyMap<string, ResolvedSource>> {
+  const { loaded, named, problems } = dividedSources(given);
+  const known = resolveSources(loaded, problems, defaults);
+  return memoisePromise(async () => {
+    const presets = named.map(async ([name, source]) => [
+      name,
+      { ...source, scheme: await schemeOf(source.scheme) },
+    ]);
+    const others = Object.fromEntries(await Promise.all(presets)) as Sources<LoadedSource>;
+    return new Map([...known, ...resolveSources(others, [], defaults)]);
+  });
+}
+
 /** The sources whose schemes are at hand, those that name a preset, and what is wrong with the names. */
-export function dividedSources(given: Sources<WebhookSource>): {
-  readonly loaded: Sources<LoadedSource>;
-  readonly named: Sources<WebhookSource>;
-  readonly problems: readonly string[];
-} {
+function dividedSources(given: Sources<WebhookSource>) {
   const loaded: [name: string, LoadedSource][] = [];
   const named: [name: string, WebhookSource][] = [];
   const problems: string[] = [];
@@ -249,18 +266,8 @@ export function dividedSources(given: Sources<WebhookSource>): {
     else if (isPresetName(scheme)) named.push([name, source]);
     else problems.push(`${name}: ${unknownPreset(scheme)}`);
   }
-  return { loaded: Object.fromEntries(loaded), named: Object.fromEntries(named), problems };
+  return { loaded: Object.fromEntries(loaded), named, problems };
 }
-
-export const withPresets = async (named: Sources<WebhookSource>): Promise<Sources<LoadedSource>> =>
-  Object.fromEntries(
-    await Promise.all(
-      Object.entries(named).map(async ([name, source]) => [
-        name,
-        { ...source, scheme: await schemeOf(source.scheme) },
-      ]),
-    ),
-  );
 
 /** Returns the scheme itself, or the preset of that name. */
 export async function schemeOf(scheme: string | WebhookScheme): Promise<WebhookScheme> {

@@ -34,7 +34,8 @@ export function unavailableService(auth: Auth, logger: Logger, reason: string): 
 
 /** Of a bad request the log gets the kind of problem only: a key may hold personal data. */
 export function logRequest(logger: Logger, operation: string, { details, ...result }: HttpResult): void {
-  logResult(logger, "inbox service", result, { operation, reason: details?.reason });
+  const fields = { reason: details?.reason };
+  logResult(logger, "inbox service", result, { subject: { operation }, fields });
 }
 
 /** The body of a 400. */
