@@ -112,5 +112,8 @@ const tooSlow = (ms: number) =>
 export const isSameDigest = (given: Uint8Array, expected: Uint8Array): boolean =>
   given.byteLength === expected.byteLength && timingSafeEqual(given, expected);
 
+/** A shorter secret can be guessed. In bytes, or in characters of a token. */
+export const leastSecretLength = 16;
+
 /** The SHA-256 of a secret. Digests have one length, so comparing them does not reveal that of the secret. */
 export const digestOf = (secret: string): Uint8Array => createHash("sha256").update(secret).digest();

@@ -1,4 +1,11 @@
-import { createSecretKeys, digestOf, isSameDigest, type Secret, type Secrets } from "../base/secrets.js";
+import {
+  createSecretKeys,
+  digestOf,
+  isSameDigest,
+  leastSecretLength,
+  type Secret,
+  type Secrets,
+} from "../base/secrets.js";
 import { InvalidArgumentError } from "../errors.js";
 
 /** What tokens look like. Neither a comma nor white space is in them, so both can stand between tokens. */
@@ -9,11 +16,9 @@ export interface TokenForm {
   readonly problemOf: (token: string) => string | undefined;
 }
 
-const shortestToken = 16;
-
 /** A secret of the characters that RFC 6750 allows in a token. */
 export function secretProblem(token: string): string | undefined {
-  if (token.length < shortestToken) return `has fewer than ${shortestToken} characters`;
+  if (token.length < leastSecretLength) return `has fewer than ${leastSecretLength} characters`;
   const isRight = /^[A-Za-z0-9\-._~+/]+=*$/.test(token);
   return isRight ? undefined : "has a character other than letters, digits and -._~+/=";
 }

@@ -4,13 +4,6 @@ import { InvalidArgumentError } from "../errors.js";
 import { requireName } from "../queue/arguments.js";
 import { longestMs } from "../queue/retry-policy.js";
 import { isPresetName, loadPreset, type PresetName, presetNames } from "./preset-names.js";
-import {
-  createChallengeSigner,
-  createTenantVerifier,
-  createVerifier,
-  type TenantSecrets,
-  toKeyOf,
-} from "./schemes/create-verifier.js";
 import { type Report, refuseFields } from "./schemes/field-checks.js";
 import type { FetchText } from "./schemes/provider-keys.js";
 import {
@@ -23,7 +16,16 @@ import {
 import type { Handshake, WebhookScheme } from "./schemes/scheme.js";
 import type { ChallengeSigner } from "./schemes/signature-verifier.js";
 import { fill } from "./schemes/template.js";
-import { createTokenVerifier, toTokenKey, type Verifier } from "./schemes/verifier.js";
+import {
+  createChallengeSigner,
+  createTenantVerifier,
+  createTokenVerifier,
+  createVerifier,
+  type TenantSecrets,
+  toKeyOf,
+  toTokenKey,
+  type Verifier,
+} from "./schemes/verifier.js";
 
 /** A sender of webhooks to `/webhooks/{name}`, and how its webhooks are read. */
 export interface WebhookSource extends Pick<WebhookScheme, (typeof overridableFields)[number]> {

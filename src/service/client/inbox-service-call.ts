@@ -1,7 +1,7 @@
 import { safeReason } from "../../base/logger.js";
 import { sleep, withDeadline } from "../../base/timers.js";
 import { knownByCode, type OnceboxErrorInfo } from "../../errors.js";
-import { type BodyRefusal, readBody } from "../../http/body.js";
+import { type BodyRefusal, fetchCause, readBody } from "../../http/body.js";
 import { backoffMs, type RetryPolicy } from "../../queue/retry-policy.js";
 
 /** The inbox service refused a call, could not be reached, or answered what the contract does not know. */
@@ -143,7 +143,7 @@ function fieldsOf(bytes: Uint8Array | BodyRefusal): Fields | undefined {
 }
 
 const unreachable = ({ host }: URL, error: unknown): InboxServiceError => {
-  const cause = (error as { cause?: unknown }).cause ?? error; // fetch hides the socket's error behind one of its own
+  const cause = fetchCause(error);
   const text = `The inbox service at ${host} could not be reached, or ended the connection: ${safeReason(cause)}.`;
   return new InboxServiceError(text, { isTransient: true, cause });
 };
