@@ -1,7 +1,7 @@
 import type { Admin } from "../admin/create-admin.js";
 import type { Logger } from "../base/logger.js";
-import { toWebResponse } from "../base/plain-http.js";
 import { InvalidArgumentError } from "../errors.js";
+import { toWebResponse } from "../http/plain.js";
 import type { PurgeWithinOptions } from "../queue/maintenance.js";
 import type { InboxService } from "../service/http/inbox-service.js";
 import { whyNotBackedUp } from "../sql/database-file.js";

@@ -1,6 +1,6 @@
 import type { Agent, ClientRequest, RequestOptions } from "node:http";
 import { memoisePromise } from "../../base/concurrency.js";
-import { collectBytes } from "../../base/request-body.js";
+import { collectBytes } from "../../http/body.js";
 import { optionalCount, requireDuration } from "../../queue/arguments.js";
 import { httpSchemes, httpTarget } from "./address.js";
 import {

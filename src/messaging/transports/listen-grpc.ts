@@ -10,9 +10,9 @@ import {
 import type { AddressInfo, Socket } from "node:net";
 import { gunzipSync, inflateSync } from "node:zlib";
 import { safeReason } from "../../base/logger.js";
-import { listening } from "../../base/node-http.js";
-import type { PlainResponse } from "../../base/plain-http.js";
-import { type OpenBodies, openBodies, readBody } from "../../base/request-body.js";
+import { type OpenBodies, openBodies, readBody } from "../../http/body.js";
+import { listening } from "../../http/node.js";
+import type { PlainResponse } from "../../http/plain.js";
 import { grpcTarget } from "./address.js";
 import { bodyOfFields, decodeMessage, encodeAcknowledgement } from "./grpc-messages.js";
 import { grpcStatusOf, unimplemented } from "./grpc-transport.js";

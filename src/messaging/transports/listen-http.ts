@@ -3,10 +3,10 @@ import { link, lstat, rename, unlink } from "node:fs/promises";
 import type { RequestListener, Server } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { safeReason } from "../../base/logger.js";
-import { closeServer, listening, respondTo } from "../../base/node-http.js";
-import { respondPlainly } from "../../base/plain-http.js";
 import { sleep } from "../../base/timers.js";
 import { InvalidOperationError } from "../../errors.js";
+import { closeServer, listening, respondTo } from "../../http/node.js";
+import { respondPlainly } from "../../http/plain.js";
 import { httpTarget } from "./address.js";
 import { type Listener, type ListenSettings, requireCertificate } from "./listen.js";
 

@@ -1,7 +1,7 @@
 import { type Logger, type LoggerOption, loggerOf, safeReason } from "../../base/logger.js";
-import { type NodeMiddleware, nodeMiddleware, type Route } from "../../base/node-http.js";
-import type { PlainRequest, PlainResponse, PlainRoute } from "../../base/plain-http.js";
 import { InvalidArgumentError } from "../../errors.js";
+import { type NodeMiddleware, nodeMiddleware, type Route } from "../../http/node.js";
+import type { PlainRequest, PlainResponse, PlainRoute } from "../../http/plain.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
 import { grpcSchemes, httpSchemes, receivePath, schemeOf } from "./address.js";
 import type { TlsMaterial } from "./transport.js";
@@ -80,7 +80,7 @@ export function requireCertificate({ tls, address }: ListenSettings): TlsMateria
   throw new InvalidArgumentError(`listen: ${schemeOf(address)}// needs tls: { cert, key }.`);
 }
 
-export type { NodeMiddleware } from "../../base/node-http.js";
+export type { NodeMiddleware } from "../../http/node.js";
 
 export interface ReceiverMiddlewareOptions {
   /** The path of the receiver; requests for other paths go to `next`. `/_rf/receive` by default. */

@@ -1,7 +1,7 @@
 import { safeReason } from "../../base/logger.js";
-import { type BodyRefusal, readBody } from "../../base/request-body.js";
 import { sleep, withDeadline } from "../../base/timers.js";
 import { knownByCode, type OnceboxErrorInfo } from "../../errors.js";
+import { type BodyRefusal, fetchCause, readBody } from "../../http/body.js";
 import { backoffMs, type RetryPolicy } from "../../queue/retry-policy.js";
 
 const policy: RetryPolicy = { maxAttempts: 5, baseMs: 50, factor: 2, maxMs: 2_000, jitterMs: 100 };
@@ -108,7 +108,7 @@ function fieldsOf(bytes: Uint8Array | BodyRefusal): Fields | undefined {
 }
 
 const unreachable = ({ host }: URL, error: unknown): InboxServiceError => {
-  const cause = (error as { cause?: unknown }).cause ?? error; // fetch hides the socket's error behind one of its own
+  const cause = fetchCause(error);
   const text = `The inbox service at ${host} could not be reached, or ended the connection: ${safeReason(cause)}.`;
   return new InboxServiceError(text, { isTransient: true, cause });
 };
