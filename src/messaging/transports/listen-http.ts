@@ -8,7 +8,8 @@ import { InvalidOperationError } from "../../errors.js";
 import { closeServer, listening, respondTo } from "../../http/node.js";
 import { respondPlainly } from "../../http/plain.js";
 import { httpTarget } from "./address.js";
-import { type Listener, type ListenSettings, requireCertificate } from "./listen.js";
+import type { Listener, ListenSettings } from "./listen.js";
+import { requireCertificate } from "./transport.js";
 
 /** Longer than the 60 s after which load balancers and our own senders drop an idle connection: the sender should be first. */
 const keepAliveMs = 65_000;

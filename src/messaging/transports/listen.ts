@@ -19,7 +19,7 @@ export async function listen(options: ListenOptions): Promise<Listener> {
   const { receiver } = options;
   const fetch = options.fetch ?? receiver?.fetch;
   if (fetch === undefined || (options.fetch !== undefined && receiver !== undefined))
-    throw new InvalidArgumentError("listen needs what responds: receiver, or fetch, and not both.");
+    throw new InvalidArgumentError("listen: pass receiver or fetch, not both.");
   const merged = { ...listenDefaults, ...options, fetch };
   requireDuration(merged.stopMs, "listen: stopMs");
   if (typeof merged.fetch !== "function")
@@ -72,12 +72,6 @@ export interface Listener {
   readonly address: string;
   /** Takes no new messages, waits for those that are being handled, and ends all connections. */
   close(): Promise<void>;
-}
-
-/** `https:` and `grpcs:` need a certificate. */
-export function requireCertificate({ tls, address }: ListenSettings): TlsMaterial {
-  if (tls?.cert !== undefined && tls.key !== undefined) return tls;
-  throw new InvalidArgumentError(`listen: ${schemeOf(address)}// needs tls: { cert, key }.`);
 }
 
 export type { NodeMiddleware } from "../../http/node.js";
