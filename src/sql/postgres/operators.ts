@@ -104,8 +104,8 @@ const keepAsDone = (n: QueueNames) => `emptied as (
   set payload = '', headers = null
   where m.seq = any (array(select seq from gone))
 ), kept as (
-  insert into ${doneTable(n)} (seq, processed_at, attempt, last_error, ended_as)
-  select seq, ${now}, attempt, last_error, :ended_as
+  insert into ${doneTable(n)} (seq, processed_at, attempt, last_error, resolution)
+  select seq, ${now}, attempt, last_error, :resolution
   from gone
 )`;
 
@@ -290,7 +290,7 @@ select ${keys(n)}${n.kind === "inbox" ? "" : ", m.message_id"}, m.topic, coalesc
   coalesce(s.last_error, d.last_error) as last_error, ${epochMs(`m.${createdColumn(n)}`)} as enqueued_at,
   (select min(${epochMs("a.ended_at")}) from ${attemptsTable(n)} a where a.seq = m.seq) as first_failed_at,
   ${epochMs("d.processed_at")} as processed_at, ${epochMs("s.died_at")} as died_at${
-    n.kind === "inbox" ? ", d.ended_as" : ""
+    n.kind === "inbox" ? ", d.resolution" : ""
   }
 ${messages(n)}
 where m.seq = any (array(select seq from found))

@@ -39,7 +39,7 @@ const messageColumns = (n: QueueNames) =>
     : `m.id, m.message_id, m.natural_key, ${epoch("m.created_at", "created_at")}`;
 
 /** Of a done message: how an operator ended it. The outbox keeps no such message. */
-const endedAs = (n: QueueNames) => (n.kind === "inbox" ? "d.ended_as" : "null");
+const resolution = (n: QueueNames) => (n.kind === "inbox" ? "d.resolution" : "null");
 
 /** The row of a message in any state. A message without a state row is done. */
 const row = (
@@ -50,7 +50,7 @@ const row = (
   coalesce(s.last_error, d.last_error) as last_error, ${epoch("s.last_attempt_at", "last_attempt_at")},
   ${epoch("s.died_at", "died_at")}, s.error_group, coalesce(s.crashes, 0) as crashes, ${messageColumns(n)},
   coalesce(s.status, ${status.done}) as status, s.owner, ${epoch("d.processed_at", "processed_at")}, d.processed_by,
-  ${endedAs(n)} as ended_as`;
+  ${resolution(n)} as resolution`;
 
 /**
  * The row of a message that a claim has just leased: the columns that nearly every message has, and the others as JSON in
@@ -116,7 +116,7 @@ const list = (n: QueueNames) => `(
     and m.seq > :after_seq::bigint
     and ${wantedMessage(n)}
     and ${wantedState("coalesce(s.last_error, d.last_error)")}
-    and (:ended_as::text is null or ${n.kind === "inbox" ? "d.ended_as = :ended_as" : "false"})
+    and (:resolution::text is null or ${n.kind === "inbox" ? "d.resolution = :resolution" : "false"})
   order by m.seq
   limit :limit::int
 )
@@ -131,7 +131,7 @@ union all
     offset 0
   ) m
   left join ${doneTable(n)} d on false
-  where :status::int <> ${status.done} and :ended_as::text is null
+  where :status::int <> ${status.done} and :resolution::text is null
     and ${hasStatus("s", [":status::int", ":status_2::int", ":status_3::int", ":status_4::int", ":status_5::int"])}
     and s.seq > :after_seq::bigint
     and ${wantedState("s.last_error")}
@@ -144,16 +144,16 @@ union all
  * would read every row.
  */
 function countDone(n: QueueNames): string {
-  const counted = (count: string, endedAs: string) =>
-    `select ${status.done}, false, false, false, (${count})::float8, 0, null, 0, false, ${endedAs}`;
+  const counted = (count: string, resolution: string) =>
+    `select ${status.done}, false, false, false, (${count})::float8, 0, null, 0, false, ${resolution}`;
   const all = `(select count(*) from ${doneTable(n)})`;
   if (n.kind === "outbox") return counted(all, "null");
-  const ended = `from ${doneTable(n)} d where d.ended_as is not null`;
+  const ended = `from ${doneTable(n)} d where d.resolution is not null`;
   return `${counted(`${all} - (select count(*) ${ended})`, "null")}
 union all
-${counted("count(*)", "d.ended_as")}
+${counted("count(*)", "d.resolution")}
 ${ended}
-group by d.ended_as`;
+group by d.resolution`;
 }
 
 function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions): QueueStatements {
@@ -378,7 +378,7 @@ order by a.number`,
   (count(*) filter (where ${claimable}))::float8 as due,
   (extract(epoch from ${now} - min(coalesce(s.reclaimable_at, s.visible_at)) filter (where ${claimable})) * 1000)::float8 as oldest_due_ms,
   (count(*) filter (where s.status = ${status.dead} and s.expires_at <= ${now}))::float8 as expired,
-  (select ${isPaused(n)}) as paused, null as ended_as
+  (select ${isPaused(n)}) as paused, null as resolution
 from (
   select s.*, s.status in (${status.ready}, ${status.held}, ${status.blocked}, ${status.parked}) and ${isHeld(n)} as held
   from ${n.state} s

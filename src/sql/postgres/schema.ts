@@ -54,14 +54,14 @@ const doneRows = (n: QueueNames) => `create table ${doneTable(n)} (
     n.kind === "inbox"
       ? `,
   -- of a message that an operator has ended: archived or replaced
-  ended_as varchar(10) collate "C"`
+  resolution varchar(10) collate "C"`
       : ""
   }
 )`;
 
 /** Only of messages that operators have ended. */
 const endedIndex = (n: QueueNames) =>
-  `create index ${n.bare("_ended_as")} on ${doneTable(n)} (seq) include (ended_as) where ended_as is not null`;
+  `create index ${n.bare("_resolution")} on ${doneTable(n)} (seq) include (resolution) where resolution is not null`;
 
 /**
  * The only index beside the key that every message is in, because each message pays for it. Dead messages have one of their
