@@ -50,11 +50,11 @@ where per_second is not null`;
 
 /** The row numbers in `due` that are more than a limit has tokens for, in the order of the claim. What `dies` needs none. */
 export const overLimits = (n: QueueNames): string => `select seq from (
-    select d.seq, row_number() over (partition by c.scope, c.name order by d.visible_at, d.seq) > c.tokens as is_over
+    select due.seq, row_number() over (partition by c.scope, c.name order by due.visible_at, due.seq) > c.tokens as is_over
     from ${controlsTable(n)} c
-    cross join due d
-    cross join ${n.message} m on m.seq = d.seq
-    where c.per_second is not null and d.dies is not true and ${appliesTo(n)}
+    cross join due
+    cross join ${n.message} m on m.seq = due.seq
+    where c.per_second is not null and due.dies is not true and ${appliesTo(n)}
   )
   where is_over`;
 
