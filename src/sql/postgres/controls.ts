@@ -81,7 +81,7 @@ begin
     ), ranked as (
       select m.seq, c.tokens, row_number() over (partition by c.scope, c.name order by m.visible_at, m.seq) as rank
       from due m
-      join $controlsc on c.per_second is not null and $appliesTo(n)
+      join ${controls} c on c.per_second is not null and ${appliesTo(n)}
       where not m.dies
     )
     select array_agg(d.seq order by d.alone desc, d.visible_at, d.seq), bool_or(d.alone) into seqs, v_is_alone
@@ -91,16 +91,16 @@ begin
   end if;
 
   if seqs is not null then
-    update $controlsc
+    update ${controls} c
     set tokens = c.tokens - (
-        select count(*) from $n.states join $n.messagem on m.seq = s.seq
-        where s.seq = any (seqs) and $appliesTo(n)and not $dies
+        select count(*) from ${n.state} s join ${n.message} m on m.seq = s.seq
+        where s.seq = any (seqs) and ${appliesTo(n)} and not ${dies}
       )
     where c.per_second is not null;
     return;
   end if;
   select 'limited', min((1 - c.tokens) / c.per_second) * 1000 into verdict, wait_ms
-  from $controlsc
+  from ${controls} c
   where c.per_second is not null and c.tokens < 1 and exists (
       select from ${n.state} s
       join ${n.message} m on m.seq = s.seq

@@ -8,8 +8,9 @@ export const keyRows = (n: QueueNames): readonly string[] => [
   `create table ${keysTable(n)} (
   source varchar(255) collate "C" not null,
   key varchar(255) collate "C" not null,
-  -- null when the key is free or processed
+  -- null when the key was released or is processed
   lease_id uuid,
+  -- the end of the last lease
   locked_until timestamptz,
   attempt integer not null,
   -- the name that the holder gave itself
@@ -64,10 +65,11 @@ set processed_at = coalesce(k.processed_at, ${clock}), processed_by = :lease_id:
 where ${isKey} and ((${isHeld}) or k.processed_by = :lease_id::uuid)
 returning true as finished`,
     ),
+    // The purge keeps what was held since the retention.
     releaseKey: statement(
       "release key",
       `update ${keys} k
-set lease_id = null, locked_until = null
+set lease_id = null, locked_until = ${clock}
 where ${isKey} and ${isHeld}
 returning true as released`,
     ),

@@ -201,7 +201,6 @@ export function operationsTests(context: InboxContext): void {
       expect(await inbox.stats()).toMatchObject({
         counts: empty,
         due: 0,
-        controlled: 0,
         oldestDueAgeMs: null,
         expired: 0,
       });
@@ -213,7 +212,6 @@ export function operationsTests(context: InboxContext): void {
       expect(await inbox.stats()).toMatchObject({
         counts,
         due: 1,
-        controlled: 0,
         oldestDueAgeMs: 0,
         expired: 0,
       });
@@ -221,7 +219,6 @@ export function operationsTests(context: InboxContext): void {
       expect(await inbox.stats()).toMatchObject({
         counts,
         due: 1,
-        controlled: 0,
         oldestDueAgeMs: 1_500,
         expired: 0,
       });
@@ -230,7 +227,6 @@ export function operationsTests(context: InboxContext): void {
       expect(await inbox.stats()).toMatchObject({
         counts,
         due: 3,
-        controlled: 0,
         oldestDueAgeMs: 10_000,
         expired: 0,
       });
