@@ -4,6 +4,8 @@ export interface Access {
     | "keys"
     | "message"
     | "state"
+    | "done"
+    | "store keys"
     | "partition queue"
     | "partition changes"
     | "attempts"
@@ -28,6 +30,8 @@ export interface Access {
 const tables = {
   "": "message",
   State: "state",
+  Done: "done",
+  Keys: "store keys",
   PartitionQueue: "partition queue",
   PartitionChanges: "partition changes",
   Attempts: "attempts",
