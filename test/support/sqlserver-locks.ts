@@ -98,7 +98,7 @@ function targetsOf(text: string, table: string): ReadonlyMap<number, boolean> {
     const name = match[0].slice(match[0].indexOf("["));
     places.set(
       match.index,
-      [", ", "\nfrom "].some((before) => statement.includes(`${before}${name} with (`)),
+      [", ", " from ", "\nfrom "].some((before) => statement.includes(`${before}${name} with (`)),
     );
   }
   return places;

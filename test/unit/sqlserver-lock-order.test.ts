@@ -74,7 +74,7 @@ end`,
     expect(found).not.toContain("InboxState");
     const known = /insert into @known[^;]*;/.exec(text)![0];
     expect(known).toMatch(
-      /order by j\.seq\) f\s+inner join \[infra\]\.\[InboxState\] s with \(forceseek, updlock/,
+      /order by j\.seq\) f\s+left join \[infra\]\.\[InboxState\] s with \(forceseek, updlock/,
     );
     expect(known).not.toMatch(/\[Inbox\] m with \([^)]*updlock/);
     expect(text.indexOf(found)).toBeLessThan(text.indexOf(known));
