@@ -39,7 +39,8 @@ export const isPaused = (n: QueueNames): string =>
 export const pickControlled = (n: QueueNames): string => {
   const controls = controlsTable(n);
   const isInbox = n.kind === "inbox";
-  const dies = "(s.expires_at <= p_now or (s.locked_until is not null and s.attempt + 1 >= p_max_attempts))";
+  const dies =
+    "(coalesce(s.expires_at <= p_now, false) or (s.locked_until is not null and s.attempt + 1 >= p_max_attempts))";
   return create(
     n.object("_pick_controlled"),
     "integer, integer, integer, timestamptz",

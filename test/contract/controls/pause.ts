@@ -165,6 +165,8 @@ export function pauseTests(context: QueueContext): void {
       await store.pause({ topic: "test" }, by);
       clock.advance(120_000);
       expect(await store.claim({ owner })).toEqual([]);
+      expect(await store.reapExpired()).toMatchObject({ reaped: 1 });
+      expect(await store.claim({ owner })).toEqual([]);
       expect((await store.abandon(owner, [lost!])).lost).toHaveLength(1);
       await store.resume({ topic: "test" }, by);
       const again = await claimAll(store, owner);
