@@ -71,8 +71,7 @@ left join ${doneTable(n)} d on d.seq = m.seq`;
 export const statusOf = `coalesce(s.status, ${status.done})`;
 
 /** A condition: the message of the state `s` can be claimed. A row with a lease was lost by its worker then. */
-export const isDue = (time = now) =>
-  `s.status = ${status.ready} and s.visible_at <= ${time} and coalesce(s.reclaimable_at <= ${time}, true)`;
+export const isDue = `s.status = ${status.ready} and s.visible_at <= ${now} and coalesce(s.reclaimable_at <= ${now}, true)`;
 
 /** A step: the messages that the step before added get their state rows. */
 export const addStates = (n: QueueNames, born: string) =>

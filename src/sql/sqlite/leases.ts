@@ -37,7 +37,7 @@ const dies = `(${hasExpired} or (s.locked_until is not null and s.attempt + 1 >=
 const pick = (n: QueueNames) => `with due as materialized (
   select s.seq, s.visible_at, s.crashes + (s.locked_until is not null) >= ${crashesBeforeAlone} as alone, ${dies} as dies
   from ${n.state} s
-  where ${isDue()} and not ${isPaused(n)} and not ${holdsState(n)} and (${dies} or not ${waitsForToken(n)})
+  where ${isDue} and not ${isPaused(n)} and not ${holdsState(n)} and (${dies} or not ${waitsForToken(n)})
   order by s.visible_at, s.seq
   limit ${limit}
 ), allowed as materialized (
@@ -87,11 +87,11 @@ const claimedRows = (n: QueueNames) => `select ${messageRow(n)},
   iif(s.status = ${status.dead}, ${deathOf}, c.verdict) as verdict, c.wait_ms
 from (
   select case when ${isPaused(n)} then 'paused' when wait_ms is not null then 'limited' end as verdict, wait_ms
-  from (select iif(:seqs = '[]', ${tokenWaitMs(n, isDue())}, null) as wait_ms)
+  from (select iif(:seqs = '[]', ${tokenWaitMs(n, isDue)}, null) as wait_ms)
 ) c
 left join ${n.message} m on m.seq in ${stepSeqs}
 left join ${n.state} s on s.seq = m.seq
-left join ${doneTable(n)} d on false
+left join ${doneTable(n)} d on d.seq = m.seq
 where m.seq is not null or c.verdict is not null`;
 
 export const claimStatement = (n: QueueNames, blockOnDead: boolean): SqlStatement =>

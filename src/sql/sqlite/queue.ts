@@ -5,7 +5,7 @@ import {
   type QueueStatements,
   status,
 } from "../dialect.js";
-import { type SqlStatement, statement } from "../driver.js";
+import type { SqlStatement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 import { holdsState, isPaused } from "./controls.js";
 import { addStates, doneTable, field, isDue, limit, now, sentSeqs, stepSeqs, whole } from "./expressions.js";
@@ -14,7 +14,7 @@ import { expireDead, purgeStatements, reap } from "./maintenance.js";
 import { joinPartitions } from "./partitions.js";
 import { readStatements } from "./reads.js";
 import { addSeen } from "./receive.js";
-import { databaseClock, type SteppedStatement, steps } from "./steps.js";
+import { type SteppedStatement, steps } from "./steps.js";
 
 const queueStatements = (n: QueueNames, { blockOnDead }: QueueStatementOptions): QueueStatements => ({
   claim: claimStatement(n, blockOnDead),
@@ -70,7 +70,7 @@ ${values}
 on conflict do nothing
 returning seq`,
     addStates(n, "created_at"),
-    ...joinPartitions(n),
+    ...(values === scalar ? [] : joinPartitions(n)), // a single message brings no partition key
     ...more,
   );
 
@@ -132,10 +132,10 @@ returning seq`,
 
 /** A claim would find a message. */
 const anyDue = (n: QueueNames) =>
-  `not ${isPaused(n)} and exists (select 1 from ${n.state} s where ${isDue(databaseClock)} and not ${holdsState(n)})`;
+  `not ${isPaused(n)} and exists (select 1 from ${n.state} s where ${isDue} and not ${holdsState(n)})`;
 
 export const pollStatement = (inbox: QueueNames, outbox: QueueNames): SqlStatement =>
-  statement(
+  steps(
     "poll",
     `select 'inbox' as queue where ${anyDue(inbox)}\nunion all\nselect 'outbox' where ${anyDue(outbox)}`,
   );

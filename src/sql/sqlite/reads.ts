@@ -36,7 +36,7 @@ const wanted = (n: QueueNames, lastError: string) => `(:topic is null or m.topic
 const listStates = (n: QueueNames, index: string, condition: string) => `select ${messageRow(n, "s.seq")}
 from ${n.state} s${index}
 cross join ${n.message} m on m.seq = s.seq
-left join ${doneTable(n)} d on false
+left join ${doneTable(n)} d on d.seq = m.seq
 where :resolution is null and ${condition}
   and s.seq > :after_seq
   and ${wanted(n, "s.last_error")}`;
@@ -45,7 +45,7 @@ where :resolution is null and ${condition}
 const listDone = (n: QueueNames, index: string, condition: string) => `select ${messageRow(n, "d.seq")}
 from ${doneTable(n)} d${index}
 cross join ${n.message} m on m.seq = d.seq
-left join ${n.state} s on false
+left join ${n.state} s on s.seq = m.seq
 where coalesce(:status, ${status.done}) = ${status.done} and ${condition}
   and d.seq > :after_seq
   and ${wanted(n, "d.last_error")}`;
@@ -123,8 +123,8 @@ limit ${limit}`,
     "stats",
     `select s.status, s.locked_until is not null as leased, s.attempt > 0 as retried, ${isUnfinished} and ${holdsState(n)} as paused,
   count(*) as count,
-  count(*) filter (where ${isDue()}) as due,
-  ${now} - min(${dueSince}) filter (where ${isDue()}) as oldest_due_ms,
+  count(*) filter (where ${isDue}) as due,
+  ${now} - min(${dueSince}) filter (where ${isDue}) as oldest_due_ms,
   count(*) filter (where s.status = ${status.dead} and s.expires_at <= ${now}) as expired,
   null as resolution
 from ${n.state} s
@@ -136,6 +136,6 @@ ${countDone(n)}`,
     "oldest_due",
     `select ${now} - min(${dueSince}) as oldest_due_ms
 from ${n.state} s
-where ${isDue()} and not ${holdsState(n)}`,
+where ${isDue} and not ${holdsState(n)}`,
   ),
 });

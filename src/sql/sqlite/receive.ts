@@ -53,40 +53,58 @@ const receive = (
 ): SteppedStatement =>
   steps(
     name,
-    takeTimes(n, deliveries),
-    enqueueKnown(n, deliveries, options.reviveDead),
+    findChanging(n, deliveries, options.reviveDead),
+    changeKnown(n),
     store(n, deliveries),
     `${addStates(n, "first_seen_at")} and m.deliveries = 1`,
-    ...joinPartitions(n),
+    // A single delivery brings no partition key, but a dead message may have one.
+    ...(deliveries === scalar && !options.reviveDead ? [] : joinPartitions(n)),
   );
 
-/** The state `s` of the message `m` that the delivery `i` brings again. */
-const ofKnown = (n: QueueNames, deliveries: string) => `from (${deliveries}) i
-cross join ${n.message} m on m.source = i.source and m.message_id = i.message_id
-where s.seq = m.seq`;
+/**
+ * Known messages whose states a delivery changes. One that was only seen, or marked Processing by hand, is enqueued now; so is
+ * a dead one that is revived. One that waits takes new times. The others, nearly all, are not in it.
+ */
+const findChanging = (n: QueueNames, deliveries: string, reviveDead: boolean) => `select * from (
+  select m.seq, s.status in (${status.seen}, ${status.processing}${reviveDead ? `, ${status.dead}` : ""}) as enqueued,
+    i.due_at is not m.due_at as has_new_due, i.expires_at is not m.expires_at as has_new_expiry,
+    i.due_at, i.expires_at, m.first_seen_at, i.partition_key is not null as keyed, s.status
+  from (${deliveries}) i
+  cross join ${n.message} m on m.source = i.source and m.message_id = i.message_id
+  cross join ${n.state} s on s.seq = m.seq
+)
+where enqueued or (status in (${status.ready}, ${status.blocked}) and (has_new_due or has_new_expiry))`;
 
 /**
- * New times of a message that waits. A lease stays as it is, and a back-off that has begun is not cut short. An expiry that a
- * replay removed is not set again by the same delivery.
+ * Of a message that waits, a lease stays as it is and a back-off that has begun is not cut short. An expiry that a replay
+ * removed is not set again by the same delivery. A message that is enqueued for the first time takes the partition key; a
+ * revived one keeps its own.
  */
-const takeTimes = (n: QueueNames, deliveries: string) => `update ${n.state} as s
-set visible_at = case
+const changeKnown = (n: QueueNames): string => {
+  const enqueued = field("enqueued");
+  return `update ${n.state} as s
+set status = iif(${enqueued}, ${status.ready}, s.status),
+  attempt = iif(${enqueued}, 0, s.attempt),
+  crashes = iif(${enqueued}, 0, s.crashes),
+  died_at = null,
+  visible_at = case
+    when ${enqueued} then coalesce(${field("due_at")}, ${now})
     when s.locked_until is not null then s.visible_at
-    when s.attempt = 0 then coalesce(i.due_at, m.first_seen_at)
-    else max(s.visible_at, coalesce(i.due_at, 0))
+    when s.attempt = 0 then coalesce(${field("due_at")}, ${field("first_seen_at")})
+    else max(s.visible_at, coalesce(${field("due_at")}, 0))
   end,
-  reclaimable_at = iif(s.locked_until is null, max(s.reclaimable_at, coalesce(i.due_at, 0)), s.reclaimable_at),
-  expires_at = iif(i.expires_at is m.expires_at, s.expires_at, i.expires_at)
-${ofKnown(n, deliveries)} and s.status in (${status.ready}, ${status.blocked})
-  and (i.due_at is not m.due_at or i.expires_at is not m.expires_at)`;
-
-/** A message that was only seen, or marked Processing by hand, takes the partition key; a revived one keeps its own. */
-const enqueueKnown = (n: QueueNames, deliveries: string, reviveDead: boolean) => `update ${n.state} as s
-set status = ${status.ready}, attempt = 0, crashes = 0, owner = null, locked_until = null, reclaimable_at = null, died_at = null,
-  visible_at = coalesce(i.due_at, ${now}), expires_at = i.expires_at,
-  keyed = iif(s.status = ${status.dead}, s.keyed, iif(i.partition_key is null, null, 1))
-${ofKnown(n, deliveries)} and s.status in (${status.seen}, ${status.processing}${reviveDead ? `, ${status.dead}` : ""})
-returning seq`;
+  reclaimable_at = case
+    when ${enqueued} then null
+    when s.locked_until is not null then s.reclaimable_at
+    else max(s.reclaimable_at, coalesce(${field("due_at")}, 0))
+  end,
+  owner = iif(${enqueued}, null, s.owner),
+  locked_until = iif(${enqueued}, null, s.locked_until),
+  expires_at = iif(${enqueued} or ${field("has_new_expiry")}, ${field("expires_at")}, s.expires_at),
+  keyed = iif(${enqueued} and s.status <> ${status.dead}, nullif(${field("keyed")}, 0), s.keyed)
+from json_each(:rows) i
+where s.seq = ${field("seq")}`;
+};
 
 /** A done message keeps the content that was handled. Any other takes the newest; a delivery without a hash keeps the hash. */
 function store(n: QueueNames, deliveries: string): string {
@@ -94,6 +112,7 @@ function store(n: QueueNames, deliveries: string): string {
   const newest = (name: string) =>
     name === "hash" ? `coalesce(excluded.hash, ${m}.hash)` : `excluded.${name}`;
   const isDone = `exists (select 1 from ${doneTable(n)} d where d.seq = ${m}.seq)`;
+  const isEnqueued = `${m}.seq in (select ${field("seq")} from json_each(:rows) i where ${field("enqueued")})`;
   const stateIs = (condition: string) =>
     `exists (select 1 from ${n.state} s where s.seq = ${m}.seq and ${condition})`;
   return `insert into ${m} (${columns.join(", ")}, first_seen_at, last_seen_at)
@@ -105,13 +124,13 @@ set (${contents.join(", ")}) = (
     select ${contents.map((name) => `iif(is_done, ${m}.${name}, ${newest(name)})`).join(",\n      ")}
     from (select ${isDone} as is_done)
   ),
-  partition_key = iif(${m}.seq in ${stepSeqs} and ${stateIs("s.keyed")}, coalesce(${m}.partition_key, excluded.partition_key), ${m}.partition_key),
+  partition_key = iif(${isEnqueued} and ${stateIs("s.keyed")}, coalesce(${m}.partition_key, excluded.partition_key), ${m}.partition_key),
   last_seen_at = excluded.last_seen_at,
   deliveries = ${m}.deliveries + 1,
   content_changed = coalesce(${m}.hash <> excluded.hash, 0)
 returning seq, source, message_id, case
   when content_changed then 'conflict'
-  when deliveries = 1 or seq in ${stepSeqs} then 'enqueued'
+  when deliveries = 1 or ${isEnqueued} then 'enqueued'
   when ${isDone} then 'done'
   when ${stateIs(`s.status = ${status.dead}`)} then 'dead'
   else 'duplicate'

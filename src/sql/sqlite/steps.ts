@@ -24,9 +24,7 @@ const textsOf = (statement: SqlStatement): readonly string[] =>
 /** A single text is a transaction by itself. */
 export const needsTransaction = (statement: SqlStatement): boolean => textsOf(statement).length > 1;
 
-/** In milliseconds. */
-export const databaseClock = "cast(round(unixepoch('subsec') * 1000) as integer)";
-const readClock = `select ${databaseClock} as now`;
+const readClock = "select cast(round(unixepoch('subsec') * 1000) as integer) as now";
 
 /** One text with `?` for its values, to be run on a connection. */
 export interface BoundText {
