@@ -29,12 +29,12 @@ export function scansIn(procedure: string, plan: string): readonly Scan[] {
 export const readsOfAll = ["dead groups", "count dead", "unfinished", "blocked partitions"];
 
 /**
- * Lists and counts have no row to seek, nor has maintenance, which looks for the leased or the dead messages in the index that
- * has no others. Of changes, controls and operations there are few.
+ * Lists and counts have no row to seek, nor has maintenance, which looks for ended leases among the unfinished messages, and for
+ * the dead in the index that has no others. Of changes, controls and operations there are few.
  */
 export const mayScan = ({ procedure, table, index }: Scan): boolean =>
-  /_(List|Stats)$/.test(procedure) ||
+  /_(List|Stats|OldestDue|Controls)$/.test(procedure) ||
   readsOfAll.some((read) => procedure.endsWith(` ${read}`)) ||
   /(PartitionChanges|Controls)$|^oncebox_operations$/.test(table) ||
-  (/_Reap$/.test(procedure) && /_(Held|Dead)$|PartitionQueue_/.test(index)) ||
+  (/_Reap$/.test(procedure) && /State_PK$|_Dead$|PartitionQueue_/.test(index)) ||
   (/_ExpireDead$/.test(procedure) && /_Dead$/.test(index));

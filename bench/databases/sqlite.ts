@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { createInbox, type Database, migrate } from "../../src/index.js";
 import { status } from "../../src/sql/dialect.js";
 import { loadSqlite } from "../../src/sql/sqlite/client.js";
-import { cursorTable } from "../../src/sql/sqlite/expressions.js";
+import { doneTable } from "../../src/sql/sqlite/expressions.js";
 import { openSqlite } from "../../src/sql/sqlite/index.js";
 import { bareIngest, bareQueue, type SqliteBinding } from "../bare/sqlite.js";
 import { payloadBytes } from "../messages.js";
@@ -74,17 +74,16 @@ async function fill(db: Database, { pending, done }: Backlog): Promise<void> {
 insert into ${names.message} (seq, source, message_id, topic, payload, first_seen_at, last_seen_at)
 select i, 'bench', 'm-' || i, 'order.created', printf('%.*c', ${payloadBytes}, 'x'), ${start} + i, ${start} + i
 from numbers`;
-  // The older messages are done. The pending ones are unclaimed: they have no state row.
-  if (done > 0) {
-    await runSql(db, insert(1, done));
-    await runSql(
-      db,
-      `insert into ${names.state} (seq, status, visible_at, processed_at)
-select seq, ${status.done}, first_seen_at, first_seen_at from ${names.message}`,
-    );
-    await runSql(db, `update ${cursorTable(names)} set seq = ${done}`);
-  }
-  await runSql(db, insert(done + 1, total));
+  // The older messages are done.
+  await runSql(db, insert(1, total));
+  await runSql(
+    db,
+    `insert into ${doneTable(names)} (seq, processed_at, attempt) select seq, first_seen_at, 0 from ${names.message} where seq <= ${done}`,
+  );
+  await runSql(
+    db,
+    `insert into ${names.state} (seq, status, visible_at) select seq, ${status.ready}, first_seen_at from ${names.message} where seq > ${done}`,
+  );
   await runSql(db, "analyze");
   await runSql(db, "pragma wal_checkpoint (truncate)");
 }

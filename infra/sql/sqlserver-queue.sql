@@ -85,7 +85,7 @@ create or alter procedure [$(Schema)].[$(Queue)_Claim]
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 if exists (
-  select 1 from [$(Schema)].[$(Queue)Controls] c with (index([$(Queue)Controls_Key]), forceseek)
+  select 1 from [$(Schema)].[$(Queue)Controls] c with (forceseek)
   where c.scope = N'queue' and c.name = N'' and c.paused = 1
 )
 begin
@@ -98,54 +98,78 @@ declare @capped_from float =
   case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
 declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
 declare @picked table (
-  seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null,
-  lost tinyint not null, dies tinyint not null, primary key (seq, status)
+  seq bigint not null primary key, visible_at datetime2(3) not null, locked_until datetime2(3) null, owner uniqueidentifier null,
+  lost int not null, crashes int not null, dies int not null, topic nvarchar(255) collate Latin1_General_100_BIN2 null, source nvarchar(255) collate Latin1_General_100_BIN2 null
 );
 declare @claimed table (
   seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null, keyed bit null
 );
-declare @verdict varchar(10) = 'claimed';
+declare @controls table (
+  scope nvarchar(10) collate Latin1_General_100_BIN2 not null, name nvarchar(255) collate Latin1_General_100_BIN2 not null, paused bit not null,
+  per_second float null, tokens float not null, primary key (scope, name)
+);
+declare @wait_ms float;
 
 if exists (select 1 from [$(Schema)].[$(Queue)PartitionChanges] c with (readpast, rowlock, readcommittedlock))
   exec [$(Schema)].[$(Queue)_ApplyPartitionChanges];
 
 begin transaction;
--- a message with two crashes is claimed alone
-insert into @picked (seq, status, locked_until, owner, lost, dies)
-select top (1) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
-  case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
-from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Held]), updlock, readpast, rowlock, readcommittedlock)
-where r.status = 2 and r.visible_at <= @now and r.crashes + case when r.locked_until is not null then 1 else 0 end >= 2 and r.attempt >= 0
-order by r.visible_at, r.seq;
-
-if @@rowcount = 0
+if exists (select 1 from [$(Schema)].[$(Queue)Controls] c)
 begin
-  -- messages that come back from a worker were the first of the queue when they were claimed, and are again
-  insert into @picked (seq, status, locked_until, owner, lost, dies)
-  select top (@limit) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
-    case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
-  from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Held]), updlock, readpast, rowlock, readcommittedlock)
-  where r.status = 2 and r.visible_at <= @now and r.attempt >= 0
+  update [$(Schema)].[$(Queue)Controls]
+  set tokens = case when tokens + per_second * case when refilled_at < @now then datediff_big(millisecond, refilled_at, @now) else 0 end / 1000 < case when per_second > 1 then per_second else 1 end then tokens + per_second * case when refilled_at < @now then datediff_big(millisecond, refilled_at, @now) else 0 end / 1000 else case when per_second > 1 then per_second else 1 end end, -- at most those of one second
+    refilled_at = case when refilled_at < @now then @now else refilled_at end
+  output inserted.scope, inserted.name, inserted.paused, inserted.per_second, inserted.tokens into @controls (scope, name, paused, per_second, tokens)
+  from [$(Schema)].[$(Queue)Controls] with (index([$(Queue)Controls_PK]), updlock, rowlock, readcommittedlock)
+  where per_second is not null;
+
+  insert into @controls (scope, name, paused, per_second, tokens)
+  select c.scope, c.name, c.paused, c.per_second, c.tokens from [$(Schema)].[$(Queue)Controls] c where c.paused = 1 and c.per_second is null;
+
+  insert into @picked (seq, visible_at, locked_until, owner, lost, crashes, dies, topic, source)
+  select top (@limit) r.seq, r.visible_at, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
+    r.crashes + case when r.locked_until is not null then 1 else 0 end, case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end, m.topic, m.source
+  from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Ready]), updlock, readpast, rowlock, readcommittedlock)
+  cross apply [$(Schema)].[$(Queue)_KeyOf](r.seq) m
+  where r.status = 1 and r.visible_at <= @now and (r.reclaimable_at is null or r.reclaimable_at <= @now)
+    and not exists (
+      select 1 from @controls c
+      where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source)) and (c.paused = 1 or (c.per_second is not null and c.tokens < 1 and c.scope <> N'queue' and case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end = 0))
+    )
+  order by r.visible_at, r.seq option (loop join, force order);
+
+  delete from @picked
+  where seq in (
+    select x.seq
+    from (
+      select m.seq, c.tokens, row_number() over (partition by c.scope, c.name order by m.visible_at, m.seq) as place
+      from @picked m inner join @controls c on c.per_second is not null and (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
+      where m.dies = 0
+    ) x
+    where x.place > floor(x.tokens)
+  );
+end
+else
+  insert into @picked (seq, visible_at, locked_until, owner, lost, crashes, dies)
+  select top (@limit) r.seq, r.visible_at, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
+    r.crashes + case when r.locked_until is not null then 1 else 0 end, case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
+  from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Ready]), updlock, readpast, rowlock, readcommittedlock)
+  where r.status = 1 and r.visible_at <= @now and (r.reclaimable_at is null or r.reclaimable_at <= @now)
   order by r.visible_at, r.seq;
 
-  set @limit = @limit - @@rowcount;
+-- a message with two crashes is claimed alone
+if exists (select 1 from @picked p where p.crashes >= 2)
+  delete from @picked
+  where seq <> (select top (1) p.seq from @picked p where p.crashes >= 2 order by p.visible_at, p.seq);
 
-  if @limit > 0
-    insert into @picked (seq, status, locked_until, owner, lost, dies)
-    select top (@limit) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
-      case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
-    from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Ready]), updlock, readpast, rowlock, readcommittedlock)
-    where r.status = 1 and r.visible_at <= @now and r.attempt >= 0
-    order by r.visible_at, r.seq;
-end
-
--- the condition is repeated: where UPDLOCK does not lock, another claimer may have taken the row by now
+-- No indexed column of a leased row changes. The condition is repeated: where UPDLOCK does not lock, another claimer may
+-- have taken the row by now.
 update [$(Schema)].[$(Queue)State]
-set status = case when p.dies = 1 then 4 else 2 end,
-  attempt = [$(Queue)State].attempt + p.lost, crashes = [$(Queue)State].crashes + p.lost,
+set status = case when p.dies = 1 then 4 else 1 end,
+  attempt = [$(Queue)State].attempt + p.lost, crashes = p.crashes,
   owner = case when p.dies = 0 then @owner end, locked_until = case when p.dies = 0 then @lease_end end,
-  due_since = [$(Queue)State].visible_at,
-  visible_at = (select a.later from [$(Schema)].[$(Queue)_After](@lease_end,
+  due_since = [$(Queue)State].reclaimable_at,
+  reclaimable_at = (select a.later from [$(Schema)].[$(Queue)_After](@lease_end,
     case when ([$(Queue)State].attempt + p.lost + 1) < @capped_from then @base_ms * power(@factor, ([$(Queue)State].attempt + p.lost + 1)) else @max_ms end
     + @jitter_ms * (([$(Queue)State].seq % 1000000 * 618034 + @random) % 1000000) / 1000000) a),
   last_error = case
@@ -160,7 +184,7 @@ set status = case when p.dies = 1 then 4 else 2 end,
 output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
   into @claimed (seq, status, expires_at, attempt, keyed)
 from @picked p, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)State].seq = p.seq and [$(Queue)State].status = p.status and [$(Queue)State].visible_at <= @now
+where [$(Queue)State].seq = p.seq and [$(Queue)State].status = 1 and [$(Queue)State].visible_at <= @now and ([$(Queue)State].reclaimable_at is null or [$(Queue)State].reclaimable_at <= @now)
 option (loop join, force order);
 
 if exists (select 1 from @picked p where p.lost = 1)
@@ -185,16 +209,40 @@ if exists (select 1 from @claimed c where @blocks = 0 and c.keyed = 1 and c.stat
   inner join [$(Schema)].[$(Queue)] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null order by c.seq option (loop join, force order);
 
-if exists (select 1 from [$(Schema)].[$(Queue)Controls] k) set @verdict = 'controlled';
+if exists (select 1 from @controls c where c.per_second is not null)
+begin
+  update [$(Schema)].[$(Queue)Controls]
+  set tokens = t.tokens - t.taken
+  from (
+    select c.scope, c.name, c.tokens, count(*) as taken
+    from @claimed k
+    inner join @picked m on m.seq = k.seq
+    inner join @controls c on c.per_second is not null and (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
+    where k.status = 1
+    group by c.scope, c.name, c.tokens
+  ) t, [$(Schema)].[$(Queue)Controls] with (forceseek, updlock, rowlock, readcommittedlock)
+  where [$(Queue)Controls].scope = t.scope and [$(Queue)Controls].name = t.name option (loop join, force order);
+
+  if not exists (select 1 from @claimed)
+    select @wait_ms = min((1 - c.tokens) / c.per_second * 1000)
+    from @controls c
+    where c.per_second is not null and c.tokens < 1 and exists (
+      select 1
+      from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Ready]), readpast, rowlock, readcommittedlock)
+      cross apply [$(Schema)].[$(Queue)_KeyOf](r.seq) m
+      where r.status = 1 and r.visible_at <= @now and (r.reclaimable_at is null or r.reclaimable_at <= @now) and (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
+        and not exists (select 1 from @controls h where h.paused = 1 and (h.scope = N'queue' or (h.scope = N'topic' and h.name = m.topic) or (h.scope = N'source' and h.name = m.source)))
+    ) option (loop join, force order);
+end
 
 -- read before the commit: a claim whose rows cannot be returned is undone. No other transaction can have changed these
 -- messages and not ended yet, because it would have locked their states first.
-if @verdict = 'controlled' and not exists (select 1 from @claimed)
-  select cast(null as bigint) as seq, @verdict as verdict;
+if @wait_ms is not null
+  select cast(null as bigint) as seq, 'limited' as verdict, @wait_ms as wait_ms;
 else
-  select s.seq, s.attempt, s.expires_at, s.visible_at as next_attempt_at, s.locked_until, s.owner, s.crashes, s.status,
-    s.last_error, s.last_attempt_at, s.processed_at, s.processed_by, s.died_at, s.error_group, s.ended_as, m.*,
-    case when c.status = 2 then @verdict when c.expires_at <= @now then 'expired' else 'exhausted' end as verdict
+  select s.seq, s.attempt, s.crashes, s.locked_until, s.reclaimable_at as next_attempt_at, s.expires_at,
+    s.last_error, s.last_attempt_at, m.*,
+    case when c.status = 1 then 'claimed' when c.expires_at <= @now then 'expired' else 'exhausted' end as verdict
   from @claimed c
   inner join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = c.seq
   cross apply [$(Schema)].[$(Queue)_MessageOf](c.seq) m
@@ -206,23 +254,25 @@ create or alter procedure [$(Schema)].[$(Queue)_Ack]
   @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @processed_by nvarchar(100)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
+declare @finished table (seq bigint not null primary key, attempt int not null, last_error nvarchar(max) null, keyed bit null);
 
 begin transaction;
-update [$(Schema)].[$(Queue)State]
-set status = 3, owner = null, locked_until = null, processed_at = @now, processed_by = @processed_by
-output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
+delete from [$(Schema)].[$(Queue)State]
+output deleted.seq, deleted.attempt, deleted.last_error, deleted.keyed into @finished (seq, attempt, last_error, keyed)
 from openjson(@items) with (seq bigint '$') i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)State].seq = i.seq and [$(Queue)State].owner = @owner and [$(Queue)State].status = 2 option (loop join, force order);
+where [$(Queue)State].seq = i.seq and [$(Queue)State].owner = @owner option (loop join, force order);
 
-if exists (select 1 from @changed c where c.keyed = 1)
+insert into [$(Schema)].[$(Queue)Done] (seq, processed_at, attempt, last_error, processed_by)
+select f.seq, @now, f.attempt, f.last_error, @processed_by from @finished f;
+
+if exists (select 1 from @finished c where c.keyed = 1)
   insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1 from @changed c
+  select c.seq, m.partition_key, 1 from @finished c
   inner join [$(Schema)].[$(Queue)] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
 commit transaction;
 
-select c.seq from @changed c;
+select f.seq from @finished f;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Abandon]
@@ -239,7 +289,7 @@ begin transaction;
 update [$(Schema)].[$(Queue)State]
 set status = case when i.attempts is null and [$(Queue)State].attempt + 1 >= @max_attempts then 4 else 1 end,
   attempt = [$(Queue)State].attempt + coalesce(i.attempts, 1), crashes = case when @max_attempts > 0 then 0 else [$(Queue)State].crashes end,
-  owner = null, locked_until = null,
+  owner = null, locked_until = null, reclaimable_at = null,
   visible_at = (select a.later from [$(Schema)].[$(Queue)_After](@now, coalesce(i.delay_ms,
     case when ([$(Queue)State].attempt + 1) < @capped_from then @base_ms * power(@factor, ([$(Queue)State].attempt + 1)) else @max_ms end
     + @jitter_ms * (([$(Queue)State].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)) a),
@@ -249,7 +299,7 @@ set status = case when i.attempts is null and [$(Queue)State].attempt + 1 >= @ma
   died_at = case when i.attempts is null and [$(Queue)State].attempt + 1 >= @max_attempts then @now else [$(Queue)State].died_at end
 output inserted.seq, inserted.status, inserted.keyed, inserted.attempt into @changed (seq, status, keyed, attempt)
 from openjson(@items) with (seq bigint, delay_ms float, error nvarchar(max), error_group varchar(16), attempts int) i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)State].seq = i.seq and [$(Queue)State].owner = @owner and [$(Queue)State].status = 2 option (loop join, force order);
+where [$(Queue)State].seq = i.seq and [$(Queue)State].owner = @owner option (loop join, force order);
 
 insert into [$(Schema)].[$(Queue)Attempts] (seq, attempt, ended_at, worker, error)
 select c.seq, c.attempt, @now, @owner, i.error
@@ -296,7 +346,7 @@ set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
 update [$(Schema)].[$(Queue)State]
-set owner = null, locked_until = null, visible_at = coalesce([$(Queue)State].due_since, @now)
+set owner = null, locked_until = null, reclaimable_at = [$(Queue)State].due_since
 output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
 from openjson(@items) with (seq bigint '$') i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
 where [$(Queue)State].seq = i.seq and [$(Queue)State].owner = @owner option (loop join, force order);
@@ -317,12 +367,12 @@ declare @changed table (seq bigint not null primary key, keyed bit null, attempt
 
 update [$(Schema)].[$(Queue)State]
 set locked_until = @lease_end,
-  visible_at = (select a.later from [$(Schema)].[$(Queue)_After](@lease_end,
+  reclaimable_at = (select a.later from [$(Schema)].[$(Queue)_After](@lease_end,
     case when ([$(Queue)State].attempt + 1) < @capped_from then @base_ms * power(@factor, ([$(Queue)State].attempt + 1)) else @max_ms end
     + @jitter_ms * (([$(Queue)State].seq % 1000000 * 618034 + @random) % 1000000) / 1000000) a)
 output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
 from openjson(@items) with (seq bigint '$') i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)State].seq = i.seq and [$(Queue)State].owner = @owner and [$(Queue)State].status = 2 option (loop join, force order);
+where [$(Queue)State].seq = i.seq and [$(Queue)State].owner = @owner option (loop join, force order);
 
 select c.seq from @changed c;
 go
@@ -332,36 +382,25 @@ create or alter procedure [$(Schema)].[$(Queue)_Reap]
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @picked table (
-  seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null,
-  lost tinyint not null, dies tinyint not null, primary key (seq, status)
+  seq bigint not null primary key, visible_at datetime2(3) not null, locked_until datetime2(3) null, owner uniqueidentifier null,
+  lost int not null, crashes int not null, dies int not null, topic nvarchar(255) collate Latin1_General_100_BIN2 null, source nvarchar(255) collate Latin1_General_100_BIN2 null
 );
 declare @reaped table (
   seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null, keyed bit null
 );
 
 begin transaction;
-insert into @picked (seq, status, locked_until, owner, lost, dies)
-select top (@limit) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
-  case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
-from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Held]), updlock, readpast, rowlock, readcommittedlock)
-where r.status = 2 and r.locked_until < @now and r.attempt >= 0
-order by r.visible_at, r.seq;
+insert into @picked (seq, visible_at, locked_until, owner, lost, crashes, dies)
+select top (@limit) r.seq, r.visible_at, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
+  r.crashes + case when r.locked_until is not null then 1 else 0 end, case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
+from [$(Schema)].[$(Queue)State] r with (index([$(Queue)State_PK]), updlock, readpast, rowlock, readcommittedlock)
+where r.status in (1, 5) and (r.locked_until < @now or (r.locked_until is null and r.expires_at <= @now))
+order by r.seq;
 
-set @limit = @limit - @@rowcount;
-
-if @limit > 0
-  insert into @picked (seq, status, locked_until, owner, lost, dies)
-  select top (@limit) r.seq, r.status, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
-    case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
-  from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Expiry]), updlock, readpast, rowlock, readcommittedlock)
-  where r.expires_at <= @now and r.expires_at is not null and r.locked_until is null
-      and r.status in (1, 2, 5, 7) and r.attempt >= 0
-  order by r.expires_at;
-
--- visible_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time
+-- reclaimable_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time
 update [$(Schema)].[$(Queue)State]
-set status = case when p.dies = 1 then 4 else 2 end,
-  attempt = [$(Queue)State].attempt + p.lost, crashes = [$(Queue)State].crashes + p.lost, owner = null, locked_until = null, passes = null,
+set status = case when p.dies = 1 then 4 else [$(Queue)State].status end,
+  attempt = [$(Queue)State].attempt + p.lost, crashes = p.crashes, owner = null, locked_until = null,
   last_error = case
     when [$(Queue)State].expires_at <= @now then N'It was not handled before its expiresAt.'
     else N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
@@ -372,8 +411,7 @@ set status = case when p.dies = 1 then 4 else 2 end,
 output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
   into @reaped (seq, status, expires_at, attempt, keyed)
 from @picked p, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)State].seq = p.seq and [$(Queue)State].status = p.status and (([$(Queue)State].status = 2 and [$(Queue)State].locked_until < @now) or ([$(Queue)State].expires_at <= @now and [$(Queue)State].expires_at is not null and [$(Queue)State].locked_until is null
-    and [$(Queue)State].status in (1, 2, 5, 7)))
+where [$(Queue)State].seq = p.seq and [$(Queue)State].status in (1, 5) and ([$(Queue)State].locked_until < @now or ([$(Queue)State].locked_until is null and [$(Queue)State].expires_at <= @now))
 option (loop join, force order);
 
 if exists (select 1 from @picked p where p.lost = 1)
@@ -416,22 +454,22 @@ cross apply [$(Schema)].[$(Queue)_KeyOf](r.seq) k option (loop join, force order
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Purge]
-  @now datetime2(3) = null, @limit int, @retention_ms float, @after_seq bigint, @source nvarchar(255), @status tinyint
+  @now datetime2(3) = null, @limit int, @retention_ms float, @after_seq bigint, @status tinyint
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @before datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, -@retention_ms) a);
 declare @last_seq bigint, @more bit;
-declare @scanned table (seq bigint not null primary key, ended_at datetime2(3) null, keyed bit null);
+declare @scanned table (seq bigint not null primary key, ended_at datetime2(3) not null, keyed bit null);
 declare @kept table (seq bigint not null);
 declare @old table (seq bigint not null primary key);
 declare @gone table (seq bigint not null primary key);
 
 if @status = 3
   insert into @scanned (seq, ended_at)
-  select top (@limit) s.seq, case when s.status = 3 then s.processed_at end
-  from [$(Schema)].[$(Queue)State] s with (forceseek, readpast, rowlock, readcommittedlock)
-  where s.seq > @after_seq
-  order by s.seq;
+  select top (@limit) d.seq, d.processed_at
+  from [$(Schema)].[$(Queue)Done] d with (forceseek, readpast, rowlock, readcommittedlock)
+  where d.seq > @after_seq
+  order by d.seq;
 else
   insert into @scanned (seq, ended_at, keyed)
   select top (@limit) s.seq, s.died_at, s.keyed
@@ -461,15 +499,20 @@ begin
 end
 
 begin transaction;
-insert into @old (seq)
-select m.seq
-from @scanned w
-inner join [$(Schema)].[$(Queue)] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
-inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
-cross apply [$(Schema)].[$(Queue)_KeyOf](m.seq) k
-where w.ended_at < @before and s.status = @status and case when @status = 3 then s.processed_at else s.died_at end < @before
-  and (s.locked_until is null or s.locked_until <= @now) and m.$(SeenAt) < @before
-  and (@source is null or k.source = @source collate Latin1_General_100_BIN2) option (loop join, force order);
+if @status = 3
+  insert into @old (seq)
+  select m.seq
+  from @scanned w
+  inner join [$(Schema)].[$(Queue)] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
+  inner join [$(Schema)].[$(Queue)Done] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
+  where w.ended_at < @before and m.$(SeenAt) < @before and s.processed_at < @before option (loop join, force order);
+else
+  insert into @old (seq)
+  select m.seq
+  from @scanned w
+  inner join [$(Schema)].[$(Queue)] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
+  inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
+  where w.ended_at < @before and m.$(SeenAt) < @before and s.status = 4 and s.died_at < @before and (s.locked_until is null or s.locked_until <= @now) option (loop join, force order);
 
 -- the condition is repeated: where UPDLOCK does not lock, it may have been delivered again by now
 delete from [$(Schema)].[$(Queue)]
@@ -477,9 +520,14 @@ output deleted.seq into @gone (seq)
 from @old o, [$(Schema)].[$(Queue)] with (forceseek, updlock, rowlock, readcommittedlock)
 where [$(Queue)].seq = o.seq and [$(Queue)].$(SeenAt) < @before option (loop join, force order);
 
-delete from [$(Schema)].[$(Queue)State]
-from @gone g, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)State].seq = g.seq option (loop join, force order);
+if @status = 3
+  delete from [$(Schema)].[$(Queue)Done]
+  from @gone g, [$(Schema)].[$(Queue)Done] with (forceseek, updlock, rowlock, readcommittedlock)
+  where [$(Queue)Done].seq = g.seq option (loop join, force order);
+else
+  delete from [$(Schema)].[$(Queue)State]
+  from @gone g, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
+  where [$(Queue)State].seq = g.seq option (loop join, force order);
 
 delete from [$(Schema)].[$(Queue)Attempts]
 from @gone g, [$(Schema)].[$(Queue)Attempts] with (forceseek, updlock, rowlock, readcommittedlock)
@@ -490,9 +538,9 @@ select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_List]
-  @now datetime2(3) = null, @status tinyint, @status_2 tinyint, @status_3 tinyint, @status_4 tinyint, @status_5 tinyint,
-  @leased bit, @ended_as varchar(10), @topic nvarchar(255), @source nvarchar(255), @error nvarchar(max),
-  @error_group varchar(16), @older_than_ms float, @newer_than_ms float, @after_seq bigint, @limit int
+  @now datetime2(3) = null, @status tinyint, @status_2 tinyint, @status_3 tinyint, @leased bit, @resolution varchar(10),
+  @topic nvarchar(255), @source nvarchar(255), @error nvarchar(max), @error_group varchar(16), @older_than_ms float,
+  @newer_than_ms float, @after_seq bigint, @limit int
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
@@ -501,21 +549,34 @@ if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_n
 declare @until datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, -@older_than_ms) a);
 declare @since datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, -@newer_than_ms) a);
 
-select top (@limit) s.seq, s.attempt, s.expires_at, s.visible_at as next_attempt_at, s.locked_until, s.owner, s.crashes, s.status,
-  s.last_error, s.last_attempt_at, s.processed_at, s.processed_by, s.died_at, s.error_group, s.ended_as, m.*
-from [$(Schema)].[$(Queue)State] s
-cross apply [$(Schema)].[$(Queue)_MessageOf](s.seq) m
-where s.seq > @after_seq
-  and (@status is null or (s.status in (@status, @status_2, @status_3, @status_4, @status_5) and (s.status <> 6 or case when s.locked_until is null then 0 else 2 end in (@status, @status_2, @status_3, @status_4, @status_5))))
-  and (@ended_as is null or s.ended_as = @ended_as)
+select top (@limit) w.seq as seq, coalesce(s.status, 3) as status,
+  coalesce(s.attempt, d.attempt, 0) as attempt, coalesce(s.crashes, 0) as crashes, s.owner, s.locked_until,
+  coalesce(s.reclaimable_at, s.visible_at, d.processed_at, sysutcdatetime()) as next_attempt_at,
+  case when s.seq is null then m.given_expires_at else s.expires_at end as expires_at,
+  coalesce(s.last_error, d.last_error) as last_error, s.error_group, s.last_attempt_at, s.died_at,
+  d.processed_at, d.processed_by, d.resolution, m.*
+from (
+  select m.seq from [$(Schema)].[$(Queue)] m
+  where @status is null and @resolution is null and m.seq > @after_seq
+  union all
+  select s.seq from [$(Schema)].[$(Queue)State] s
+  where @status <> 3 and @resolution is null and s.seq > @after_seq and s.status in (@status, @status_2, @status_3)
+  union all
+  select d.seq from [$(Schema)].[$(Queue)Done] d
+  where (@status = 3 or @resolution is not null) and d.seq > @after_seq and (@resolution is null or d.resolution = @resolution)
+) w
+left join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = w.seq
+left join [$(Schema)].[$(Queue)Done] d with (forceseek) on d.seq = w.seq
+cross apply [$(Schema)].[$(Queue)_MessageOf](w.seq) m
+where (@status is null or coalesce(s.status, 3) in (@status, @status_2, @status_3))
   and (@leased is null or case when s.locked_until is not null then 1 else 0 end = @leased)
   and (@topic is null or m.topic = @topic collate Latin1_General_100_BIN2)
-  and (@source is null or exists (select 1 from [$(Schema)].[$(Queue)_KeyOf](s.seq) k where k.source = @source collate Latin1_General_100_BIN2))
-  and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
+  and (@source is null or exists (select 1 from [$(Schema)].[$(Queue)_KeyOf](w.seq) k where k.source = @source collate Latin1_General_100_BIN2))
+  and (@error is null or charindex(@error collate Latin1_General_100_BIN2, coalesce(s.last_error, d.last_error) collate Latin1_General_100_BIN2) > 0)
   and (@error_group is null or coalesce(s.error_group, '') = @error_group)
   and (@until is null or case when s.status = 4 then s.died_at else m.$(BornAt) end <= @until)
   and (@since is null or case when s.status = 4 then s.died_at else m.$(BornAt) end >= @since)
-order by s.seq
+order by w.seq
 option (recompile);
 go
 
@@ -526,29 +587,32 @@ set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-declare @paused bit = case when exists (
-  select 1 from [$(Schema)].[$(Queue)Controls] c with (index([$(Queue)Controls_Key]), forceseek)
-  where c.scope = N'queue' and c.name = N'' and c.paused = 1
-) then 1 else 0 end;
-declare @pauses bit = case when exists (select 1 from [$(Schema)].[$(Queue)Controls] c where c.paused = 1 and c.scope <> N'queue') then 1 else 0 end;
+declare @controls table (
+  scope nvarchar(10) collate Latin1_General_100_BIN2 not null, name nvarchar(255) collate Latin1_General_100_BIN2 not null, paused bit not null,
+  per_second float null, tokens float not null, primary key (scope, name)
+);
+insert into @controls (scope, name, paused, per_second, tokens)
+select c.scope, c.name, c.paused, c.per_second, c.tokens from [$(Schema)].[$(Queue)Controls] c where c.paused = 1;
+declare @pauses bit = case when exists (select 1 from @controls) then 1 else 0 end;
 
--- an apply, because a group may not be made by a subquery; without pauses of topics and sources it looks at no message
+-- an apply, because a group may not be made by a subquery; without pauses it looks at no message
 select s.status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, cast(case when s.attempt > 0 then 1 else 0 end as bit) as retried,
-  h.held, count_big(*) as [count], sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
-  datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms,
-  sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused, s.ended_as
+  h.paused, count_big(*) as [count], sum(cast(case when s.status = 1 and s.visible_at <= @now and (s.reclaimable_at is null or s.reclaimable_at <= @now) then 1 else 0 end as bigint)) as due,
+  datediff_big(millisecond, min(case when s.status = 1 and s.visible_at <= @now and (s.reclaimable_at is null or s.reclaimable_at <= @now) then coalesce(s.reclaimable_at, s.visible_at) end), @now) as oldest_due_ms,
+  sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, cast(null as varchar(10)) as resolution
 from [$(Schema)].[$(Queue)State] s
 cross apply (
   select cast(case
-    when @pauses = 0 or s.status not in (1, 2, 5, 7) then 0
-    when (
-      select top (1) 1 from [$(Schema)].[$(Queue)_KeyOf](s.seq) m inner join [$(Schema)].[$(Queue)Controls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
-      where c.paused = 1 and c.scope <> N'queue'
-    ) = 1 then 1
+    when @pauses = 0 or s.status not in (1, 2, 5) then 0
+    when (select top (1) 1 from [$(Schema)].[$(Queue)_KeyOf](s.seq) m inner join @controls c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))) = 1 then 1
     else 0
-  end as bit) as held
+  end as bit) as paused
 ) h
-group by s.status, case when s.locked_until is not null then 1 else 0 end, case when s.attempt > 0 then 1 else 0 end, h.held, s.ended_as;
+group by s.status, case when s.locked_until is not null then 1 else 0 end, case when s.attempt > 0 then 1 else 0 end, h.paused
+union all
+select 3, 0, 0, 0, count_big(*), 0, null, 0, d.resolution collate Latin1_General_100_BIN2
+from [$(Schema)].[$(Queue)Done] d
+group by d.resolution;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_OldestDue]
@@ -558,62 +622,40 @@ set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-declare @pauses bit = case when exists (select 1 from [$(Schema)].[$(Queue)Controls] c where c.paused = 1 and c.scope <> N'queue') then 1 else 0 end;
-
-select datediff_big(millisecond, min(d.visible_at), @now) as oldest_due_ms
-from (
-  select (
-    select top (1) s.visible_at
-    from [$(Schema)].[$(Queue)State] s with (index([$(Queue)_Ready]))
-    where s.status = 1 and s.visible_at <= @now and (@pauses = 0 or (
-      select top (1) 1 from [$(Schema)].[$(Queue)_KeyOf](s.seq) m inner join [$(Schema)].[$(Queue)Controls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
-      where c.paused = 1 and c.scope <> N'queue'
-    ) is null)
-    order by s.visible_at
-  ) as visible_at
-  union all
-  select (
-    select top (1) s.visible_at
-    from [$(Schema)].[$(Queue)State] s with (index([$(Queue)_Held]))
-    where s.status = 2 and s.visible_at <= @now and (@pauses = 0 or (
-      select top (1) 1 from [$(Schema)].[$(Queue)_KeyOf](s.seq) m inner join [$(Schema)].[$(Queue)Controls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
-      where c.paused = 1 and c.scope <> N'queue'
-    ) is null)
-    order by s.visible_at
-  ) as visible_at
-) d
-where not exists (
-  select 1 from [$(Schema)].[$(Queue)Controls] c with (index([$(Queue)Controls_Key]), forceseek)
-  where c.scope = N'queue' and c.name = N'' and c.paused = 1
+declare @controls table (
+  scope nvarchar(10) collate Latin1_General_100_BIN2 not null, name nvarchar(255) collate Latin1_General_100_BIN2 not null, paused bit not null,
+  per_second float null, tokens float not null, primary key (scope, name)
 );
+insert into @controls (scope, name, paused, per_second, tokens)
+select c.scope, c.name, c.paused, c.per_second, c.tokens from [$(Schema)].[$(Queue)Controls] c where c.paused = 1;
+declare @pauses bit = case when exists (select 1 from @controls) then 1 else 0 end;
+
+select datediff_big(millisecond, min(coalesce(s.reclaimable_at, s.visible_at)), @now) as oldest_due_ms
+from [$(Schema)].[$(Queue)State] s
+where s.status = 1 and s.visible_at <= @now and (s.reclaimable_at is null or s.reclaimable_at <= @now) and (@pauses = 0 or (select top (1) 1 from [$(Schema)].[$(Queue)_KeyOf](s.seq) m inner join @controls c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))) is null);
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Due]
   @now datetime2(3) = null
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+declare @controls table (
+  scope nvarchar(10) collate Latin1_General_100_BIN2 not null, name nvarchar(255) collate Latin1_General_100_BIN2 not null, paused bit not null,
+  per_second float null, tokens float not null, primary key (scope, name)
+);
+insert into @controls (scope, name, paused, per_second, tokens)
+select c.scope, c.name, c.paused, c.per_second, c.tokens from [$(Schema)].[$(Queue)Controls] c where c.paused = 1;
+declare @pauses bit = case when exists (select 1 from @controls) then 1 else 0 end;
+if exists (select 1 from @controls c where c.scope = N'queue') return 0;
 if exists (
-  select 1 from [$(Schema)].[$(Queue)Controls] c with (index([$(Queue)Controls_Key]), forceseek)
-  where c.scope = N'queue' and c.name = N'' and c.paused = 1
-) return 0;
-if exists (
-  select 1 from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Ready]), readpast, rowlock, readcommittedlock) where r.status = 1 and r.visible_at <= @now
-) return 1;
-if exists (
-  select 1 from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Held]), readpast, rowlock, readcommittedlock) where r.status = 2 and r.visible_at <= @now
+  select 1 from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Ready]), readpast, rowlock, readcommittedlock)
+  where r.status = 1 and r.visible_at <= @now and (r.reclaimable_at is null or r.reclaimable_at <= @now) and (@pauses = 0 or (select top (1) 1 from [$(Schema)].[$(Queue)_KeyOf](r.seq) m inner join @controls c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))) is null)
 ) return 1;
 if exists (
   select 1 from [$(Schema)].[$(Queue)PartitionChanges] c with (readpast, rowlock, readcommittedlock)
   where c.change <> 1 or exists (
     select 1 from [$(Schema)].[$(Queue)PartitionQueue] q with (index([$(Queue)PartitionQueue_PK]), forceseek, readpast, rowlock, readcommittedlock)
     where q.partition_key = c.partition_key and q.seq <> c.seq
-  )
-) return 1;
-if exists (
-  select 1 from [$(Schema)].[$(Queue)Controls] c with (readpast, rowlock, readcommittedlock)
-  where c.paused = 0 and exists (
-    select 1 from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Parked]), forceseek, readpast, rowlock, readcommittedlock)
-    where r.status = 7 and r.parked_by = c.id
   )
 ) return 1;
 return 0;
@@ -628,8 +670,8 @@ declare @changed table (seq bigint not null primary key, keyed bit null, attempt
 begin transaction;
 update [$(Schema)].[$(Queue)State]
 set status = case when [$(Queue)State].keyed = 1 then 5 else 1 end,
-  attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
-  expires_at = (select a.later from [$(Schema)].[$(Queue)_After](@now, @ttl_ms) a), processed_at = null, processed_by = null, died_at = null
+  attempt = 0, crashes = 0, owner = null, locked_until = null, reclaimable_at = null, visible_at = @now,
+  expires_at = (select a.later from [$(Schema)].[$(Queue)_After](@now, @ttl_ms) a), died_at = null
 output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
 from openjson(@items) with (seq bigint '$') i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
 where [$(Queue)State].seq = i.seq and [$(Queue)State].status = 4 option (loop join, force order);
@@ -709,123 +751,21 @@ where queue = N'$(Kind):$(Queue)' and ended_at < (select a.later from [$(Schema)
 select @@rowcount as deleted;
 go
 
-create or alter procedure [$(Schema)].[$(Queue)_ApplyControls]
-  @given_now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @limit int
+create or alter procedure [$(Schema)].[$(Queue)_Controls]
+  @scope nvarchar(10) = null, @name nvarchar(255) = null
 as
 set nocount, xact_abort on;
-declare @now datetime2(3);
-declare @id bigint = 0, @next bigint, @per_second float, @tokens float, @refilled_at datetime2(3);
-declare @burst float, @elapsed_ms float, @most int, @count int, @until_token float;
-declare @kept nvarchar(max), @freed int = 0, @returned int = 0, @ending int = 0, @wait_ms float;
-declare @controls table (
-  id bigint not null primary key, scope nvarchar(10) collate Latin1_General_100_BIN2 not null, name nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  paused bit not null, per_second float null, tokens float not null, refilled_at datetime2(3) not null
-);
-declare @owned table (seq bigint not null primary key, passes varchar(max) null);
-declare @parked table (seq bigint not null primary key, control bigint not null);
+if exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
+  set transaction isolation level read uncommitted;
 
-begin transaction;
-insert into @owned (seq, passes)
-select s.seq, s.passes
-from openjson(@items) with (seq bigint '$') i
-inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = i.seq
-where s.owner = @owner and s.status = 2 option (loop join, force order);
-
--- by the key, as an operator's change locks them: its key first, then its row
-insert into @controls (id, scope, name, paused, per_second, tokens, refilled_at)
-select c.id, c.scope, c.name, c.paused, c.per_second, c.tokens, c.refilled_at
-from [$(Schema)].[$(Queue)Controls] c with (index([$(Queue)Controls_Key]), updlock, rowlock, readcommittedlock)
-order by c.scope, c.name;
-
-set @now = coalesce(@given_now, sysutcdatetime());
-
-insert into @parked (seq, control)
-select p.seq, p.control
-from (
-  select o.seq, (
-      select top (1) c.id
-      from @controls c
-      where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source)) and (c.paused = 1 or (
-        c.per_second is not null and charindex(',' + cast(c.id as varchar(20)) + ',', coalesce(o.passes, '')) = 0
-      ))
-      order by c.paused desc, c.id
-    ) as control
-  from @owned o
-  cross apply [$(Schema)].[$(Queue)_KeyOf](o.seq) m
-) p
-where p.control is not null option (loop join, force order);
-
-update [$(Schema)].[$(Queue)State]
-set status = 7, parked_by = p.control, owner = null, locked_until = null,
-  visible_at = [$(Queue)State].due_since
-from @parked p, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)State].seq = p.seq and [$(Queue)State].owner = @owner and [$(Queue)State].status = 2 option (loop join, force order);
-
-while 1 = 1
-begin
-  set @next = null;
-  select top (1) @next = c.id, @per_second = c.per_second, @tokens = c.tokens, @refilled_at = c.refilled_at
-  from @controls c
-  where c.id > @id and c.paused = 0
-  order by c.id;
-  if @next is null break;
-  set @id = @next;
-  set @burst = case when @per_second > 1 then @per_second else 1 end;
-  set @elapsed_ms = case when @refilled_at < @now then datediff_big(millisecond, @refilled_at, @now) else 0 end;
-  set @tokens = @tokens + @per_second * @elapsed_ms / 1000;
-  if @tokens > @burst set @tokens = @burst; -- at most the tokens of one second
-  set @most = case when @per_second is null then 500 when @tokens < @limit then cast(floor(@tokens) as int) else @limit end;
-
-  update [$(Schema)].[$(Queue)State]
-  set status = case when [$(Queue)State].crashes > 0 then 2 else 1 end,
-    -- a pause that has ended is no pass
-    passes = case
-      when @per_second is null then [$(Queue)State].passes else coalesce([$(Queue)State].passes, ',') + cast(@id as varchar(20)) + ','
-    end
-  from (
-    select top (@most) r.seq
-    from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Parked]), updlock, readpast, rowlock, readcommittedlock)
-    where r.status = 7 and r.parked_by = @id and r.attempt >= 0
-    order by r.visible_at, r.seq
-  ) p, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [$(Queue)State].seq = p.seq and [$(Queue)State].status = 7 option (loop join, force order);
-
-  set @count = @@rowcount;
-  set @freed = @freed + @count;
-
-  if @per_second is null
-  begin
-    set @returned = @returned + @count;
-    -- skips nothing: a message that is left without its control would stay parked
-    if exists (
-      select 1 from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Parked]), forceseek)
-      where r.status = 7 and r.parked_by = @id
-    ) set @ending = @ending + 1;
-    else delete from [$(Schema)].[$(Queue)Controls] with (updlock, rowlock, readcommittedlock) where id = @id;
-  end
-  else
-  begin
-    set @tokens = @tokens - @count;
-    update [$(Schema)].[$(Queue)Controls] with (updlock, rowlock, readcommittedlock) set tokens = @tokens, refilled_at = @now where id = @id;
-    set @until_token = case when @tokens < 1 then (1 - @tokens) / @per_second * 1000 else 0 end;
-    if (@wait_ms is null or @wait_ms > @until_token) and exists (
-      select 1 from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Parked]), forceseek, readpast, rowlock, readcommittedlock)
-      where r.status = 7 and r.parked_by = @id
-    ) set @wait_ms = @until_token;
-  end
-end
-
-update [$(Schema)].[$(Queue)State]
-set passes = null
-from @owned o, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)State].seq = o.seq and [$(Queue)State].owner = @owner and [$(Queue)State].status = 2 and [$(Queue)State].passes is not null option (loop join, force order);
-
-select @kept = N'[' + string_agg(cast(s.seq as nvarchar(max)), N',') + N']' from @owned o
-inner join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = o.seq
-where s.owner = @owner and s.status = 2 option (loop join, force order);
-commit transaction;
-
-select @kept as kept, @freed as freed, @returned as returned, @ending as ending, @wait_ms as wait_ms;
+select c.scope, c.name, c.paused, c.per_second, c.who, c.changed_at, (
+    select count_big(*) from [$(Schema)].[$(Queue)State] s
+    where s.status in (1, 5) and s.locked_until is null
+      and (select top (1) 1 from [$(Schema)].[$(Queue)_KeyOf](s.seq) m where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))) = 1
+  ) as waiting
+from [$(Schema)].[$(Queue)Controls] c
+where @scope is null or (c.scope = @scope and c.name = @name)
+order by c.changed_at, c.scope, c.name;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_PutControl]
@@ -833,14 +773,15 @@ create or alter procedure [$(Schema)].[$(Queue)_PutControl]
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 begin transaction;
-update [$(Schema)].[$(Queue)Controls]
+update [$(Schema)].[$(Queue)Controls] with (updlock, rowlock, serializable)
 set paused = coalesce(@paused, paused), per_second = coalesce(@per_second, per_second), who = @who, changed_at = @now
-from [$(Schema)].[$(Queue)Controls] with (index([$(Queue)Controls_Key]), forceseek, updlock, rowlock, serializable)
 where scope = @scope and name = @name;
 
 if @@rowcount = 0
   insert into [$(Schema)].[$(Queue)Controls] (scope, name, paused, per_second, refilled_at, who, changed_at)
   values (@scope, @name, coalesce(@paused, 0), @per_second, @now, @who, @now);
+
+exec [$(Schema)].[$(Queue)_Controls] @scope = @scope, @name = @name;
 commit transaction;
 go
 
@@ -848,27 +789,16 @@ create or alter procedure [$(Schema)].[$(Queue)_EndControl]
   @now datetime2(3) = null, @scope nvarchar(10), @name nvarchar(255), @paused bit, @who nvarchar(255)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-update [$(Schema)].[$(Queue)Controls]
+begin transaction;
+update [$(Schema)].[$(Queue)Controls] with (updlock, rowlock, readcommittedlock)
 set paused = case when @paused = 1 then 0 else paused end, per_second = case when @paused = 1 then per_second end,
   who = @who, changed_at = @now
-from [$(Schema)].[$(Queue)Controls] with (index([$(Queue)Controls_Key]), forceseek, updlock, rowlock, readcommittedlock)
 where scope = @scope and name = @name and ((@paused = 1 and paused = 1) or (@paused = 0 and per_second is not null));
 
-return @@rowcount;
-go
-
-create or alter procedure [$(Schema)].[$(Queue)_Controls]
-  @scope nvarchar(10) = null, @name nvarchar(255) = null
-as
-set nocount, xact_abort on;
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-
-select c.id, c.scope, c.name, c.paused, c.per_second, c.who, c.changed_at, (
-    select count_big(*) from [$(Schema)].[$(Queue)State] s with (index([$(Queue)_Parked]), forceseek)
-    where s.status = 7 and s.parked_by = c.id
-  ) as parked
-from [$(Schema)].[$(Queue)Controls] c
-where @scope is null or (c.scope = @scope and c.name = @name)
-order by c.id;
+if @@rowcount = 1
+begin
+  exec [$(Schema)].[$(Queue)_Controls] @scope = @scope, @name = @name;
+  delete from [$(Schema)].[$(Queue)Controls] with (updlock, rowlock, readcommittedlock) where scope = @scope and name = @name and paused = 0 and per_second is null;
+end
+commit transaction;
 go

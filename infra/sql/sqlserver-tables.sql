@@ -2,39 +2,39 @@
   create table [$(Schema)].[$(Queue)State] (
     seq bigint not null,
     visible_at datetime2(3) not null,
+    -- of a leased row: the end of the lease and the back-off after it; nobody else may claim it until then
+    reclaimable_at datetime2(3) null,
     locked_until datetime2(3) null,
     expires_at datetime2(3) null,
-    processed_at datetime2(3) null,
     owner uniqueidentifier null,
     attempt int not null constraint [$(Queue)State_Attempt] default 0,
     status tinyint not null,
     crashes int not null constraint [$(Queue)State_Crashes] default 0,
     -- 1 for a message with a partition key, else null
     keyed bit null,
-    processed_by nvarchar(100) null,
-    -- not of a done message: there it is processed_at
     last_attempt_at datetime2(3) null,
     -- of a dead message
     died_at datetime2(3) null,
     -- the same for errors that differ in ids and numbers only
     error_group varchar(16) collate Latin1_General_100_BIN2 null,
     last_error nvarchar(max) null,
-    -- since when it was due at its last claim
+    -- of a message that was claimed after a crash: since when it was claimable
     due_since datetime2(3) null,
-    -- the control that has parked the message
-    parked_by bigint null,
-    -- the limits that have let it pass since it was last claimed, such as ',3,9,'
-    passes varchar(max) null,
-    -- of a done message of an inbox that an operator has ended: archived or replaced
-    ended_as varchar(10) collate Latin1_General_100_BIN2 null,
     constraint [$(Queue)State_PK] primary key clustered (seq)
   );
   create index [$(Queue)_Ready] on [$(Schema)].[$(Queue)State] (visible_at, seq) where status = 1;
-  create index [$(Queue)_Held] on [$(Schema)].[$(Queue)State] (visible_at, seq) include (locked_until, crashes) where status = 2;
   create index [$(Queue)_Dead] on [$(Schema)].[$(Queue)State] (seq) include (expires_at, locked_until, error_group, died_at, keyed) where status = 4;
-  create index [$(Queue)_EndedAs] on [$(Schema)].[$(Queue)State] (seq) include (ended_as) where ended_as is not null;
-  create index [$(Queue)_Leased] on [$(Schema)].[$(Queue)State] (visible_at, seq) include (locked_until) where status = 6;
-  create index [$(Queue)_Expiry] on [$(Schema)].[$(Queue)State] (expires_at) include (status, locked_until) where expires_at is not null and status in (1, 2, 5, 7);
+  create table [$(Schema)].[$(Queue)Done] (
+    seq bigint not null,
+    processed_at datetime2(3) not null,
+    attempt int not null,
+    processed_by nvarchar(100) null,
+    -- of a message of an inbox that an operator has ended: archived or replaced
+    resolution varchar(10) collate Latin1_General_100_BIN2 null,
+    last_error nvarchar(max) null,
+    constraint [$(Queue)Done_PK] primary key clustered (seq)
+  );
+  create index [$(Queue)Done_Resolution] on [$(Schema)].[$(Queue)Done] (seq) include (resolution) where resolution is not null;
   create table [$(Schema)].[$(Queue)PartitionQueue] (
     position bigint identity(1, 1) not null,
     partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
@@ -61,7 +61,6 @@
   );
   create index [$(Queue)_Correlation] on [$(Schema)].[$(Queue)] (correlation_id, seq) where correlation_id is not null;
   create table [$(Schema)].[$(Queue)Controls] (
-    id bigint identity(1, 1) not null,
     scope nvarchar(10) collate Latin1_General_100_BIN2 not null,
     -- the topic or source; empty for the whole queue
     name nvarchar(255) collate Latin1_General_100_BIN2 not null,
@@ -72,12 +71,11 @@
     refilled_at datetime2(3) not null,
     who nvarchar(255) not null,
     changed_at datetime2(3) not null,
-    constraint [$(Queue)Controls_PK] primary key clustered (id)
+    constraint [$(Queue)Controls_PK] primary key clustered (scope, name)
   );
-  create unique index [$(Queue)Controls_Key] on [$(Schema)].[$(Queue)Controls] (scope, name) include (paused);
-  create index [$(Queue)_Parked] on [$(Schema)].[$(Queue)State] (parked_by, visible_at, seq) where status = 7;
   alter table [$(Schema)].[$(Queue)] set (lock_escalation = disable);
   alter table [$(Schema)].[$(Queue)State] set (lock_escalation = disable);
+  alter table [$(Schema)].[$(Queue)Done] set (lock_escalation = disable);
   alter table [$(Schema)].[$(Queue)PartitionQueue] set (lock_escalation = disable);
   alter table [$(Schema)].[$(Queue)PartitionChanges] set (lock_escalation = disable);
   alter table [$(Schema)].[$(Queue)Attempts] set (lock_escalation = disable);

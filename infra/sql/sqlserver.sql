@@ -91,6 +91,26 @@ begin
     constraint [$(Queue)_PK] primary key clustered (seq),
     constraint [$(Queue)_Key] unique nonclustered (source, message_id)
   );
+  create table [$(Schema)].[$(Queue)Keys] (
+    seq bigint identity(1, 1) not null,
+    source nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    [key] nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    -- of the holder; null when the key is free or processed
+    lease_id uniqueidentifier null,
+    locked_until datetime2(3) null,
+    attempt int not null constraint [$(Queue)Keys_Attempt] default 0,
+    -- the holder's name
+    owner nvarchar(100) null,
+    first_seen_at datetime2(3) not null,
+    last_seen_at datetime2(3) not null,
+    processed_at datetime2(3) null,
+    -- the lease that has finished it
+    processed_by uniqueidentifier null,
+    constraint [$(Queue)Keys_PK] primary key clustered (seq),
+    constraint [$(Queue)Keys_Key] unique nonclustered (source, [key])
+  );
+  create index [$(Queue)Keys_FirstSeen] on [$(Schema)].[$(Queue)Keys] (source, first_seen_at, seq);
+  alter table [$(Schema)].[$(Queue)Keys] set (lock_escalation = disable);
   create table [$(Schema)].[$(Queue)Archive] (
     seq bigint not null,
     source nvarchar(255) collate Latin1_General_100_BIN2 not null,
@@ -120,8 +140,8 @@ select
   m.source as Source, m.message_id as MessageId, m.topic as Topic, m.payload as Payload, m.hash as Hash,
   m.first_seen_at as FirstSeenUtc, m.last_seen_at as LastSeenUtc,
   case
-    when s.status = 3 then coalesce(s.ended_as, 'done')
-    when (s.status = 0 or (s.status = 6 and s.locked_until is null)) then 'seen'
+    when s.seq is null then coalesce(d.resolution, 'done')
+    when s.status = 0 then 'seen'
     when s.status = 4 then 'dead'
     when s.locked_until is not null then 'running'
     when exists (select 1 from [$(Schema)].[$(Queue)Controls] c where c.paused = 1 and (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))) then 'paused'
@@ -129,23 +149,25 @@ select
     else 'waiting'
   end as Status,
   case
-    when s.status = 3 then 'Done'
-    when (s.status = 0 or (s.status = 6 and s.locked_until is null)) then 'Seen'
+    when s.seq is null then 'Done'
+    when s.status = 0 then 'Seen'
     when s.status = 4 then 'Dead'
     else 'Processing'
   end as State,
-  s.locked_until as LockedUntil, s.owner as OwnerToken, s.attempt as Attempt, s.last_error as LastError,
-  s.visible_at as NextAttemptAt,
-  m.due_at as DueTimeUtc, s.expires_at as ExpiresAt, m.correlation_id as CorrelationId, s.processed_at as ProcessedAt,
-  m.deliveries as Deliveries, m.partition_key as PartitionKey, coalesce(s.processed_at, s.last_attempt_at) as LastAttemptAt
+  s.locked_until as LockedUntil, s.owner as OwnerToken, coalesce(s.attempt, d.attempt) as Attempt,
+  coalesce(s.last_error, d.last_error) as LastError, coalesce(s.reclaimable_at, s.visible_at) as NextAttemptAt,
+  m.due_at as DueTimeUtc, case when s.seq is null then m.expires_at else s.expires_at end as ExpiresAt,
+  m.correlation_id as CorrelationId, d.processed_at as ProcessedAt, m.deliveries as Deliveries,
+  m.partition_key as PartitionKey, coalesce(d.processed_at, s.last_attempt_at) as LastAttemptAt
 from [$(Schema)].[$(Queue)] m
-inner join [$(Schema)].[$(Queue)State] s on s.seq = m.seq
+left join [$(Schema)].[$(Queue)State] s on s.seq = m.seq
+left join [$(Schema)].[$(Queue)Done] d on d.seq = m.seq
 go
 
 create or alter function [$(Schema)].[$(Queue)_MessageOf] (@seq bigint)
 returns table as return
-select m.topic, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at, m.source, m.message_id, m.hash,
-  m.first_seen_at, m.last_seen_at, m.deliveries
+select m.topic, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at, m.expires_at as given_expires_at, m.source,
+  m.message_id, m.hash, m.first_seen_at, m.last_seen_at, m.deliveries
 from [$(Schema)].[$(Queue)] m with (index([$(Queue)_PK]), forceseek)
 where m.seq = @seq
 go
@@ -176,10 +198,15 @@ set nocount, xact_abort on;
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-select s.seq, s.attempt, s.expires_at, s.visible_at as next_attempt_at, s.locked_until, s.owner, s.crashes, s.status,
-  s.last_error, s.last_attempt_at, s.processed_at, s.processed_by, s.died_at, s.error_group, s.ended_as, m.*
+select k.seq as seq, coalesce(s.status, 3) as status,
+  coalesce(s.attempt, d.attempt, 0) as attempt, coalesce(s.crashes, 0) as crashes, s.owner, s.locked_until,
+  coalesce(s.reclaimable_at, s.visible_at, d.processed_at, sysutcdatetime()) as next_attempt_at,
+  case when s.seq is null then m.given_expires_at else s.expires_at end as expires_at,
+  coalesce(s.last_error, d.last_error) as last_error, s.error_group, s.last_attempt_at, s.died_at,
+  d.processed_at, d.processed_by, d.resolution, m.*
 from [$(Schema)].[$(Queue)] k with (index([$(Queue)_Key]), forceseek)
-inner join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = k.seq
+left join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = k.seq
+left join [$(Schema)].[$(Queue)Done] d with (forceseek) on d.seq = k.seq
 cross apply [$(Schema)].[$(Queue)_MessageOf](k.seq) m
 where k.source = @source and k.message_id = @message_id option (loop join, force order);
 go
@@ -199,9 +226,10 @@ order by a.number option (loop join, force order);
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Archive]
-  @now datetime2(3) = null, @items nvarchar(max), @who nvarchar(255), @ended_as varchar(10)
+  @now datetime2(3) = null, @items nvarchar(max), @who nvarchar(255), @resolution varchar(10)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+declare @finished table (seq bigint not null primary key, attempt int not null, last_error nvarchar(max) null, keyed bit null);
 declare @gone table (seq bigint not null primary key, keyed bit null);
 
 begin transaction;
@@ -238,10 +266,13 @@ set payload = N'', headers = null
 from @gone g, [$(Schema)].[$(Queue)] with (forceseek, updlock, rowlock, readcommittedlock)
 where [$(Queue)].seq = g.seq option (loop join, force order);
 
-update [$(Schema)].[$(Queue)State]
-set status = 3, ended_as = @ended_as, processed_at = @now, died_at = null
+delete from [$(Schema)].[$(Queue)State]
+output deleted.seq, deleted.attempt, deleted.last_error, deleted.keyed into @finished (seq, attempt, last_error, keyed)
 from @gone g, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
 where [$(Queue)State].seq = g.seq option (loop join, force order);
+
+insert into [$(Schema)].[$(Queue)Done] (seq, processed_at, attempt, last_error, resolution)
+select f.seq, @now, f.attempt, f.last_error, @resolution from @finished f;
 
 delete from [$(Schema)].[$(Queue)Attempts]
 from @gone g, [$(Schema)].[$(Queue)Attempts] with (forceseek, updlock, rowlock, readcommittedlock)
@@ -252,126 +283,143 @@ select g.seq from @gone g;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_TryBegin]
-  @given_now datetime2(3) = null, @source nvarchar(255), @message_id nvarchar(255), @owner uniqueidentifier,
-  @lease_ms float, @headers nvarchar(max)
+  @given_now datetime2(3) = null, @source nvarchar(255), @key nvarchar(255), @lease_id uniqueidentifier, @lease_ms float,
+  @holder nvarchar(100)
 as
 set nocount, xact_abort on;
-declare @now datetime2(3), @seq bigint, @first_seen_at datetime2(3), @status tinyint, @holder uniqueidentifier, @locked_until datetime2(3);
-declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-declare @rounds int = 0;
+declare @now datetime2(3) = coalesce(@given_now, sysutcdatetime()), @seq bigint;
 declare @added table (seq bigint not null primary key);
 
-while @seq is null
+declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+if @outermost = 1 begin transaction;
+declare @rounds int = 0, @again bit = 1;
+
+while @again = 1
 begin
-  if @outermost = 1 and @@trancount = 0 begin transaction;
+  set @again = 0;
 
-  -- a column that is not in the index: the lookup locks the row, too
-  select @seq = m.seq, @first_seen_at = m.first_seen_at
-  from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek, updlock, rowlock, readcommittedlock)
-  where m.source = @source and m.message_id = @message_id;
+  select @seq = k.seq
+  from [$(Schema)].[$(Queue)Keys] k with (index([$(Queue)Keys_Key]), forceseek, updlock, rowlock, readcommittedlock)
+  where k.source = @source and k.[key] = @key;
 
-  if @seq is null
-  begin
-    set @now = coalesce(@given_now, sysutcdatetime());
+  begin try
+    if @outermost = 0 set xact_abort off;
 
-    begin try
-      if @outermost = 0 set xact_abort off;
-
-      insert into [$(Schema)].[$(Queue)] (source, message_id, topic, payload, headers, first_seen_at, last_seen_at, deliveries, content_changed)
+    if @seq is null
+      insert into [$(Schema)].[$(Queue)Keys] (source, [key], first_seen_at, last_seen_at)
       output inserted.seq into @added (seq)
-      values (@source, @message_id, N'', N'', @headers, @now, @now, 1, 0);
-    end try
-    begin catch
-      set @rounds = @rounds + 1;
-      if @rounds = 10 or error_number() not in (2601, 2627)
-      begin; throw; end;
-      if @outermost = 1 and @@trancount > 0 rollback transaction;
-    end catch;
+      values (@source, @key, @now, @now);
+  end try
+  begin catch
+    set @rounds = @rounds + 1;
+    if @outermost = 1 or @rounds = 10 or error_number() not in (2601, 2627)
+    begin; throw; end;
+    set @again = 1;
+  end catch;
 
-    set xact_abort on;
-
-    select @seq = a.seq from @added a;
-  end
+  set xact_abort on;
 end
+
+if @seq is null select @seq = a.seq from @added a;
 
 set @now = coalesce(@given_now, sysutcdatetime());
 
-if @first_seen_at is null
-begin
-  set @status = 6;
-  set @holder = @owner;
-  set @locked_until = (select a.later from [$(Schema)].[$(Queue)_After](@now, @lease_ms) a);
+update [$(Schema)].[$(Queue)Keys] with (updlock, rowlock, readcommittedlock)
+set lease_id = case when processed_at is null and (locked_until is null or locked_until <= @now) then @lease_id else lease_id end,
+  locked_until = case when processed_at is null and (locked_until is null or locked_until <= @now) then (select a.later from [$(Schema)].[$(Queue)_After](@now, @lease_ms) a) else locked_until end,
+  attempt = case when processed_at is null and (locked_until is null or locked_until <= @now) then attempt + 1 else attempt end,
+  owner = case when processed_at is null and (locked_until is null or locked_until <= @now) then @holder else owner end,
+  last_seen_at = @now
+where seq = @seq;
 
-  insert into [$(Schema)].[$(Queue)State] (seq, status, visible_at, locked_until, owner, attempt)
-  values (@seq, 6, @now, @locked_until, @owner, 1);
-end
-else
-begin
-  declare @takes bit = 0;
-
-  select @status = s.status from [$(Schema)].[$(Queue)State] s with (forceseek, updlock, rowlock, readcommittedlock) where s.seq = @seq;
-
-  set @now = coalesce(@given_now, sysutcdatetime());
-
-  update [$(Schema)].[$(Queue)State] with (updlock, rowlock, readcommittedlock)
-  set status = 6, visible_at = @now, locked_until = (select a.later from [$(Schema)].[$(Queue)_After](@now, @lease_ms) a), owner = @owner, attempt = attempt + 1
-  where seq = @seq and (status = 0 or ([$(Queue)State].status = 6 and ([$(Queue)State].locked_until is null or [$(Queue)State].locked_until <= @now)));
-
-  if @@rowcount = 1 set @takes = 1;
-
-  select @status = s.status, @holder = s.owner, @locked_until = s.locked_until from [$(Schema)].[$(Queue)State] s with (forceseek) where s.seq = @seq;
-
-  update [$(Schema)].[$(Queue)] with (updlock, rowlock, readcommittedlock)
-  set last_seen_at = @now, headers = case when @takes = 1 then @headers else headers end
-  where seq = @seq;
-end
-
+select cast(case when k.processed_at is not null then 1 else 0 end as bit) as processed,
+  cast(case when k.processed_at is null and k.lease_id = @lease_id then 1 else 0 end as bit) as mine, k.locked_until
+from [$(Schema)].[$(Queue)Keys] k with (forceseek)
+where k.seq = @seq;
 if @outermost = 1 commit transaction;
-
-select @status as status, cast(case when @status = 6 and @holder = @owner then 1 else 0 end as bit) as mine, @locked_until as locked_until;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_ChangeKey]
-  @given_now datetime2(3) = null, @change varchar(10), @source nvarchar(255), @message_id nvarchar(255),
-  @owner uniqueidentifier, @lease_ms float = null
+  @given_now datetime2(3) = null, @change varchar(10), @source nvarchar(255), @key nvarchar(255),
+  @lease_id uniqueidentifier, @lease_ms float = null
 as
 set nocount, xact_abort on;
 declare @now datetime2(3), @seq bigint;
-declare @changed table (seq bigint not null primary key, locked_until datetime2(3) null);
-
-select @seq = m.seq
-from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek, rowlock, readcommittedlock)
-where m.source = @source and m.message_id = @message_id;
+declare @changed table (locked_until datetime2(3) null);
 
 begin transaction;
-select @seq = s.seq from [$(Schema)].[$(Queue)State] s with (forceseek, updlock, rowlock, readcommittedlock) where s.seq = @seq;
+select @seq = k.seq
+from [$(Schema)].[$(Queue)Keys] k with (index([$(Queue)Keys_Key]), forceseek, updlock, rowlock, readcommittedlock)
+where k.source = @source and k.[key] = @key;
 
 set @now = coalesce(@given_now, sysutcdatetime());
 
-update [$(Schema)].[$(Queue)State] with (updlock, rowlock, readcommittedlock)
-set owner = case when @change = 'renew' then owner end,
+update [$(Schema)].[$(Queue)Keys] with (updlock, rowlock, readcommittedlock)
+set lease_id = case when @change = 'renew' then lease_id end,
   locked_until = case when @change = 'renew' then (select a.later from [$(Schema)].[$(Queue)_After](@now, @lease_ms) a) end,
-  visible_at = case when @change = 'release' then @now else visible_at end,
-  status = case when @change = 'finish' then 3 else status end,
-  processed_at = case when @change = 'finish' then coalesce(processed_at, @now) else processed_at end,
-  processed_by = case when @change = 'finish' then lower(convert(nvarchar(36), @owner)) else processed_by end
-output inserted.seq, inserted.locked_until into @changed (seq, locked_until)
-where seq = @seq and (([$(Queue)State].status = 6 and [$(Queue)State].owner = @owner and [$(Queue)State].locked_until > @now)
-  or (@change = 'finish' and [$(Queue)State].status = 3 and [$(Queue)State].processed_by = lower(convert(nvarchar(36), @owner))));
+  processed_at = case when @change = 'finish' then coalesce(processed_at, @now) end,
+  processed_by = case when @change = 'finish' then @lease_id end
+output inserted.locked_until into @changed (locked_until)
+where seq = @seq and ((processed_at is null and lease_id = @lease_id and locked_until > @now)
+  or (@change = 'finish' and processed_by = @lease_id));
 commit transaction;
 
 select c.locked_until from @changed c;
 go
 
-create or alter procedure [$(Schema)].[$(Queue)_InspectKey]
-  @now datetime2(3) = null, @source nvarchar(255), @message_id nvarchar(255)
+create or alter procedure [$(Schema)].[$(Queue)_MarkKey]
+  @now datetime2(3) = null, @source nvarchar(255), @key nvarchar(255)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-select s.status, cast(case when s.locked_until > @now then 1 else 0 end as bit) as live, s.attempt, m.first_seen_at, m.last_seen_at,
-  s.locked_until, m.headers
-from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek)
-inner join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = m.seq
-where m.source = @source and m.message_id = @message_id option (loop join, force order);
+declare @seq bigint;
+declare @added table (seq bigint not null primary key);
+
+declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+if @outermost = 1 begin transaction;
+declare @rounds int = 0, @again bit = 1;
+
+while @again = 1
+begin
+  set @again = 0;
+
+  select @seq = k.seq
+  from [$(Schema)].[$(Queue)Keys] k with (index([$(Queue)Keys_Key]), forceseek, updlock, rowlock, readcommittedlock)
+  where k.source = @source and k.[key] = @key;
+
+  begin try
+    if @outermost = 0 set xact_abort off;
+
+    if @seq is null
+      insert into [$(Schema)].[$(Queue)Keys] (source, [key], first_seen_at, last_seen_at)
+      output inserted.seq into @added (seq)
+      values (@source, @key, @now, @now);
+  end try
+  begin catch
+    set @rounds = @rounds + 1;
+    if @outermost = 1 or @rounds = 10 or error_number() not in (2601, 2627)
+    begin; throw; end;
+    set @again = 1;
+  end catch;
+
+  set xact_abort on;
+end
+
+if @seq is null select @seq = a.seq from @added a;
+
+update [$(Schema)].[$(Queue)Keys] with (updlock, rowlock, readcommittedlock)
+set last_seen_at = @now, processed_at = coalesce(processed_at, @now), lease_id = null, locked_until = null
+where seq = @seq;
+if @outermost = 1 commit transaction;
+go
+
+create or alter procedure [$(Schema)].[$(Queue)_InspectKey]
+  @now datetime2(3) = null, @source nvarchar(255), @key nvarchar(255)
+as
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+select cast(case when k.processed_at is not null then 1 else 0 end as bit) as processed,
+  cast(case when k.locked_until > @now then 1 else 0 end as bit) as held, k.attempt, k.first_seen_at, k.last_seen_at, k.locked_until, k.owner
+from [$(Schema)].[$(Queue)Keys] k with (index([$(Queue)Keys_Key]), forceseek)
+where k.source = @source and k.[key] = @key;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_PurgeKeys]
@@ -379,38 +427,19 @@ create or alter procedure [$(Schema)].[$(Queue)_PurgeKeys]
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @before datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, -@retention_ms) a);
-declare @old table (seq bigint not null primary key, message_id nvarchar(255) collate Latin1_General_100_BIN2 not null);
-declare @locked table (seq bigint not null primary key);
-declare @gone table (seq bigint not null primary key);
+declare @old table ([key] nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
 
-insert into @old (seq, message_id)
-select top (@limit) r.seq, m.message_id
-from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Leased]), readpast, rowlock, readcommittedlock)
-inner join [$(Schema)].[$(Queue)] m with (index([$(Queue)_PK]), forceseek, readpast, rowlock, readcommittedlock) on m.seq = r.seq
-where r.status = 6 and r.visible_at < @before
-    and (r.locked_until is null or r.locked_until < @before)
-  and m.source = @source and m.last_seen_at < @before
-order by r.visible_at, r.seq option (loop join, force order);
+insert into @old ([key])
+select top (@limit) r.[key]
+from [$(Schema)].[$(Queue)Keys] r with (index([$(Queue)Keys_FirstSeen]), readpast, rowlock, readcommittedlock)
+where r.source = @source and r.first_seen_at < @before and r.last_seen_at < @before and coalesce(r.processed_at, r.locked_until, r.last_seen_at) < @before
+order by r.first_seen_at, r.seq;
 
-begin transaction;
-insert into @locked (seq)
-select m.seq
-from @old o
-inner join [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek, updlock, readpast, rowlock, readcommittedlock) on m.source = @source and m.message_id = o.message_id
-where m.seq = o.seq and m.last_seen_at < @before option (loop join, force order);
+delete from [$(Schema)].[$(Queue)Keys]
+from @old o, [$(Schema)].[$(Queue)Keys] with (index([$(Queue)Keys_Key]), forceseek, updlock, readpast, rowlock, readcommittedlock)
+where [$(Queue)Keys].source = @source and [$(Queue)Keys].[key] = o.[key] and [$(Queue)Keys].last_seen_at < @before and coalesce([$(Queue)Keys].processed_at, [$(Queue)Keys].locked_until, [$(Queue)Keys].last_seen_at) < @before option (loop join, force order);
 
-delete from [$(Schema)].[$(Queue)State]
-output deleted.seq into @gone (seq)
-from @locked l, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)State].seq = l.seq and [$(Queue)State].status = 6 and [$(Queue)State].visible_at < @before
-    and ([$(Queue)State].locked_until is null or [$(Queue)State].locked_until < @before) option (loop join, force order);
-
-delete from [$(Schema)].[$(Queue)]
-from @gone g, [$(Schema)].[$(Queue)] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)].seq = g.seq option (loop join, force order);
-commit transaction;
-
-select count(*) as deleted from @gone g;
+select @@rowcount as deleted;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Receive]
@@ -491,11 +520,11 @@ begin
 
   if @@rowcount > 0
     insert into @known (seq, position, old_status, partition_key, due_at, expires_at, first_seen_at)
-    select f.seq, i.position, case when (s.status = 6 and (s.locked_until is null or s.locked_until <= @now)) then 0 else s.status end,
+    select f.seq, i.position, coalesce(s.status, 3),
       case when s.status = 4 then m.partition_key else i.partition_key end, -- a revived message keeps its key
       m.due_at, m.expires_at, m.first_seen_at
     from (select top (1000000) j.seq, j.position from @found j order by j.seq) f
-    inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = f.seq
+    left join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = f.seq
     inner join [$(Schema)].[$(Queue)] m with (forceseek, readcommittedlock) on m.seq = f.seq
     inner join @messages i on i.position = f.position option (loop join, force order);
 
@@ -543,11 +572,11 @@ begin
   -- messages that were purged between the two statements, on a server that ignores updlock
   delete from @known where seq not in (select a.seq from @received a);
 
-  -- a done message keeps the content that was handled, and a leased key its own; any other gets the newest
+  -- a done message keeps the content that was handled; any other gets the newest
   update [$(Schema)].[$(Queue)]
   set topic = i.topic, payload = i.payload, hash = coalesce(i.hash, [$(Queue)].hash), correlation_id = i.correlation_id, headers = i.headers, due_at = i.due_at, expires_at = i.expires_at
   from @known k, @messages i, [$(Schema)].[$(Queue)] with (forceseek, updlock, rowlock, readcommittedlock)
-  where i.position = k.position and [$(Queue)].seq = k.seq and k.old_status not in (3, 6)
+  where i.position = k.position and [$(Queue)].seq = k.seq and k.old_status <> 3
     and (([$(Queue)].topic collate Latin1_General_100_BIN2 <> i.topic collate Latin1_General_100_BIN2 or coalesce(datalength([$(Queue)].topic), -1) <> coalesce(datalength(i.topic), -1))
       or ([$(Queue)].payload collate Latin1_General_100_BIN2 <> i.payload collate Latin1_General_100_BIN2 or coalesce(datalength([$(Queue)].payload), -1) <> coalesce(datalength(i.payload), -1))
       or (i.hash is not null and ([$(Queue)].hash is null or ([$(Queue)].hash <> i.hash or datalength([$(Queue)].hash) <> datalength(i.hash))))
@@ -556,25 +585,29 @@ begin
       or not exists (select [$(Queue)].due_at intersect select i.due_at)
       or not exists (select [$(Queue)].expires_at intersect select i.expires_at)) option (loop join, force order);
 
+  -- a lease stays as it is, and a back-off that has begun is not cut short
   update [$(Schema)].[$(Queue)State]
-  set visible_at = case when [$(Queue)State].attempt = 0 then coalesce(i.due_at, k.first_seen_at) when i.due_at > [$(Queue)State].visible_at then i.due_at else [$(Queue)State].visible_at end,
+  set visible_at = case
+      when [$(Queue)State].locked_until is not null then [$(Queue)State].visible_at
+      when [$(Queue)State].attempt = 0 then coalesce(i.due_at, k.first_seen_at)
+      when i.due_at > [$(Queue)State].visible_at then i.due_at
+      else [$(Queue)State].visible_at
+    end,
+    reclaimable_at = case when [$(Queue)State].locked_until is null and i.due_at > [$(Queue)State].reclaimable_at then i.due_at else [$(Queue)State].reclaimable_at end,
     -- an expiry that a replay removed is not set again by the same delivery
     expires_at = case when not exists (select k.expires_at intersect select i.expires_at) then i.expires_at else [$(Queue)State].expires_at end
   from @known k, @messages i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
-  where i.position = k.position and [$(Queue)State].seq = k.seq and ([$(Queue)State].status in (1, 5, 7)
-      or ([$(Queue)State].status = 2 and [$(Queue)State].locked_until is null and [$(Queue)State].visible_at < cast('9999-12-31T00:00:00.000' as datetime2(3))))
+  where i.position = k.position and [$(Queue)State].seq = k.seq and [$(Queue)State].status in (1, 5)
     and (not exists (select k.due_at intersect select i.due_at) or not exists (select k.expires_at intersect select i.expires_at)) option (loop join, force order);
 
   update [$(Schema)].[$(Queue)State]
   set status = case when k.partition_key is null then 1 else 5 end,
-    keyed = case when k.partition_key is null then [$(Queue)State].keyed else 1 end,
-    attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = coalesce(i.due_at, @now), expires_at = i.expires_at
+    keyed = case when k.partition_key is not null then 1 end, attempt = 0, crashes = 0, owner = null, locked_until = null,
+    reclaimable_at = null, visible_at = coalesce(i.due_at, @now), expires_at = i.expires_at
   output inserted.seq, inserted.keyed into @enqueued (seq, keyed)
   from @known k, @messages i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
   where i.position = k.position and [$(Queue)State].seq = k.seq
-    and ([$(Queue)State].status = 0 or ([$(Queue)State].status = 6 and ([$(Queue)State].locked_until is null or [$(Queue)State].locked_until <= @now))
-      or ([$(Queue)State].status = 2 and [$(Queue)State].visible_at = cast('9999-12-31T00:00:00.000' as datetime2(3))) -- marked Processing by hand
-      or ([$(Queue)State].status = 4 and @revive = 1)) option (loop join, force order);
+    and ([$(Queue)State].status in (0, 2) or ([$(Queue)State].status = 4 and @revive = 1)) option (loop join, force order);
 
   if exists (select 1 from @enqueued w where w.keyed = 1)
     update [$(Schema)].[$(Queue)]
@@ -592,13 +625,12 @@ end
 if exists (select 1 from @messages i where i.error is not null)
 begin
   update [$(Schema)].[$(Queue)State]
-  set status = 4, owner = null, locked_until = null, visible_at = cast('9999-12-31T00:00:00.000' as datetime2(3)), processed_at = null,
+  set status = 4, owner = null, locked_until = null, reclaimable_at = null,
     last_error = nullif(i.error, N''), error_group = i.error_group, died_at = @now
   output inserted.seq, inserted.keyed into @buried (seq, keyed)
   from @messages i, @received a, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
   where i.error is not null and a.source = i.source and a.message_id = i.message_id and [$(Queue)State].seq = a.seq
-    and (a.deliveries = 1 or a.content_changed = 1 or exists (select 1 from @enqueued w where w.seq = a.seq))
-    and [$(Queue)State].status <> 3 option (loop join, force order);
+    and (a.deliveries = 1 or a.content_changed = 1 or exists (select 1 from @enqueued w where w.seq = a.seq)) option (loop join, force order);
 
   if exists (select 1 from @buried c where @blocks = 0 and c.keyed = 1)
     insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
@@ -632,9 +664,9 @@ while @again = 1
 begin
   set @again = 0;
 
-  select @seq = m.seq, @old_status = s.status, @content_changed = case when (m.hash <> @hash or datalength(m.hash) <> datalength(@hash)) then 1 else 0 end
+  select @seq = m.seq, @old_status = coalesce(s.status, 3), @content_changed = case when (m.hash <> @hash or datalength(m.hash) <> datalength(@hash)) then 1 else 0 end
   from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek, updlock, rowlock, readcommittedlock)
-  inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
+  left join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
   where m.source = @source and m.message_id = @message_id option (loop join, force order);
 
   begin try
@@ -674,12 +706,9 @@ create or alter procedure [$(Schema)].[$(Queue)_Mark]
   @error_group varchar(16), @blocks bit
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-declare @seq bigint, @old_status tinyint, @keyed bit;
-declare @never datetime2(3) = cast('9999-12-31T00:00:00.000' as datetime2(3));
-declare @processed_at datetime2(3) = case when @status = 3 then @now end;
-declare @died_at datetime2(3) = case when @status = 4 then @now end;
+declare @seq bigint, @old_status tinyint;
 declare @added table (seq bigint not null primary key);
-declare @changed table (seq bigint not null primary key);
+declare @finished table (seq bigint not null primary key, attempt int not null, last_error nvarchar(max) null, keyed bit null);
 
 declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
 if @outermost = 1 begin transaction;
@@ -689,9 +718,9 @@ while @again = 1
 begin
   set @again = 0;
 
-  select @seq = m.seq, @old_status = s.status, @keyed = s.keyed
+  select @seq = m.seq, @old_status = coalesce(s.status, 3)
   from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek, updlock, rowlock, readcommittedlock)
-  inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
+  left join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
   where m.source = @source and m.message_id = @message_id option (loop join, force order);
 
   begin try
@@ -713,31 +742,40 @@ begin
   set xact_abort on;
 end
 
-if @seq is not null
+if @seq is null
 begin
-  update [$(Schema)].[$(Queue)] with (updlock, rowlock, readcommittedlock) set last_seen_at = @now where seq = @seq;
-
-  update [$(Schema)].[$(Queue)State] with (updlock, rowlock, readcommittedlock)
-  set status = @status, owner = null, locked_until = null, visible_at = @never, processed_at = @processed_at,
-    last_error = coalesce(@error, last_error), error_group = case when @error is null then error_group else @error_group end,
-    died_at = coalesce(@died_at, died_at)
-  output inserted.seq into @changed (seq)
-  where seq = @seq
-    and ((@status = 2 and status = 0) or (@status <> 2 and status <> 3));
+  select @seq = a.seq from @added a;
+  insert into [$(Schema)].[$(Queue)State] (seq, status, visible_at) values (@seq, 0, @now);
 end
 else
-  insert into [$(Schema)].[$(Queue)State] (seq, status, visible_at, processed_at, died_at, last_error, error_group)
-  output inserted.seq into @changed (seq)
-  select a.seq, @status, @never, @processed_at, @died_at, @error, @error_group from @added a;
+  update [$(Schema)].[$(Queue)] with (updlock, rowlock, readcommittedlock) set last_seen_at = @now where seq = @seq;
 
-if exists (select 1 from @changed c where @keyed = 1 and (@status = 3 or (@status = 4 and @blocks = 0)))
+if @status = 3
+begin
+  delete from [$(Schema)].[$(Queue)State]
+  output deleted.seq, deleted.attempt, deleted.last_error, deleted.keyed into @finished (seq, attempt, last_error, keyed)
+  from [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
+  where [$(Queue)State].seq = @seq;
+
+  insert into [$(Schema)].[$(Queue)Done] (seq, processed_at, attempt, last_error)
+  select f.seq, @now, f.attempt, coalesce(@error, f.last_error) from @finished f;
+end
+else
+  update [$(Schema)].[$(Queue)State] with (updlock, rowlock, readcommittedlock)
+  set status = @status, owner = null, locked_until = null, reclaimable_at = null,
+    last_error = coalesce(@error, last_error), error_group = case when @error is null then error_group else @error_group end,
+    died_at = case when @status = 4 then @now else died_at end
+  output inserted.seq, inserted.attempt, inserted.keyed into @finished (seq, attempt, keyed)
+  where seq = @seq and (@status <> 2 or status = 0);
+
+if exists (select 1 from @finished c where c.keyed = 1 and (@status = 3 or (@status = 4 and @blocks = 0)))
   insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1 from @changed c
+  select c.seq, m.partition_key, 1 from @finished c
   inner join [$(Schema)].[$(Queue)] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where @keyed = 1 and (@status = 3 or (@status = 4 and @blocks = 0)) and m.partition_key is not null order by c.seq option (loop join, force order);
+  where c.keyed = 1 and (@status = 3 or (@status = 4 and @blocks = 0)) and m.partition_key is not null order by c.seq option (loop join, force order);
 if @outermost = 1 commit transaction;
 
-select c.seq from @changed c;
+select f.seq from @finished f;
 go
 
 -- The outbox
@@ -798,7 +836,7 @@ create or alter view [$(Schema)].[$(Queue)Messages] as
 select
   m.id as Id, m.topic as Topic, m.payload as Payload, m.created_at as CreatedAt,
   case
-    when s.status = 3 then 'done'
+    when s.seq is null then 'done'
     when s.status = 4 then 'dead'
     when s.locked_until is not null then 'running'
     when exists (select 1 from [$(Schema)].[$(Queue)Controls] c where c.paused = 1 and (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic))) then 'paused'
@@ -806,25 +844,27 @@ select
     else 'waiting'
   end as Status,
   case
-    when s.status = 3 then 'Done'
+    when s.seq is null then 'Done'
     when s.status = 4 then 'Failed'
     when s.locked_until is not null then 'InProgress'
     else 'Ready'
   end as State,
   s.locked_until as LockedUntil, s.owner as OwnerToken,
-  cast(case when s.status = 3 then 1 else 0 end as bit) as IsProcessed,
-  s.processed_at as ProcessedAt, s.processed_by as ProcessedBy, s.attempt as RetryCount, s.last_error as LastError,
-  s.visible_at as NextAttemptAt,
-  m.message_id as MessageId, m.correlation_id as CorrelationId, m.due_at as DueTimeUtc, s.expires_at as ExpiresAt,
-  m.partition_key as PartitionKey, coalesce(s.processed_at, s.last_attempt_at) as LastAttemptAt, m.headers as Headers, m.natural_key as NaturalKey
+  cast(case when s.seq is null then 1 else 0 end as bit) as IsProcessed,
+  d.processed_at as ProcessedAt, d.processed_by as ProcessedBy, coalesce(s.attempt, d.attempt) as RetryCount,
+  coalesce(s.last_error, d.last_error) as LastError, coalesce(s.reclaimable_at, s.visible_at) as NextAttemptAt,
+  m.message_id as MessageId, m.correlation_id as CorrelationId, m.due_at as DueTimeUtc,
+  case when s.seq is null then m.expires_at else s.expires_at end as ExpiresAt, m.partition_key as PartitionKey,
+  coalesce(d.processed_at, s.last_attempt_at) as LastAttemptAt, m.headers as Headers, m.natural_key as NaturalKey
 from [$(Schema)].[$(Queue)] m
-inner join [$(Schema)].[$(Queue)State] s on s.seq = m.seq
+left join [$(Schema)].[$(Queue)State] s on s.seq = m.seq
+left join [$(Schema)].[$(Queue)Done] d on d.seq = m.seq
 go
 
 create or alter function [$(Schema)].[$(Queue)_MessageOf] (@seq bigint)
 returns table as return
-select m.topic, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at, m.id, m.message_id, m.created_at,
-  m.natural_key
+select m.topic, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at, m.expires_at as given_expires_at, m.id,
+  m.message_id, m.created_at, m.natural_key
 from [$(Schema)].[$(Queue)] m with (index([$(Queue)_PK]), forceseek)
 where m.seq = @seq
 go
@@ -854,10 +894,15 @@ set nocount, xact_abort on;
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
-select s.seq, s.attempt, s.expires_at, s.visible_at as next_attempt_at, s.locked_until, s.owner, s.crashes, s.status,
-  s.last_error, s.last_attempt_at, s.processed_at, s.processed_by, s.died_at, s.error_group, s.ended_as, m.*
+select k.seq as seq, coalesce(s.status, 3) as status,
+  coalesce(s.attempt, d.attempt, 0) as attempt, coalesce(s.crashes, 0) as crashes, s.owner, s.locked_until,
+  coalesce(s.reclaimable_at, s.visible_at, d.processed_at, sysutcdatetime()) as next_attempt_at,
+  case when s.seq is null then m.given_expires_at else s.expires_at end as expires_at,
+  coalesce(s.last_error, d.last_error) as last_error, s.error_group, s.last_attempt_at, s.died_at,
+  d.processed_at, d.processed_by, d.resolution, m.*
 from [$(Schema)].[$(Queue)] k with (index([$(Queue)_Key]), forceseek)
-inner join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = k.seq
+left join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = k.seq
+left join [$(Schema)].[$(Queue)Done] d with (forceseek) on d.seq = k.seq
 cross apply [$(Schema)].[$(Queue)_MessageOf](k.seq) m
 where k.id = @id option (loop join, force order);
 go
@@ -877,7 +922,7 @@ order by a.number option (loop join, force order);
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Archive]
-  @now datetime2(3) = null, @items nvarchar(max), @who nvarchar(255), @ended_as varchar(10)
+  @now datetime2(3) = null, @items nvarchar(max), @who nvarchar(255), @resolution varchar(10)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @gone table (seq bigint not null primary key, keyed bit null);
@@ -1027,7 +1072,7 @@ output inserted.seq into @expired (seq)
 from (
   select top (@limit) r.seq
   from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Dead]), updlock, readpast, rowlock, readcommittedlock)
-  where r.status = 4 and r.expires_at <= @now and ((r.locked_until is null and charindex(N'It was not handled before its expiresAt.' collate Latin1_General_100_BIN2, coalesce(r.last_error, N'') collate Latin1_General_100_BIN2) = 0) or r.locked_until <= @now) and r.attempt >= 0
+  where r.status = 4 and r.expires_at <= @now and ((r.locked_until is null and charindex(N'It was not handled before its expiresAt.' collate Latin1_General_100_BIN2, coalesce(r.last_error, N'') collate Latin1_General_100_BIN2) = 0) or r.locked_until <= @now)
   order by r.seq
 ) p, [$(Schema)].[$(Queue)State] with (forceseek, updlock, readpast, rowlock, readcommittedlock)
 where [$(Queue)State].seq = p.seq and [$(Queue)State].status = 4 and [$(Queue)State].expires_at <= @now and (([$(Queue)State].locked_until is null and charindex(N'It was not handled before its expiresAt.' collate Latin1_General_100_BIN2, coalesce([$(Queue)State].last_error, N'') collate Latin1_General_100_BIN2) = 0) or [$(Queue)State].locked_until <= @now) option (loop join, force order);
@@ -1041,11 +1086,11 @@ create or alter procedure [$(Schema)].[$(Queue)_ListDone]
   @after_seq bigint, @limit int
 as
 set nocount, xact_abort on;
-select top (@limit) s.seq, m.id, m.topic, s.processed_at
-from [$(Schema)].[$(Queue)State] s with (readpast, rowlock, readcommittedlock)
-inner join [$(Schema)].[$(Queue)] m with (forceseek) on m.seq = s.seq
-where s.seq > @after_seq and s.status = 3
-order by s.seq option (loop join, force order);
+select top (@limit) d.seq, m.id, m.topic, d.processed_at
+from [$(Schema)].[$(Queue)Done] d with (readpast, rowlock, readcommittedlock)
+inner join [$(Schema)].[$(Queue)] m with (forceseek) on m.seq = d.seq
+where d.seq > @after_seq
+order by d.seq option (loop join, force order);
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_MakeDue]
@@ -1060,10 +1105,10 @@ output inserted.seq into @due (seq)
 from (
   select top (@limit) r.seq
   from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Ready]), updlock, readpast, rowlock, readcommittedlock)
-  where r.status = 1 and r.visible_at > @now and r.last_error collate Latin1_General_100_BIN2 = @error collate Latin1_General_100_BIN2 and r.attempt >= 0
+  where r.status = 1 and r.visible_at > @now and r.locked_until is null and r.last_error collate Latin1_General_100_BIN2 = @error collate Latin1_General_100_BIN2
   order by r.visible_at, r.seq
 ) p, [$(Schema)].[$(Queue)State] with (forceseek, updlock, readpast, rowlock, readcommittedlock)
-where [$(Queue)State].seq = p.seq and [$(Queue)State].status = 1 and [$(Queue)State].visible_at > @now and [$(Queue)State].last_error collate Latin1_General_100_BIN2 = @error collate Latin1_General_100_BIN2 option (loop join, force order);
+where [$(Queue)State].seq = p.seq and [$(Queue)State].status = 1 and [$(Queue)State].visible_at > @now and [$(Queue)State].locked_until is null and [$(Queue)State].last_error collate Latin1_General_100_BIN2 = @error collate Latin1_General_100_BIN2 option (loop join, force order);
 
 select d.seq from @due d;
 go
@@ -1072,23 +1117,29 @@ create or alter procedure [$(Schema)].[$(Queue)_Resend]
   @now datetime2(3) = null, @items nvarchar(max), @ttl_ms float
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
+declare @sent table (seq bigint not null primary key, keyed bit null, last_error nvarchar(max) null);
 
 begin transaction;
-update [$(Schema)].[$(Queue)State]
-set status = case when [$(Queue)State].keyed = 1 then 5 else 1 end,
-  attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
-  expires_at = (select a.later from [$(Schema)].[$(Queue)_After](@now, @ttl_ms) a), processed_at = null, processed_by = null, died_at = null
-output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
-from openjson(@items) with (seq bigint '$') i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)State].seq = i.seq and [$(Queue)State].status = 3 option (loop join, force order);
+insert into @sent (seq, keyed, last_error)
+select m.seq, case when m.partition_key is not null then 1 end, d.last_error
+from openjson(@items) with (seq bigint '$') i
+inner join [$(Schema)].[$(Queue)] m with (forceseek, updlock, rowlock, readcommittedlock) on m.seq = i.seq
+inner join [$(Schema)].[$(Queue)Done] d with (forceseek, updlock, rowlock, readcommittedlock) on d.seq = m.seq option (loop join, force order);
 
-if exists (select 1 from @changed c where c.keyed = 1)
+insert into [$(Schema)].[$(Queue)State] (seq, status, visible_at, expires_at, last_error, keyed)
+select c.seq, case when c.keyed = 1 then 5 else 1 end, @now, (select a.later from [$(Schema)].[$(Queue)_After](@now, @ttl_ms) a), c.last_error, c.keyed
+from @sent c;
+
+delete from [$(Schema)].[$(Queue)Done]
+from @sent c, [$(Schema)].[$(Queue)Done] with (forceseek, updlock, rowlock, readcommittedlock)
+where [$(Queue)Done].seq = c.seq option (loop join, force order);
+
+if exists (select 1 from @sent c where c.keyed = 1)
   insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 0 from @changed c
+  select c.seq, m.partition_key, 0 from @sent c
   inner join [$(Schema)].[$(Queue)] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
 commit transaction;
 
-select c.seq from @changed c;
+select c.seq from @sent c;
 go

@@ -31,8 +31,10 @@ grant select, insert, update, delete on "infra"."inbox_state", "infra"."outbox_s
 grant select, insert, delete on "infra"."inbox_done", "infra"."outbox_done" to oncebox_functions;
 -- The failed attempts of messages.
 grant select, insert, delete on "infra"."inbox_attempts", "infra"."outbox_attempts" to oncebox_functions;
--- Pauses and limits: claims keep to them, count the tokens of limits, and delete what has ended. Operators add them.
-grant select, update, delete on "infra"."inbox_controls", "infra"."outbox_controls" to oncebox_functions;
+-- Pauses and limits: claims keep to them and count the tokens of limits. Operators add and end them.
+grant select, update on "infra"."inbox_controls", "infra"."outbox_controls" to oncebox_functions;
+-- The keys of the inbox as a service.
+grant select, insert, update, delete on "infra"."inbox_keys" to oncebox_functions;
 -- The records of operations: the clean-up deletes them after their retention. Only operators write them.
 grant select (id, queue, ended_at), delete on "infra"."oncebox_operations" to oncebox_functions;
 -- Messages with a partition key: their order, its locks, and what a transaction has enqueued until it commits.
@@ -57,7 +59,7 @@ grant select, insert on "infra"."inbox_partition_queue" to oncebox_receivers;
 grant select, insert, update on "infra"."inbox_partition_lock" to oncebox_receivers;
 grant select, insert, delete on "infra"."inbox_pending_arrivals" to oncebox_receivers;
 
--- The inbox as a service. Its keys are rows without a payload.
+-- The inbox as a service. It sees its keys and no message; the functions' clean-up deletes old keys.
 do $$
 begin
   if not exists (select from pg_roles where rolname = 'oncebox_service') then
@@ -67,11 +69,7 @@ end
 $$;
 
 grant usage on schema "infra" to oncebox_service;
-grant select (seq, source, message_id, headers, first_seen_at, last_seen_at, xmax),
-  insert (source, message_id, topic, payload, headers, first_seen_at, last_seen_at),
-  update (headers, last_seen_at) on "infra"."inbox" to oncebox_service;
-grant select, insert, update, delete on "infra"."inbox_state" to oncebox_service;
-grant select, insert on "infra"."inbox_done" to oncebox_service;
+grant select, insert, update on "infra"."inbox_keys" to oncebox_service;
 
 -- Operators: people and jobs that replay, discard and archive dead messages, pause topics and limit them. Grant the role to their users:
 --   grant oncebox_operators to alice;

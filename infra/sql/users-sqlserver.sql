@@ -26,7 +26,6 @@ if not exists (select 1 from sys.database_principals where name = N'oncebox_oper
 grant execute on [infra].[Inbox_Receive] to [oncebox_receivers];
 
 grant execute on [infra].[Inbox_Claim] to [oncebox_functions];
-grant execute on [infra].[Inbox_ApplyControls] to [oncebox_functions];
 grant execute on [infra].[Inbox_Ack] to [oncebox_functions];
 grant execute on [infra].[Inbox_Abandon] to [oncebox_functions];
 grant execute on [infra].[Inbox_Fail] to [oncebox_functions];
@@ -49,11 +48,11 @@ grant execute on [infra].[Inbox_AlreadyProcessed] to [oncebox_functions];
 grant execute on [infra].[Inbox_Mark] to [oncebox_functions];
 grant execute on [infra].[Inbox_TryBegin] to [oncebox_functions];
 grant execute on [infra].[Inbox_ChangeKey] to [oncebox_functions];
+grant execute on [infra].[Inbox_MarkKey] to [oncebox_functions];
 grant execute on [infra].[Inbox_InspectKey] to [oncebox_functions];
 grant execute on [infra].[Inbox_PurgeKeys] to [oncebox_functions];
 
 grant execute on [infra].[Outbox_Claim] to [oncebox_functions];
-grant execute on [infra].[Outbox_ApplyControls] to [oncebox_functions];
 grant execute on [infra].[Outbox_Ack] to [oncebox_functions];
 grant execute on [infra].[Outbox_Abandon] to [oncebox_functions];
 grant execute on [infra].[Outbox_Fail] to [oncebox_functions];
@@ -79,8 +78,8 @@ grant execute on [infra].[Outbox_Resend] to [oncebox_functions];
 
 grant execute on [infra].[Inbox_TryBegin] to [oncebox_service];
 grant execute on [infra].[Inbox_ChangeKey] to [oncebox_service];
+grant execute on [infra].[Inbox_MarkKey] to [oncebox_service];
 grant execute on [infra].[Inbox_InspectKey] to [oncebox_service];
-grant execute on [infra].[Inbox_Mark] to [oncebox_service];
 
 -- Operators are people and jobs. The functions' role has no right to what only they do. Add people to it:
 --   alter role oncebox_operators add member [alice];
@@ -98,7 +97,6 @@ grant execute on [infra].[Inbox_MoveOperation] to [oncebox_operators];
 grant execute on [infra].[Inbox_Controls] to [oncebox_operators];
 grant execute on [infra].[Inbox_PutControl] to [oncebox_operators];
 grant execute on [infra].[Inbox_EndControl] to [oncebox_operators];
-grant execute on [infra].[Inbox_ApplyControls] to [oncebox_operators];
 grant execute on [infra].[Inbox_Receive] to [oncebox_operators];
 
 grant execute on [infra].[Outbox_Get] to [oncebox_operators];
@@ -115,22 +113,27 @@ grant execute on [infra].[Outbox_MoveOperation] to [oncebox_operators];
 grant execute on [infra].[Outbox_Controls] to [oncebox_operators];
 grant execute on [infra].[Outbox_PutControl] to [oncebox_operators];
 grant execute on [infra].[Outbox_EndControl] to [oncebox_operators];
-grant execute on [infra].[Outbox_ApplyControls] to [oncebox_operators];
 grant execute on [infra].[Outbox_Enqueue] to [oncebox_operators];
 
 -- What operators look at besides: groups of dead messages, activity, partitions, what they have done.
 grant select on [infra].[Inbox] to [oncebox_operators];
 grant select on [infra].[InboxState] to [oncebox_operators];
+grant select on [infra].[InboxDone] to [oncebox_operators];
+grant select on [infra].[InboxControls] to [oncebox_operators];
 grant select on [infra].[InboxAttempts] to [oncebox_operators];
 grant select on [infra].[InboxPartitionQueue] to [oncebox_operators];
 grant select on [infra].[InboxPartitionChanges] to [oncebox_operators];
 grant select on [infra].[Inbox_After] to [oncebox_operators];
+grant select on [infra].[Inbox_KeyOf] to [oncebox_operators];
 grant select on [infra].[Outbox] to [oncebox_operators];
 grant select on [infra].[OutboxState] to [oncebox_operators];
+grant select on [infra].[OutboxDone] to [oncebox_operators];
+grant select on [infra].[OutboxControls] to [oncebox_operators];
 grant select on [infra].[OutboxAttempts] to [oncebox_operators];
 grant select on [infra].[OutboxPartitionQueue] to [oncebox_operators];
 grant select on [infra].[OutboxPartitionChanges] to [oncebox_operators];
 grant select on [infra].[Outbox_After] to [oncebox_operators];
+grant select on [infra].[Outbox_KeyOf] to [oncebox_operators];
 grant select on [infra].[oncebox_operations] to [oncebox_operators];
 
 if not exists (select 1 from sys.database_principals where name = N'$(FunctionsUser)')

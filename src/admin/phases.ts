@@ -1,6 +1,6 @@
 import { messageTrace, type TraceStep } from "../operators/operator-reads.js";
 import type { OperatedStores } from "../operators/operators-of.js";
-import { type EndedAs, endings, inboxPhases, type Phase, phases } from "../queue/message.js";
+import { inboxPhases, type Phase, phases, type Resolution, resolutions } from "../queue/message.js";
 import type { Control } from "../queue/operators.js";
 import {
   type AnyMessage,
@@ -106,14 +106,14 @@ export function messageView({ message, phase }: PhasedMessage, withContent = fal
 type StoredMessage = Pick<AnyMessage, "topic" | "attempt" | "lockedUntil"> & {
   readonly state: string;
   readonly source?: string;
-  readonly endedAs?: EndedAs | null;
+  readonly resolution?: Resolution | null;
 };
 
 const ended: Readonly<Record<string, Phase>> = { Done: "done", Dead: "dead", Failed: "dead", Seen: "seen" };
 
 /** By the same rules as `phases` of a queue's `stats`. */
 function phaseOf(message: StoredMessage, controls: readonly Control[]): Phase {
-  const end = message.endedAs ?? ended[message.state];
+  const end = message.resolution ?? ended[message.state];
   if (end !== undefined) return end;
   if (message.lockedUntil !== null) return "running";
   if (controls.some((control) => control.paused && isFor(control, message))) return "paused";
@@ -130,14 +130,14 @@ const isUnfinished = ({ state }: { readonly state: string }): boolean => ended[s
 export const phasesIn = (queue: QueueKind): readonly Phase[] =>
   queue === "inbox" ? phases : phases.filter((phase) => !inboxPhases.includes(phase));
 
-const isEnding = (phase: Phase): phase is EndedAs => endings.includes(phase as EndedAs);
+const isResolution = (phase: Phase): phase is Resolution => resolutions.includes(phase as Resolution);
 
 /** What the store is asked for, to find the messages of this phase: it finds some of others with it. */
 const filterOfPhase = (
   queue: QueueKind,
   phase: Phase,
-): { readonly state: string; readonly endedAs?: EndedAs } =>
-  isEnding(phase) ? { state: "Done", endedAs: phase } : { state: stateOfPhase(queue, phase) };
+): { readonly state: string; readonly resolution?: Resolution } =>
+  isResolution(phase) ? { state: "Done", resolution: phase } : { state: stateOfPhase(queue, phase) };
 
 const stateOfPhase = (queue: QueueKind, phase: Phase): string => {
   if (phase === "done") return "Done";

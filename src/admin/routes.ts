@@ -220,10 +220,9 @@ function controlRoutes(queue: QueueKind): readonly AdminRoute[] {
       path: `${queue}/resume`,
       method: "POST",
       request: z.strictObject(target).check(one),
-      async run(stores, given, call) {
-        const ok = await queueOf(stores, queue).resume(targetOf(given), call);
-        return { ok, details: { returned: ok.returned } };
-      },
+      run: async (stores, given, call) => ({
+        ok: await queueOf(stores, queue).resume(targetOf(given), call),
+      }),
     }),
     storeRoute({
       path: `${queue}/limit`,

@@ -231,26 +231,13 @@ function checkDefinition(app: unknown): void {
 
 /** The rest of the service's options is checked where the service is made. */
 function serviceProblems(
-  { tenants, retentionMs, sources }: Readonly<Record<string, unknown>>,
-  { store, tokens, auth, retentionMs: kept = weekMs }: Readonly<Record<string, unknown>>,
+  { tenants }: Readonly<Record<string, unknown>>,
+  { store, tokens, auth }: Readonly<Record<string, unknown>>,
 ): readonly string[] {
   const problems: string[] = [];
   if ((tokens === undefined) === (auth === undefined))
     problems.push('service must have either tokens or auth: "none"');
-  if (store !== undefined) return problems;
-  if (tenants !== undefined)
+  if (store === undefined && tenants !== undefined)
     problems.push("a service without a store needs the app's one database, and an app with tenants has none");
-  if (isRecord(sources) && Object.hasOwn(sources, keysSource))
-    problems.push(`no source may be named "${keysSource}": the service's keys have that source in the inbox`);
-  if (typeof retentionMs === "number" && typeof kept === "number" && retentionMs < kept)
-    problems.push(
-      `retentionMs is ${retentionMs} ms, and the service must keep its keys, which are in the same table, for ${kept} ms`,
-    );
   return problems;
 }
-
-/** The source of the service's keys, as in `createSqlInboxStore`. Not imported: every cold start would load the store. */
-const keysSource = "inbox-service";
-
-/** The shortest time that keys are kept. */
-const weekMs = 7 * 24 * 60 * 60 * 1_000;

@@ -85,7 +85,6 @@ function sumOf<State extends string>(
     ) as Record<Phase, number>,
     due: all.reduce((total, { due }) => total + due, 0),
     oldestDueAgeMs: ages.length === 0 ? null : Math.max(...ages),
-    controlled: all.reduce((total, { controlled }) => total + controlled, 0),
     expired: all.reduce((total, { expired }) => total + expired, 0),
   };
 }

@@ -68,7 +68,7 @@ export const pauseCommand: Command = {
       for (const queue of queues) {
         const control = await queueOf(stores, queue).pause(target, options);
         if (!values.json) terminal.out(controlLine(queue, control));
-        await printPhases(input, stores, queue, shownControl(control));
+        await printPhases(input, stores, queue, control);
       }
       return exitCodes.ok;
     });
@@ -95,9 +95,8 @@ export const resumeCommand: Command = {
       for (const queue of queues) {
         const resumed = await queueOf(stores, queue).resume(target, options);
         wasPaused ||= resumed.wasPaused;
-        const isResumed = resumed.wasPaused || resumed.returned > 0;
-        if (!values.json && isResumed) terminal.out(`${queue.padEnd(7)} resumed ${printable(what)}`);
-        if (values.json || isResumed) await printPhases(input, stores, queue, resumed);
+        if (!values.json && resumed.wasPaused) terminal.out(`${queue.padEnd(7)} resumed ${printable(what)}`);
+        if (values.json || resumed.wasPaused) await printPhases(input, stores, queue, resumed);
       }
       if (wasPaused) return exitCodes.ok;
       terminal.err(
@@ -160,14 +159,7 @@ function rateOf(values: Values): number | null {
   return Number(given);
 }
 
-/** A control for JSON. What claims have set aside so far for a pause is not what waits for it: the phases of the queue tell that. */
-export const shownControl = ({ parked, ...control }: Control): object =>
-  control.paused ? control : { ...control, parked };
-
-/**
- * Such as `topic "mail": paused, by alice since 2026-01-02T03:04:05.000Z`. It has no number of a pause's messages: `parked` counts
- * those that claims have set aside so far, not those that wait.
- */
+/** Such as `topic "mail": paused (12 waiting), by alice since 2026-01-02T03:04:05.000Z`. */
 export function controlLine(queue: QueueKind, control: Control & { readonly tenant?: string }): string {
   const { scope, name, by, at, tenant } = control;
   const what = scope === "queue" ? "all messages" : `${scope} "${printable(name!)}"`;
@@ -175,11 +167,10 @@ export function controlLine(queue: QueueKind, control: Control & { readonly tena
   return `${queue.padEnd(7)} ${where}${what}: ${rulesOf(control)}, by ${printable(by)} since ${at.toISOString()}`;
 }
 
-const rulesOf = ({ paused, perSecond, parked }: Control): string => {
-  const held = paused || parked === 0 ? "" : ` (${parked} parked)`;
-  const limit = perSecond === null ? [] : [`at most ${perSecond} per second${held}`];
-  const rules = [...(paused ? ["paused"] : []), ...limit];
-  return rules.length === 0 ? "ending" : rules.join(", ");
+const rulesOf = ({ paused, perSecond, waiting }: Control): string => {
+  const limit = perSecond === null ? [] : [`at most ${perSecond} per second`];
+  const rules = [...(paused ? ["paused"] : []), ...limit].join(", ");
+  return waiting === 0 ? rules : `${rules} (${waiting} waiting)`;
 };
 
 /** Such as `inbox   waiting 3  retrying 1  running 2  paused 0  done 40  dead 5`. The phases of the inbox alone are shown where there are such messages. */

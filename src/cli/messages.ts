@@ -156,7 +156,7 @@ export async function showMessage(input: CommandInput, argument: string | undefi
     const shown = shownMessage(key.queue, phased!, values.payload === true);
     if (values.json) terminal.out(JSON.stringify({ ...shown, failedAttempts }));
     else for (const line of messageLines(shown, failedAttempts, terminal.columns)) terminal.out(line);
-    if ("endedAs" in message && message.endedAs !== null)
+    if ("resolution" in message && message.resolution !== null)
       terminal.err("Its content and its failed attempts are in the table of archived messages.");
     return exitCodes.ok;
   });

@@ -14,7 +14,7 @@ import {
   seconds,
   UsageError,
 } from "./command.js";
-import { controlLine, phaseLine, shownControl } from "./controls.js";
+import { controlLine, phaseLine } from "./controls.js";
 import { filterHelp, filterOptions, queuesOf } from "./message-options.js";
 import { tableLines } from "./output.js";
 import {
@@ -117,10 +117,7 @@ async function printStatus(
   const stats = await appStats(stores);
   const { inbox, outbox, controls, failed } = stats;
   const at = values.watch ? { at: new Date().toISOString() } : {};
-  if (values.json)
-    terminal.out(
-      JSON.stringify({ ...at, inbox, outbox, controls: controls.map(shownControl), deadRetentionMs, failed }),
-    );
+  if (values.json) terminal.out(JSON.stringify({ ...at, inbox, outbox, controls, deadRetentionMs, failed }));
   else {
     if (at.at !== undefined) terminal.out(terminal.columns === undefined ? at.at : `${clear}${at.at}`);
     terminal.out(statusLine("inbox", inbox));

@@ -76,7 +76,7 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
 
     async markProcessing(key, call = {}) {
       checkCall(call, plainCall, "markProcessing");
-      await mark(key, status.held, undefined, call);
+      await mark(key, status.processing, undefined, call);
     },
     async markProcessed(key, call = {}) {
       checkCall(call, callInTransaction, "markProcessed");

@@ -1,4 +1,3 @@
-import { yieldToEventLoop } from "../base/timers.js";
 import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
 import { nameProblem, refuseUnknown } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
@@ -10,10 +9,8 @@ import type {
   OperatorOptions,
   Operators,
 } from "../queue/operators.js";
-import type { CallOptions } from "../queue/work-store.js";
 import type { OperatorReadStatements, OperatorStatements } from "../sql/dialect.js";
 import { isTrue, type SqlParams, type SqlRow, type SqlStatement } from "../sql/driver.js";
-import { applyControls } from "../sql/leases.js";
 import type { QueueParts } from "../sql/store.js";
 import { type OperationRecords, recordedOnce, requireOperator } from "./operations.js";
 
@@ -21,12 +18,10 @@ type Names = "pause" | "resume" | "limit" | "controls";
 
 /** More than any dispatcher claims. */
 const highestPerSecond = 1_000_000;
-/** The claims return what is left after it. */
-const longestReturningMs = 3_000;
 /** One message in a day. */
 const lowestPerSecond = 1 / 86_400;
 
-/** Pauses and limits. The claims keep to them: see `applyControls`. */
+/** Pauses and limits. They are conditions of every claim: see docs/decisions/0020. */
 export function controlOperations<
   Key extends object,
   Message extends QueueMessage & Key,
@@ -44,7 +39,7 @@ export function controlOperations<
     name: row.scope === "queue" ? null : (row.name as string),
     paused: isTrue(row.paused),
     perSecond: row.per_second === null ? null : Number(row.per_second),
-    parked: Number(row.parked),
+    waiting: Number(row.waiting),
     by: row.who as string,
     at: db.dialect.fromTime(row.changed_at),
   });
@@ -75,17 +70,6 @@ export function controlOperations<
   const end = (what: Change, params: SqlParams, call: OperatorOptions): Promise<Control | undefined> =>
     change(what, statements.endControl, params, call);
 
-  /** Returns what ended controls have parked, batch by batch. Where this is interrupted, claims go on with it. */
-  const returnParked = async (call: CallOptions): Promise<number> => {
-    const stopAt = performance.now() + longestReturningMs;
-    for (let total = 0; ; ) {
-      const { returned, ending } = await applyControls(parts, null, [], 0, call);
-      total += returned;
-      if (ending === 0 || performance.now() > stopAt) return total;
-      await yieldToEventLoop();
-    }
-  };
-
   return {
     async pause(target, call) {
       requireOperator(call, "pause");
@@ -96,9 +80,7 @@ export function controlOperations<
     async resume(target, call) {
       requireOperator(call, "resume");
       const what = { action: "resume", target: targetParams(target, kind, "resume") } as const;
-      const ended = await end(what, { paused: true }, call);
-      const returned = await returnParked({ signal: call.signal }); // also when an earlier call was interrupted
-      return { wasPaused: ended !== undefined, returned };
+      return { wasPaused: (await end(what, { paused: true }, call)) !== undefined };
     },
 
     async limit(limit, call) {
@@ -111,7 +93,6 @@ export function controlOperations<
       };
       if (perSecond !== null) return put(what, { paused: null, per_second: perSecond }, call);
       const ended = await end(what, { paused: false }, call);
-      await returnParked({ signal: call.signal });
       return ended?.paused ? ended : null;
     },
 

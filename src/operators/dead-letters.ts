@@ -120,7 +120,7 @@ export function changeByKeys<Key extends object, Message extends QueueMessage & 
 
     async archive(messages, call) {
       requireOperator(call, "archive");
-      return recorded("archive", messages, { who: call.by, ended_as: "archived" }, call);
+      return recorded("archive", messages, { who: call.by, resolution: "archived" }, call);
     },
   };
 }
@@ -142,7 +142,7 @@ export function editOperation<Key extends object, Message extends QueueMessage &
   const takeDead = async (tx: SqlExecutor, key: Key, { by, ...call }: OperatorOptions): Promise<Message> => {
     const [row] = await runner.executeIn(tx, statements.get, shape.keyParams(key), call);
     const message = row && shape.toMessage(row, db.dialect);
-    const params = { items: JSON.stringify([message?.seq ?? 0]), who: by, ended_as: "replaced" };
+    const params = { items: JSON.stringify([message?.seq ?? 0]), who: by, resolution: "replaced" };
     const gone = message === undefined ? [] : await runner.executeIn(tx, operators.archive, params, call);
     if (message === undefined || gone.length === 0)
       throw new InvalidOperationError(

@@ -70,7 +70,7 @@ export function operatorOperations<
     const who = resumedBy ?? operation.resumedBy ?? operation.by;
     const params = {
       ...{ items: JSON.stringify(seqs), count: seqs.length },
-      ...{ ttl_ms: null, who, ended_as: "archived" },
+      ...{ ttl_ms: null, who, resolution: "archived" },
     };
     const changed =
       seqs.length === 0 ? [] : await runner.executeIn(tx, statementOf[operation.action], params, call);

@@ -1,7 +1,7 @@
 import { isGuid } from "../base/uuid.js";
 import { ArgumentRangeError } from "../errors.js";
 import { refuseUnknown, requireBatchSize, requireDuration, requireName } from "../queue/arguments.js";
-import type { EndedAs, InboxKey, OutboxKey, QueueMessage } from "../queue/message.js";
+import type { InboxKey, OutboxKey, QueueMessage, Resolution } from "../queue/message.js";
 import type {
   Activity,
   ActivityBucket,
@@ -60,7 +60,7 @@ export function operatorReadOperations<
       const rows = await runner.execute(statements.byCorrelation, params, { signal });
       return rows.map((row) => {
         const doneAt = time(row.processed_at);
-        const endedAs = (row.ended_as as EndedAs | null | undefined) ?? null;
+        const resolution = (row.resolution as Resolution | null | undefined) ?? null;
         return {
           key: shape.keyOf(row),
           topic: row.topic as string,
@@ -71,10 +71,10 @@ export function operatorReadOperations<
           attempt: Number(row.attempt),
           lastError: row.last_error as string | null,
           enqueuedAt: time(row.enqueued_at)!,
-          firstAttemptAt: time(row.first_failed_at) ?? (endedAs === null ? doneAt : null),
+          firstAttemptAt: time(row.first_failed_at) ?? (resolution === null ? doneAt : null),
           doneAt,
           diedAt: Number(row.status) === status.dead ? time(row.died_at) : null,
-          endedAs,
+          resolution,
         };
       });
     },
@@ -84,7 +84,7 @@ export function operatorReadOperations<
 function blockedReason(row: SqlRow): BlockedPartition<unknown>["reason"] {
   if (Number(row.status) === status.dead) return "dead";
   if (isTrue(row.leased)) return "leased";
-  if (Number(row.status) === status.parked) return "parked";
+  if (isTrue(row.paused)) return "paused";
   return Number(row.attempt) > 0 ? "retrying" : "scheduled";
 }
 

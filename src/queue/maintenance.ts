@@ -147,8 +147,7 @@ export interface MeasuredQueue {
 }
 
 /**
- * Writes the gauges of a queue: its due messages, those that wait for a pause or a limit, the age of its oldest due message, and its
- * messages by phase. It counts all messages, Done ones too. The reaper of an app does it; call it once a minute in a process without one.
+ * Writes the gauges of a queue: its due messages, the age of its oldest due message, and its messages by phase. It counts all messages, Done ones too. The reaper of an app does it; call it once a minute in a process without one.
  *
  * @example
  * setInterval(() => measureQueue(outbox, metrics).catch(report), 60_000);
@@ -160,9 +159,8 @@ export async function measureQueue(
 ): Promise<void> {
   const { gauge } = guardedMetrics(metrics);
   const queue = queueName(store);
-  const { counts, phases, due, controlled, oldestDueAgeMs } = await store.stats(call);
+  const { counts, phases, due, oldestDueAgeMs } = await store.stats(call);
   gauge("oncebox.queue.due", due, { queue });
-  gauge("oncebox.queue.controlled", controlled, { queue });
   gauge("oncebox.queue.oldest_due_age", oldestDueAgeMs ?? 0, { queue });
   for (const [state, messages] of Object.entries(phases))
     if ("Seen" in counts || !inboxPhases.includes(state as Phase))

@@ -39,9 +39,9 @@ export interface QueueMessage {
 export const inboxStates = ["Seen", "Processing", "Done", "Dead"] as const;
 export type InboxState = (typeof inboxStates)[number];
 
-/** How operators end dead messages of an inbox: by `archive`, and by `editAndReplay`, which enqueues another instead. */
-export const endings = ["archived", "replaced"] as const;
-export type EndedAs = (typeof endings)[number];
+/** How operators resolve dead messages of an inbox: by `archive`, and by `editAndReplay`, which enqueues another instead. */
+export const resolutions = ["archived", "replaced"] as const;
+export type Resolution = (typeof resolutions)[number];
 
 export interface InboxKey {
   readonly source: string;
@@ -55,8 +55,8 @@ export interface InboxMessage extends QueueMessage, InboxKey {
   readonly lastSeenAt: Date;
   /** How often the message has arrived. */
   readonly deliveries: number;
-  /** Of a Done message that no handler has done: how an operator ended it. */
-  readonly endedAs: EndedAs | null;
+  /** Of a Done message that no handler has done: how an operator resolved it. */
+  readonly resolution: Resolution | null;
 }
 
 export const outboxStates = ["Ready", "InProgress", "Done", "Failed"] as const;
@@ -77,8 +77,8 @@ export interface OutboxMessage extends QueueMessage, OutboxKey {
 
 /**
  * Where a message is, in the words of operators. The words are the same for both queues, and true while a pause holds. A message
- * that a pause holds is paused from the pause on, whether or not a claim has come by it. `seen`,
- * `archived` and `replaced` are of the inbox alone: the outbox keeps no such message.
+ * that a pause holds is paused from the pause on. `seen`, `archived` and `replaced` exist only in the inbox: the outbox keeps
+ * no such message.
  */
 export const phases = [
   "waiting",

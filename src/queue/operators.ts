@@ -1,4 +1,4 @@
-import type { EndedAs } from "./message.js";
+import type { Resolution } from "./message.js";
 import type { CallOptions, MessageFilter, QueueKind, ReplayOptions, Settlement } from "./work-store.js";
 
 /** What operators do with a queue, and what they read of it. */
@@ -107,13 +107,13 @@ export interface DeadLetters<Key> {
   discard(messages: readonly Key[], options: OperatorOptions): Promise<Settlement<Key>>;
   /**
    * Moves dead messages, and no others, into the queue's table of archived messages, in one transaction with the record of it: 1,000
-   * at most. An inbox keeps their keys as Done, with `endedAs` archived: a redelivery is not handled.
+   * at most. An inbox keeps their keys as Done, with the `resolution` archived: a redelivery is not handled.
    */
   archive(messages: readonly Key[], options: OperatorOptions): Promise<Settlement<Key>>;
   /**
    * Enqueues a new message with the changed content and archives the dead one with its attempts, in one transaction. Returns the
    * new key. The new message has the correlation id of the old one, or else the old one's id, which its header
-   * `oncebox-edited-from` has in any case. An inbox keeps the old key as Done, with `endedAs` replaced, so a redelivery is not handled.
+   * `oncebox-edited-from` has in any case. An inbox keeps the old key as Done, with the `resolution` replaced, so a redelivery is not handled.
    */
   editAndReplay(key: Key, changes: EditedContent, options: OperatorOptions): Promise<Key>;
 
@@ -141,8 +141,8 @@ export interface Control {
   readonly paused: boolean;
   /** The most messages that are claimed in a second, by all processes together; null without a limit. */
   readonly perSecond: number | null;
-  /** Messages that it has set aside, and that wait for it. */
-  readonly parked: number;
+  /** Unfinished messages of its target that no worker holds. */
+  readonly waiting: number;
   /** Who changed it last, and when. */
   readonly by: string;
   readonly at: Date;
@@ -159,8 +159,6 @@ export interface Limit {
 export interface Resumed {
   /** `false` when there was nothing to resume. */
   readonly wasPaused: boolean;
-  /** Parked messages that this call made claimable. With a limit on the same target, the claims do it at its rate. */
-  readonly returned: number;
 }
 
 /** What operators do to the flow of messages. Handlers that run already go on. */
@@ -173,7 +171,7 @@ export interface Controls {
    * await operatorsOf(outbox).pause({ topic: "mail.welcome" }, { by: "alice" });
    */
   pause(target: ControlTarget, options: OperatorOptions): Promise<Control>;
-  /** Ends a pause. A limit on the same target stays. A call that is interrupted is completed by the claims after it. */
+  /** Ends a pause: the next claim finds the messages. A limit on the same target stays. */
   resume(target: ControlTarget, options: OperatorOptions): Promise<Resumed>;
   /**
    * Limits how many messages are claimed in a second. What was not used in the last second is added, so there may be twice
@@ -183,7 +181,7 @@ export interface Controls {
    * await operatorsOf(outbox).limit({ topic: "mail.welcome", perSecond: 10 }, { by: "alice" });
    */
   limit(limit: Limit, options: OperatorOptions): Promise<Control | null>;
-  /** All controls of the queue. One that is neither paused nor limited is ending: its messages are being returned. */
+  /** All controls of the queue. */
   controls(options?: CallOptions): Promise<readonly Control[]>;
 }
 
@@ -224,10 +222,10 @@ export interface BlockedPartition<Key> {
   readonly head: Key;
   readonly topic: string;
   /**
-   * Why it holds them up: it is dead and blocks its partition key, it is being handled, a pause or a limit has parked it, it waits
-   * for its next attempt, or its due time has not come.
+   * Why it holds them up: it is dead and blocks its partition key, it is being handled, a pause holds it, it waits for
+   * its next attempt, or its due time has not come.
    */
-  readonly reason: "dead" | "leased" | "parked" | "retrying" | "scheduled";
+  readonly reason: "dead" | "leased" | "paused" | "retrying" | "scheduled";
   /** Its failed attempts. */
   readonly attempt: number;
   readonly error: string | null;
@@ -263,7 +261,7 @@ export interface CorrelatedMessage<Key> {
   readonly doneAt: Date | null;
   readonly diedAt: Date | null;
   /** As of an inbox message; null in an outbox. */
-  readonly endedAs: EndedAs | null;
+  readonly resolution: Resolution | null;
 }
 
 /** What operators read beside single messages and dead ones. */

@@ -1,6 +1,5 @@
 import type { OwnerToken } from "./leases.js";
 import {
-  type EndedAs,
   type InboxKey,
   type InboxMessage,
   inboxStates,
@@ -9,6 +8,7 @@ import {
   outboxStates,
   type Phase,
   type QueueMessage,
+  type Resolution,
 } from "./message.js";
 import type { FailedAttempt, Operators } from "./operators.js";
 
@@ -119,8 +119,8 @@ export interface MessageFilter extends CallOptions {
 
 export interface ListFilter<State extends string> extends MessageFilter {
   readonly state?: State | undefined;
-  /** Of an inbox: only Done messages that an operator has ended in this way. */
-  readonly endedAs?: EndedAs | undefined;
+  /** Of an inbox: only Done messages that an operator has resolved in this way. */
+  readonly resolution?: Resolution | undefined;
   /** 100 by default, 1,000 at most. */
   readonly limit?: number | undefined;
   /** The `cursor` of the previous page. */
@@ -142,10 +142,8 @@ export interface QueueStats<State extends string> {
   readonly counts: Readonly<Record<State, number>>;
   /** The same messages in the words of operators. They add up to the sum of `counts`. */
   readonly phases: Readonly<Record<Phase, number>>;
-  /** Messages that could be claimed right now. None while the whole queue is paused. */
+  /** Messages whose time has come and that no pause holds. Those that wait for a limit are among them. */
   readonly due: number;
-  /** Messages that wait for a control, that is a pause or a limit, whether or not a claim has parked them. */
-  readonly controlled: number;
   /** How long the oldest due message has been waiting; null when none is due. */
   readonly oldestDueAgeMs: number | null;
   /** The part of the dead messages whose expiry has passed. */

@@ -5,57 +5,40 @@ import type { Inspection } from "./inspection.js";
 import type { QueueNames } from "./names.js";
 
 /**
- * The values of the status column of a state row. This table says which columns mean what, on every database. The states'
- * public names (Seen, Processing, InProgress, …) are made of it in queue-shape.ts and in the views.
+ * The values of the status column of a state row. The tables, their columns and what they mean are the same on every
+ * database. Every unfinished message has a state row; a message without one is done and has a row in the done table. The
+ * states' public names (Seen, Processing, InProgress, …) are made of it in message-rows.ts and in the views.
  *
- * | a message is            | SQL Server and SQLite                                            | PostgreSQL, where it differs          |
- * |-------------------------|------------------------------------------------------------------|---------------------------------------|
- * | known, not enqueued     | seen                                                             |                                       |
- * | waiting for its time    | ready; visible_at is the time; owner and locked_until are null   |                                       |
- * | unclaimed (SQLite only) | no state row: due since it arrived, and never claimed            | does not exist                        |
- * | leased                  | held; owner; locked_until is the end of the lease; visible_at is the end of the lease and the back-off after it | ready; visible_at stays; reclaimable_at has the end and the back-off |
- * | lost by its worker      | as leased, and visible_at has come                               | as leased, and reclaimable_at has come       |
- * | reaped after a crash    | held; crashes > 0; owner and locked_until are null; visible_at is the time | ready; crashes > 0; reclaimable_at is the time |
- * | released                | held; owner and locked_until are null; visible_at is the time of the release | ready; reclaimable_at is null |
- * | marked Processing       | held; owner and locked_until are null; visible_at is the end of time | held; visible_at is not read |
- * | blocked, not the head   | blocked; it becomes ready when it is the head of its partition queue |                                   |
- * | parked                  | parked; parked_by is the control; visible_at is the time from which it was due; owner and locked_until are null | and reclaimable_at |
- * | done                    | done; processed_at, processed_by; owner and locked_until are null | no state row; a row in `_done`       |
- * | dead                    | dead; last_error; owner and locked_until are null                |                                       |
- * | dead, its expiry is told | dead; last_error; owner; locked_until is when another process may tell it |                              |
- * | a leased key            | leased; owner is the lease id; locked_until is the end of the lease; visible_at is when it was acquired; attempt counts how often |      |
- * | a free key              | as a leased one whose locked_until has come; or, when it was released, owner and locked_until are null |  |
+ * | a message is         | its state row                                                                                   |
+ * |----------------------|-------------------------------------------------------------------------------------------------|
+ * | known, not enqueued  | seen                                                                                            |
+ * | waiting for its time | ready; visible_at is the time; owner, locked_until and reclaimable_at are null                  |
+ * | leased               | ready; owner; locked_until is the end of the lease; reclaimable_at adds the back-off after it; visible_at stays |
+ * | lost by its worker   | as leased, and reclaimable_at has come                                                          |
+ * | reaped after a crash | ready; crashes > 0; owner and locked_until are null; reclaimable_at is the time                 |
+ * | released             | ready; owner and locked_until are null; reclaimable_at is due_since                             |
+ * | blocked              | blocked; it becomes ready when it is the head of its partition queue                            |
+ * | marked Processing    | processing: no claim, reaper or expiry touches it                                               |
+ * | dead                 | dead; died_at; last_error; owner and locked_until are null                                      |
+ * | dead, expiry being reported | dead; owner; locked_until is when another process may report it                          |
+ * | done                 | none; a row in the done table                                                                   |
  *
- * Keys belong to an inbox store (src/service): the dispatcher neither claims, reaps, expires nor purges them. Their lease is
- * decided by locked_until alone.
- *
- * passes names the limits that have freed a message: they do not park it again. A claim that returns the message empties it,
- * so that retries count too. See docs/decisions/0020.
+ * Claimable: ready, visible_at has come, and reclaimable_at is null or has come. A claim changes neither status nor
+ * visible_at, which are what the claim's index has: its update touches no index, and a message keeps its place in the order.
+ * See docs/decisions/0002 and 0008.
  *
  * A column that the table does not name for a state keeps an earlier value, and nothing reads it then.
- *
- * Why they differ:
- * - PostgreSQL has reclaimable_at, and a lease does not change the status: a claim then changes no indexed column, and the update
- *   touches no index. See docs/decisions/0002 and 0008.
- * - PostgreSQL moves done messages out of the state table: claims and vacuum stay as fast with months of them as with
- *   none. See docs/decisions/0008. SQL Server and SQLite have filtered indexes instead, which done rows are not in.
- * - SQLite has no state row for an unclaimed message: a receive writes two b-trees instead of four. That raised its speed
- *   from 0.56 to 0.86–1.0 of a bare insert. See docs/decisions/0009. This works only where row numbers follow the commit
- *   order, which SQLite's single writer ensures.
- * - PostgreSQL and SQL Server mark the state rows of messages with a partition key (`keyed`). The settlement of another
- *   message then takes no lock and does not query the partition queue; on SQLite that query costs no round trip.
  */
 export const status = {
   /** Inbox only. */
   seen: 0,
   ready: 1,
-  held: 2,
+  /** Inbox only: marked by hand. */
+  processing: 2,
+  /** Never stored: it stands for a message without a state row. */
   done: 3,
   dead: 4,
   blocked: 5,
-  /** Inbox only: a key of an inbox store that was acquired and not finished. */
-  leased: 6,
-  parked: 7,
 } as const;
 
 /**
@@ -73,7 +56,7 @@ export interface DeadStatements {
 export interface OperatorStatements {
   /** Deletes dead messages → seq */
   readonly discard: SqlStatement;
-  /** Moves dead messages into the archive, as `:who`. An inbox keeps their keys as done, without content, and ended as `:ended_as` → seq */
+  /** Moves dead messages into the archive, as `:who`. An inbox keeps their keys as done, without content, with `:resolution` → seq */
   readonly archive: SqlStatement;
   /** The first `:limit` after `:after_seq` that match → seq */
   readonly nextDead: SqlStatement;
@@ -87,7 +70,10 @@ export interface OperatorStatements {
   readonly operations: SqlStatement;
   /** Adds a control or changes it: `:paused` and `:per_second`, each when it is not null → the control, as `controls` does */
   readonly putControl: SqlStatement;
-  /** Ends the pause, when `:paused` is true, or else the limit → the control as it is then; none when there was none */
+  /**
+   * Ends the pause, when `:paused` is true, or else the limit, and deletes a control that is neither paused nor limited then
+   * → the control as it is then; none when there was nothing to end
+   */
   readonly endControl: SqlStatement;
 }
 
@@ -97,7 +83,10 @@ export interface OperatorStatements {
  * (negative: earlier, or not at all), count, first_seq (the lowest number)
  */
 export interface OperatorReadStatements extends DeadStatements {
-  /** → id, scope, name ('' of the whole queue), paused, per_second, who, changed_at and parked of each control */
+  /**
+   * → scope, name ('' of the whole queue), paused, per_second, who, changed_at of each control, the oldest change first; and
+   * waiting: the messages of its target that are ready or blocked and not leased
+   */
   readonly controls: SqlStatement;
   /** → one row: count of the messages that are to be handled, `:limit` of each kind at most; now */
   readonly unfinished: SqlStatement;
@@ -106,13 +95,14 @@ export interface OperatorReadStatements extends DeadStatements {
   readonly diedBefore: SqlStatement;
   /**
    * → partition_key, waiting, waiting_since (of the oldest message behind), and of the first message: the key columns, topic, status,
-   * leased, attempt, last_error, next_attempt_at, died_at
+   * leased, paused (a pause holds it), attempt, last_error, next_attempt_at, died_at. The first message is dead; or messages
+   * wait behind it and it is leased, paused, retried, or not due
    */
   readonly blockedPartitions: SqlStatement;
   /**
    * The first `:limit` messages whose correlation id is `:correlation_id`, whose message id it is (inbox), or whose id is `:id` (outbox)
    * → key columns, message_id, topic, status, leased, correlation_id, partition_key, attempt, last_error, enqueued_at,
-   * first_failed_at, processed_at, died_at; ended_as (inbox)
+   * first_failed_at, processed_at, died_at; resolution (inbox)
    */
   readonly byCorrelation: SqlStatement;
 }
@@ -126,19 +116,12 @@ export interface OperatorDialect {
 /** Statements on the state table: the same for inbox and outbox. In this order in every dialect's file. */
 export interface QueueStatements {
   /**
-   * → message rows, each with `verdict`: claimed (or none); controlled, that is claimed while the queue has controls; expired
-   * or exhausted, that is dead now. When nothing is claimed and the queue has controls, one row without `seq`: its verdict
-   * is controlled or, when the whole queue is paused, paused.
+   * Leases due messages, in order, except those that a pause holds or that a limit has no token for. → message rows, each
+   * with `verdict`: claimed (or none); expired or exhausted, that is dead now. When there is none, one row without `seq`
+   * if a control is the reason: `verdict` is paused (the whole queue) or limited, with `wait_ms` until a limit that a due
+   * message waits for has its next token. See docs/decisions/0020.
    */
   readonly claim: SqlStatement;
-  /**
-   * After a claim that returned the verdict controlled. Of the claimed messages in `:items`, parks those that a control applies to;
-   * frees parked ones: of a limit as many as it has tokens, `:limit` at most, of a control that has ended a batch; and
-   * deletes ended controls that have none left → one row: `kept`, a JSON array of the row numbers that `:owner` still
-   * holds; `freed`; `returned`, the part of it whose control has ended; `ending`, the number of ended controls that are
-   * left; `wait_ms` until a limit has its next token, null when no message waits for one
-   */
-  readonly applyControls: SqlStatement;
   /** → seq of each message that changed; or one row: `all_changed` when all of `:count` changed, and otherwise their `seqs` */
   readonly ack: SqlStatement;
   /** → seq, dead */
@@ -151,7 +134,7 @@ export interface QueueStatements {
   readonly renew: SqlStatement;
   /** → key columns, seq, verdict: reaped | expired | exhausted */
   readonly reap: SqlStatement;
-  /** Of one `:source`, or of all when it is null → one row: deleted, last_seq, more */
+  /** Done messages from before the retention → one row: deleted, last_seq, more */
   readonly purge: SqlStatement;
   /**
    * The same for messages that died before the retention. A dead message that is in its partition queue is kept: it blocks the others of
@@ -168,14 +151,14 @@ export interface QueueStatements {
   readonly getCommitted?: SqlStatement;
   /** → attempt, ended_at, worker, error of the failed attempts of a message, the oldest first */
   readonly attempts: SqlStatement;
-  /** → message rows; of those that an operator has ended as `:ended_as`, when it is not null */
+  /** → message rows; of those that an operator has resolved as `:resolution`, when it is not null */
   readonly list: SqlStatement;
   /**
-   * → rows that are added up: status, leased, retried (attempt > 0), held (waits for the pause of its topic or source), count, due,
-   * oldest_due_ms, expired (dead, and past the expiry), paused (the whole queue), ended_as (done by an operator; inbox)
+   * → rows that are added up: status, leased, retried (attempt > 0), paused (a pause holds it; of unfinished messages), count,
+   * due (claimable), oldest_due_ms, expired (dead, and past the expiry), resolution (done by an operator; inbox)
    */
   readonly stats: SqlStatement;
-  /** → one row: oldest_due_ms, null while the queue is paused. It reads only messages that are not finished. */
+  /** → one row: oldest_due_ms of messages that no pause holds. It reads only messages that are not finished. */
   readonly oldestDue: SqlStatement;
   /** → seq */
   readonly replay: SqlStatement;
@@ -198,26 +181,35 @@ export interface InboxStatements extends QueueStatements {
 }
 
 /**
- * Statements on the keys of an inbox store, one round trip each. They lock the message before its state, and read the clock
- * when they hold the lock.
+ * Statements on the keys of an inbox store, which are in a table of their own: source, key, lease_id, locked_until, attempt,
+ * owner, first_seen_at, last_seen_at, processed_at, processed_by. One row and one lock each. They read the clock when they
+ * hold the lock. A key is held while its locked_until has not come; it is processed when it has processed_at.
  */
 export interface KeyStatements {
-  /** Inserts an unknown key, and leases a free one → status; mine, when it is leased under `:owner`; locked_until */
+  /**
+   * Inserts an unknown `:key` of `:source`, and leases a free one, as `:lease_id` for `:lease_ms`, with the caller's name
+   * `:owner` or null → processed; mine, when it is leased as `:lease_id`; locked_until
+   */
   readonly tryBegin: SqlStatement;
   /**
-   * The same for several keys in one transaction, in the order of `:items`, no two alike → message_id and the row of each key.
+   * The same for several keys in one transaction, in the order of `:items`, no two alike → key and the row of each.
    * Where calls of one process can share a round trip.
    */
   readonly tryBeginMany?: SqlStatement;
-  /** → locked_until, when `:owner` holds the key */
+  /** → locked_until, when `:lease_id` holds the key */
   readonly renewKey: SqlStatement;
-  /** → any row, when `:owner` held the key, or has finished it before */
+  /** → any row, when `:lease_id` held the key, or has finished it before */
   readonly finishKey: SqlStatement;
-  /** → any row, when `:owner` held the key */
+  /** → any row, when `:lease_id` held the key */
   readonly releaseKey: SqlStatement;
-  /** Writes nothing → status, live (its lease has not ended), attempt, first_seen_at, last_seen_at, locked_until, headers */
+  /** Makes the key processed, known or not, whoever holds it → nothing that is read */
+  readonly markKey: SqlStatement;
+  /** Writes nothing → processed, held, attempt, first_seen_at, last_seen_at, locked_until, owner */
   readonly inspectKey: SqlStatement;
-  /** Deletes keys of `:source` that were never finished and that nobody has held since the retention → one row: deleted */
+  /**
+   * Deletes `:limit` keys of `:source` at most that were last seen before the retention, and that were processed or last held
+   * before it too → one row: deleted
+   */
   readonly purgeKeys: SqlStatement;
 }
 
@@ -291,7 +283,7 @@ export interface Dialect extends ReceivingDialect {
   readonly inbox: (names: QueueNames, options: QueueStatementOptions) => InboxStatements;
   readonly outbox: (names: QueueNames, options: QueueStatementOptions) => OutboxStatements;
   readonly keys: (names: QueueNames) => KeyStatements;
-  /** → queue: "inbox" and "outbox", each when a claim could find something in it or has to free parked messages. A dispatcher polls many databases with it. */
+  /** → queue: "inbox" and "outbox", each when a claim could find something in it. A dispatcher polls many databases with it. */
   readonly pollStatement?: (inbox: QueueNames, outbox: QueueNames) => SqlStatement;
   readonly migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>>;
   /** Re-created by every migrate (stored procedures, views). */

@@ -14,7 +14,7 @@ import {
 import { ownerToken } from "../queue/leases.js";
 import type { QueueMessage } from "../queue/message.js";
 import { mostAttempts } from "../queue/retry-policy.js";
-import type { Abandonment, AckOptions, CallOptions, Settlement } from "../queue/work-store.js";
+import type { Abandonment, AckOptions, Settlement } from "../queue/work-store.js";
 import { reasonOf } from "./dead-letters.js";
 import type { Rows } from "./dialect.js";
 import { isTrue, rowNumber, type SqlExecutor, type SqlParams, type SqlStatement } from "./driver.js";
@@ -23,12 +23,10 @@ import { inChunks } from "./statement-runner.js";
 import type { Operations, QueueParts } from "./store.js";
 import { defaults } from "./store-options.js";
 
-/** A claim that finds only messages that wait for a limit waits for the next token: this long at most, so that a run goes on. */
+/** A claim that finds only messages that wait for a limit waits once for the next token: this long at most, so that a run goes on. */
 const longestTokenWaitMs = 1_000;
 /** At a limit of hundreds per second, each token for itself would be a round trip. */
 const shortestTokenWaitMs = 50;
-/** The first claims after a pause park all messages of a paused topic, batch by batch. The next claim goes on with it. */
-const longestParkingMs = 5_000;
 
 export function claimOperation<Key extends object, Message extends QueueMessage & Key, State extends string>(
   parts: QueueParts<Key, Message, State>,
@@ -41,27 +39,10 @@ export function claimOperation<Key extends object, Message extends QueueMessage 
     for (const row of rows) {
       if (row.seq === null) continue;
       const verdict = row.verdict ?? "claimed";
-      if (verdict === "claimed" || verdict === "controlled")
-        claimed.push(shape.toMessage(row, db.dialect, owner));
+      if (verdict === "claimed") claimed.push(shape.toMessage(row, db.dialect, owner));
       else announceDead([shape.keyOf(row)], reasonOf(verdict));
     }
     return claimed.sort((a, b) => a.seq - b.seq);
-  };
-
-  /** Applies the controls to claimed messages. If that fails they are given back: nobody would handle them under this lease. */
-  const controlsOn = async (
-    owner: string,
-    claimed: readonly Message[],
-    limit: number,
-    call: CallOptions,
-  ): Promise<AppliedControls> => {
-    try {
-      return await applyControls(parts, owner, claimed, limit, call);
-    } catch (error) {
-      const items = JSON.stringify(claimed.map(({ seq }) => seq));
-      await runner.execute(statements.release, { owner, items }, {}).catch(() => {}); // their leases expire then
-      throw error;
-    }
   };
 
   return {
@@ -72,57 +53,19 @@ export function claimOperation<Key extends object, Message extends QueueMessage 
       const limit = claim.batchSize ?? defaults.batchSize;
       requireDuration(leaseMs, "leaseMs");
       requireBatchSize(limit);
-      const startedAt = performance.now();
       let hasWaited = false;
       for (;;) {
         const rows = await runner.execute(statements.claim, { owner, lease_ms: leaseMs, limit }, claim);
         const claimed = messagesOf(rows, owner);
-        if (rows[0]?.verdict === "paused") return [];
-        const isControlled = rows.some(({ verdict }) => verdict === "controlled");
-        const applied = isControlled ? await controlsOn(owner, claimed, limit, claim) : undefined;
-        const kept = applied === undefined ? claimed : claimed.filter(({ seq }) => applied.kept.has(seq));
-        options.logger.debug("claim", { claimed: kept.length });
-        if (kept.length > 0 || rows.length === 0) return kept;
-        if (applied !== undefined && performance.now() - startedAt > longestParkingMs) return kept;
-        // Where the claim made every row dead, or a control parked or freed some, there may be claimable messages after them.
-        if (applied === undefined || rows[0]!.seq !== null || applied.freed > 0) continue;
-        if (hasWaited || applied.waitMs === null || applied.waitMs > longestTokenWaitMs) return kept;
+        options.logger.debug("claim", { claimed: claimed.length });
+        if (claimed.length > 0 || rows.length === 0) return claimed;
+        const { seq, verdict, wait_ms } = rows[0]!;
+        if (seq !== null) continue; // the claim made every row dead, and there may be claimable messages after them
+        if (verdict === "paused" || hasWaited || Number(wait_ms) > longestTokenWaitMs) return [];
         hasWaited = true;
-        await sleep(Math.max(applied.waitMs, shortestTokenWaitMs), claim.signal);
+        await sleep(Math.max(Number(wait_ms), shortestTokenWaitMs), claim.signal);
       }
     },
-  };
-}
-
-interface AppliedControls {
-  /** The row numbers of the messages that may be handled. The others are parked, at no attempt. */
-  readonly kept: ReadonlySet<number>;
-  /** Parked messages that it made claimable, and the part of them whose control has ended. */
-  readonly freed: number;
-  readonly returned: number;
-  /** Controls that have ended and still have parked messages. */
-  readonly ending: number;
-  /** Until a limit lets the next message pass; null when none waits for a limit. */
-  readonly waitMs: number | null;
-}
-
-/** Applies the queue's pauses and limits to claimed messages, and frees parked ones that may go on. See docs/decisions/0020. */
-export async function applyControls<Key, Message extends QueueMessage, State extends string>(
-  { statements, runner }: Pick<QueueParts<Key, Message, State>, "statements" | "runner">,
-  owner: string | null,
-  claimed: readonly QueueMessage[],
-  limit: number,
-  call: CallOptions,
-): Promise<AppliedControls> {
-  const items = JSON.stringify(claimed.map(({ seq }) => seq));
-  const [row] = await runner.execute(statements.applyControls, { owner, items, limit }, call);
-  const kept = (row?.kept as string | null | undefined) ?? "[]";
-  return {
-    kept: new Set(JSON.parse(kept) as number[]),
-    freed: Number(row?.freed ?? 0),
-    returned: Number(row?.returned ?? 0),
-    ending: Number(row?.ending ?? 0),
-    waitMs: row?.wait_ms === null || row?.wait_ms === undefined ? null : Number(row.wait_ms),
   };
 }
 

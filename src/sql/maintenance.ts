@@ -37,7 +37,7 @@ export function maintainOperations<
     let purged = 0;
     let after = purge.after ?? 0;
     for (let batch = 1; ; batch++) {
-      const params = { limit, retention_ms: retentionMs, after_seq: after, source: null };
+      const params = { limit, retention_ms: retentionMs, after_seq: after };
       const [row] = await runner.execute(statement, params, purge);
       purged += Number(row?.deleted ?? 0);
       after = rowNumber(row?.last_seq ?? after);

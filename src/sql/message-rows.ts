@@ -1,5 +1,4 @@
 import {
-  type EndedAs,
   type InboxKey,
   type InboxMessage,
   type InboxState,
@@ -10,6 +9,7 @@ import {
   type OutboxState,
   outboxStates,
   type QueueMessage,
+  type Resolution,
 } from "../queue/message.js";
 import { type Dialect, status } from "./dialect.js";
 import { rowNumber, type SqlRow } from "./driver.js";
@@ -20,10 +20,7 @@ export interface QueueShape<Key, Message, State extends string> extends KeyShape
   readonly states: readonly State[];
   /** `owner`: of claimed rows, which may leave out the owner, the status and the processing columns. */
   readonly toMessage: (row: SqlRow, dialect: Dialect, owner?: string) => Message;
-  /**
-   * The rows of a state: their status codes and, where these do not tell, whether a lease is held. Of the keys of an inbox
-   * store, those that were released are with the seen messages, the others with the held ones.
-   */
+  /** The rows of a state: their status codes, three at most, and whether they are leased where the codes do not say it. */
   readonly rowsIn: (state: State) => {
     readonly statuses: readonly number[];
     readonly leased: boolean | null;
@@ -86,10 +83,8 @@ function queueColumns(row: SqlRow, rare: SqlRow, dialect: Dialect, owner: string
 
 type Writable<Message> = { -readonly [Name in keyof Message]: Message[Name] };
 
-const isLeased = (row: SqlRow): boolean => row.locked_until !== null;
-
-const inboxStateOf = (code: number, leased: boolean): InboxState =>
-  code === status.seen || (code === status.leased && !leased)
+const inboxStateOf = (code: number): InboxState =>
+  code === status.seen
     ? "Seen"
     : code === status.done
       ? "Done"
@@ -104,28 +99,25 @@ export const inboxShape: QueueShape<InboxKey, InboxMessage, InboxState> = {
   toMessage(row, dialect, owner) {
     const rare = rareColumns(row);
     const message = queueColumns(row, rare, dialect, owner) as Writable<InboxMessage>;
-    message.state = inboxStateOf(Number(row.status ?? status.held), isLeased(row));
+    message.state = inboxStateOf(Number(row.status ?? status.ready));
     message.source = row.source as string;
     message.messageId = row.message_id as string;
     message.hash = hashOf(rare.hash);
     message.firstSeenAt = dialect.fromTime(row.first_seen_at);
     message.lastSeenAt = dialect.fromTime(rare.last_seen_at ?? row.first_seen_at);
     message.deliveries = Number(rare.deliveries ?? 1);
-    message.endedAs = text(row.ended_as) as EndedAs | null;
-    if (message.endedAs !== null) message.lastAttemptAt = null; // its attempts are in the archive
+    message.resolution = text(row.resolution) as Resolution | null;
+    if (message.resolution !== null) message.lastAttemptAt = null; // its attempts are in the archive
     return message;
   },
   rowsIn: (state) =>
     ({
-      Seen: { statuses: [status.seen, status.leased], leased: null },
-      Processing: {
-        statuses: [status.ready, status.held, status.blocked, status.leased, status.parked],
-        leased: null,
-      },
+      Seen: { statuses: [status.seen], leased: null },
+      Processing: { statuses: [status.ready, status.processing, status.blocked], leased: null },
       Done: { statuses: [status.done], leased: null },
       Dead: { statuses: [status.dead], leased: null },
     })[state],
-  stateOf: (row) => inboxStateOf(row.status, row.leased),
+  stateOf: (row) => inboxStateOf(row.status),
 };
 
 const outboxStateOf = (code: number, leased: boolean): OutboxState =>
@@ -137,7 +129,7 @@ export const outboxShape: QueueShape<OutboxKey, OutboxMessage, OutboxState> = {
   toMessage(row, dialect, owner) {
     const rare = rareColumns(row);
     const message = queueColumns(row, rare, dialect, owner) as Writable<OutboxMessage>;
-    message.state = outboxStateOf(Number(row.status ?? status.held), isLeased(row));
+    message.state = outboxStateOf(Number(row.status ?? status.ready), row.locked_until !== null);
     message.id = (row.id as string).toLowerCase();
     message.messageId = (row.message_id as string).toLowerCase();
     message.naturalKey = text(rare.natural_key);
@@ -146,8 +138,8 @@ export const outboxShape: QueueShape<OutboxKey, OutboxMessage, OutboxState> = {
   },
   rowsIn: (state) =>
     ({
-      Ready: { statuses: [status.ready, status.held, status.blocked, status.parked], leased: false },
-      InProgress: { statuses: [status.ready, status.held], leased: true },
+      Ready: { statuses: [status.ready, status.blocked], leased: false },
+      InProgress: { statuses: [status.ready], leased: true },
       Done: { statuses: [status.done], leased: null },
       Failed: { statuses: [status.dead], leased: null },
     })[state],

@@ -9,10 +9,9 @@ import {
   refuseUnknown,
   requireBatchSize,
 } from "../queue/arguments.js";
-import { type EndedAs, endings, type Phase, phases, type QueueMessage } from "../queue/message.js";
+import { type Phase, phases, type QueueMessage, type Resolution, resolutions } from "../queue/message.js";
 import type { DeadFilter } from "../queue/operators.js";
 import type { ListFilter, MessageFilter } from "../queue/work-store.js";
-import { status as statuses } from "./dialect.js";
 import { isTrue, type SqlParams, type SqlRow, type SqlValue } from "./driver.js";
 import type { Operations, QueueParts } from "./store.js";
 import { defaults } from "./store-options.js";
@@ -62,7 +61,7 @@ const filterParams = (filter: MessageFilter): SqlParams => ({
 /** The parameters of statements on dead messages. `at`: the time of an operation's record; null for now. */
 export const deadParams = (filter: DeadFilter, at: SqlValue): SqlParams => ({ at, ...filterParams(filter) });
 
-const listFields: readonly string[] = [...conditionNames, "state", "endedAs", "limit", "after", "signal"];
+const listFields: readonly string[] = [...conditionNames, "state", "resolution", "limit", "after", "signal"];
 
 type ReadNames = "get" | "attempts" | "list" | "stats" | "oldestDueAgeMs";
 
@@ -77,19 +76,17 @@ export function readOperations<Key extends object, Message extends QueueMessage 
     checkConditions(filter);
     if (filter.state !== undefined && !shape.states.includes(filter.state))
       throw new InvalidArgumentError(`state must be one of ${shape.states.join(", ")}.`);
-    if (filter.endedAs !== undefined && !endings.includes(filter.endedAs))
-      throw new InvalidArgumentError(`endedAs must be one of ${endings.join(", ")}.`);
+    if (filter.resolution !== undefined && !resolutions.includes(filter.resolution))
+      throw new InvalidArgumentError(`resolution must be one of ${resolutions.join(", ")}.`);
     const { statuses: codes, leased } =
       filter.state === undefined ? { statuses: [], leased: null } : shape.rowsIn(filter.state);
-    const [status = null, second = status, third = status, fourth = status, fifth = status] = codes;
+    const [status = null, second = status, third = status] = codes;
     return {
       status,
       status_2: second,
       status_3: third,
-      status_4: fourth,
-      status_5: fifth,
       leased,
-      ended_as: filter.endedAs ?? null,
+      resolution: filter.resolution ?? null,
       ...filterParams(filter),
       after_seq: filter.after ?? 0,
     };
@@ -129,22 +126,19 @@ export function readOperations<Key extends object, Message extends QueueMessage 
       const counts = Object.fromEntries(shape.states.map((state) => [state, 0])) as Record<State, number>;
       const inPhase = Object.fromEntries(phases.map((phase) => [phase, 0])) as Record<Phase, number>;
       let due = 0;
-      let controlled = 0;
       let expired = 0;
       let oldestDueAgeMs: number | null = null;
       for (const row of rows) {
         const state = shape.stateOf({ status: Number(row.status), leased: isTrue(row.leased) });
         counts[state] += Number(row.count);
         inPhase[phaseOfRow(state, row)] += Number(row.count);
-        if (Number(row.status) === statuses.parked) controlled += Number(row.count);
-        const isHeld = isTrue(row.paused) || isTrue(row.held);
-        if (isHeld) controlled += Number(row.due);
-        else due += Number(row.due);
         expired += Number(row.expired);
+        if (isTrue(row.paused)) continue;
+        due += Number(row.due);
         const age = ageOf(row.oldest_due_ms);
-        if (age !== null && !isHeld) oldestDueAgeMs = Math.max(oldestDueAgeMs ?? 0, age);
+        if (age !== null) oldestDueAgeMs = Math.max(oldestDueAgeMs ?? 0, age);
       }
-      return { counts, phases: inPhase, due, controlled, oldestDueAgeMs, expired };
+      return { counts, phases: inPhase, due, oldestDueAgeMs, expired };
     },
 
     async oldestDueAgeMs(call = {}) {
@@ -162,11 +156,11 @@ const phaseOfEnded: Readonly<Record<string, Phase>> = {
   Seen: "seen",
 };
 
-function phaseOfRow(state: string, { leased, paused, held, retried, ended_as }: SqlRow): Phase {
-  const end = (ended_as as EndedAs | null | undefined) ?? phaseOfEnded[state];
+function phaseOfRow(state: string, { leased, paused, retried, resolution }: SqlRow): Phase {
+  const end = (resolution as Resolution | null | undefined) ?? phaseOfEnded[state];
   if (end !== undefined) return end;
   if (isTrue(leased)) return "running";
-  if (isTrue(paused) || isTrue(held)) return "paused";
+  if (isTrue(paused)) return "paused";
   return isTrue(retried) ? "retrying" : "waiting";
 }
 

@@ -127,9 +127,6 @@ export function resolveStoreOptions<Key>(
 /** The failed attempts of a message that are kept: the last ones. */
 export const keptAttempts = 50;
 
-/** Messages of an ended control that one call returns. */
-export const returnedBatch = 500;
-
 export const defaults = {
   leaseMs: 30_000,
   batchSize: 50,

@@ -5,33 +5,22 @@ import { literal, type QueueNames } from "./names.js";
 
 const word = (phase: Phase) => `'${phase}'`;
 
-/** A row of a state table that the inbox shows as Seen: a message that was only seen, or a key that was released. */
-const isShownAsSeen = (s: string): string =>
-  `(${s}.status = ${status.seen} or (${s}.status = ${status.leased} and ${s}.locked_until is null))`;
-
-/**
- * The status of a row is one of the parameters. A key counts as seen when it was released, and else as held. The first
- * condition stands alone, so that a database can use an index for it.
- */
-export function hasStatus(s: string, parameters: readonly string[]): string {
-  const list = parameters.join(", ");
-  const shown = `case when ${s}.locked_until is null then ${status.seen} else ${status.held} end`;
-  return `(${s}.status in (${list}) and (${s}.status <> ${status.leased} or ${shown} in (${list})))`;
-}
-
 /** How a dialect writes what its views need. */
 export interface ShownStatusParts {
   /** A condition: the message is done. */
   readonly isDone: string;
   /** A condition: a pause holds the message `m`. */
   readonly isPaused: string;
-  /** Of an inbox: the column that says how an operator has ended a done message, or null. */
-  readonly endedAs: string;
+  /** Of an inbox: the column that says how an operator has resolved a done message, or null. */
+  readonly resolution: string;
 }
 
 /** The phase of the message `m` with the state `s`, by the same rules as `phases` of a queue's `stats`. */
-export const shownStatus = (n: QueueNames, { isDone, isPaused, endedAs }: ShownStatusParts): string => `case
-    when ${isDone} then ${n.kind === "inbox" ? `coalesce(${endedAs}, ${word("done")})` : word("done")}${n.kind === "inbox" ? `\n    when ${isShownAsSeen("s")} then ${word("seen")}` : ""}
+export const shownStatus = (
+  n: QueueNames,
+  { isDone, isPaused, resolution }: ShownStatusParts,
+): string => `case
+    when ${isDone} then ${n.kind === "inbox" ? `coalesce(${resolution}, ${word("done")})` : word("done")}${n.kind === "inbox" ? `\n    when s.status = ${status.seen} then ${word("seen")}` : ""}
     when s.status = ${status.dead} then ${word("dead")}
     when s.locked_until is not null then ${word("running")}
     when ${isPaused} then ${word("paused")}
@@ -44,7 +33,7 @@ export const shownState = (n: QueueNames, { isDone }: ShownStatusParts): string 
   n.kind === "inbox"
     ? `case
     when ${isDone} then 'Done'
-    when ${isShownAsSeen("s")} then 'Seen'
+    when s.status = ${status.seen} then 'Seen'
     when s.status = ${status.dead} then 'Dead'
     else 'Processing'
   end`

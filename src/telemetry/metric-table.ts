@@ -36,12 +36,6 @@ export const metricTable: Readonly<Record<string, MetricEntry>> = {
   "oncebox.send.duration": entry("duration", "ms", ["destination", "outcome"], "Time of a publisher's send"),
   "oncebox.breaker": entry("count", "{event}", ["destination", "event"], "Events of circuit breakers"),
   "oncebox.queue.due": entry("gauge", "{message}", ["queue"], "Messages that could be claimed now"),
-  "oncebox.queue.controlled": entry(
-    "gauge",
-    "{message}",
-    ["queue"],
-    "Messages that wait for a pause or a limit",
-  ),
   "oncebox.queue.oldest_due_age": entry("gauge", "ms", ["queue"], "Wait of the oldest due message"),
   "oncebox.queue.messages": entry(
     "gauge",

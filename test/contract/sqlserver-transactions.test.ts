@@ -28,7 +28,8 @@ describe.skipIf(url === "")(
         "@source = N's', @message_id = null, @status = 3, @error = null, @error_group = null, @blocks = 0",
       ],
       ["Inbox_AlreadyProcessed", "@source = N's', @message_id = null, @hash = null"],
-      ["Inbox_TryBegin", "@source = N's', @message_id = null, @owner = null, @lease_ms = 1, @headers = null"],
+      ["Inbox_TryBegin", "@source = N's', @key = null, @lease_id = null, @lease_ms = 1, @holder = null"],
+      ["Inbox_MarkKey", "@source = N's', @key = null"],
     ] as const;
 
     it.each(failing)(

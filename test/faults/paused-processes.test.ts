@@ -101,7 +101,7 @@ describe(`pause and limit across ${processes} processes, with ${perPhase} messag
     const whilePaused = await claimsIn(pausedAt, resumeFrom);
     expect(mailIn(whilePaused)).toEqual([]);
     expect(whilePaused.flatMap(({ topics }) => topics)).toContain("other");
-    expect((await inbox.stats()).controlled).toBeGreaterThanOrEqual(perPhase);
+    expect((await inbox.stats()).phases.paused).toBeGreaterThanOrEqual(perPhase);
 
     const perSecond = 50;
     await operatorsOf(inbox).limit({ topic: "mail", perSecond }, by);

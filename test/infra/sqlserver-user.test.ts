@@ -210,7 +210,7 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
     for (const sql of [
       ...tables.flatMap((table) => [`select * from ${table}`, `delete from ${table}`]),
       `exec [${schema}].[Inbox_Discard] @items = N'[1]'`,
-      `exec [${schema}].[Inbox_Archive] @items = N'[1]', @who = N'x', @ended_as = null`,
+      `exec [${schema}].[Inbox_Archive] @items = N'[1]', @who = N'x', @resolution = null`,
       `exec [${schema}].[Outbox_PutControl] @scope = N'queue', @name = N'', @paused = 1, @per_second = null, @who = N'x'`,
       `create table [${schema}].[more] (n int)`,
       `exec('create procedure [${schema}].[more] as return 0')`,

@@ -8,8 +8,8 @@ export interface ModelMessage {
   readonly seq: number;
   readonly partitionKey: string | null;
   readonly topic: string;
-  /** `blocked`: in its partition queue, and not its head. `parked`: claimed while its topic was paused. */
-  status: "ready" | "held" | "done" | "dead" | "blocked" | "parked";
+  /** `blocked`: in its partition queue, and not its head. `held`: leased, or back from a worker. */
+  status: "ready" | "held" | "done" | "dead" | "blocked";
   attempt: number;
   visibleAt: number;
   /** When it last became due. Leases, crashes and releases do not change it. */
@@ -45,14 +45,7 @@ export class QueueModel {
   /** The messages of each partition key, the head first. */
   private readonly partitionQueues = new Map<string, ModelMessage[]>();
 
-  /**
-   * When a message that comes back from a worker, released or after a crash, is claimed: before all others, or, where
-   * leases have no index of their own, in the order in which the messages became due.
-   */
-  constructor(
-    private readonly returned: "first" | "in order",
-    private readonly deadInPartition: "skip" | "block",
-  ) {}
+  constructor(private readonly deadInPartition: "skip" | "block") {}
 
   enqueue(key: string, partitionKey: string | null, dueAt: number | null, expiresAt: number | null): void {
     const message: ModelMessage = {
@@ -106,10 +99,8 @@ export class QueueModel {
       if (this.paused.has("all")) return [];
       const picked = this.pick(batchSize);
       for (const message of picked) this.lease(message, owner, leaseMs);
-      const leased = picked.filter((message) => message.status === "held").sort((a, b) => a.seq - b.seq);
-      const claimed = leased.filter(({ topic }) => !this.paused.has(topic));
-      for (const message of leased) if (!claimed.includes(message)) this.park(message);
-      // all of them died or were parked: the store claims again
+      const claimed = picked.filter((message) => message.status === "held").sort((a, b) => a.seq - b.seq);
+      // all of them died: the store claims again
       if (claimed.length > 0 || picked.length === 0) return claimed.map((message) => message.key);
     }
   }
@@ -119,40 +110,22 @@ export class QueueModel {
   }
 
   resume(target: string): boolean {
-    for (const message of this.messages)
-      if (message.status === "parked" && message.topic === target)
-        message.status = message.crashes > 0 ? "held" : "ready";
     return this.paused.delete(target);
   }
 
-  /** It is as old as it was before the claim. */
-  private park(message: ModelMessage): void {
-    message.visibleAt = message.claimableSince;
-    message.status = "parked";
-    this.unlock(message);
-  }
-
+  /** In the order in which the messages became due. One that comes back from a worker keeps its place. */
   private pick(batchSize: number): readonly ModelMessage[] {
-    const due = this.messages.filter(
-      (message) => (message.status === "ready" || message.status === "held") && message.visibleAt <= this.now,
-    );
-    const inOrder = (time: "visibleAt" | "dueSince", messages: readonly ModelMessage[]) =>
-      [...messages].sort((a, b) => a[time] - b[time] || a.seq - b.seq);
-    const isReturned = ({ status }: ModelMessage) => status === "held";
-    const candidates =
-      this.returned === "first"
-        ? [
-            ...inOrder("visibleAt", due.filter(isReturned)),
-            ...inOrder(
-              "visibleAt",
-              due.filter((message) => !isReturned(message)),
-            ),
-          ]
-        : inOrder("dueSince", due).slice(0, batchSize);
+    const candidates = this.messages
+      .filter(
+        ({ status, visibleAt, topic }) =>
+          (status === "ready" || status === "held") && visibleAt <= this.now && !this.paused.has(topic),
+      )
+      .sort((a, b) => a.dueSince - b.dueSince || a.seq - b.seq)
+      .slice(0, batchSize);
     const crashedTwice = candidates.find(
       ({ crashes, lockedUntil }) => crashes + (lockedUntil === null ? 0 : 1) >= 2,
     );
-    return crashedTwice ? [crashedTwice] : candidates.slice(0, batchSize);
+    return crashedTwice ? [crashedTwice] : candidates;
   }
 
   private lease(message: ModelMessage, owner: string, leaseMs: number): void {
@@ -233,7 +206,7 @@ export class QueueModel {
       const lost =
         message.status === "held" && message.lockedUntil !== null && message.lockedUntil < this.now;
       const stale =
-        ["ready", "held", "blocked", "parked"].includes(message.status) &&
+        ["ready", "held", "blocked"].includes(message.status) &&
         message.lockedUntil === null &&
         this.isExpired(message);
       if (!lost && !stale) continue;

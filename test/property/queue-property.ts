@@ -373,8 +373,7 @@ export function queueProperty(harness: ContractHarness, runs: number): void {
             policies,
             fc.array(step, { minLength: 5, maxLength: 40 }),
             async (deadInPartition, steps) => {
-              const returned = database.db.dialect.name === "postgres" ? "in order" : "first";
-              const model = new QueueModel(returned, deadInPartition);
+              const model = new QueueModel(deadInPartition);
               const real = await fresh(kind, deadInPartition, model);
               for (const one of steps) {
                 await play(model, real, one);

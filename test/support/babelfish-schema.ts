@@ -31,7 +31,7 @@ const withAdvisoryLocks = (text: string): string =>
 
 /** Babelfish calls the right on a function EXECUTE, also where it is one on SELECT because the function returns rows. */
 export const withFunctionRights = (script: string): string =>
-  script.replaceAll(/^grant select (on \S+_After\] )/gm, "grant execute $1");
+  script.replaceAll(/^grant select (on \S+_(?:After|KeyOf)\] )/gm, "grant execute $1");
 
 /** Babelfish ignores UPDLOCK, and an update that changes nothing locks the row there. For the text that locks an operation's row. */
 export function withRowLock(text: string): string {

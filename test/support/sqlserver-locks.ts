@@ -4,6 +4,8 @@ export interface Access {
     | "keys"
     | "message"
     | "state"
+    | "done"
+    | "store keys"
     | "partition queue"
     | "partition changes"
     | "attempts"
@@ -28,6 +30,8 @@ export interface Access {
 const tables = {
   "": "message",
   State: "state",
+  Done: "done",
+  Keys: "store keys",
   PartitionQueue: "partition queue",
   PartitionChanges: "partition changes",
   Attempts: "attempts",
@@ -94,7 +98,7 @@ function targetsOf(text: string, table: string): ReadonlyMap<number, boolean> {
     const name = match[0].slice(match[0].indexOf("["));
     places.set(
       match.index,
-      [", ", "\nfrom "].some((before) => statement.includes(`${before}${name} with (`)),
+      [", ", " from ", "\nfrom "].some((before) => statement.includes(`${before}${name} with (`)),
     );
   }
   return places;

@@ -18,7 +18,7 @@ const procedures = [
 const textOf = (name: string): string => procedures.find((one) => one.name === name)!.text;
 
 /** What a transaction may wait for, in this order. See docs/decisions/0023. */
-const order = ["keys", "message", "state", "controls"];
+const order = ["keys", "message", "state", "done", "controls"];
 
 /**
  * The tables whose locks a procedure waits for, in the order of the text. Rows that it has locked before are not waited for
@@ -37,7 +37,7 @@ function waits(accesses: readonly Access[]): readonly string[] {
 
 describe("locks of the procedures on SQL Server", () => {
   it.each(procedures)(
-    "ADD-01 IBX-030 OBX-017 $name waits for keys, then messages, then states, then controls",
+    "ADD-01 IBX-030 OBX-017 $name waits for keys, then messages, then states, then done rows, then controls",
     ({ accesses }) => {
       const taken = waits(accesses);
       expect(taken).toEqual(order.filter((table) => taken.includes(table)));
@@ -52,7 +52,8 @@ describe("locks of the procedures on SQL Server", () => {
     expect(waits(of("Inbox_Mark"))).toEqual(["message", "state"]);
     expect(waits(of("Outbox_Discard"))).toEqual(["message", "state"]);
     expect(waits(of("Inbox_Archive"))).toEqual(["message", "state"]);
-    expect(waits(of("Inbox_ApplyControls"))).toEqual(["state", "controls"]);
+    expect(waits(of("Outbox_Resend"))).toEqual(["message", "done"]);
+    expect(waits(of("Inbox_Claim"))).toEqual(["controls"]);
     expect(waits(of("Outbox_PutControl"))).toEqual(["controls"]);
     const inverted = accessesOf(
       `begin
@@ -73,40 +74,46 @@ end`,
     expect(found).not.toContain("InboxState");
     const known = /insert into @known[^;]*;/.exec(text)![0];
     expect(known).toMatch(
-      /order by j\.seq\) f\s+inner join \[infra\]\.\[InboxState\] s with \(forceseek, updlock/,
+      /order by j\.seq\) f\s+left join \[infra\]\.\[InboxState\] s with \(forceseek, updlock/,
     );
     expect(known).not.toMatch(/\[Inbox\] m with \([^)]*updlock/);
     expect(text.indexOf(found)).toBeLessThan(text.indexOf(known));
-    // settlements and the controls of a claim take their states in the order of @items, which is that of the numbers
-    for (const name of ["Inbox_Ack", "Inbox_Release", "Inbox_Renew", "Inbox_ApplyControls"])
+    // settlements take their states in the order of @items, which is that of the numbers
+    for (const name of ["Inbox_Ack", "Inbox_Release", "Inbox_Renew"])
       expect(textOf(name), name).toMatch(
-        /from openjson\(@items\) with \(seq bigint '\$'\) i(,|\s+inner join) \[infra\]\.\[InboxState\]/,
+        /from openjson\(@items\) with \(seq bigint '\$'\) i, \[infra\]\.\[InboxState\]/,
       );
   });
 
-  it("ADD-17 the key of a control is locked before its row, whoever changes, applies or deletes it", () => {
+  it("ADD-17 a control is one row with one lock, and whoever holds it waits for nothing else", () => {
     for (const queue of ["Inbox", "Outbox"]) {
-      for (const verb of ["PutControl", "EndControl", "ApplyControls"]) {
-        const { name, accesses } = procedures.find((one) => one.name === `${queue}_${verb}`)!;
-        const first = accesses.find(
-          ({ table, locks, inserts }) => table === "controls" && locks && !inserts,
-        )!;
-        expect(first.hints, name).toContain(`index([${queue}Controls_Key])`);
-      }
-      // a claim asks for the pause of the queue alone, and finds it in the key: it does not wait for the row with the key in hand
-      expect(createControls(queue === "Inbox" ? inbox : outbox).join("\n")).toContain(
-        `create unique index [${queue}Controls_Key] on [infra].[${queue}Controls] (scope, name) include (paused)`,
+      // no other index, whose entry would be a second lock
+      expect(createControls(queue === "Inbox" ? inbox : outbox)).toContain(
+        `constraint [${queue}Controls_PK] primary key clustered (scope, name)`,
       );
-      const paused =
-        /if exists \(\s+select 1 from \[infra\]\.\[\w+Controls\] c with \(([^)]*\)[^)]*)\)\s+where ([^\n]*)\n\)\n/.exec(
-          textOf(`${queue}_Claim`),
-        )!;
-      expect(paused[1]).toContain(`index([${queue}Controls_Key]), forceseek`);
-      expect([...paused[2]!.matchAll(/c\.(\w+)/g)].map(([, column]) => column)).toEqual([
-        "scope",
-        "name",
-        "paused",
-      ]);
+      const claim = procedures.find((one) => one.name === `${queue}_Claim`)!;
+      const locked = claim.accesses.findIndex(({ table, locks }) => table === "controls" && locks);
+      const states = claim.accesses.filter(({ table, locks }) => table === "state" && locks);
+      expect(claim.accesses[locked]!.hints).toContain(`index([${queue}Controls_PK]), updlock`);
+      expect(claim.accesses.slice(0, locked).filter(({ locks }) => locks)).toEqual([]);
+      expect(states.map(({ skips }) => skips)).toEqual([true, true, false]); // two picks, and the update of what they locked
+      for (const verb of ["PutControl", "EndControl"]) {
+        const { name, accesses } = procedures.find((one) => one.name === `${queue}_${verb}`)!;
+        expect(new Set(accesses.map(({ table }) => table)), name).toEqual(new Set(["controls"]));
+      }
+      // what both return is counted without locks, in a transaction too
+      expect(textOf(`${queue}_Controls`)).toMatch(
+        /\nif exists \(select 1 from sys\.databases [^\n]*\n\s+set transaction isolation level read uncommitted;/,
+      );
+    }
+  });
+
+  it("OBX-017 a key of the inbox store is one row, and every call that changes it locks its key first", () => {
+    for (const verb of ["TryBegin", "ChangeKey", "MarkKey", "PurgeKeys"]) {
+      const { name, accesses } = procedures.find((one) => one.name === `Inbox_${verb}`)!;
+      const first = accesses.find(({ locks, inserts }) => locks && !inserts)!;
+      expect(first.hints, name).toContain("index([InboxKeys_Key]), forceseek, updlock");
+      expect(new Set(accesses.map(({ table }) => table)), name).toEqual(new Set(["store keys"]));
     }
   });
 
@@ -114,10 +121,14 @@ end`,
     procedures.filter(({ name }) =>
       /_(Claim|Reap|ApplyPartitionChanges|MakeDue|ExpireDead|Due|Purge)$/.test(name),
     ),
-  )("ADD-01 IBX-030 OBX-017 $name chooses rows without waiting for another transaction", ({ accesses }) => {
-    expect(accesses.some(({ skips }) => skips)).toBe(true);
-    expect(waits(accesses)).toEqual([]);
-  });
+  )(
+    "ADD-01 IBX-030 OBX-017 $name chooses rows without waiting for another transaction",
+    ({ name, accesses }) => {
+      expect(accesses.some(({ skips }) => skips)).toBe(true);
+      // a claim waits for another claim that takes tokens of the same limit, before it locks anything
+      expect(waits(accesses)).toEqual(name.endsWith("_Claim") ? ["controls"] : []);
+    },
+  );
 
   it("ADD-01 only the procedure that applies changes writes to partition queues, and it alone holds their lock", () => {
     const writers = procedures

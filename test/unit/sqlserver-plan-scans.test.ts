@@ -26,7 +26,9 @@ describe("scans in a plan of SQL Server", () => {
     ]);
     expect(scans.map(mayScan)).toEqual([false, true]);
     expect(scansIn("Inbox_List", plan).map(mayScan)).toEqual([true, true]);
-    expect(scansIn("Inbox_Reap", plan).map(mayScan)).toEqual([false, true]);
+    // the reaper looks at every unfinished message; a claim must not
+    expect(scansIn("Inbox_Reap", plan).map(mayScan)).toEqual([true, true]);
+    expect(scansIn("Inbox_Claim", plan).map(mayScan)).toEqual([false, true]);
   });
 
   const { names, defaults } = sqlServerDialect;

@@ -123,7 +123,6 @@ const looks: Readonly<Record<string, readonly [kind: string, sign: string, label
   archived: ["held", "▤", "Archived"],
   replaced: ["held", "⇄", "Replaced"],
   limited: ["held", "⇣", "Limited"],
-  ended: ["waiting", "○", "Ended"],
   active: ["done", "✓", "Active"],
   quarantined: ["dead", "✕", "Quarantined"],
   unreachable: ["dead", "✕", "Unreachable"],

@@ -122,7 +122,7 @@ export interface BlockedPartition {
   readonly partitionKey: string;
   readonly head: Key;
   readonly topic: string;
-  readonly reason: "dead" | "leased" | "parked" | "retrying" | "scheduled";
+  readonly reason: "dead" | "leased" | "paused" | "retrying" | "scheduled";
   readonly attempt: number;
   readonly error: string | null;
   readonly nextAttemptAt: string | null;
@@ -138,7 +138,7 @@ export interface Control {
   readonly perSecond: number | null;
   readonly by: string;
   readonly at: string;
-  readonly parked: number;
+  readonly waiting: number;
 }
 
 export interface TraceStep {

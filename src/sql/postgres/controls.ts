@@ -1,16 +1,8 @@
-import { status } from "../dialect.js";
-import { type SqlStatement, statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
-import { returnedBatch } from "../store-options.js";
-import { controlsTable, create } from "./expressions.js";
+import { controlsTable, create, isDue } from "./expressions.js";
 
-/**
- * A row is a control: a pause, a limit, both, or neither when it has ended and its parked messages are being returned. Numbers
- * are never used again: they name the limits that a message has passed.
- */
-export const createControls = (n: QueueNames): readonly string[] => [
-  `create table ${controlsTable(n)} (
-  id bigint generated always as identity primary key,
+/** A row is a control: a pause, a limit, or both. What is neither is deleted. */
+export const controlRows = (n: QueueNames): string => `create table ${controlsTable(n)} (
   scope varchar(10) collate "C" not null,
   -- the topic or source; empty for the whole queue
   name varchar(255) collate "C" not null,
@@ -21,127 +13,102 @@ export const createControls = (n: QueueNames): readonly string[] => [
   refilled_at timestamptz not null,
   who varchar(255) not null,
   changed_at timestamptz not null,
-  constraint ${n.bare("_controls_key")} unique (scope, name)
-)`,
-  // Every other message is left out, and a claim changes none of its columns.
-  `create index ${n.bare("_parked")} on ${n.state} (parked_by, visible_at, seq) where status = ${status.parked}`,
-];
-
-/** A CTE of one row: the verdict of a claim on messages that it leases. */
-export const controlVerdict = (n: QueueNames): string => `control as materialized (
-  select case when bool_or(c.scope = 'queue' and c.paused) then 'paused' when count(*) > 0 then 'controlled' end as verdict
-  from ${controlsTable(n)} c
+  primary key (scope, name)
 )`;
 
-/** A condition: the whole queue is paused. */
-export const isPaused = (n: QueueNames): string =>
-  `exists (select from ${controlsTable(n)} c where c.scope = 'queue' and c.paused)`;
-
-/** A condition: the control `c` has parked messages. */
-const hasParked = (n: QueueNames): string =>
-  `exists (select from ${n.state} r where r.status = ${status.parked} and r.parked_by = c.id)`;
-
-/** A condition: a claim may free a parked message. */
-export const mayFree = (n: QueueNames): string =>
-  `exists (select from ${controlsTable(n)} c where not c.paused and ${hasParked(n)})`;
-
-const appliesTo = (n: QueueNames) =>
-  `case c.scope when 'topic' then c.name = m.topic when 'source' then ${n.kind === "inbox" ? "c.name = m.source" : "false"} else true end`;
-
-/** A condition: a pause of its topic or source holds the message of the state `s`. Without such pauses no message is looked at. */
-export const isHeld = (n: QueueNames): string =>
-  `((select exists (select from ${controlsTable(n)} c where c.paused and c.scope <> 'queue')) and exists (
-    select from ${n.message} m join ${controlsTable(n)} c on c.paused and c.scope <> 'queue' and ${appliesTo(n)} where m.seq = s.seq
-  ))`;
+/** A condition: the control `c` is for the message `m`. */
+export const appliesTo = (n: QueueNames, c = "c"): string =>
+  `case ${c}.scope when 'topic' then ${c}.name = m.topic when 'source' then ${n.kind === "inbox" ? `${c}.name = m.source` : "false"} else true end`;
 
 /** A condition: a pause holds the message `m`. */
 export const holdsMessage = (n: QueueNames): string =>
-  `exists (select from ${controlsTable(n)} c where c.paused and ${appliesTo(n)})`;
+  `exists (select from ${controlsTable(n)} p where p.paused and ${appliesTo(n, "p")})`;
+
+/** A condition: a pause holds the message of the state `s`. Without pauses no message is looked at. */
+export const isPaused = (n: QueueNames): string =>
+  `((select exists (select from ${controlsTable(n)} c where c.paused)) and exists (
+    select from ${n.message} m where m.seq = s.seq and ${holdsMessage(n)}
+  ))`;
 
 /**
- * While there are controls, claims decide one after another: each locks them first. So none parks a message under a control
- * that has just been deleted.
+ * The due messages that a claim may lease while the queue has controls, locked. It takes their tokens. A queue without limits
+ * is only read. Where there are limits, claims come one after another: each locks them first, so tokens are exact.
+ *
+ * Of each limit at most as many messages as it has tokens, in the order of the claim. What the claim makes dead needs no token.
  */
-export const applyControlsFunction = (n: QueueNames): string =>
-  create(
-    n.object("_apply_controls"),
-    "uuid, bigint[], integer, timestamptz",
-    `(p_owner uuid, p_seqs bigint[], p_limit integer, p_now timestamptz,
-  out kept text, out freed integer, out returned integer, out ending integer, out wait_ms float8)`,
+export const pickControlled = (n: QueueNames): string => {
+  const controls = controlsTable(n);
+  const isInbox = n.kind === "inbox";
+  const dies =
+    "(coalesce(s.expires_at <= p_now, false) or (s.locked_until is not null and s.attempt + 1 >= p_max_attempts))";
+  return create(
+    n.object("_pick_controlled"),
+    "integer, integer, integer, timestamptz",
+    `(p_limit integer, p_max_attempts integer, p_crashes_before_alone integer, p_now timestamptz,
+  out seqs bigint[], out verdict text, out wait_ms float8)`,
     `declare
-  v_now timestamptz;
-  v_control record;
-  v_tokens float8;
-  v_most integer;
-  v_count integer;
+  v_topics text[];
+  v_sources text[];
+  v_is_alone boolean;
 begin
-  freed := 0;
-  returned := 0;
-  ending := 0;
-  perform from ${controlsTable(n)} c order by c.id for update;
-  v_now := coalesce(p_now, clock_timestamp());
+  if exists (select from ${controls} c where c.scope = 'queue' and c.paused) then
+    verdict := 'paused';
+    return;
+  end if;
 
-  -- A pause parks, whatever the message has passed. Each limit is passed once, in any order.
-  update ${n.state} s
-  set status = ${status.parked}, parked_by = p.control, owner = null, locked_until = null,
-    reclaimable_at = s.due_since
-  from (
-    select i.seq, (
-        select c.id
-        from ${controlsTable(n)} c
-        where ${appliesTo(n)} and (c.paused or (c.per_second is not null and c.id <> all (coalesce(t.passes, '{}'))))
-        order by c.paused desc, c.id
-        limit 1
-      ) as control
-    from unnest(p_seqs) as i(seq)
-    join ${n.state} t on t.seq = i.seq
-    join ${n.message} m on m.seq = i.seq
-  ) p
-  where s.seq = p.seq and p.control is not null and s.owner = p_owner;
+  perform from ${controls} c where c.per_second is not null order by c.scope, c.name for update;
+  -- at most the tokens of one second
+  update ${controls} c
+  set tokens = least(greatest(1, c.per_second), c.tokens + c.per_second * greatest(0, extract(epoch from p_now - c.refilled_at))),
+    refilled_at = greatest(c.refilled_at, p_now)
+  where c.per_second is not null;
 
-  for v_control in select c.* from ${controlsTable(n)} c where not c.paused order by c.id loop
-    -- at most those of one second; only of a limit
-    v_tokens := least(greatest(1, v_control.per_second), v_control.tokens
-      + v_control.per_second * greatest(0, extract(epoch from v_now - v_control.refilled_at)));
-    v_most := case when v_control.per_second is null then ${returnedBatch} else least(floor(v_tokens), p_limit) end;
-    update ${n.state} s
-    set status = ${status.ready},
-      -- a pause that has ended is no pass
-      passes = case when v_control.per_second is null then s.passes else s.passes || v_control.id end
-    where s.seq = any (array(
-        select r.seq
-        from ${n.state} r
-        where r.status = ${status.parked} and r.parked_by = v_control.id
-        order by r.visible_at, r.seq
-        limit v_most
-        for update skip locked
-      ));
-    get diagnostics v_count = row_count;
-    freed := freed + v_count;
-    if v_control.per_second is null then
-      returned := returned + v_count;
-      delete from ${controlsTable(n)} c
-      where c.id = v_control.id
-        and not ${hasParked(n)};
-      if not found then ending := ending + 1; end if;
-    else
-      update ${controlsTable(n)} c set tokens = v_tokens - v_count, refilled_at = v_now where c.id = v_control.id;
-      if exists (select from ${n.state} r where r.status = ${status.parked} and r.parked_by = v_control.id) then
-        wait_ms := least(wait_ms, greatest(0, 1 - (v_tokens - v_count)) / v_control.per_second * 1000);
-      end if;
-    end if;
-  end loop;
+  if not exists (select from ${controls} c where c.scope = 'queue' and c.tokens < 1) then
+    select array_agg(c.name) filter (where c.scope = 'topic'), array_agg(c.name) filter (where c.scope = 'source')
+    into v_topics, v_sources
+    from ${controls} c
+    where c.paused or (c.per_second is not null and c.tokens < 1);
 
-  update ${n.state} s
-  set passes = null
-  where s.seq = any (p_seqs) and s.owner = p_owner and s.passes is not null;
-  select json_agg(s.seq)::text into kept from ${n.state} s where s.seq = any (p_seqs) and s.owner = p_owner;
+    with due as (
+      select s.seq, s.visible_at, m.topic${isInbox ? ", m.source" : ""}, ${dies} as dies,
+        s.crashes + (s.locked_until is not null)::int >= p_crashes_before_alone as alone
+      from ${n.state} s
+      join ${n.message} m on m.seq = s.seq
+      where ${isDue("s", "p_now")}
+        and m.topic <> all (coalesce(v_topics, '{}'))${isInbox ? "\n        and m.source <> all (coalesce(v_sources, '{}'))" : ""}
+      order by s.visible_at, s.seq
+      limit p_limit
+      for update of s skip locked
+    ), ranked as (
+      select m.seq, c.tokens, row_number() over (partition by c.scope, c.name order by m.visible_at, m.seq) as rank
+      from due m
+      join ${controls} c on c.per_second is not null and ${appliesTo(n)}
+      where not m.dies
+    )
+    select array_agg(d.seq order by d.alone desc, d.visible_at, d.seq), bool_or(d.alone) into seqs, v_is_alone
+    from due d
+    where not exists (select from ranked r where r.seq = d.seq and r.rank > r.tokens);
+    if v_is_alone then seqs := seqs[1:1]; end if;
+  end if;
+
+  if seqs is not null then
+    update ${controls} c
+    set tokens = c.tokens - (
+        select count(*) from ${n.state} s join ${n.message} m on m.seq = s.seq
+        where s.seq = any (seqs) and ${appliesTo(n)} and not ${dies}
+      )
+    where c.per_second is not null;
+    return;
+  end if;
+  select 'limited', min((1 - c.tokens) / c.per_second) * 1000 into verdict, wait_ms
+  from ${controls} c
+  where c.per_second is not null and c.tokens < 1 and exists (
+      select from ${n.state} s
+      join ${n.message} m on m.seq = s.seq
+      where ${isDue("s", "p_now")} and ${appliesTo(n)} and not ${holdsMessage(n)}
+    )
+  having count(*) > 0;
 end`,
     "volatile\nset enable_seqscan = off", // plans may be cached while the tables are nearly empty
   );
-
-export const applyControls = (n: QueueNames): SqlStatement =>
-  statement(
-    "apply controls",
-    `select r.* from ${n.object("_apply_controls")}(:owner::uuid, translate(:items, '[]', '{}')::bigint[], :limit::int, :now::timestamptz) r`,
-  );
+};

@@ -63,7 +63,8 @@ const tablePrivileges: Readonly<Record<string, readonly string[]>> = {
   _state: allPrivileges,
   _done: withoutUpdate,
   _attempts: withoutUpdate,
-  _controls: ["select", "update", "delete"],
+  _controls: ["select", "update"],
+  _keys: allPrivileges,
   _partition_queue: withoutUpdate,
   _partition_lock: allPrivileges,
   _pending_arrivals: withoutUpdate,
@@ -78,10 +79,9 @@ const inspection: Inspection = {
   privileges,
   needed: (queue: QueueNames) => [
     { object: queue.schema, privileges: ["usage"] },
-    ...Object.entries(tablePrivileges).map(([suffix, names]) => ({
-      object: `${queue.table}${suffix}`,
-      privileges: names,
-    })),
+    ...Object.entries(tablePrivileges)
+      .filter(([suffix]) => suffix !== "_keys" || queue.kind === "inbox")
+      .map(([suffix, names]) => ({ object: `${queue.table}${suffix}`, privileges: names })),
   ],
   grant: ({ schema }, missing, user) =>
     missing.privileges.includes("usage")

@@ -1,3 +1,4 @@
+import { status } from "../dialect.js";
 import { literal, type QueueNames, queueNames } from "../names.js";
 
 export const quote = (name: string): string => `"${name.replaceAll('"', '""')}"`;
@@ -14,6 +15,9 @@ export const doneTable = (n: QueueNames): string => n.object("_done");
 /** The failed attempts of messages. An ack writes nothing here. */
 export const attemptsTable = (n: QueueNames): string => n.object("_attempts");
 
+/** The keys of inbox stores; only beside an inbox. */
+export const keysTable = (n: QueueNames): string => n.object("_keys");
+
 /** Dead messages that operators have archived. */
 export const archiveTable = (n: QueueNames): string => n.object("_archive");
 /** Pauses and limits; empty nearly always. */
@@ -21,6 +25,10 @@ export const controlsTable = (n: QueueNames): string => n.object("_controls");
 
 /** The database's clock, unless a test passes a time. It is stable within a statement, so an index scan can use it. */
 export const now = "coalesce(:now::timestamptz, statement_timestamp())";
+
+/** A condition: a claim at this time finds the state `s`. */
+export const isDue = (s: string, time: string): string =>
+  `${s}.status = ${status.ready} and ${s}.visible_at <= ${time} and (${s}.reclaimable_at is null or ${s}.reclaimable_at <= ${time})`;
 
 export const ms = (expression: string) => `(${expression}) * interval '1 millisecond'`;
 

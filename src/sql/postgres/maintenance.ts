@@ -1,15 +1,13 @@
+import { beforeThat, reasonGroup, reasons } from "../dead-letters.js";
 import { type QueueStatements, status } from "../dialect.js";
-import { statement } from "../driver.js";
-import { createdColumn, lastSeenAt, type QueueNames } from "../names.js";
+import { type SqlStatement, statement } from "../driver.js";
+import { createdColumn, keyColumns, lastSeenAt, literal, type QueueNames } from "../names.js";
 import { attemptsTable, doneTable, ms, now } from "./expressions.js";
-import { purgeOperations } from "./history.js";
-import { isInPartition } from "./partitions.js";
+import { purgeOperations, recordAttempts } from "./history.js";
+import { lease, removeDead } from "./leases.js";
+import { isInPartition, unblock } from "./partitions.js";
 
 const before = `${now} - ${ms(":retention_ms::float8")}`;
-
-/** The condition of a purge on the messages of one source. */
-const ofSource = (n: QueueNames) =>
-  n.kind === "inbox" ? `\n    and (:source::text is null or m.source = :source::text)` : "";
 
 /** What a purge deleted, and whether a later window may have more: no message ends before it is enqueued. */
 const result = (n: QueueNames) => `select (select count(*) from gone)::int as deleted,
@@ -28,6 +26,56 @@ const goneMessages = (n: QueueNames) => `gone as (
   where a.seq = any (array(select seq from gone))
 )`;
 
+/** The attempt that ended with its lease. */
+const lostAttempt = {
+  attempt: "failed.attempt + 1",
+  endedAt: "failed.locked_until",
+  worker: "failed.owner",
+  error: literal(reasons.leaseExpired),
+};
+
+/**
+ * reclaimable_at already holds the end of the lease plus the back-off and stays, so reaper and claim come to the same time. Leases and
+ * expiries have no index, because every message would pay for it: the table holds only unfinished messages, and a
+ * claim finds lost and expired ones by itself.
+ */
+export function reap(n: QueueNames, blockOnDead: boolean): SqlStatement {
+  const hasLease = "s.locked_until is not null";
+  const dies = `(s.expires_at <= ${now} or (${hasLease} and s.attempt + 1 >= :max_attempts::int))`;
+  return statement(
+    "reap",
+    `with ended as (
+  select s.seq, s.attempt, s.locked_until, s.owner
+  from ${n.state} s
+  where s.status in (${status.ready}, ${status.blocked})
+    and case when ${hasLease} then s.locked_until < ${now} else s.expires_at <= ${now} end
+  limit (select :limit::int)
+  for update skip locked
+), reaped as (
+  update ${n.state} s
+  set status = case when ${dies} then ${status.dead} else s.status end,
+    attempt = s.attempt + (${hasLease})::int,
+    crashes = s.crashes + (${hasLease})::int,
+    owner = null,
+    locked_until = null,
+    last_error = case when s.expires_at <= ${now} then ${literal(reasons.expired)} else ${literal(reasons.leaseExpired)} end,
+    error_group = case when s.expires_at <= ${now} then ${literal(reasonGroup("expired"))} else ${literal(reasonGroup("leaseExpired"))} end,
+    last_attempt_at = coalesce(s.locked_until, s.last_attempt_at),
+    died_at = case when ${dies} then ${now} else s.died_at end
+  where s.seq = any (array(select seq from ended))
+  returning s.seq, s.status, s.expires_at, s.keyed
+)
+select r.seq, ${keyColumns(n)
+      .map((c) => `m.${c}`)
+      .join(", ")},
+  case when r.status <> ${status.dead} then 'reaped' when r.expires_at <= ${now} then 'expired' else 'exhausted' end as verdict
+from reaped r
+join ${n.message} m on m.seq = r.seq
+where ${removeDead(n, blockOnDead, "reaped", `leaving.status = ${status.dead}`)}${blockOnDead ? "" : ` and ${unblock(n)}`}
+  and ${recordAttempts(n, "ended", lostAttempt, "failed.locked_until is not null")}`,
+  );
+}
+
 export const purgeStatements = (
   n: QueueNames,
 ): Pick<QueueStatements, "purge" | "purgeDead" | "purgeOperations"> => ({
@@ -45,7 +93,7 @@ export const purgeStatements = (
   select m.seq
   from ${n.message} m
   where m.seq = any (array(select seq from scanned where processed_at < ${before}))
-    and m.${lastSeenAt(n)} < ${before}${ofSource(n)}
+    and m.${lastSeenAt(n)} < ${before}
   for update skip locked
 ), ${goneMessages(n)}, gone_done as (
   delete from ${doneTable(n)} d
@@ -80,3 +128,29 @@ ${result(n)}`,
   ),
   purgeOperations: purgeOperations(n),
 });
+
+/** Of dead messages of an outbox whose expiry has not been reported. */
+export function expireDead(n: QueueNames): SqlStatement {
+  const saysNothing = `position(${literal(reasons.expired)} in coalesce(s.last_error, '')) = 0`;
+  return statement(
+    "expire dead",
+    `with ended as (
+  select s.seq
+  from ${n.state} s
+  where s.status = ${status.dead} and s.expires_at <= ${now}
+    and case when s.locked_until is null then ${saysNothing} else s.locked_until <= ${now} end
+  limit (select :limit::int)
+  for update skip locked
+), expired as (
+  update ${n.state} s
+  set owner = :owner::uuid,
+    locked_until = ${now} + ${lease},
+    last_error = case when ${saysNothing} then concat_ws(${literal(beforeThat)}, ${literal(reasons.expired)}, s.last_error) else s.last_error end
+  where s.seq = any (array(select seq from ended))
+  returning s.seq
+)
+select e.seq, m.id
+from expired e
+join ${n.message} m on m.seq = e.seq`,
+  );
+}

@@ -8,6 +8,7 @@ import {
 import { type SqlStatement, statement } from "../driver.js";
 import { createdColumn, keyColumns, literal, type QueueNames, queueId } from "../names.js";
 import { mostSources } from "../store-options.js";
+import { appliesTo, holdsMessage } from "./controls.js";
 import { attemptsTable, controlsTable, doneTable, epochMs, ms, now } from "./expressions.js";
 import { insertArchived, operationsTable } from "./history.js";
 import { leavePartitions, partitionQueue } from "./partitions.js";
@@ -104,8 +105,8 @@ const keepAsDone = (n: QueueNames) => `emptied as (
   set payload = '', headers = null
   where m.seq = any (array(select seq from gone))
 ), kept as (
-  insert into ${doneTable(n)} (seq, processed_at, attempt, last_error, ended_as)
-  select seq, ${now}, attempt, last_error, :ended_as
+  insert into ${doneTable(n)} (seq, processed_at, attempt, last_error, resolution)
+  select seq, ${now}, attempt, last_error, :resolution
   from gone
 )`;
 
@@ -167,18 +168,24 @@ limit (select :limit::int)`,
   };
 }
 
-const control = (n: QueueNames) => `c.id, c.scope, c.name, c.paused, c.per_second, c.who,
+const control = (n: QueueNames) => `c.scope, c.name, c.paused, c.per_second, c.who,
   ${epochMs("c.changed_at")} as changed_at, (
-    select count(*) from ${n.state} s where s.status = ${status.parked} and s.parked_by = c.id
-  )::float8 as parked`;
+    select count(*) from ${n.state} s join ${n.message} m on m.seq = s.seq
+    where s.status in (${status.ready}, ${status.blocked}) and s.locked_until is null and ${appliesTo(n)}
+  )::float8 as waiting`;
 
 export const readControls = (n: QueueNames): OperatorReadStatements["controls"] =>
   statement(
     "controls",
     `select ${control(n)}
 from ${controlsTable(n)} c
-order by c.id`,
+order by c.changed_at, c.scope, c.name`,
   );
+
+/** The part of a control that ends, the pause or the limit; and the part that stays. */
+const endedPart = `c.scope = :scope and c.name = :name
+    and case when :paused::boolean then c.paused else c.per_second is not null end`;
+const otherPart = "case when :paused::boolean then c.per_second is not null else c.paused end";
 
 export const controlStatements = (n: QueueNames): Pick<OperatorStatements, "putControl" | "endControl"> => ({
   putControl: statement(
@@ -194,14 +201,22 @@ returning ${control(n)}`,
   ),
   endControl: statement(
     "end control",
-    `update ${controlsTable(n)} c
-set paused = c.paused and not :paused::boolean,
-  per_second = case when :paused::boolean then c.per_second end,
-  who = :who,
-  changed_at = ${now}
-where c.scope = :scope and c.name = :name
-  and case when :paused::boolean then c.paused else c.per_second is not null end
-returning ${control(n)}`,
+    `with deleted as (
+  delete from ${controlsTable(n)} c
+  where ${endedPart} and not ${otherPart}
+  returning c.scope, c.name
+), changed as (
+  update ${controlsTable(n)} c
+  set paused = not :paused::boolean, per_second = case when :paused::boolean then c.per_second end, who = :who, changed_at = ${now}
+  where ${endedPart} and ${otherPart}
+  returning c.scope, c.name, c.paused, c.per_second, c.who, c.changed_at
+)
+select ${control(n)}
+from (
+  select scope, name, false as paused, null::float8 as per_second, :who as who, ${now} as changed_at from deleted
+  union all
+  select * from changed
+) c`,
   ),
 });
 
@@ -233,7 +248,7 @@ export const operatorReadStatements = (n: QueueNames): OperatorReadStatements =>
     `select count(*)::float8 as count, ${epochMs(now)} as now
 from (
   select from ${n.state} s
-  where s.status in (${status.ready}, ${status.held}, ${status.blocked}, ${status.parked})
+  where s.status in (${status.ready}, ${status.processing}, ${status.blocked})
   limit (select :limit::int)
 ) u`,
   ),
@@ -253,7 +268,8 @@ from (
   blockedPartitions: statement(
     "blocked partitions",
     `select h.partition_key, h.waiting, ${epochMs("b.since")} as waiting_since, ${keys(n)}, m.topic, s.status,
-  s.locked_until is not null as leased, s.attempt, s.last_error, ${epochMs("coalesce(s.reclaimable_at, s.visible_at)")} as next_attempt_at,
+  s.locked_until is not null as leased, ${holdsMessage(n)} as paused, s.attempt, s.last_error,
+  ${epochMs("coalesce(s.reclaimable_at, s.visible_at)")} as next_attempt_at,
   ${epochMs("s.died_at")} as died_at
 from (
   select q.partition_key, min(q.position) as position, (count(*) - 1)::float8 as waiting
@@ -272,7 +288,7 @@ left join lateral (
   limit 1
 ) b on true
 where s.status = ${status.dead} or (h.waiting > 0
-  and (s.status = ${status.parked} or s.locked_until is not null or s.attempt > 0 or coalesce(s.reclaimable_at, s.visible_at) > ${now}))
+  and (${holdsMessage(n)} or s.locked_until is not null or s.attempt > 0 or coalesce(s.reclaimable_at, s.visible_at) > ${now}))
 order by s.status = ${status.dead} desc, h.waiting desc, h.partition_key
 limit (select :limit::int)`,
   ),
@@ -290,7 +306,7 @@ select ${keys(n)}${n.kind === "inbox" ? "" : ", m.message_id"}, m.topic, coalesc
   coalesce(s.last_error, d.last_error) as last_error, ${epochMs(`m.${createdColumn(n)}`)} as enqueued_at,
   (select min(${epochMs("a.ended_at")}) from ${attemptsTable(n)} a where a.seq = m.seq) as first_failed_at,
   ${epochMs("d.processed_at")} as processed_at, ${epochMs("s.died_at")} as died_at${
-    n.kind === "inbox" ? ", d.ended_as" : ""
+    n.kind === "inbox" ? ", d.resolution" : ""
   }
 ${messages(n)}
 where m.seq = any (array(select seq from found))

@@ -49,9 +49,6 @@ const isSame = `${contents
   .map((name) => `m.${name} is not distinct from p_${name}`)
   .join(" and ")} and coalesce(m.hash = p_hash, p_hash is null)`;
 
-const receivedStatus = `case when s.status = ${status.leased} and (s.locked_until is null or s.locked_until <= v_now)
-    then ${status.seen} else s.status end`;
-
 const receive = (n: QueueNames): string =>
   create(
     n.object("_receive"),
@@ -91,25 +88,24 @@ begin
     end if;
   end loop;
 
-  -- A message without a state row is done. One that was marked Processing by hand (held) is never claimed. A free key
-  -- of an inbox store counts as seen.
-  select ${receivedStatus} into v_status from ${n.state} s where s.seq = v_seq;
-  if found and v_status <> ${status.leased} and (not v_is_same or v_status in (${status.seen}, ${status.held}, ${status.dead})) then
+  -- A message without a state row is done. One that was marked Processing by hand is never claimed.
+  select s.status into v_status from ${n.state} s where s.seq = v_seq;
+  if found and (not v_is_same or v_status in (${status.seen}, ${status.processing}, ${status.dead})) then
     -- Lock the row only to change it: the caller's transaction may be long, and a settlement would wait for it.
-    select ${receivedStatus} into v_status from ${n.state} s where s.seq = v_seq for update;
+    select s.status into v_status from ${n.state} s where s.seq = v_seq for update;
   end if;
   if not found then v_status := ${status.done}; end if;
   v_changed := coalesce(v_hash <> p_hash, false);
-  v_enqueued := v_status in (${status.seen}, ${status.held}) or (p_revive and v_status = ${status.dead});
+  v_enqueued := v_status in (${status.seen}, ${status.processing}) or (p_revive and v_status = ${status.dead});
 
-  if v_status in (${status.done}, ${status.leased}) then -- it keeps the content that was handled, or is being handled
+  if v_status = ${status.done} then -- it keeps the content that was handled
     update ${n.message} m
     set last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = v_changed
     where m.seq = v_seq;
-    return case when v_changed then 'conflict' when v_status = ${status.done} then 'done' else 'duplicate' end;
+    return case when v_changed then 'conflict' else 'done' end;
   end if;
 
-  if v_is_same and v_status in (${status.ready}, ${status.blocked}, ${status.parked}) then
+  if v_is_same and v_status in (${status.ready}, ${status.blocked}) then
     update ${n.message} m
     set last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = false
     where m.seq = v_seq;
@@ -131,7 +127,7 @@ begin
       reclaimable_at = null, visible_at = coalesce(p_due_at, v_now), expires_at = p_expires_at
     where s.seq = v_seq;
     if v_key is not null then insert into ${pendingArrivals(n)} (seqs) values (array[v_seq]); end if;
-  elsif v_status in (${status.ready}, ${status.blocked}, ${status.parked})
+  elsif v_status in (${status.ready}, ${status.blocked})
     and (p_due_at is distinct from v_due_at or p_expires_at is distinct from v_expires_at) then
     -- A lease stays as it is and a back-off that has begun is not cut short. An expiry that a replay removed is not
     -- set again by the same delivery.
@@ -259,7 +255,7 @@ end`,
 
 /**
  * Marks a message by hand, whether it is leased or not: Processing only from Seen, Dead never from Done. A message that
- * was marked Processing by hand (held) is never claimed: the code that marked it also finishes it.
+ * was marked Processing by hand is never claimed: the code that marked it also finishes it.
  */
 const mark = (n: QueueNames): string =>
   create(
@@ -285,7 +281,7 @@ begin
   end if;
   select s.status, s.attempt, coalesce(p_error, s.last_error), s.keyed into v_status, v_attempt, v_error, v_keyed
   from ${n.state} s where s.seq = v_seq for update;
-  if not found or (p_status = ${status.held} and v_status <> ${status.seen}) then return null; end if;
+  if not found or (p_status = ${status.processing} and v_status <> ${status.seen}) then return null; end if;
 
   if p_status = ${status.done} then
     delete from ${n.state} s where s.seq = v_seq;

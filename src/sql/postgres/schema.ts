@@ -1,10 +1,11 @@
 import { type LedgerStatements, type Migration, status } from "../dialect.js";
 import { statement } from "../driver.js";
 import { literal, type QueueNames } from "../names.js";
-import { applyControlsFunction, createControls } from "./controls.js";
+import { controlRows, pickControlled } from "./controls.js";
 import { doneTable, quote } from "./expressions.js";
 import { archiveRows, attemptRows, createOperations, recordAttemptsFunction } from "./history.js";
-import { keyFunctions } from "./keys.js";
+import { keyRows, tryBeginFunction } from "./keys.js";
+import { claimFunction } from "./leases.js";
 import { partitionFunctions, partitionTables } from "./partitions.js";
 import { enqueueOnceFunction, inboxFunctions } from "./receive-routines.js";
 import { messagesView } from "./views.js";
@@ -36,11 +37,7 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
   -- the same for errors that differ in ids and numbers only
   error_group varchar(16) collate "C",
   -- of a message that was claimed after a crash: since when it was claimable
-  due_since timestamptz,
-  -- the control that has parked the message
-  parked_by bigint,
-  -- the limits that have let it pass since it was last claimed
-  passes bigint[]
+  due_since timestamptz
 )
 -- vacuum before dead row versions pile up
 with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000)`;
@@ -53,15 +50,15 @@ const doneRows = (n: QueueNames) => `create table ${doneTable(n)} (
   last_error text${
     n.kind === "inbox"
       ? `,
-  -- of a message that an operator has ended: archived or replaced
-  ended_as varchar(10) collate "C"`
+  -- of a message that an operator has resolved: archived or replaced
+  resolution varchar(10) collate "C"`
       : ""
   }
 )`;
 
-/** Only of messages that operators have ended. */
-const endedIndex = (n: QueueNames) =>
-  `create index ${n.bare("_ended_as")} on ${doneTable(n)} (seq) include (ended_as) where ended_as is not null`;
+/** Only of messages that operators have resolved. */
+const resolutionIndex = (n: QueueNames) =>
+  `create index ${n.bare("_resolution")} on ${doneTable(n)} (seq) include (resolution) where resolution is not null`;
 
 /**
  * The only index beside the key that every message is in, because each message pays for it. Dead messages have one of their
@@ -109,10 +106,11 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         ...stateIndexes(n),
         correlationIndex(n),
         doneRows(n),
-        endedIndex(n),
+        resolutionIndex(n),
         attemptRows(n),
         archiveRows(n),
-        ...createControls(n),
+        controlRows(n),
+        ...keyRows(n),
         ...partitionTables(n),
       ],
     },
@@ -144,7 +142,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         doneRows(n),
         attemptRows(n),
         archiveRows(n),
-        ...createControls(n),
+        controlRows(n),
         ...partitionTables(n),
       ],
     },
@@ -156,15 +154,17 @@ export const routines = (n: QueueNames): readonly string[] =>
     ? [
         messagesView(n),
         recordAttemptsFunction(n),
-        applyControlsFunction(n),
+        pickControlled(n),
+        claimFunction(n),
         ...partitionFunctions(n),
         ...inboxFunctions(n),
-        ...keyFunctions(n),
+        tryBeginFunction(n),
       ]
     : [
         messagesView(n),
         recordAttemptsFunction(n),
-        applyControlsFunction(n),
+        pickControlled(n),
+        claimFunction(n),
         ...partitionFunctions(n),
         enqueueOnceFunction(n),
       ];

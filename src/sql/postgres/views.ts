@@ -11,7 +11,7 @@ left join ${doneTable(n)} d on d.seq = m.seq`;
 const shown = (n: QueueNames): ShownStatusParts => ({
   isDone: "s.seq is null",
   isPaused: holdsMessage(n),
-  endedAs: "d.ended_as",
+  resolution: "d.resolution",
 });
 
 const inboxQuery = (n: QueueNames) => `select

@@ -1,17 +1,9 @@
 import { status } from "../dialect.js";
-import type { SqlStatement } from "../driver.js";
 import type { QueueNames } from "../names.js";
-import { returnedBatch } from "../store-options.js";
-import { controlsTable, dueSince, now, sentSeqs } from "./expressions.js";
-import { steps } from "./steps.js";
+import { controlsTable, now, stepSeqs } from "./expressions.js";
 
-/**
- * A row is a control: a pause, a limit, both, or neither when it has ended and its parked messages are being returned. Numbers
- * are never used again: they name the limits that a message has passed.
- */
-export const createControls = (n: QueueNames): readonly string[] => [
-  `create table ${controlsTable(n)} (
-  id integer primary key autoincrement,
+/** A row is a control: a pause, a limit, or both. They are conditions of the claim: see docs/decisions/0020. */
+export const createControls = (n: QueueNames): string => `create table ${controlsTable(n)} (
   scope text not null,
   -- the topic or source; empty for the whole queue
   name text not null,
@@ -22,121 +14,65 @@ export const createControls = (n: QueueNames): readonly string[] => [
   refilled_at integer not null,
   who text not null,
   changed_at integer not null,
-  unique (scope, name)
-) strict`,
-  `create index ${n.bare("Parked")} on ${n.state} (parked_by, visible_at, seq) where status = ${status.parked}`,
-];
+  primary key (scope, name)
+) strict`;
 
-/** A value: the verdict of a claim on messages that it leases. */
-export const controlVerdict = (n: QueueNames): string =>
-  `(select case when max(c.scope = 'queue' and c.paused) then 'paused' when count(*) > 0 then 'controlled' end from ${controlsTable(n)} c)`;
+/** A condition: the control `c` is one of the message `m`. */
+export const appliesTo = (n: QueueNames): string =>
+  `case c.scope when 'topic' then c.name = m.topic when 'source' then ${n.kind === "inbox" ? "c.name = m.source" : "false"} else true end`;
 
 /** A condition: the whole queue is paused. */
 export const isPaused = (n: QueueNames): string =>
   `exists (select 1 from ${controlsTable(n)} c where c.scope = 'queue' and c.paused)`;
 
-const appliesTo = (n: QueueNames) =>
-  `case c.scope when 'topic' then c.name = m.topic when 'source' then ${n.kind === "inbox" ? "c.name = m.source" : "false"} else true end`;
-
-/** A condition: a topic or a source is paused. */
-const hasPauses = (n: QueueNames) =>
-  `exists (select 1 from ${controlsTable(n)} c where c.paused and c.scope <> 'queue')`;
-
-/** A condition: a pause of its topic or source holds the message `m`. Without such pauses no message is looked at. */
-export const isHeld = (n: QueueNames, message: string): string =>
-  `(${hasPauses(n)} and exists (select 1 from ${message} join ${controlsTable(n)} c on c.paused and c.scope <> 'queue' and ${appliesTo(n)}))`;
-
 /** A condition: a pause holds the message `m`. */
 export const holdsMessage = (n: QueueNames): string =>
   `exists (select 1 from ${controlsTable(n)} c where c.paused and ${appliesTo(n)})`;
 
-const hasParked = (n: QueueNames, control: string) =>
-  `exists (select 1 from ${n.state} where status = ${status.parked} and parked_by = ${control})`;
+/** A condition: a control that matches holds the message of the state `s`. Without such controls no message is read. */
+const holdsStateIf = (n: QueueNames, condition: string): string =>
+  `(exists (select 1 from ${controlsTable(n)} c where ${condition}) and exists (
+    select 1 from ${n.message} m join ${controlsTable(n)} c on ${condition} and ${appliesTo(n)} where m.seq = s.seq
+  ))`;
 
-/** A condition: a claim may free a parked message. */
-export const mayFree = (n: QueueNames): string =>
-  `exists (select 1 from ${controlsTable(n)} c where not c.paused and ${hasParked(n, "c.id")})`;
+/** A condition: a pause holds the message of the state `s`. */
+export const holdsState = (n: QueueNames): string => holdsStateIf(n, "c.paused");
 
-/** A pause parks, whatever the message has passed. Each limit is passed once, in any order. */
-const park = (n: QueueNames) => `update ${n.state} as s
-set status = ${status.parked}, parked_by = p.control, owner = null, locked_until = null,
-  visible_at = ${dueSince(n)}
-from (
-  select m.seq, (
-      select c.id
-      from ${controlsTable(n)} c
-      where ${appliesTo(n)} and (c.paused or (c.per_second is not null and instr(coalesce(t.passes, ''), ',' || c.id || ',') = 0))
-      order by c.paused desc, c.id
-      limit 1
-    ) as control
-  from json_each(:items) i
-  cross join ${n.state} t on t.seq = i.value
-  cross join ${n.message} m on m.seq = i.value
-) p
-where s.seq = p.seq and p.control is not null and s.owner = :owner`;
+const isEmpty = "c.per_second is not null and c.tokens < 1";
 
-/** At most the tokens of one second. */
-const refill = (n: QueueNames) => `update ${controlsTable(n)}
+/** A condition: the message of the state `s` waits for a limit's next token. */
+export const waitsForToken = (n: QueueNames): string => holdsStateIf(n, isEmpty);
+
+/** A step: at most the tokens of one second. */
+export const refillTokens = (n: QueueNames): string => `update ${controlsTable(n)}
 set tokens = min(max(1.0, per_second), tokens + per_second * max(0, ${now} - refilled_at) / 1000.0), refilled_at = ${now}
-where not paused and per_second is not null`;
+where per_second is not null`;
 
-/** A condition on a parked message. */
-const isLimited = (n: QueueNames) =>
-  `parked_by in (select id from ${controlsTable(n)} where per_second is not null)`;
-
-/** Walks the parked messages of each control in their order, one by one: SQLite has no limit per group. */
-const free = (n: QueueNames) => `update ${n.state}
-set status = iif(crashes > 0, ${status.held}, ${status.ready}),
-  -- a pause that has ended is no pass
-  passes = iif(${isLimited(n)}, coalesce(passes, ',') || parked_by || ',', passes)
-where seq in (
-  with recursive freed (control, most, seq, visible_at) as (
-    select id, iif(per_second is null, ${returnedBatch}, min(cast(tokens as integer), :limit)), -1, -1
-    from ${controlsTable(n)}
-    where not paused
-    union all
-    select f.control, f.most - 1, s.seq, s.visible_at
-    from freed f
-    cross join ${n.state} s on s.seq = (
-      select seq from ${n.state}
-      where status = ${status.parked} and parked_by = f.control and (visible_at, seq) > (f.visible_at, f.seq)
-      order by visible_at, seq
-      limit 1
-    )
-    where f.most > 0
-  )
-  select seq from freed
-)
-returning seq, iif(${isLimited(n)}, parked_by, null) as control`;
-
-const takeTokens = (n: QueueNames) => `update ${controlsTable(n)}
-set tokens = tokens - (select count(*) from json_each(:rows) where json_extract(value, '$.control') = ${controlsTable(n)}.id)
-where not paused and per_second is not null`;
-
-const isEnded = "not paused and per_second is null";
-
-const result = (n: QueueNames) => `select
-  (select json_group_array(seq) from ${n.state} where seq in ${sentSeqs} and owner = :owner) as kept,
-  json_array_length(:rows) as freed,
-  (
-    select count(*) from json_each(:rows)
-    where json_extract(value, '$.control') is null
-  ) as returned,
-  (select count(*) from ${controlsTable(n)} where ${isEnded}) as ending,
-  (
-    select min(max(0, 1 - tokens) / per_second * 1000)
+/** The row numbers in `due` that are more than a limit has tokens for, in the order of the claim. What `dies` needs none. */
+export const overLimits = (n: QueueNames): string => `select seq from (
+    select due.seq, row_number() over (partition by c.scope, c.name order by due.visible_at, due.seq) > c.tokens as is_over
     from ${controlsTable(n)} c
-    where not paused and per_second is not null and ${hasParked(n, "c.id")}
-  ) as wait_ms`;
+    cross join due
+    cross join ${n.message} m on m.seq = due.seq
+    where c.per_second is not null and due.dies is not true and ${appliesTo(n)}
+  )
+  where is_over`;
 
-export const applyControls = (n: QueueNames): SqlStatement =>
-  steps(
-    "apply controls",
-    park(n),
-    refill(n),
-    free(n),
-    takeTokens(n),
-    `delete from ${controlsTable(n)} where ${isEnded} and not ${hasParked(n, `${controlsTable(n)}.id`)}`,
-    `update ${n.state} set passes = null where seq in ${sentSeqs} and owner = :owner and passes is not null`,
-    result(n),
-  );
+/** A step: a token of each limit for each message that was leased. */
+export const takeTokens = (n: QueueNames): string => `update ${controlsTable(n)} as c
+set tokens = c.tokens - (
+  select count(*)
+  from ${n.state} s
+  join ${n.message} m on m.seq = s.seq
+  where s.seq in ${stepSeqs} and s.status = ${status.ready} and ${appliesTo(n)}
+)
+where c.per_second is not null`;
+
+/** Until a limit has its next token, of those that a due message waits for; null when there is none. */
+export const tokenWaitMs = (n: QueueNames, isDue: string): string => `(
+    select min((1 - c.tokens) / c.per_second * 1000)
+    from ${controlsTable(n)} c
+    where ${isEmpty} and exists (
+      select 1 from ${n.state} s join ${n.message} m on m.seq = s.seq where ${isDue} and ${appliesTo(n)} and not ${holdsState(n)}
+    )
+  )`;

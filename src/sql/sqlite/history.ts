@@ -5,10 +5,7 @@ import { keptAttempts } from "../store-options.js";
 import { archiveTable, attemptsTable, inSchema, limit, now, stepSeqs, whole } from "./expressions.js";
 import { steps } from "./steps.js";
 
-/**
- * The table, the trigger that keeps it short, and the trigger that records an attempt whose lease was lost. The latter costs
- * a claim nothing where no lease was lost: a first claim inserts the state, and an ack does not change the count of crashes.
- */
+/** The table, and the trigger that keeps it short. */
 export const createAttempts = (n: QueueNames): readonly string[] => [
   `create table ${attemptsTable(n)} (
   number integer primary key,
@@ -27,14 +24,15 @@ begin
     select number from ${attemptsTable(n)} where seq = new.seq order by number desc limit 1 offset ${keptAttempts}
   );
 end`,
-  `create trigger ${n.object("RecordLostAttempt")}
-after update of crashes on ${n.state}
-when new.crashes > old.crashes and old.locked_until is not null
-begin
-  insert into ${attemptsTable(n)} (seq, attempt, ended_at, worker, error)
-  values (new.seq, new.attempt, old.locked_until, old.owner, ${literal(reasons.leaseExpired)});
-end`,
 ];
+
+/** A step: the attempts whose leases were lost, of the messages that the last step with rows returned. */
+export const recordLost = (
+  n: QueueNames,
+): string => `insert into ${attemptsTable(n)} (seq, attempt, ended_at, worker, error)
+select s.seq, s.attempt + 1, s.locked_until, s.owner, ${literal(reasons.leaseExpired)}
+from ${n.state} s
+where s.seq in ${stepSeqs} and s.locked_until is not null`;
 
 /**
  * A step: records the attempts of the messages in `:items` that the step before has changed. In this order, or SQLite reads

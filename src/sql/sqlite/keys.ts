@@ -1,78 +1,92 @@
-import { type KeyStatements, status } from "../dialect.js";
+import type { KeyStatements } from "../dialect.js";
 import type { QueueNames } from "../names.js";
-import { isFreeKey, lease, limit, messages, nextSeq, now, ownNow, stepSeqs, whole } from "./expressions.js";
+import { keysTable, lease, limit, now, whole } from "./expressions.js";
 import { steps } from "./steps.js";
 
+/** A key that was processed has neither a lease nor, ever again, a holder. One that is free has no lease, or an old one. */
+export const createKeys = (n: QueueNames): readonly string[] => [
+  `create table ${keysTable(n)} (
+  source text not null,
+  key text not null,
+  lease_id text,
+  locked_until integer,
+  -- how often it was leased
+  attempt integer not null,
+  -- the name that the holder gave
+  owner text,
+  first_seen_at integer not null,
+  last_seen_at integer not null,
+  processed_at integer,
+  -- the lease that finished it: the same call again finds that it was done
+  processed_by text,
+  primary key (source, key)
+) strict`,
+  // For the purge. A lease changes no column of it.
+  `create index ${n.bare("KeysSeen")} on ${keysTable(n)} (source, first_seen_at)`,
+];
+
+const isKey = "source = :source and key = :key";
+const isHeld = `lease_id = :lease_id and locked_until > ${now}`;
+const isFree = "processed_at is null and coalesce(locked_until <= excluded.last_seen_at, true)";
 const before = `${now} - ${whole(":retention_ms")}`;
 
-/** The state of the key. */
-const isOfKey = (n: QueueNames) =>
-  `seq = (select seq from ${n.message} where source = :source and message_id = :message_id)`;
-
-/** A key that `:owner` holds now. */
-const isHeld = `status = ${status.leased} and owner = :owner and locked_until > ${ownNow}`;
-
 export const keyStatements = (n: QueueNames): KeyStatements => ({
-  // An unknown key is inserted as Seen, by the trigger on messages. Only the first step returns a row, so the others find
-  // the number in :seqs.
   tryBegin: steps(
     "try begin",
-    `insert into ${n.message} (seq, source, message_id, topic, payload, first_seen_at, last_seen_at)
-values (${nextSeq(n)}, :source, :message_id, '', '', ${now}, ${now})
-on conflict (source, message_id) do update
-set last_seen_at = excluded.last_seen_at
-returning seq`,
-    `update ${n.state}
-set status = ${status.leased}, owner = :owner, locked_until = ${now} + ${lease}, visible_at = ${now}, attempt = attempt + 1
-where seq in ${stepSeqs} and (status = ${status.seen} or ${isFreeKey(now)})`,
-    `update ${n.message}
-set headers = :headers
-where seq in (select seq from ${n.state} where seq in ${stepSeqs} and status = ${status.leased} and owner = :owner)`,
-    `select coalesce(s.status, ${status.ready}) as status, coalesce(s.status = ${status.leased} and s.owner = :owner, 0) as mine,
-  s.locked_until
-from json_each(:seqs)
-left join ${n.state} s on s.seq = value`,
+    `insert into ${keysTable(n)} (source, key, lease_id, locked_until, attempt, owner, first_seen_at, last_seen_at)
+values (:source, :key, :lease_id, ${now} + ${lease}, 1, :owner, ${now}, ${now})
+on conflict (source, key) do update
+set lease_id = iif(${isFree}, excluded.lease_id, lease_id),
+  locked_until = iif(${isFree}, excluded.locked_until, locked_until),
+  attempt = attempt + (${isFree}),
+  owner = iif(${isFree}, excluded.owner, owner),
+  last_seen_at = excluded.last_seen_at
+returning processed_at is not null as processed, coalesce(lease_id = :lease_id, 0) as mine, locked_until`,
   ),
   renewKey: steps(
     "renew key",
-    `update ${n.state}
-set locked_until = ${ownNow} + ${lease}
-where ${isOfKey(n)} and ${isHeld}
+    `update ${keysTable(n)}
+set locked_until = ${now} + ${lease}
+where ${isKey} and ${isHeld}
 returning locked_until`,
   ),
-  // The same call again writes the same values again.
   finishKey: steps(
     "finish key",
-    `update ${n.state}
-set status = ${status.done}, owner = null, locked_until = null, processed_at = coalesce(processed_at, ${ownNow}), processed_by = :owner
-where ${isOfKey(n)} and ((${isHeld}) or (status = ${status.done} and processed_by = :owner))
-returning seq`,
+    `update ${keysTable(n)}
+set lease_id = null, locked_until = null, processed_at = coalesce(processed_at, ${now}), processed_by = :lease_id
+where ${isKey} and ((${isHeld}) or processed_by = :lease_id)
+returning key`,
   ),
   releaseKey: steps(
     "release key",
-    `update ${n.state}
-set owner = null, locked_until = null, visible_at = ${ownNow}
-where ${isOfKey(n)} and ${isHeld}
-returning seq`,
+    `update ${keysTable(n)}
+set lease_id = null, locked_until = null
+where ${isKey} and ${isHeld}
+returning key`,
+  ),
+  markKey: steps(
+    "mark key",
+    `insert into ${keysTable(n)} (source, key, attempt, first_seen_at, last_seen_at, processed_at)
+values (:source, :key, 0, ${now}, ${now}, ${now})
+on conflict (source, key) do update
+set lease_id = null, locked_until = null, last_seen_at = excluded.last_seen_at,
+  processed_at = coalesce(processed_at, excluded.processed_at)`,
   ),
   inspectKey: steps(
     "inspect key",
-    `select coalesce(s.status, ${status.ready}) as status, coalesce(s.locked_until > ${ownNow}, 0) as live,
-  coalesce(s.attempt, 0) as attempt, m.first_seen_at, m.last_seen_at, s.locked_until, m.headers
-${messages(n)}
-where m.source = :source and m.message_id = :message_id`,
+    `select processed_at is not null as processed, coalesce(locked_until > ${now}, 0) as held, attempt, first_seen_at,
+  last_seen_at, locked_until, owner
+from ${keysTable(n)}
+where ${isKey}`,
   ),
-  // A trigger deletes the state rows.
   purgeKeys: steps(
     "purge keys",
-    `delete from ${n.message}
-where seq in (
-  select s.seq
-  from ${n.state} s
-  cross join ${n.message} m on m.seq = s.seq
-  where s.status = ${status.leased} and s.visible_at < ${before} and (s.locked_until is null or s.locked_until < ${before})
-    and m.source = :source and m.last_seen_at < ${before}
-  order by s.visible_at
+    `delete from ${keysTable(n)}
+where rowid in (
+  select rowid
+  from ${keysTable(n)}
+  where source = :source and first_seen_at < ${before} and last_seen_at < ${before}
+    and coalesce(processed_at, locked_until, last_seen_at) < ${before}
   limit ${limit}
 )`,
     "select changes() as deleted",

@@ -8,28 +8,29 @@ import {
 import type { SqlStatement } from "../driver.js";
 import { createdColumn, literal, type QueueNames, queueId } from "../names.js";
 import { mostSources } from "../store-options.js";
+import { appliesTo, holdsMessage } from "./controls.js";
 import {
   attemptsTable,
   controlsTable,
+  doneTable,
   keysOf,
   limit,
   messages,
   now,
   partitionQueue,
   sentSeqs,
-  stateColumns,
+  statusOf,
   stepSeqs,
-  unclaimed,
 } from "./expressions.js";
 import { insertArchived, operationsTable } from "./history.js";
-import { leave } from "./partitions.js";
+import { leavePartitions } from "./partitions.js";
 import { steps } from "./steps.js";
 
 /** The time to which ages refer: that of an operation's record, else now. */
 const at = `coalesce(:at, ${now})`;
 
-/** Dead messages `s` that match: no other has `died_at`. A message's own row is read only where a condition needs it. */
-const dead = (n: QueueNames) => `s.died_at is not null
+/** Dead messages `s` that match. A message's own row is read only where a condition needs it. */
+const dead = (n: QueueNames) => `s.status = ${status.dead}
     and s.died_at <= ${at}
     and (:error_group is null or coalesce(s.error_group, '') = :error_group)
     and (:error is null or instr(s.last_error, :error) > 0)
@@ -80,9 +81,13 @@ const deleteMessages = (n: QueueNames) => `delete from ${n.message} where seq in
 /** Steps: the keys stay, and are purged with other Done messages. What they contained is in the archive. */
 const keepAsDone = (n: QueueNames): readonly string[] => [
   `update ${n.message} set payload = '', headers = null where seq in ${stepSeqs}`,
-  `update ${n.state} set status = ${status.done}, ended_as = :ended_as, processed_at = ${now}, died_at = null where seq in ${stepSeqs}`,
+  `insert into ${doneTable(n)} (seq, processed_at, attempt, last_error, resolution)
+select s.seq, ${now}, s.attempt, s.last_error, :resolution
+from ${n.state} s
+where s.seq in ${stepSeqs}`,
+  `delete from ${n.state} where seq in ${stepSeqs}`,
   `delete from ${attemptsTable(n)} where seq in ${stepSeqs}`,
-  leave(n),
+  leavePartitions(n),
 ];
 
 export function operatorStatements(n: QueueNames): OperatorStatements {
@@ -132,14 +137,21 @@ order by ended_at is null desc, started_at desc, id desc limit ${limit}`,
   };
 }
 
-const control = (n: QueueNames, c: string) => `id, scope, name, paused, per_second, who, changed_at, (
-  select count(*) from ${n.state} s where s.status = ${status.parked} and s.parked_by = ${c}.id
-) as parked`;
+const control = (n: QueueNames) => `c.scope, c.name, c.paused, c.per_second, c.who, c.changed_at, (
+    select count(*)
+    from ${n.state} s
+    join ${n.message} m on m.seq = s.seq
+    where s.status in (${status.ready}, ${status.blocked}) and s.locked_until is null and ${appliesTo(n)}
+  ) as waiting`;
 
-export const readControls = (n: QueueNames): OperatorReadStatements["controls"] =>
-  steps("controls", `select ${control(n, "c")} from ${controlsTable(n)} c order by id`);
+const readControls = (n: QueueNames, condition = "true") => `select ${control(n)}
+from ${controlsTable(n)} c
+where ${condition}
+order by c.changed_at, c.scope, c.name`;
 
-export const controlStatements = (n: QueueNames): Pick<OperatorStatements, "putControl" | "endControl"> => ({
+const isNamed = "c.scope = :scope and c.name = :name";
+
+const controlStatements = (n: QueueNames): Pick<OperatorStatements, "putControl" | "endControl"> => ({
   putControl: steps(
     "put control",
     `insert into ${controlsTable(n)} (scope, name, paused, per_second, refilled_at, who, changed_at)
@@ -148,18 +160,20 @@ on conflict (scope, name) do update
 set paused = coalesce(:paused, paused),
   per_second = coalesce(excluded.per_second, per_second),
   who = excluded.who,
-  changed_at = excluded.changed_at
-returning ${control(n, controlsTable(n))}`,
+  changed_at = excluded.changed_at`,
+    readControls(n, isNamed),
   ),
   endControl: steps(
     "end control",
-    `update ${controlsTable(n)}
-set paused = paused and not :paused,
-  per_second = case when :paused then per_second end,
+    `update ${controlsTable(n)} as c
+set paused = c.paused and not :paused,
+  per_second = iif(:paused, c.per_second, null),
   who = :who,
   changed_at = ${now}
-where scope = :scope and name = :name and case when :paused then paused else per_second is not null end
-returning ${control(n, controlsTable(n))}`,
+where ${isNamed} and iif(:paused, c.paused, c.per_second is not null)
+returning scope`,
+    readControls(n, `${isNamed} and :rows <> '[]'`),
+    `delete from ${controlsTable(n)} as c where ${isNamed} and not c.paused and c.per_second is null`,
   ),
 });
 
@@ -178,20 +192,13 @@ group by 1`,
 
 export const operatorReadStatements = (n: QueueNames): OperatorReadStatements => ({
   ...deadStatements(n),
-  controls: readControls(n),
-  // Each part by an index of its own: a condition on all of them would read the rows of all Done messages.
+  controls: steps("controls", readControls(n)),
   unfinished: steps(
     "unfinished",
-    `select ${[
-      `${n.state} where status = ${status.ready}`,
-      `${n.state} where status = ${status.held}`,
-      `${n.state} where status = ${status.parked}`,
-      `${partitionQueue(n)} q cross join ${n.state} s on s.seq = q.seq where s.status = ${status.blocked}`,
-    ]
-      .map((rows) => `(select count(*) from (select 1 from ${rows} limit ${limit}))`)
-      .join("\n  + ")}
-  + (select count(*) from (select 1 ${unclaimed(n)} limit ${limit})) as count,
-  ${now} as now`,
+    `select count(*) as count, ${now} as now
+from (
+  select 1 from ${n.state} where status in (${status.ready}, ${status.processing}, ${status.blocked}) limit ${limit}
+)`,
   ),
   enqueuedBefore: byBucket(
     "enqueued before",
@@ -199,14 +206,13 @@ export const operatorReadStatements = (n: QueueNames): OperatorReadStatements =>
   ),
   doneBefore: byBucket(
     "done before",
-    `select s.seq, iif(s.status = ${status.done}, s.processed_at, null) as happened_at
-  from ${n.state} s where s.seq < :before_seq order by s.seq desc`,
+    `select d.seq, d.processed_at as happened_at from ${doneTable(n)} d where d.seq < :before_seq order by d.seq desc`,
   ),
   diedBefore: byBucket(
     "died before",
     `select s.seq, s.died_at as happened_at
   from ${n.state} s indexed by ${n.bare("Dead")}
-  where s.died_at is not null and s.seq < :before_seq order by s.seq desc`,
+  where s.status = ${status.dead} and s.seq < :before_seq order by s.seq desc`,
   ),
   blockedPartitions: steps(
     "blocked partitions",
@@ -218,7 +224,7 @@ export const operatorReadStatements = (n: QueueNames): OperatorReadStatements =>
     order by behind.position
     limit 1
   ) as waiting_since, ${keysOf(n)}, m.topic, s.status, s.locked_until is not null as leased, s.attempt, s.last_error,
-  s.visible_at as next_attempt_at, s.died_at
+  coalesce(s.reclaimable_at, s.visible_at) as next_attempt_at, s.died_at, ${holdsMessage(n)} as paused
 from (
   select partition_key, min(position) as position, count(*) - 1 as waiting
   from ${partitionQueue(n)}
@@ -227,7 +233,8 @@ from (
 cross join ${partitionQueue(n)} q on q.position = h.position
 cross join ${n.state} s on s.seq = q.seq
 cross join ${n.message} m on m.seq = q.seq
-where s.status = ${status.dead} or (h.waiting > 0 and (s.status = ${status.parked} or s.locked_until is not null or s.attempt > 0 or s.visible_at > ${now}))
+where s.status = ${status.dead} or (h.waiting > 0
+  and (paused or s.locked_until is not null or s.attempt > 0 or coalesce(s.reclaimable_at, s.visible_at) > ${now}))
 order by s.status = ${status.dead} desc, h.waiting desc, h.partition_key
 limit ${limit}`,
   ),
@@ -238,10 +245,11 @@ limit ${limit}`,
   union
   ${ownId(n)}
 )
-select ${keysOf(n)}${n.kind === "inbox" ? "" : ", m.message_id"}, m.topic, ${stateColumns.status} as status,
-  s.locked_until is not null as leased, m.correlation_id, m.partition_key, ${stateColumns.attempt} as attempt, s.last_error,
+select ${keysOf(n)}${n.kind === "inbox" ? "" : ", m.message_id"}, m.topic, ${statusOf} as status,
+  s.locked_until is not null as leased, m.correlation_id, m.partition_key, coalesce(s.attempt, d.attempt) as attempt,
+  coalesce(s.last_error, d.last_error) as last_error,
   m.${createdColumn(n)} as enqueued_at, (select min(a.ended_at) from ${attemptsTable(n)} a where a.seq = m.seq) as first_failed_at,
-  s.processed_at, s.died_at${n.kind === "inbox" ? ", s.ended_as" : ""}
+  d.processed_at, s.died_at${n.kind === "inbox" ? ", d.resolution" : ""}
 ${messages(n)}
 where m.seq in (select seq from found)
 order by m.seq

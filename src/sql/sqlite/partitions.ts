@@ -21,15 +21,29 @@ begin
 end`,
 ];
 
-/** Of a message in a partition queue: it is not the head. */
-export const isBlocked = (n: QueueNames, seq: string) => `exists (
-    select 1 from ${partitionQueue(n)} q
-    join ${partitionQueue(n)} before on before.partition_key = q.partition_key and before.position < q.position
-    where q.seq = ${seq}
-  )`;
+/**
+ * Steps: of the messages that the last step with rows returned, those that are to be handled and have a partition key join
+ * their partition queues, in the order of their numbers. One that has a position keeps it. All but the heads are blocked.
+ */
+export const joinPartitions = (n: QueueNames): readonly string[] => [
+  `insert into ${partitionQueue(n)} (partition_key, seq)
+select m.partition_key, m.seq
+from ${n.state} s
+join ${n.message} m on m.seq = s.seq
+where s.seq in ${stepSeqs} and s.keyed and s.status in (${status.ready}, ${status.blocked})
+order by s.seq
+on conflict (seq) do nothing`,
+  `update ${n.state} as s
+set status = ${status.blocked}
+where s.seq in ${stepSeqs} and s.keyed and s.status = ${status.ready} and exists (
+  select 1 from ${partitionQueue(n)} q
+  join ${partitionQueue(n)} before on before.partition_key = q.partition_key and before.position < q.position
+  where q.seq = s.seq
+)`,
+];
 
-/** A step: the messages that the step before returned leave their partition queues. Where there are none, it reads nothing. */
-export const leave = (n: QueueNames, condition = "true") => `delete from ${partitionQueue(n)}
+/** A step: the messages that the last step with rows returned leave their partition queues. Where there are none, it reads nothing. */
+export const leavePartitions = (n: QueueNames, condition = "true") => `delete from ${partitionQueue(n)}
 where seq in (
     select value from json_each(case when exists (select 1 from ${partitionQueue(n)}) then :seqs else '[]' end)
   )
@@ -40,7 +54,7 @@ export const removeDead = (n: QueueNames, blockOnDead: boolean): readonly string
   blockOnDead
     ? []
     : [
-        leave(
+        leavePartitions(
           n,
           `exists (select 1 from ${n.state} where seq = ${partitionQueue(n)}.seq and status = ${status.dead})`,
         ),
@@ -53,17 +67,3 @@ where seq in (
   cross join ${n.state} s on s.seq = q.seq -- in this order: there are more dead messages than messages in partition queues
   where s.status = ${status.dead}
 )`;
-
-/** Steps: replayed messages with a partition key keep the position that they have, or get one at the end. */
-export const rejoin = (n: QueueNames): readonly string[] => [
-  `insert into ${partitionQueue(n)} (partition_key, seq)
-select m.partition_key, m.seq
-from json_each(:seqs)
-join ${n.message} m on m.seq = value
-where m.partition_key is not null
-order by m.seq
-on conflict (seq) do nothing`,
-  `update ${n.state}
-set status = ${status.blocked}
-where seq in ${stepSeqs} and ${isBlocked(n, `${n.state}.seq`)}`,
-];

@@ -1,76 +1,92 @@
 import { type QueueStatements, status } from "../dialect.js";
 import { createdColumn, type QueueNames } from "../names.js";
-import { hasStatus } from "../views.js";
-import { isHeld, isPaused } from "./controls.js";
-import {
-  attemptsTable,
-  cursorTable,
-  keysOf,
-  limit,
-  messages,
-  now,
-  stateColumns,
-  unclaimed,
-  visibleAt,
-} from "./expressions.js";
+import { holdsState } from "./controls.js";
+import { attemptsTable, doneTable, isDue, keysOf, limit, messages, now, statusOf } from "./expressions.js";
 import { steps } from "./steps.js";
-
-const listed = [":status", ":status_2", ":status_3", ":status_4", ":status_5"];
 
 type ReadStatements = Pick<QueueStatements, "resolve" | "get" | "attempts" | "list" | "stats" | "oldestDue">;
 
-const row = (
+/** The columns of a message `m` with its state row `s` and its done row `d`. */
+export const messageRow = (
   n: QueueNames,
   seq = "m.seq",
 ) => `${seq}, m.topic, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at,
-  ${stateColumns.attempt} as attempt, s.expires_at, ${visibleAt(n)} as next_attempt_at, s.locked_until, s.owner, s.last_error, s.last_attempt_at,
-  s.died_at, s.error_group, s.processed_at, s.processed_by, ${stateColumns.crashes} as crashes, ${stateColumns.status} as status, m.message_id,
-  ${n.kind === "inbox" ? "m.source, m.hash, m.first_seen_at, m.last_seen_at, m.deliveries, s.ended_as" : "m.id, m.created_at, m.natural_key"}`;
+  coalesce(s.attempt, d.attempt) as attempt, iif(s.seq is null, m.expires_at, s.expires_at) as expires_at,
+  coalesce(s.reclaimable_at, s.visible_at, d.processed_at) as next_attempt_at, s.locked_until, s.owner,
+  coalesce(s.last_error, d.last_error) as last_error, s.last_attempt_at, s.died_at, s.error_group, d.processed_at, d.processed_by,
+  coalesce(s.crashes, 0) as crashes, ${statusOf} as status, m.message_id,
+  ${n.kind === "inbox" ? "m.source, m.hash, m.first_seen_at, m.last_seen_at, m.deliveries, d.resolution" : "m.id, m.created_at, m.natural_key"}`;
 
 /** The message that the key's parameters name. */
 const byKey = (n: QueueNames) =>
   n.kind === "inbox" ? "m.source = :source and m.message_id = :message_id" : "m.id = :id";
 
-/** The time from which a message's age counts: no other than a dead one has `died_at`. */
-const ageFrom = (n: QueueNames) => `coalesce(s.died_at, m.${createdColumn(n)})`;
+/** The time from which a message's age counts. */
+const ageFrom = (n: QueueNames) => `iif(s.status = ${status.dead}, s.died_at, m.${createdColumn(n)})`;
 
-/** The conditions of a list on the message. */
-const wanted = (n: QueueNames) => `(:topic is null or m.topic = :topic)
+const wanted = (n: QueueNames, lastError: string) => `(:topic is null or m.topic = :topic)
   and (:source is null or ${n.kind === "inbox" ? "m.source = :source" : "false"})
   and (:older_than_ms is null or ${ageFrom(n)} <= ${now} - :older_than_ms)
-  and (:newer_than_ms is null or ${ageFrom(n)} >= ${now} - :newer_than_ms)`;
+  and (:newer_than_ms is null or ${ageFrom(n)} >= ${now} - :newer_than_ms)
+  and (:leased is null or (s.locked_until is not null) = :leased)
+  and (:error is null or instr(${lastError}, :error) > 0)
+  and (:error_group is null or coalesce(s.error_group, '') = :error_group)`;
 
-/** Messages with a state. */
-const listStates = (n: QueueNames, index: string, condition: string) => `select ${row(n, "s.seq")}
+/** Unfinished messages. */
+const listStates = (n: QueueNames, index: string, condition: string) => `select ${messageRow(n, "s.seq")}
 from ${n.state} s${index}
 cross join ${n.message} m on m.seq = s.seq
-where s.seq > :after_seq
-  and ${condition}
-  and (:leased is null or (s.locked_until is not null) = :leased)
-  and (:error is null or instr(s.last_error, :error) > 0)
-  and (:error_group is null or coalesce(s.error_group, '') = :error_group)
-  and ${wanted(n)}`;
+left join ${doneTable(n)} d on d.seq = m.seq
+where :resolution is null and ${condition}
+  and s.seq > :after_seq
+  and ${wanted(n, "s.last_error")}`;
 
-/** Messages that an operator has ended: the outbox keeps none. */
-const listEnded = (n: QueueNames) =>
-  n.kind === "inbox"
-    ? `\nunion all\n${listStates(n, ` indexed by ${n.bare("EndedAs")}`, `s.ended_as = :ended_as and (:status is null or :status = ${status.done})`)}`
-    : "";
+/** Done messages. */
+const listDone = (n: QueueNames, index: string, condition: string) => `select ${messageRow(n, "d.seq")}
+from ${doneTable(n)} d${index}
+cross join ${n.message} m on m.seq = d.seq
+left join ${n.state} s on s.seq = m.seq
+where coalesce(:status, ${status.done}) = ${status.done} and ${condition}
+  and d.seq > :after_seq
+  and ${wanted(n, "d.last_error")}`;
 
-const oldestUnclaimedMs = (n: QueueNames) =>
-  `(select max(0, ${now} - m.${createdColumn(n)}) ${unclaimed(n)} order by m.seq limit 1)`;
+/**
+ * SQLite merges the parts by row number and stops at the limit. Of most of them it only evaluates a condition on the
+ * parameters: a page of dead messages reads neither those that wait nor those that are done.
+ */
+const list = (n: QueueNames) =>
+  [
+    listStates(
+      n,
+      "",
+      `:status is not ${status.dead} and (:status is null or s.status in (:status, :status_2, :status_3))`,
+    ),
+    listStates(n, ` indexed by ${n.bare("Dead")}`, `:status = ${status.dead} and s.status = ${status.dead}`),
+    listDone(n, "", ":resolution is null"),
+    ...(n.kind === "inbox"
+      ? [listDone(n, ` indexed by ${n.bare("Resolution")}`, "d.resolution = :resolution")]
+      : []),
+  ].join("\nunion all\n");
 
-/** The first message that no pause of its topic or source holds: the claims park the others within one poll. */
-const oldestOf = (n: QueueNames, one: number) => `select (
-    select ${now} - s.visible_at from ${n.state} s
-    where s.status = ${one} and s.visible_at <= ${now} and not ${isHeld(n, `(select * from ${n.message} where seq = s.seq) m`)}
-    order by s.visible_at, s.seq
-    limit 1
-  ) as age`;
+/**
+ * All done messages are counted by the primary key, and those that operators have resolved by their index: a group by a column
+ * would read every row.
+ */
+function countDone(n: QueueNames): string {
+  const counted = (count: string, resolution: string) =>
+    `select ${status.done}, 0, 0, 0, ${count}, 0, null, 0, ${resolution}`;
+  const all = `(select count(*) from ${doneTable(n)})`;
+  if (n.kind === "outbox") return counted(all, "null");
+  const resolved = `from ${doneTable(n)} indexed by ${n.bare("Resolution")} where resolution is not null`;
+  return `${counted(`${all} - (select count(*) ${resolved})`, "null")}
+union all
+${counted("count(*)", "resolution")}
+${resolved}
+group by resolution`;
+}
 
-const isWaitingOrLeased = `s.status in (${status.ready}, ${status.held}, ${status.blocked}, ${status.parked})`;
-
-const isDue = `s.visible_at <= ${now} and s.status in (${status.ready}, ${status.held})`;
+const isUnfinished = `s.status in (${status.ready}, ${status.processing}, ${status.blocked})`;
+const dueSince = "coalesce(s.reclaimable_at, s.visible_at)";
 
 export const readStatements = (n: QueueNames): ReadStatements => ({
   resolve: steps(
@@ -85,7 +101,7 @@ join ${n.message} m on ${
   ),
   get: steps(
     "get",
-    `select ${row(n)}
+    `select ${messageRow(n)}
 ${messages(n)}
 where ${byKey(n)}`,
   ),
@@ -97,62 +113,29 @@ join ${attemptsTable(n)} a on a.seq = m.seq
 where ${byKey(n)}
 order by a.number`,
   ),
-  // SQLite merges the walks by row number and stops at the limit: a page of dead letters reads neither the messages that
-  // wait nor, by the index of dead messages, those that are done. Those of states are in the order of the state's own number: by
-  // the message's number SQLite would sort all of them.
   list: steps(
     "list",
-    `${listStates(n, "", `:ended_as is null and :status is not ${status.dead} and (:status is null or ${hasStatus("s", listed)})`)}
-union all
-${listStates(n, ` indexed by ${n.bare("Dead")}`, `:status = ${status.dead} and s.died_at is not null`)}${listEnded(n)}
-union all
-select ${row(n)}
-${messages(n)}
-where m.seq > max(:after_seq, (select seq from ${cursorTable(n)}))
-  and s.seq is null
-  and (:status is null or ${status.ready} in (${listed.join(", ")}))
-  and (:leased is null or not :leased)
-  and :ended_as is null
-  and :error is null
-  and :error_group is null
-  and ${wanted(n)}
+    `${list(n)}
 order by 1
 limit ${limit}`,
   ),
-  // Every state has its message, so the unclaimed messages are counted without reading any of them.
   stats: steps(
     "stats",
-    `with known as materialized (
-  select s.status, s.locked_until is not null as leased, s.attempt > 0 as retried, s.held, ${n.kind === "inbox" ? "s.ended_as" : "null"} as ended_as,
-    count(*) as count,
-    count(*) filter (where ${isDue}) as due,
-    ${now} - min(s.visible_at) filter (where ${isDue}) as oldest_due_ms,
-    count(*) filter (where s.status = ${status.dead} and s.expires_at <= ${now}) as expired
-  from (select s.*, ${isWaitingOrLeased} and ${isHeld(n, `(select * from ${n.message} where seq = s.seq) m`)} as held from ${n.state} s) s
-  group by 1, 2, 3, 4, 5
-),
-unclaimed (held, count) as materialized (
-  select 1, (select count(*) ${unclaimed(n)} and ${isHeld(n, "(select 1)")})
-  union all
-  select 0, (select count(*) from ${n.message}) - (select coalesce(sum(count), 0) from known)
-    - (select count(*) ${unclaimed(n)} and ${isHeld(n, "(select 1)")})
-)
-select status, leased, retried, held, ended_as, count, due, oldest_due_ms, expired, ${isPaused(n)} as paused from known
+    `select s.status, s.locked_until is not null as leased, s.attempt > 0 as retried, ${isUnfinished} and ${holdsState(n)} as paused,
+  count(*) as count,
+  count(*) filter (where ${isDue}) as due,
+  ${now} - min(${dueSince}) filter (where ${isDue}) as oldest_due_ms,
+  count(*) filter (where s.status = ${status.dead} and s.expires_at <= ${now}) as expired,
+  null as resolution
+from ${n.state} s
+group by 1, 2, 3, 4
 union all
-select ${status.ready}, 0, 0, held, null, count, count, ${oldestUnclaimedMs(n)}, 0, ${isPaused(n)}
-from unclaimed
-where count > 0`,
+${countDone(n)}`,
   ),
   oldestDue: steps(
     "oldest_due",
-    `select max(age) as oldest_due_ms
-from (
-  ${oldestOf(n, status.ready)}
-  union all
-  ${oldestOf(n, status.held)}
-  union all
-  select (select max(0, ${now} - m.${createdColumn(n)}) ${unclaimed(n)} and not ${isHeld(n, "(select 1)")} order by m.seq limit 1)
-)
-where not ${isPaused(n)}`,
+    `select ${now} - min(${dueSince}) as oldest_due_ms
+from ${n.state} s
+where ${isDue} and not ${holdsState(n)}`,
   ),
 });

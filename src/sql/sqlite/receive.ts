@@ -5,117 +5,10 @@ import {
   status,
 } from "../dialect.js";
 import type { QueueNames } from "../names.js";
-import {
-  awaitsDelivery,
-  endOfTime,
-  field,
-  foundStatus,
-  isUnclaimed,
-  names,
-  nextSeq,
-  now,
-  ownNow,
-  readFirstSeq,
-  seqInBatch,
-  stepSeqs,
-} from "./expressions.js";
+import { addStates, doneTable, field, names, now, stepSeqs } from "./expressions.js";
 import { classify, isSchemaMissing } from "./faults.js";
-import { leave } from "./partitions.js";
-import { steps } from "./steps.js";
-
-/** The values of new messages: scalar parameters, or a JSON array of objects with the same names. */
-const scalarInbox = `:source, :message_id, :topic, :payload, :hash, :correlation_id, :headers, :due_at, :expires_at`;
-const jsonInbox = `${field("source")}, ${field("message_id")}, ${field("topic")}, ${field("payload")}, unhex(${field("hash")}),
-  ${field("correlation_id")}, ${field("headers")}, ${field("due_at")}, ${field("expires_at")}`;
-
-function receiveStatements(n: QueueNames, options: ReceiveStatementOptions): ReceiveStatements {
-  const m = n.message;
-  const statusBefore = foundStatus(n);
-  // A done message keeps the content that was handled, and so does a key that is leased now. Any other takes the newest.
-  // As one row, so that the state is looked up once.
-  const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
-  const newest = (column: string) =>
-    column === "hash" ? `coalesce(excluded.hash, ${m}.hash)` : `excluded.${column}`;
-  const takeContent = `(${contents.join(", ")}) = (
-    select ${contents.map((column) => `iif(is_kept, ${m}.${column}, ${newest(column)})`).join(",\n      ")}
-    from (select exists (
-      select 1 from ${n.state} s
-      where s.seq = ${m}.seq and (s.status = ${status.done} or (s.status = ${status.leased} and s.locked_until > excluded.last_seen_at))
-    ) as is_kept)
-  )`;
-  const isAwaited = (time: string) =>
-    `exists (select 1 from ${n.state} where seq = ${m}.seq and ${awaitsDelivery(time)})`;
-
-  // RETURNING is computed before the AFTER triggers run, so it reads the status from before the delivery.
-  const add = (values: string, more = "") => `insert into ${m} (seq, source, message_id, topic, payload, hash,
-  correlation_id, headers, due_at, expires_at${more}, first_seen_at, last_seen_at)
-${values}`;
-  const one = add(`values (${nextSeq(n)}, ${scalarInbox}, ${ownNow}, ${ownNow})`);
-  const many = add(`select ${seqInBatch}, ${jsonInbox}, ${now}, ${now} from json_each(:items) i where true`);
-  const manyKeyed = add(
-    `select ${seqInBatch}, ${jsonInbox}, ${field("partition_key")}, ${now}, ${now} from json_each(:items) i where true`,
-    ", partition_key",
-  );
-  // Only a message that was never enqueued takes the partition key. A revived one has the same status, but keeps its own.
-  const takeKey = `partition_key = case
-    when ${isAwaited("excluded.last_seen_at")} then coalesce(${m}.partition_key, excluded.partition_key)
-    else ${m}.partition_key
-  end,
-  `;
-  const receive = (insert: string, keys: string, more = "") => `${insert}
-on conflict (source, message_id) do update
-set ${more}${takeContent},
-  last_seen_at = excluded.last_seen_at,
-  deliveries = ${m}.deliveries + 1,
-  content_changed = coalesce(${m}.hash <> excluded.hash, 0)
-returning ${keys}content_changed, deliveries = 1 or ${isAwaited(`${m}.last_seen_at`)} as enqueued, ${statusBefore} as old_status`;
-
-  // A dead message is revived by making it Seen: the delivery in the next step then makes it claimable.
-  const revive = (keys: string) => `update ${n.state}
-set status = ${status.seen}, attempt = 0, crashes = 0, died_at = null
-where status = ${status.dead} and seq in (select m.seq from ${m} m where (m.source, m.message_id) in (${keys}))`;
-  const reviving = (keys: string) => (options.reviveDead ? [revive(keys)] : []);
-
-  const keys = "source, message_id, ";
-  const sentKeys = `select ${field("source")}, ${field("message_id")} from json_each(:items) i`;
-
-  return {
-    receive: steps("receive", ...reviving("values (:source, :message_id)"), receive(one, "")),
-    receiveMany: steps("receive many", ...reviving(sentKeys), readFirstSeq(n), receive(many, keys)),
-    receiveKeyed: steps(
-      "receive keyed",
-      ...reviving(sentKeys),
-      readFirstSeq(n),
-      receive(manyKeyed, keys, takeKey),
-    ),
-    mark: steps(
-      "mark",
-      `insert into ${m} (seq, source, message_id, topic, payload, first_seen_at, last_seen_at)
-values (${nextSeq(n)}, :source, :message_id, '', '', ${now}, ${now})
-on conflict (source, message_id) do update
-set last_seen_at = excluded.last_seen_at
-returning seq`,
-      `insert into ${n.state} (seq, status, visible_at)
-select m.seq, ${status.ready}, m.first_seen_at
-from json_each(:seqs)
-join ${m} m on m.seq = value
-where ${isUnclaimed(n, "value")}`,
-      `update ${n.state} as s
-set status = :status,
-  owner = null,
-  locked_until = null,
-  visible_at = ${endOfTime},
-  processed_at = case when :status = ${status.done} then ${now} end,
-  last_error = coalesce(:error, s.last_error),
-  error_group = iif(:error is null, s.error_group, :error_group),
-  died_at = case when :status = ${status.dead} then ${now} end
-where s.seq in ${stepSeqs}
-  and case :status when ${status.held} then s.status = ${status.seen} else s.status <> ${status.done} end
-returning seq`,
-      leave(n, options.blockOnDead ? `:status <> ${status.dead}` : "true"),
-    ),
-  };
-}
+import { joinPartitions, leavePartitions } from "./partitions.js";
+import { type SteppedStatement, steps } from "./steps.js";
 
 export const sqliteReceiving: ReceivingDialect = {
   name: "sqlite",
@@ -127,3 +20,153 @@ export const sqliteReceiving: ReceivingDialect = {
   classify,
   isSchemaMissing,
 };
+
+const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
+const columns = ["source", "message_id", ...contents, "partition_key"];
+
+/** Deliveries as a table: from scalar parameters, or from a JSON array of objects with the same names. */
+const scalar = `select ${columns.map((name) => `:${name} as ${name}`).join(", ")}`;
+const json = `select ${columns
+  .map((name) => `${name === "hash" ? `unhex(${field(name)})` : field(name)} as ${name}`)
+  .join(", ")}
+  from json_each(:items) i`;
+
+function receiveStatements(n: QueueNames, options: ReceiveStatementOptions): ReceiveStatements {
+  const many = receive(n, "receive many", json, options);
+  return {
+    receive: receive(n, "receive", scalar, options),
+    receiveMany: many,
+    receiveKeyed: many,
+    mark: mark(n, options.blockOnDead),
+  };
+}
+
+/**
+ * First the states of known messages, while their messages still have the content of the delivery before; then the messages;
+ * then the states of new messages.
+ */
+const receive = (
+  n: QueueNames,
+  name: string,
+  deliveries: string,
+  options: ReceiveStatementOptions,
+): SteppedStatement =>
+  steps(
+    name,
+    findChanging(n, deliveries, options.reviveDead),
+    changeKnown(n),
+    store(n, deliveries),
+    `${addStates(n, "first_seen_at")} and m.deliveries = 1`,
+    // A single delivery brings no partition key, but a dead message may have one.
+    ...(deliveries === scalar && !options.reviveDead ? [] : joinPartitions(n)),
+  );
+
+/**
+ * Known messages whose states a delivery changes. One that was only seen, or marked Processing by hand, is enqueued now; so is
+ * a dead one that is revived. One that waits takes new times. The others, nearly all, are not in it.
+ */
+const findChanging = (n: QueueNames, deliveries: string, reviveDead: boolean) => `select * from (
+  select m.seq, s.status in (${status.seen}, ${status.processing}${reviveDead ? `, ${status.dead}` : ""}) as enqueued,
+    i.due_at is not m.due_at as has_new_due, i.expires_at is not m.expires_at as has_new_expiry,
+    i.due_at, i.expires_at, m.first_seen_at, i.partition_key is not null as keyed, s.status
+  from (${deliveries}) i
+  cross join ${n.message} m on m.source = i.source and m.message_id = i.message_id
+  cross join ${n.state} s on s.seq = m.seq
+)
+where enqueued or (status in (${status.ready}, ${status.blocked}) and (has_new_due or has_new_expiry))`;
+
+/**
+ * Of a message that waits, a lease stays as it is and a back-off that has begun is not cut short. An expiry that a replay
+ * removed is not set again by the same delivery. A message that is enqueued for the first time takes the partition key; a
+ * revived one keeps its own.
+ */
+const changeKnown = (n: QueueNames): string => {
+  const enqueued = field("enqueued");
+  return `update ${n.state} as s
+set status = iif(${enqueued}, ${status.ready}, s.status),
+  attempt = iif(${enqueued}, 0, s.attempt),
+  crashes = iif(${enqueued}, 0, s.crashes),
+  died_at = null,
+  visible_at = case
+    when ${enqueued} then coalesce(${field("due_at")}, ${now})
+    when s.locked_until is not null then s.visible_at
+    when s.attempt = 0 then coalesce(${field("due_at")}, ${field("first_seen_at")})
+    else max(s.visible_at, coalesce(${field("due_at")}, 0))
+  end,
+  reclaimable_at = case
+    when ${enqueued} then null
+    when s.locked_until is not null then s.reclaimable_at
+    else max(s.reclaimable_at, coalesce(${field("due_at")}, 0))
+  end,
+  owner = iif(${enqueued}, null, s.owner),
+  locked_until = iif(${enqueued}, null, s.locked_until),
+  expires_at = iif(${enqueued} or ${field("has_new_expiry")}, ${field("expires_at")}, s.expires_at),
+  keyed = iif(${enqueued} and s.status <> ${status.dead}, nullif(${field("keyed")}, 0), s.keyed)
+from json_each(:rows) i
+where s.seq = ${field("seq")}`;
+};
+
+/** A done message keeps the content that was handled. Any other takes the newest; a delivery without a hash keeps the hash. */
+function store(n: QueueNames, deliveries: string): string {
+  const m = n.message;
+  const newest = (name: string) =>
+    name === "hash" ? `coalesce(excluded.hash, ${m}.hash)` : `excluded.${name}`;
+  const isDone = `exists (select 1 from ${doneTable(n)} d where d.seq = ${m}.seq)`;
+  const isEnqueued = `${m}.seq in (select ${field("seq")} from json_each(:rows) i where ${field("enqueued")})`;
+  const stateIs = (condition: string) =>
+    `exists (select 1 from ${n.state} s where s.seq = ${m}.seq and ${condition})`;
+  return `insert into ${m} (${columns.join(", ")}, first_seen_at, last_seen_at)
+select i.*, ${now}, ${now}
+from (${deliveries}) i
+where true
+on conflict (source, message_id) do update
+set (${contents.join(", ")}) = (
+    select ${contents.map((name) => `iif(is_done, ${m}.${name}, ${newest(name)})`).join(",\n      ")}
+    from (select ${isDone} as is_done)
+  ),
+  partition_key = iif(${isEnqueued} and ${stateIs("s.keyed")}, coalesce(${m}.partition_key, excluded.partition_key), ${m}.partition_key),
+  last_seen_at = excluded.last_seen_at,
+  deliveries = ${m}.deliveries + 1,
+  content_changed = coalesce(${m}.hash <> excluded.hash, 0)
+returning seq, source, message_id, case
+  when content_changed then 'conflict'
+  when deliveries = 1 or ${isEnqueued} then 'enqueued'
+  when ${isDone} then 'done'
+  when ${stateIs(`s.status = ${status.dead}`)} then 'dead'
+  else 'duplicate'
+end as outcome`;
+}
+
+/** By hand, past any lease: Processing only from Seen; nothing from Done. */
+const mark = (n: QueueNames, blockOnDead: boolean): SteppedStatement =>
+  steps(
+    "mark",
+    `insert into ${n.message} (source, message_id, topic, payload, first_seen_at, last_seen_at)
+values (:source, :message_id, '', '', ${now}, ${now})
+on conflict (source, message_id) do update
+set last_seen_at = excluded.last_seen_at
+returning seq`,
+    addSeen(n),
+    `select s.seq
+from ${n.state} s
+where s.seq in ${stepSeqs} and (:status <> ${status.processing} or s.status = ${status.seen})`,
+    `insert into ${doneTable(n)} (seq, processed_at, attempt, last_error)
+select s.seq, ${now}, s.attempt, coalesce(:error, s.last_error)
+from ${n.state} s
+where s.seq in ${stepSeqs} and :status = ${status.done}`,
+    `delete from ${n.state} where seq in ${stepSeqs} and :status = ${status.done}`,
+    `update ${n.state} as s
+set status = :status, owner = null, locked_until = null, reclaimable_at = null,
+  last_error = coalesce(:error, s.last_error),
+  error_group = iif(:error is null, s.error_group, :error_group),
+  died_at = iif(:status = ${status.dead}, ${now}, s.died_at)
+where s.seq in ${stepSeqs}`,
+    leavePartitions(n, blockOnDead ? `:status <> ${status.dead}` : "true"),
+  );
+
+/** A step: a message that the step before has added is only seen. */
+export const addSeen = (n: QueueNames) => `insert into ${n.state} (seq, status, visible_at)
+select m.seq, ${status.seen}, m.first_seen_at
+from ${n.message} m
+where m.seq in ${stepSeqs} and not exists (select 1 from ${doneTable(n)} d where d.seq = m.seq)
+on conflict (seq) do nothing`;

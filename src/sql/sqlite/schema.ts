@@ -1,30 +1,19 @@
 import { type LedgerStatements, type Migration, status } from "../dialect.js";
 import { statement } from "../driver.js";
-import { createdColumn, literal, type QueueNames } from "../names.js";
+import { literal, type QueueNames } from "../names.js";
 import { type ShownStatusParts, sentQuery, shownState, shownStatus } from "../views.js";
 import { createControls, holdsMessage } from "./controls.js";
-import {
-  attemptsTable,
-  awaitsDelivery,
-  cursorTable,
-  hasExpiry,
-  inSchema,
-  isUnclaimed,
-  isWaiting,
-  messages,
-  partitionQueue,
-  stateColumns,
-  visibleAt,
-} from "./expressions.js";
+import { attemptsTable, doneTable, inSchema, messages, partitionQueue } from "./expressions.js";
 import { createArchive, createAttempts, createOperations } from "./history.js";
-import { createPartitionQueue, isBlocked } from "./partitions.js";
+import { createKeys } from "./keys.js";
+import { createPartitionQueue } from "./partitions.js";
 
 const instant = (column: string) => `strftime('%Y-%m-%dT%H:%M:%fZ', ${column} / 1000.0, 'unixepoch')`;
 
 const shown = (n: QueueNames): ShownStatusParts => ({
-  isDone: `s.status = ${status.done}`,
+  isDone: "s.seq is null",
   isPaused: holdsMessage(n),
-  endedAs: "s.ended_as",
+  resolution: "d.resolution",
 });
 
 const inboxView = (n: QueueNames) => `create view ${n.view} as
@@ -40,16 +29,16 @@ select
   ${shownState(n, shown(n))} as State,
   ${instant("s.locked_until")} as LockedUntil,
   s.owner as OwnerToken,
-  ${stateColumns.attempt} as Attempt,
-  s.last_error as LastError,
-  ${instant(visibleAt(n))} as NextAttemptAt,
+  coalesce(s.attempt, d.attempt) as Attempt,
+  coalesce(s.last_error, d.last_error) as LastError,
+  ${instant("coalesce(s.reclaimable_at, s.visible_at)")} as NextAttemptAt,
   ${instant("m.due_at")} as DueTimeUtc,
-  ${instant("s.expires_at")} as ExpiresAt,
+  ${instant("iif(s.seq is null, m.expires_at, s.expires_at)")} as ExpiresAt,
   m.correlation_id as CorrelationId,
-  ${instant("s.processed_at")} as ProcessedAt,
+  ${instant("d.processed_at")} as ProcessedAt,
   m.deliveries as Deliveries,
   m.partition_key as PartitionKey,
-  ${instant("coalesce(s.processed_at, s.last_attempt_at)")} as LastAttemptAt
+  ${instant("coalesce(d.processed_at, s.last_attempt_at)")} as LastAttemptAt
 ${messages(n)}`;
 
 const outboxView = (n: QueueNames) => `create view ${n.view} as
@@ -62,18 +51,18 @@ select
   ${shownState(n, shown(n))} as State,
   ${instant("s.locked_until")} as LockedUntil,
   s.owner as OwnerToken,
-  ${stateColumns.status} = ${status.done} as IsProcessed,
-  ${instant("s.processed_at")} as ProcessedAt,
-  s.processed_by as ProcessedBy,
-  ${stateColumns.attempt} as RetryCount,
-  s.last_error as LastError,
-  ${instant(visibleAt(n))} as NextAttemptAt,
+  s.seq is null as IsProcessed,
+  ${instant("d.processed_at")} as ProcessedAt,
+  d.processed_by as ProcessedBy,
+  coalesce(s.attempt, d.attempt) as RetryCount,
+  coalesce(s.last_error, d.last_error) as LastError,
+  ${instant("coalesce(s.reclaimable_at, s.visible_at)")} as NextAttemptAt,
   m.message_id as MessageId,
   m.correlation_id as CorrelationId,
   ${instant("m.due_at")} as DueTimeUtc,
-  ${instant("s.expires_at")} as ExpiresAt,
+  ${instant("iif(s.seq is null, m.expires_at, s.expires_at)")} as ExpiresAt,
   m.partition_key as PartitionKey,
-  ${instant("coalesce(s.processed_at, s.last_attempt_at)")} as LastAttemptAt,
+  ${instant("coalesce(d.processed_at, s.last_attempt_at)")} as LastAttemptAt,
   m.headers as Headers,
   m.natural_key as NaturalKey
 ${messages(n)}`;
@@ -94,128 +83,85 @@ ${sentQuery({
 })}`,
 ];
 
-/** Narrow, so that some sixty rows share a page: SQLite writes whole pages for a claim or an ack. */
+/**
+ * One row for each unfinished message, written when the message arrives and deleted when it is done. Narrow, so that some
+ * sixty rows share a page: SQLite writes whole pages for a claim or an ack.
+ */
 const stateTable = (n: QueueNames) => `create table ${n.state} (
   seq integer primary key,
   status integer not null,
-  attempt integer not null default 0,
   visible_at integer not null,
+  -- of a message that was leased: the time from which other workers may take it over
+  reclaimable_at integer,
   locked_until integer,
   owner text,
+  attempt integer not null default 0,
   crashes integer not null default 0,
   expires_at integer,
-  processed_at integer,
-  processed_by text,
+  -- 1 for a message with a partition key, else null
+  keyed integer,
   -- not of a done message: there it is processed_at
   last_attempt_at integer,
-  -- of a dead message, and of no other
+  -- of a dead message
   died_at integer,
   last_error text,
   -- the same for errors that differ in ids and numbers only
   error_group text,
-  -- since when it was claimable at its last claim; null when that was of an unclaimed message
-  due_since integer,
-  -- the control that has parked the message
-  parked_by integer,
-  -- the limits that have let it pass since it was last claimed, such as ',3,9,'
-  passes text${
-    n.kind === "inbox"
-      ? `,
-  -- of a done message that an operator has ended: archived or replaced
-  ended_as text`
-      : ""
-  }
+  -- of a message that was claimed after a crash: since when it was claimable
+  due_since integer
 ) strict`;
 
-/** Each is filtered to the rows that its reader wants: months of Done rows cost nothing. */
+/** A claim changes no column of either. */
 const stateIndexes = (n: QueueNames) => [
   `create index ${n.bare("Ready")} on ${n.state} (visible_at, seq) where status = ${status.ready}`,
-  `create index ${n.bare("Held")} on ${n.state} (visible_at, seq) where status = ${status.held}`,
+  // Covers what a list of error groups reads.
+  `create index ${n.bare("Dead")} on ${n.state} (seq, error_group, died_at) where status = ${status.dead}`,
+];
+
+/** A message without a state row is done. */
+const createDone = (n: QueueNames) => [
+  `create table ${doneTable(n)} (
+  seq integer primary key,
+  processed_at integer not null,
+  attempt integer not null,
+  processed_by text,
+  last_error text${
+    n.kind === "inbox"
+      ? `,
+  -- of a message that an operator has resolved: archived or replaced
+  resolution text`
+      : ""
+  }
+) strict`,
   ...(n.kind === "inbox"
     ? [
-        `create index ${n.bare("Leased")} on ${n.state} (visible_at, seq) where status = ${status.leased}`,
-        `create index ${n.bare("EndedAs")} on ${n.state} (seq, ended_as) where ended_as is not null`,
+        `create index ${n.bare("Resolution")} on ${doneTable(n)} (seq, resolution) where resolution is not null`,
       ]
     : []),
-  // Covers what a list of error groups reads. An ack changes no column of it, so it costs an ack nothing.
-  `create index ${n.bare("Dead")} on ${n.state} (seq, error_group, died_at) where died_at is not null`,
-  `create index ${n.bare("Expiry")} on ${n.state} (expires_at) where ${hasExpiry}`,
 ];
 
-const createCursor = (n: QueueNames) => [
-  `create table ${cursorTable(n)} (
-  id integer primary key check (id = 1),
-  seq integer not null,
-  last_deleted integer not null
-) strict`,
-  `insert into ${cursorTable(n)} (id, seq, last_deleted) values (1, 0, 0)`,
-];
-
-/**
- * A message that is not due at once, or has an expiry or a partition key, gets its state row when it arrives. So does a
- * message that is only Seen: its topic is empty, because it was recorded and not enqueued.
- */
-const insertTrigger = (n: QueueNames) => `create trigger ${n.object("AddState")}
-after insert on ${n.message}
-when new.topic = '' or new.due_at is not null or new.expires_at is not null or new.partition_key is not null
-begin
-  insert into ${partitionQueue(n)} (partition_key, seq)
-  select new.partition_key, new.seq where new.partition_key is not null;
-  insert into ${n.state} (seq, status, visible_at, expires_at)
-  values (
-    new.seq,
-    case
-      when new.topic = '' then ${status.seen}
-      when new.partition_key is not null and ${isBlocked(n, "new.seq")} then ${status.blocked}
-      else ${status.ready}
-    end,
-    coalesce(new.due_at, new.${createdColumn(n)}),
-    new.expires_at
-  );
-end`;
-
-/** The state goes with its message, and the message's number is never used again. */
+/** What belongs to a message goes with it. */
 const deleteTrigger = (n: QueueNames) => `create trigger ${n.object("RemoveState")}
 after delete on ${n.message}
 begin
   delete from ${n.state} where seq = old.seq;
+  delete from ${doneTable(n)} where seq = old.seq;
   delete from ${attemptsTable(n)} where seq = old.seq;
   delete from ${partitionQueue(n)} where old.partition_key is not null and seq = old.seq;
-  update ${cursorTable(n)}
-  set last_deleted = old.seq
-  where last_deleted < old.seq and not exists (select 1 from ${n.message} where seq > old.seq);
 end`;
 
-/** Another delivery of a known message: a Seen one becomes claimable, one without a lease takes the new times. */
-const redeliveryTrigger = (n: QueueNames) => `create trigger ${n.object("ApplyRedelivery")}
-after update of topic on ${n.message}
-when new.topic <> '' and (
-  old.due_at is not new.due_at or old.expires_at is not new.expires_at
-  or exists (select 1 from ${n.state} where seq = new.seq and ${awaitsDelivery("new.last_seen_at")})
-)
-begin
-  insert into ${n.state} (seq, status, visible_at, expires_at)
-  select new.seq, ${status.ready}, coalesce(new.due_at, new.first_seen_at), new.expires_at
-  where (new.due_at is not null or new.expires_at is not null) and ${isUnclaimed(n, "new.seq")};
-  update ${n.state}
-  set visible_at = case when attempt = 0 then coalesce(new.due_at, new.first_seen_at) else max(visible_at, coalesce(new.due_at, 0)) end,
-    -- an expiry that a replay took away stays away when the same delivery comes again
-    expires_at = case when old.expires_at is new.expires_at then expires_at else new.expires_at end
-  where seq = new.seq and ${isWaiting}
-    and (old.due_at is not new.due_at or old.expires_at is not new.expires_at);
-  update ${n.state}
-  set status = ${status.ready}, attempt = 0, crashes = 0, owner = null, locked_until = null,
-    visible_at = coalesce(new.due_at, new.last_seen_at), expires_at = new.expires_at
-  where seq = new.seq and ${awaitsDelivery("new.last_seen_at")};
-  insert into ${partitionQueue(n)} (partition_key, seq)
-  select new.partition_key, new.seq
-  where new.partition_key is not null
-    and exists (select 1 from ${n.state} where seq = new.seq and status = ${status.ready})
-  on conflict (seq) do nothing;
-  update ${n.state}
-  set status = ${status.blocked}
-  where new.partition_key is not null and seq = new.seq and status = ${status.ready} and ${isBlocked(n, "new.seq")};
-end`;
+/** Beside the messages, the same for both kinds. */
+const otherTables = (n: QueueNames): readonly string[] => [
+  stateTable(n),
+  ...stateIndexes(n),
+  ...createDone(n),
+  ...createPartitionQueue(n),
+  ...createAttempts(n),
+  createArchive(n),
+  createControls(n),
+  correlationIndex(n),
+  deleteTrigger(n),
+];
 
 /** Only messages that have a correlation id pay for it. See docs/decisions/0021. */
 const correlationIndex = (n: QueueNames) =>
@@ -233,7 +179,8 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
       up: (n) => [
         // The columns that claims and counts read come before the payload, which may fill pages of its own.
         `create table ${n.message} (
-  seq integer primary key,
+  -- no number is used twice: the archive keeps them
+  seq integer primary key autoincrement,
   source text not null,
   message_id text not null,
   topic text not null,
@@ -251,17 +198,8 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   payload text not null,
   unique (source, message_id)
 ) strict`,
-        stateTable(n),
-        ...stateIndexes(n),
-        ...createCursor(n),
-        ...createPartitionQueue(n),
-        ...createAttempts(n),
-        createArchive(n),
-        correlationIndex(n),
-        ...createControls(n),
-        insertTrigger(n),
-        redeliveryTrigger(n),
-        deleteTrigger(n),
+        ...otherTables(n),
+        ...createKeys(n),
       ],
     },
   ],
@@ -271,7 +209,8 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
       name: "outbox",
       up: (n) => [
         `create table ${n.message} (
-  seq integer primary key,
+  -- no number is used twice: the archive keeps them
+  seq integer primary key autoincrement,
   id text not null unique,
   message_id text not null,
   topic text not null,
@@ -285,16 +224,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   payload text not null
 ) strict`,
         naturalKeyIndex(n),
-        stateTable(n),
-        ...stateIndexes(n),
-        ...createCursor(n),
-        ...createPartitionQueue(n),
-        ...createAttempts(n),
-        createArchive(n),
-        correlationIndex(n),
-        ...createControls(n),
-        insertTrigger(n),
-        deleteTrigger(n),
+        ...otherTables(n),
       ],
     },
   ],

@@ -4,9 +4,7 @@ import { keywordsOf, toAnonymous } from "../named-parameters.js";
 /**
  * A statement of several texts, which run in order in one transaction: SQLite has no procedures and no
  * data-modifying CTEs. See docs/decisions/0004. Beside the caller's parameters, a step may use:
- * - `:now`: the database's clock in milliseconds, read once for all steps
- * - `:given_now`: the time that a test passes instead, else null
- * - `:random`: a number from 0 to 1, the same for all steps
+ * - `:now`: the database's clock in milliseconds, read once for all steps, or the time that a test passes
  * - `:rows`: the rows that the last step with rows returned, as a JSON array of objects
  * - `:seqs`: their `seq` columns, as a JSON array
  */
@@ -26,9 +24,7 @@ const textsOf = (statement: SqlStatement): readonly string[] =>
 /** A single text is a transaction by itself. */
 export const needsTransaction = (statement: SqlStatement): boolean => textsOf(statement).length > 1;
 
-/** In milliseconds. */
-export const databaseClock = "cast(round(unixepoch('subsec') * 1000) as integer)";
-const readClock = `select ${databaseClock} as now`;
+const readClock = "select cast(round(unixepoch('subsec') * 1000) as integer) as now";
 
 /** One text with `?` for its values, to be run on a connection. */
 export interface BoundText {
@@ -68,14 +64,13 @@ function* stepsOf(statement: SqlStatement, params: SqlParams): Steps {
   const isReusable = statement.unprepared !== true;
   const isStepped = "steps" in statement;
   let now = params.now ?? null;
-  const random = Math.random();
   let rows: Rows = [];
   for (const { text, order, returnsRows } of compiled(statement)) {
     if (isStepped && now === null && order.includes("now")) {
       const [row] = yield { text: readClock, values: [], returnsRows: true, isReusable: true };
       now = row!.now as number;
     }
-    const provided = isStepped ? { now, random, rows } : undefined;
+    const provided = isStepped ? { now, rows } : undefined;
     const values = order.map((name) => boundValue(name, params, provided));
     const returned = yield { text, values, returnsRows, isReusable };
     if (returnsRows) rows = returned;
@@ -85,15 +80,12 @@ function* stepsOf(statement: SqlStatement, params: SqlParams): Steps {
 
 interface Provided {
   readonly now: unknown;
-  readonly random: number;
   readonly rows: Rows;
 }
 
 function boundValue(name: string, params: SqlParams, provided: Provided | undefined): unknown {
   if (provided !== undefined) {
     if (name === "now") return provided.now;
-    if (name === "given_now") return params.now ?? null;
-    if (name === "random") return provided.random;
     if (name === "rows") return JSON.stringify(provided.rows);
     if (name === "seqs") return JSON.stringify(provided.rows.map((row) => row.seq));
   }

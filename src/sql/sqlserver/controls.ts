@@ -1,38 +1,26 @@
 import { status } from "../dialect.js";
-import type { SqlStatement } from "../driver.js";
 import type { QueueNames } from "../names.js";
-import { returnedBatch } from "../store-options.js";
-import { binary } from "./expressions.js";
+import { asInt, binary } from "./expressions.js";
 import {
   atomically,
+  claimable,
   columns,
-  indented,
-  isWhole,
+  countFreely,
   keyOf,
   lockRow,
   lockTarget,
-  owned,
   type Procedure,
-  pickFrom,
   procedure,
-  readFreely,
   readPast,
   seekEach,
-  seqs,
-  stateTable,
 } from "./procedure.js";
-import { callProcedure, signatures } from "./procedure-calls.js";
+import { signatures } from "./procedure-calls.js";
 
 /** Pauses and limits; empty nearly always. */
 export const controlsTable = (n: QueueNames): string => n.object("Controls");
 
-/**
- * A row is a control: a pause, a limit, both, or neither when it has ended and its parked messages are being returned. Numbers
- * are never used again: they name the limits that a message has passed.
- */
-export const createControls = (n: QueueNames): readonly string[] => [
-  `create table ${controlsTable(n)} (
-  id bigint identity(1, 1) not null,
+/** A row is a control: a pause, a limit or both. */
+export const createControls = (n: QueueNames): string => `create table ${controlsTable(n)} (
   scope nvarchar(10) ${binary} not null,
   -- the topic or source; empty for the whole queue
   name nvarchar(255) ${binary} not null,
@@ -43,210 +31,146 @@ export const createControls = (n: QueueNames): readonly string[] => [
   refilled_at datetime2(3) not null,
   who nvarchar(255) not null,
   changed_at datetime2(3) not null,
-  constraint ${n.bare("Controls_PK")} primary key clustered (id)
-)`,
-  // with what a claim asks for, so that it locks the key alone and not the row as well
-  `create unique index ${n.bare("Controls_Key")} on ${controlsTable(n)} (scope, name) include (paused)`,
-  `create index ${n.bare("_Parked")} on ${n.state} (parked_by, visible_at, seq) where status = ${status.parked}`,
-];
+  constraint ${n.bare("Controls_PK")} primary key clustered (scope, name)
+)`;
 
 /** A condition: the whole queue is paused. The pause may not be skipped while another transaction changes it. */
 export const isPaused = (n: QueueNames): string =>
   `exists (
-  select 1 from ${controlsTable(n)} c with (index(${n.bare("Controls_Key")}), forceseek)
+  select 1 from ${controlsTable(n)} c with (forceseek)
   where c.scope = N'queue' and c.name = N'' and c.paused = 1
 )`;
 
-/** A condition: a claim may free a parked message. */
-export const mayFree = (n: QueueNames): string => `exists (
-  select 1 from ${controlsTable(n)} c with (${readPast})
-  where c.paused = 0 and exists (
-    select 1 from ${n.state} r with (index(${n.bare("_Parked")}), forceseek, ${readPast})
-    where r.status = ${status.parked} and r.parked_by = c.id
-  )
-)`;
-
-export const applyControls = (n: QueueNames): SqlStatement =>
-  callProcedure(n, "apply controls", "ApplyControls", signatures.ApplyControls, { given_now: "@now" });
-
 /** A condition: the control `c` is for the message `m`, which has a topic and may have a source. */
-export const appliesTo = (hasSource = true) =>
-  `(c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic)${
-    hasSource ? " or (c.scope = N'source' and c.name = m.source)" : ""
+export const appliesTo = (hasSource = true, c = "c") =>
+  `(${c}.scope = N'queue' or (${c}.scope = N'topic' and ${c}.name = m.topic)${
+    hasSource ? ` or (${c}.scope = N'source' and ${c}.name = m.source)` : ""
   })`;
 
-/** A pause parks, whatever the message has passed. Each limit is passed once, in any order. */
-const park = (n: QueueNames) => {
-  const s = stateTable(n);
-  return `insert into @parked (seq, control)
-select p.seq, p.control
-from (
-  select o.seq, (
-      select top (1) c.id
-      from @controls c
-      where ${appliesTo()} and (c.paused = 1 or (
-        c.per_second is not null and charindex(',' + cast(c.id as varchar(20)) + ',', coalesce(o.passes, '')) = 0
-      ))
-      order by c.paused desc, c.id
-    ) as control
-  from @owned o
-  cross apply ${keyOf(n, "o.seq")} m
-) p
-where p.control is not null ${seekEach};
+const controlColumns = "scope, name, paused, per_second, tokens";
 
-update ${n.state}
-set status = ${status.parked}, parked_by = p.control, owner = null, locked_until = null,
-  visible_at = ${s}.due_since
-from @parked p, ${n.state} with (${lockRow})
-where ${s}.seq = p.seq and ${owned(s)} ${seekEach};`;
-};
+const declareControls = `declare @controls table (
+  scope nvarchar(10) ${binary} not null, name nvarchar(255) ${binary} not null, paused bit not null,
+  per_second float null, tokens float not null, primary key (scope, name)
+);`;
 
-/** A condition: the control @id has parked messages. */
-const isLeft = (n: QueueNames, hints = "") =>
-  `exists (
-    select 1 from ${n.state} r with (index(${n.bare("_Parked")}), forceseek${hints})
-    where r.status = ${status.parked} and r.parked_by = @id
-  )`;
-
-/** A message with crashes is returned as held, where a claim looks for those that must be handled alone. */
-const free = (n: QueueNames) => {
-  const s = stateTable(n);
-  return `update ${n.state}
-set status = case when ${s}.crashes > 0 then ${status.held} else ${status.ready} end,
-  -- a pause that has ended is no pass
-  passes = case
-    when @per_second is null then ${s}.passes else coalesce(${s}.passes, ',') + cast(@id as varchar(20)) + ','
-  end
-from (
-  select top (@most) r.seq
-  from ${pickFrom(n, "_Parked")}
-  where r.status = ${status.parked} and r.parked_by = @id and ${isWhole("r")}
-  order by r.visible_at, r.seq
-) p, ${n.state} with (${lockRow})
-where ${s}.seq = p.seq and ${s}.status = ${status.parked} ${seekEach};
-
-set @count = @@rowcount;
-set @freed = @freed + @count;`;
-};
-
-const freeNext = (n: QueueNames) => `set @next = null;
-select top (1) @next = c.id, @per_second = c.per_second, @tokens = c.tokens, @refilled_at = c.refilled_at
-from @controls c
-where c.id > @id and c.paused = 0
-order by c.id;
-if @next is null break;
-set @id = @next;
-set @burst = case when @per_second > 1 then @per_second else 1 end;
-set @elapsed_ms = case when @refilled_at < @now then datediff_big(millisecond, @refilled_at, @now) else 0 end;
-set @tokens = @tokens + @per_second * @elapsed_ms / 1000;
-if @tokens > @burst set @tokens = @burst; -- at most the tokens of one second
-set @most = case when @per_second is null then ${returnedBatch} when @tokens < @limit then cast(floor(@tokens) as int) else @limit end;
-
-${free(n)}
-
-if @per_second is null
-begin
-  set @returned = @returned + @count;
-  -- skips nothing: a message that is left without its control would stay parked
-  if ${isLeft(n)} set @ending = @ending + 1;
-  else delete from ${controlsTable(n)} with (${lockTarget}) where id = @id;
-end
-else
-begin
-  set @tokens = @tokens - @count;
-  update ${controlsTable(n)} with (${lockTarget}) set tokens = @tokens, refilled_at = @now where id = @id;
-  set @until_token = case when @tokens < 1 then (1 - @tokens) / @per_second * 1000 else 0 end;
-  if (@wait_ms is null or @wait_ms > @until_token) and ${isLeft(n, `, ${readPast}`)} set @wait_ms = @until_token;
-end`;
+/** Declares @controls with the pauses, and @pauses, which is 1 when there are any. */
+export const readPauses = (n: QueueNames): string => `${declareControls}
+insert into @controls (${controlColumns})
+select ${columns("c", controlColumns.split(", "))} from ${controlsTable(n)} c where c.paused = 1;
+declare @pauses bit = ${asInt("exists (select 1 from @controls)")};`;
 
 /**
- * While there are controls, claims decide one after another: each locks them before it parks. So none parks a message under a
- * control that has just been deleted. A claim locks the states of its own messages before the controls: whoever holds the
- * controls waits for no row, so an open transaction does not hold up the claims of others. See docs/decisions/0023.
+ * 1 when one of @controls holds the message of the state `s`, else null; each is a pause. TOP keeps it a query of each state: as a
+ * join of all of them, it would have no number to seek the message by.
  */
-const apply = (n: QueueNames) => {
-  const s = stateTable(n);
-  return `declare @now datetime2(3);
-declare @id bigint = 0, @next bigint, @per_second float, @tokens float, @refilled_at datetime2(3);
-declare @burst float, @elapsed_ms float, @most int, @count int, @until_token float;
-declare @kept nvarchar(max), @freed int = 0, @returned int = 0, @ending int = 0, @wait_ms float;
-declare @controls table (
-  id bigint not null primary key, scope nvarchar(10) ${binary} not null, name nvarchar(255) ${binary} not null,
-  paused bit not null, per_second float null, tokens float not null, refilled_at datetime2(3) not null
-);
-declare @owned table (seq bigint not null primary key, passes varchar(max) null);
-declare @parked table (seq bigint not null primary key, control bigint not null);
+export const heldByPause = (n: QueueNames, s: string): string =>
+  `(select top (1) 1 from ${keyOf(n, `${s}.seq`)} m inner join @controls c on ${appliesTo()})`;
 
-${atomically(`insert into @owned (seq, passes)
-select s.seq, s.passes
-from ${seqs}
-inner join ${n.state} s with (${lockRow}) on s.seq = i.seq
-where ${owned("s")} ${seekEach};
+const refilled = `tokens + per_second * ${asInt("refilled_at < @now").replace("1", "datediff_big(millisecond, refilled_at, @now)")} / 1000`;
+const burst = "case when per_second > 1 then per_second else 1 end";
+const isLimit = "c.per_second is not null";
 
--- by the key, as an operator's change locks them: its key first, then its row
-insert into @controls (id, scope, name, paused, per_second, tokens, refilled_at)
-select c.id, c.scope, c.name, c.paused, c.per_second, c.tokens, c.refilled_at
-from ${controlsTable(n)} c with (${controlKey(n)}, ${lockTarget})
-order by c.scope, c.name;
+/**
+ * The parts of a claim that keep to pauses and limits. Limits are refilled and locked before any state, so their tokens are
+ * exact. A claim that holds them waits for nothing else: it skips locked states. See docs/decisions/0020 and 0023.
+ */
+export const claimControls = (n: QueueNames) => ({
+  declare: `${declareControls}
+declare @wait_ms float;`,
+  exist: `exists (select 1 from ${controlsTable(n)} c)`,
+  read: `update ${controlsTable(n)}
+set tokens = case when ${refilled} < ${burst} then ${refilled} else ${burst} end, -- at most those of one second
+  refilled_at = case when refilled_at < @now then @now else refilled_at end
+output inserted.scope, inserted.name, inserted.paused, inserted.per_second, inserted.tokens into @controls (${controlColumns})
+from ${controlsTable(n)} with (index(${n.bare("Controls_PK")}), ${lockTarget})
+where per_second is not null;
 
-set @now = coalesce(@given_now, sysutcdatetime());
-
-${park(n)}
-
-while 1 = 1
+insert into @controls (${controlColumns})
+select ${columns("c", controlColumns.split(", "))} from ${controlsTable(n)} c where c.paused = 1 and c.per_second is null;`,
+  /** A condition on a message `m`. The limit of the whole queue is left to `cut`: with it, this would walk past all messages. */
+  lets: (dies: string) => `not exists (
+    select 1 from @controls c
+    where ${appliesTo()} and (c.paused = 1 or (${isLimit} and c.tokens < 1 and c.scope <> N'queue' and ${asInt(dies)} = 0))
+  )`,
+  /** Leaves of each limit as many as it has tokens. What dies needs none. */
+  cut: `delete from @picked
+where seq in (
+  select x.seq
+  from (
+    select m.seq, c.tokens, row_number() over (partition by c.scope, c.name order by m.visible_at, m.seq) as place
+    from @picked m inner join @controls c on ${isLimit} and ${appliesTo()}
+    where m.dies = 0
+  ) x
+  where x.place > floor(x.tokens)
+);`,
+  /** Takes a token of each limit for each claimed message. When nothing was claimed, @wait_ms is the time until a token that a due message waits for. */
+  take: `if exists (select 1 from @controls c where ${isLimit})
 begin
-${indented(freeNext(n))}
-end
+  update ${controlsTable(n)}
+  set tokens = t.tokens - t.taken
+  from (
+    select c.scope, c.name, c.tokens, count(*) as taken
+    from @claimed k
+    inner join @picked m on m.seq = k.seq
+    inner join @controls c on ${isLimit} and ${appliesTo()}
+    where k.status = ${status.ready}
+    group by c.scope, c.name, c.tokens
+  ) t, ${controlsTable(n)} with (${lockRow})
+  where ${n.bare("Controls")}.scope = t.scope and ${n.bare("Controls")}.name = t.name ${seekEach};
 
-update ${n.state}
-set passes = null
-from @owned o, ${n.state} with (${lockRow})
-where ${s}.seq = o.seq and ${owned(s)} and ${s}.passes is not null ${seekEach};
+  if not exists (select 1 from @claimed)
+    select @wait_ms = min((1 - c.tokens) / c.per_second * 1000)
+    from @controls c
+    where ${isLimit} and c.tokens < 1 and exists (
+      select 1
+      from ${n.state} r with (index(${n.bare("_Ready")}), ${readPast})
+      cross apply ${keyOf(n, "r.seq")} m
+      where ${claimable("r")} and ${appliesTo()}
+        and not exists (select 1 from @controls h where h.paused = 1 and ${appliesTo(true, "h")})
+    ) ${seekEach};
+end`,
+});
 
-select @kept = N'[' + string_agg(cast(s.seq as nvarchar(max)), N',') + N']' from @owned o
-inner join ${n.state} s with (forceseek) on s.seq = o.seq
-where ${owned("s")} ${seekEach};`)}
-
-select @kept as kept, @freed as freed, @returned as returned, @ending as ending, @wait_ms as wait_ms;`;
-};
-
-const readControls = (n: QueueNames) => `${readFreely}
-select ${columns("c", ["id", "scope", "name", "paused", "per_second", "who", "changed_at"])}, (
-    select count_big(*) from ${n.state} s with (index(${n.bare("_Parked")}), forceseek)
-    where s.status = ${status.parked} and s.parked_by = c.id
-  ) as parked
+const readControls = (n: QueueNames) => `${countFreely}
+select ${columns("c", ["scope", "name", "paused", "per_second", "who", "changed_at"])}, (
+    select count_big(*) from ${n.state} s
+    where s.status in (${status.ready}, ${status.blocked}) and s.locked_until is null
+      and (select top (1) 1 from ${keyOf(n, "s.seq")} m where ${appliesTo()}) = 1
+  ) as waiting
 from ${controlsTable(n)} c
 where @scope is null or (c.scope = @scope and c.name = @name)
-order by c.id;`;
-
-/** A key is locked before its row by everybody: a plan that scanned the few rows would lock the rows first. */
-const controlKey = (n: QueueNames) => `index(${n.bare("Controls_Key")})`;
+order by c.changed_at, c.scope, c.name;`;
 
 const isNamed = "scope = @scope and name = @name";
+const readNamed = (n: QueueNames) => `exec ${n.object("_Controls")} @scope = @scope, @name = @name;`;
 
 /** The key is locked before it is known to be missing, so that two calls do not both insert it. */
 const put = (n: QueueNames) =>
-  atomically(`update ${controlsTable(n)}
+  atomically(`update ${controlsTable(n)} with (updlock, rowlock, serializable)
 set paused = coalesce(@paused, paused), per_second = coalesce(@per_second, per_second), who = @who, changed_at = @now
-from ${controlsTable(n)} with (${controlKey(n)}, forceseek, updlock, rowlock, serializable)
 where ${isNamed};
 
 if @@rowcount = 0
   insert into ${controlsTable(n)} (scope, name, paused, per_second, refilled_at, who, changed_at)
-  values (@scope, @name, coalesce(@paused, 0), @per_second, @now, @who, @now);`);
+  values (@scope, @name, coalesce(@paused, 0), @per_second, @now, @who, @now);
 
-/** Returns 1 when there was one. */
-const end = (n: QueueNames) => `update ${controlsTable(n)}
+${readNamed(n)}`);
+
+const end = (n: QueueNames) =>
+  atomically(`update ${controlsTable(n)} with (${lockTarget})
 set paused = case when @paused = 1 then 0 else paused end, per_second = case when @paused = 1 then per_second end,
   who = @who, changed_at = @now
-from ${controlsTable(n)} with (${controlKey(n)}, ${lockRow})
 where ${isNamed} and ((@paused = 1 and paused = 1) or (@paused = 0 and per_second is not null));
 
-return @@rowcount;`;
+if @@rowcount = 1
+begin
+  ${readNamed(n)}
+  delete from ${controlsTable(n)} with (${lockTarget}) where ${isNamed} and paused = 0 and per_second is null;
+end`);
 
 export const controlProcedures = (n: QueueNames): readonly Procedure[] => [
-  procedure(n, "ApplyControls", signatures.ApplyControls, apply(n)),
+  procedure(n, "Controls", signatures.Controls, readControls(n), signatures.Controls),
   procedure(n, "PutControl", signatures.PutControl, put(n)),
   procedure(n, "EndControl", signatures.EndControl, end(n)),
-  procedure(n, "Controls", signatures.Controls, readControls(n), signatures.Controls),
 ];

@@ -13,9 +13,6 @@ export const unicodeLiteral = (value: string): string => `N${literal(value)}`;
 /** Compares byte by byte: `=` must not depend on the collation that the database was created with. */
 export const binary = "collate Latin1_General_100_BIN2";
 
-/** The `visible_at` of a message that was marked Processing by hand: no claim finds it. */
-export const endOfTime = "cast('9999-12-31T00:00:00.000' as datetime2(3))";
-
 const dayMs = 24 * 60 * 60 * 1000;
 
 /**

@@ -6,13 +6,12 @@ import { addMs, asInt, binary, quote, unicodeLiteral } from "./expressions.js";
 import { leavePartition } from "./partitions.js";
 import {
   atomically,
+  doneTable,
   indented,
   isLost,
-  isWhole,
   lockRow,
   lockTarget,
   type Procedure,
-  pickFrom,
   procedure,
   readPast,
   seekEach,
@@ -49,10 +48,13 @@ where ${n.bare("Attempts")}.seq = c.seq and ${n.bare("Attempts")}.number <= (
   order by x.number desc offset ${keptAttempts} rows fetch next 1 row only
 ) ${seekEach};`;
 
-/** The rows that a claim or the reaper chose and locked, with the leases that it ends. `lost`: a worker had it. */
+/**
+ * The rows that a claim or the reaper chose and locked, with the leases that it ends. `lost`: a worker had it, and that is a
+ * crash. A claim that keeps to limits asks for the topic and the source, too.
+ */
 export const pickedTable = `declare @picked table (
-  seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null,
-  lost tinyint not null, dies tinyint not null, primary key (seq, status)
+  seq bigint not null primary key, visible_at datetime2(3) not null, locked_until datetime2(3) null, owner uniqueidentifier null,
+  lost int not null, crashes int not null, dies int not null, topic nvarchar(255) ${binary} null, source nvarchar(255) ${binary} null
 );`;
 
 /** What a claim or the reaper has done to the rows that it picked. */
@@ -65,15 +67,23 @@ export const outputChanged = (
 ): string => `output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
   into ${into} (seq, status, expires_at, attempt, keyed)`;
 
-/** Picks rows `r`, `top` at most. A claimable row with a lease was lost by its worker. That counts as an attempt, perhaps the last. */
-export const pick = (
-  n: QueueNames,
-  { top, index, where, order }: Readonly<Record<"top" | "index" | "where" | "order", string>>,
-): string => `insert into @picked (seq, status, locked_until, owner, lost, dies)
-select top (${top}) r.seq, r.status, r.locked_until, r.owner, ${asInt(isLost("r"))},
-  ${asInt(`r.expires_at <= @now or (${isLost("r")} and r.attempt + 1 >= @max_attempts)`)}
-from ${pickFrom(n, index)}
-where ${where} and ${isWhole("r")}
+/** A claimable row with a lease was lost by its worker. That counts as an attempt, perhaps the last. */
+export const dies = (s: string): string =>
+  `${s}.expires_at <= @now or (${isLost(s)} and ${s}.attempt + 1 >= @max_attempts)`;
+
+export const pickedColumns = "seq, visible_at, locked_until, owner, lost, crashes, dies";
+export const picked = `r.seq, r.visible_at, r.locked_until, r.owner, ${asInt(isLost("r"))},
+  r.crashes + ${asInt(isLost("r"))}, ${asInt(dies("r"))}`;
+
+/** Picks rows `r`, @limit at most. */
+export const pick = ({
+  from,
+  where,
+  order,
+}: Readonly<Record<"from" | "where" | "order", string>>): string => `insert into @picked (${pickedColumns})
+select top (@limit) ${picked}
+from ${from}
+where ${where}
 order by ${order};`;
 
 /** Records the attempts whose leases a claim or the reaper has ended: rows of @picked that are among the changed ones. */
@@ -94,6 +104,38 @@ where p.lost = 1`,
 )}
 end`;
 
+/** Done messages are apart from the others: months of them make claims no slower. */
+export const doneRows = (n: QueueNames): readonly string[] => [
+  `create table ${doneTable(n)} (
+  seq bigint not null,
+  processed_at datetime2(3) not null,
+  attempt int not null,
+  processed_by nvarchar(100) null,
+  -- of a message of an inbox that an operator has ended: archived or replaced
+  resolution varchar(10) ${binary} null,
+  last_error nvarchar(max) null,
+  constraint ${n.bare("Done_PK")} primary key clustered (seq)
+)`,
+  `create index ${n.bare("Done_Resolution")} on ${doneTable(n)} (seq) include (resolution) where resolution is not null`,
+];
+
+export const finishedTable =
+  "declare @finished table (seq bigint not null primary key, attempt int not null, last_error nvarchar(max) null, keyed bit null);";
+
+/** Moves states into @finished. `from`: the FROM clause where the target is not named behind DELETE alone. */
+export const finish = (n: QueueNames, from: string, where: string): string => `delete from ${n.state}
+output deleted.seq, deleted.attempt, deleted.last_error, deleted.keyed into @finished (seq, attempt, last_error, keyed)
+from ${from}
+where ${where};`;
+
+/** The done rows of @finished. `more`: the values of other columns. */
+export const insertDone = (
+  n: QueueNames,
+  lastError: string,
+  more: Readonly<Record<string, string>> = {},
+): string => `insert into ${doneTable(n)} (${["seq", "processed_at", "attempt", "last_error", ...Object.keys(more)].join(", ")})
+select ${["f.seq", "@now", "f.attempt", lastError, ...Object.values(more)].join(", ")} from @finished f;`;
+
 /** Deletes the state rows and the attempts of the messages in a table with `seq`. */
 export const deleteStates = (n: QueueNames, gone: string): string => `delete from ${n.state}
 from ${gone} g, ${n.state} with (${lockRow})
@@ -102,7 +144,7 @@ where ${stateTable(n)}.seq = g.seq ${seekEach};
 ${deleteAttempts(n, gone)}`;
 
 /** Deletes the attempts of the messages in a table with `seq`. */
-const deleteAttempts = (n: QueueNames, gone: string): string => `delete from ${attemptsTable(n)}
+export const deleteAttempts = (n: QueueNames, gone: string): string => `delete from ${attemptsTable(n)}
 from ${gone} g, ${attemptsTable(n)} with (${lockRow})
 where ${n.bare("Attempts")}.seq = g.seq ${seekEach};`;
 
@@ -218,10 +260,9 @@ set payload = N'', headers = null
 from @gone g, ${n.message} with (${lockRow})
 where ${n.bare("")}.seq = g.seq ${seekEach};
 
-update ${n.state}
-set status = ${status.done}, ended_as = @ended_as, processed_at = @now, died_at = null
-from @gone g, ${n.state} with (${lockRow})
-where ${stateTable(n)}.seq = g.seq ${seekEach};
+${finish(n, `@gone g, ${n.state} with (${lockRow})`, `${stateTable(n)}.seq = g.seq ${seekEach}`)}
+
+${insertDone(n, "f.last_error", { resolution: "@resolution" })}
 
 ${deleteAttempts(n, "@gone")}`;
 
@@ -233,7 +274,8 @@ exec ${n.object("_Discard")} @items = @items;`;
 
 const archive = (n: QueueNames) =>
   n.kind === "inbox"
-    ? `${takeDead(n, `${insertArchived(n)}\n\n${keepAsDone(n)}`)}\n\n${returnGone}`
+    ? `${finishedTable}
+${takeDead(n, `${insertArchived(n)}\n\n${keepAsDone(n)}`)}\n\n${returnGone}`
     : takeDead(n, `${insertArchived(n)}\n\n${discardGone(n)}`);
 
 const addOperation = (

@@ -1,11 +1,10 @@
-import { type KeyStatements, status } from "../dialect.js";
+import type { KeyStatements } from "../dialect.js";
 import type { QueueNames } from "../names.js";
-import { addMs, asBit, asInt, binary } from "./expressions.js";
+import { addMs, asBit, binary } from "./expressions.js";
 import {
+  atOwnLevel,
   atomically,
-  indented,
-  isFreeKey,
-  keyIndex,
+  findOrInsert,
   lockRow,
   lockTarget,
   type Procedure,
@@ -13,9 +12,35 @@ import {
   readPast,
   seekEach,
   skipLocked,
-  stateTable,
 } from "./procedure.js";
 import { callProcedure, type ParameterName, signatures } from "./procedure-calls.js";
+
+/** The keys of an inbox store. */
+export const keysTable = (n: QueueNames): string => n.object("Keys");
+
+/** Clustered on a narrow number, as messages are. The index is for the purge. */
+export const createKeys = (n: QueueNames): readonly string[] => [
+  `create table ${keysTable(n)} (
+  seq bigint identity(1, 1) not null,
+  source nvarchar(255) ${binary} not null,
+  [key] nvarchar(255) ${binary} not null,
+  -- of the holder; null when the key is free or processed
+  lease_id uniqueidentifier null,
+  locked_until datetime2(3) null,
+  attempt int not null constraint ${n.bare("Keys_Attempt")} default 0,
+  -- the holder's name
+  owner nvarchar(100) null,
+  first_seen_at datetime2(3) not null,
+  last_seen_at datetime2(3) not null,
+  processed_at datetime2(3) null,
+  -- the lease that has finished it
+  processed_by uniqueidentifier null,
+  constraint ${n.bare("Keys_PK")} primary key clustered (seq),
+  constraint ${n.bare("Keys_Key")} unique nonclustered (source, [key])
+)`,
+  `create index ${n.bare("Keys_FirstSeen")} on ${keysTable(n)} (source, first_seen_at, seq)`,
+  `alter table ${keysTable(n)} set (lock_escalation = disable)`,
+];
 
 export function keyStatements(n: QueueNames): KeyStatements {
   const given_now = "@now";
@@ -23,10 +48,11 @@ export function keyStatements(n: QueueNames): KeyStatements {
     callProcedure(n, `${change} key`, "ChangeKey", parameters, { given_now, change: `'${change}'` });
   const finished = signatures.ChangeKey.filter((one) => one !== "lease_ms");
   return {
-    tryBegin: callProcedure(n, "try begin", "TryBegin", signatures.TryBegin, { given_now }),
+    tryBegin: callProcedure(n, "try begin", "TryBegin", signatures.TryBegin, { given_now, holder: "@owner" }),
     renewKey: changeKey("renew", signatures.ChangeKey),
     finishKey: changeKey("finish", finished),
     releaseKey: changeKey("release", finished),
+    markKey: callProcedure(n, "mark key", "MarkKey", signatures.MarkKey),
     inspectKey: callProcedure(n, "inspect key", "InspectKey", signatures.InspectKey),
     purgeKeys: callProcedure(n, "purge keys", "PurgeKeys", signatures.PurgeKeys),
   };
@@ -36,6 +62,7 @@ export function keyProcedures(n: QueueNames): readonly Procedure[] {
   return [
     procedure(n, "TryBegin", signatures.TryBegin, tryBegin(n)),
     procedure(n, "ChangeKey", signatures.ChangeKey, changeKey(n), ["lease_ms"]),
+    procedure(n, "MarkKey", signatures.MarkKey, markKey(n)),
     procedure(n, "InspectKey", signatures.InspectKey, inspectKey(n)),
     procedure(n, "PurgeKeys", signatures.PurgeKeys, purgeKeys(n)),
   ];
@@ -44,171 +71,102 @@ export function keyProcedures(n: QueueNames): readonly Procedure[] {
 /** A call that waited for a lock decides by the time at which it got it. */
 const readClock = "set @now = coalesce(@given_now, sysutcdatetime());";
 
-const isKey = "m.source = @source and m.message_id = @message_id";
+const keyIndex = (n: QueueNames) => `index(${n.bare("Keys_Key")})`;
+const isKey = "k.source = @source and k.[key] = @key";
 
-/**
- * Locks the key and then its state. An insert of the same key by another call makes this one wait, and fail with a duplicate
- * key when the other commits; the next round finds the key. In a transaction of its own, XACT_ABORT has ended that, and the
- * round begins anew: with XACT_ABORT off, a request that is cancelled there would leave its transaction open. A caller's
- * transaction must live on, and its owner ends it, so there XACT_ABORT is off for the insert.
- */
-const tryBegin = (
-  n: QueueNames,
-) => `declare @now datetime2(3), @seq bigint, @first_seen_at datetime2(3), @status tinyint, @holder uniqueidentifier, @locked_until datetime2(3);
-declare @outermost bit = ${asInt("@@trancount = 0")};
-declare @rounds int = 0;
-declare @added table (seq bigint not null primary key);
+/** Every call finds its row by the key, so the entry of that index is the one lock that they wait for. */
+const lockKey = (n: QueueNames) => `select @seq = k.seq
+from ${keysTable(n)} k with (${keyIndex(n)}, ${lockRow})
+where ${isKey};`;
 
-while @seq is null
-begin
-  if @outermost = 1 and @@trancount = 0 begin transaction;
+/** The key is inserted as a free one. */
+const findKey = (n: QueueNames) => `${findOrInsert(
+  lockKey(n),
+  `if @seq is null
+  insert into ${keysTable(n)} (source, [key], first_seen_at, last_seen_at)
+  output inserted.seq into @added (seq)
+  values (@source, @key, @now, @now);`,
+)}
 
-  -- a column that is not in the index: the lookup locks the row, too
-  select @seq = m.seq, @first_seen_at = m.first_seen_at
-  from ${n.message} m with (${keyIndex(n)}, ${lockRow})
-  where ${isKey};
+if @seq is null select @seq = a.seq from @added a;`;
 
-  if @seq is null
-  begin
-    ${readClock}
-
-    begin try
-      if @outermost = 0 set xact_abort off;
-
-      insert into ${n.message} (source, message_id, topic, payload, headers, first_seen_at, last_seen_at, deliveries, content_changed)
-      output inserted.seq into @added (seq)
-      values (@source, @message_id, N'', N'', @headers, @now, @now, 1, 0);
-    end try
-    begin catch
-      set @rounds = @rounds + 1;
-      if @rounds = 10 or error_number() not in (2601, 2627)
-      begin; throw; end;
-      if @outermost = 1 and @@trancount > 0 rollback transaction;
-    end catch;
-
-    set xact_abort on;
-
-    select @seq = a.seq from @added a;
-  end
-end
-
-${readClock}
-
-if @first_seen_at is null
-begin
-  set @status = ${status.leased};
-  set @holder = @owner;
-  set @locked_until = ${addMs(n, "@now", "@lease_ms")};
-
-  insert into ${n.state} (seq, status, visible_at, locked_until, owner, attempt)
-  values (@seq, ${status.leased}, @now, @locked_until, @owner, 1);
-end
-else
-begin
-${indented(takeKnown(n))}
-end
-
-if @outermost = 1 commit transaction;
-
-select @status as status, ${asBit(`@status = ${status.leased} and @holder = @owner`)} as mine, @locked_until as locked_until;`;
+const isFree = "processed_at is null and (locked_until is null or locked_until <= @now)";
+const ifFree = (column: string, value: string) =>
+  `${column} = case when ${isFree} then ${value} else ${column} end`;
 
 /** The condition stands in the update, where the row is locked for certain: Babelfish accepts UPDLOCK and ignores it. */
-const takeKnown = (n: QueueNames) => `declare @takes bit = 0;
+const tryBegin = (
+  n: QueueNames,
+) => `declare @now datetime2(3) = coalesce(@given_now, sysutcdatetime()), @seq bigint;
+declare @added table (seq bigint not null primary key);
 
-select @status = s.status from ${n.state} s with (${lockRow}) where s.seq = @seq;
-
-${readClock}
-
-update ${n.state} with (${lockTarget})
-set status = ${status.leased}, visible_at = @now, locked_until = ${addMs(n, "@now", "@lease_ms")}, owner = @owner, attempt = attempt + 1
-where seq = @seq and (status = ${status.seen} or ${isFreeKey(stateTable(n))});
-
-if @@rowcount = 1 set @takes = 1;
-
-select @status = s.status, @holder = s.owner, @locked_until = s.locked_until from ${n.state} s with (forceseek) where s.seq = @seq;
-
-update ${n.message} with (${lockTarget})
-set last_seen_at = @now, headers = case when @takes = 1 then @headers else headers end
-where seq = @seq;`;
-
-const leaseId = "lower(convert(nvarchar(36), @owner))";
-
-/**
- * Renews, finishes or releases the key while @owner holds it. Only the state is locked: what the lease decides is all there. To
- * finish again what @owner has finished writes the same values again.
- */
-function changeKey(n: QueueNames): string {
-  const s = stateTable(n);
-  const only = (change: string, value: string, column: string) =>
-    `${column} = case when @change = '${change}' then ${value} else ${column} end`;
-  return `declare @now datetime2(3), @seq bigint;
-declare @changed table (seq bigint not null primary key, locked_until datetime2(3) null);
-
-select @seq = m.seq
-from ${n.message} m with (${keyIndex(n)}, forceseek, rowlock, readcommittedlock)
-where ${isKey};
-
-${atomically(`select @seq = s.seq from ${n.state} s with (${lockRow}) where s.seq = @seq;
+${atOwnLevel(`${findKey(n)}
 
 ${readClock}
 
-update ${n.state} with (${lockTarget})
-set owner = case when @change = 'renew' then owner end,
+update ${keysTable(n)} with (${lockTarget})
+set ${ifFree("lease_id", "@lease_id")},
+  ${ifFree("locked_until", addMs(n, "@now", "@lease_ms"))},
+  ${ifFree("attempt", "attempt + 1")},
+  ${ifFree("owner", "@holder")},
+  last_seen_at = @now
+where seq = @seq;
+
+select ${asBit("k.processed_at is not null")} as processed,
+  ${asBit("k.processed_at is null and k.lease_id = @lease_id")} as mine, k.locked_until
+from ${keysTable(n)} k with (forceseek)
+where k.seq = @seq;`)}`;
+
+/** Renews, finishes or releases the key while @lease_id holds it. To finish again what it has finished changes nothing. */
+const changeKey = (n: QueueNames) => `declare @now datetime2(3), @seq bigint;
+declare @changed table (locked_until datetime2(3) null);
+
+${atomically(`${lockKey(n)}
+
+${readClock}
+
+update ${keysTable(n)} with (${lockTarget})
+set lease_id = case when @change = 'renew' then lease_id end,
   locked_until = case when @change = 'renew' then ${addMs(n, "@now", "@lease_ms")} end,
-  ${only("release", "@now", "visible_at")},
-  ${only("finish", String(status.done), "status")},
-  ${only("finish", "coalesce(processed_at, @now)", "processed_at")},
-  ${only("finish", leaseId, "processed_by")}
-output inserted.seq, inserted.locked_until into @changed (seq, locked_until)
-where seq = @seq and ((${s}.status = ${status.leased} and ${s}.owner = @owner and ${s}.locked_until > @now)
-  or (@change = 'finish' and ${s}.status = ${status.done} and ${s}.processed_by = ${leaseId}));`)}
+  processed_at = case when @change = 'finish' then coalesce(processed_at, @now) end,
+  processed_by = case when @change = 'finish' then @lease_id end
+output inserted.locked_until into @changed (locked_until)
+where seq = @seq and ((processed_at is null and lease_id = @lease_id and locked_until > @now)
+  or (@change = 'finish' and processed_by = @lease_id));`)}
 
 select c.locked_until from @changed c;`;
-}
 
-const inspectKey = (
-  n: QueueNames,
-) => `select s.status, ${asBit("s.locked_until > @now")} as live, s.attempt, m.first_seen_at, m.last_seen_at,
-  s.locked_until, m.headers
-from ${n.message} m with (${keyIndex(n)}, forceseek)
-inner join ${n.state} s with (forceseek) on s.seq = m.seq
-where ${isKey} ${seekEach};`;
+const markKey = (n: QueueNames) => `declare @seq bigint;
+declare @added table (seq bigint not null primary key);
 
-/**
- * The keys are picked without waiting. Then each is locked before its state, as a try begin locks them, and both are tested
- * once more.
- */
+${atOwnLevel(`${findKey(n)}
+
+update ${keysTable(n)} with (${lockTarget})
+set last_seen_at = @now, processed_at = coalesce(processed_at, @now), lease_id = null, locked_until = null
+where seq = @seq;`)}`;
+
+const inspectKey = (n: QueueNames) => `select ${asBit("k.processed_at is not null")} as processed,
+  ${asBit("k.locked_until > @now")} as held, k.attempt, k.first_seen_at, k.last_seen_at, k.locked_until, k.owner
+from ${keysTable(n)} k with (${keyIndex(n)}, forceseek)
+where ${isKey};`;
+
+/** The keys are picked without waiting. Then each is locked by its key, as the other calls lock it, and tested once more. */
 function purgeKeys(n: QueueNames): string {
-  const m = n.bare("");
-  const abandoned = (s: string) => `${s}.status = ${status.leased} and ${s}.visible_at < @before
-    and (${s}.locked_until is null or ${s}.locked_until < @before)`;
+  const isOld = (k: string) =>
+    `${k}.last_seen_at < @before and coalesce(${k}.processed_at, ${k}.locked_until, ${k}.last_seen_at) < @before`;
+  const keys = n.bare("Keys");
   return `declare @before datetime2(3) = ${addMs(n, "@now", "-@retention_ms")};
-declare @old table (seq bigint not null primary key, message_id nvarchar(255) ${binary} not null);
-declare @locked table (seq bigint not null primary key);
-declare @gone table (seq bigint not null primary key);
+declare @old table ([key] nvarchar(255) ${binary} not null primary key);
 
-insert into @old (seq, message_id)
-select top (@limit) r.seq, m.message_id
-from ${n.state} r with (index(${n.bare("_Leased")}), ${readPast})
-inner join ${n.message} m with (index(${n.bare("_PK")}), forceseek, ${readPast}) on m.seq = r.seq
-where ${abandoned("r")}
-  and m.source = @source and m.last_seen_at < @before
-order by r.visible_at, r.seq ${seekEach};
+insert into @old ([key])
+select top (@limit) r.[key]
+from ${keysTable(n)} r with (index(${n.bare("Keys_FirstSeen")}), ${readPast})
+where r.source = @source and r.first_seen_at < @before and ${isOld("r")}
+order by r.first_seen_at, r.seq;
 
-${atomically(`insert into @locked (seq)
-select m.seq
-from @old o
-inner join ${n.message} m with (${keyIndex(n)}, forceseek, ${skipLocked}) on m.source = @source and m.message_id = o.message_id
-where m.seq = o.seq and m.last_seen_at < @before ${seekEach};
+delete from ${keysTable(n)}
+from @old o, ${keysTable(n)} with (${keyIndex(n)}, forceseek, ${skipLocked})
+where ${keys}.source = @source and ${keys}.[key] = o.[key] and ${isOld(keys)} ${seekEach};
 
-delete from ${n.state}
-output deleted.seq into @gone (seq)
-from @locked l, ${n.state} with (${lockRow})
-where ${stateTable(n)}.seq = l.seq and ${abandoned(stateTable(n))} ${seekEach};
-
-delete from ${n.message}
-from @gone g, ${n.message} with (${lockRow})
-where ${m}.seq = g.seq ${seekEach};`)}
-
-select count(*) as deleted from @gone g;`;
+select @@rowcount as deleted;`;
 }

@@ -2,18 +2,34 @@ import { crashesBeforeAlone } from "../../queue/leases.js";
 import { reasonGroup, reasons } from "../dead-letters.js";
 import { status } from "../dialect.js";
 import { literal, type QueueNames } from "../names.js";
-import { controlsTable, isPaused } from "./controls.js";
-import { addMs, asBit, asInt, backoffSql, binary, prepareBackoff, unicodeLiteral } from "./expressions.js";
-import { changedTable, outputChanged, pick, pickedTable, recordAttempts, recordLost } from "./history.js";
+import { claimControls, isPaused } from "./controls.js";
+import { addMs, asBit, backoffSql, binary, prepareBackoff, unicodeLiteral } from "./expressions.js";
+import {
+  changedTable,
+  dies,
+  finish,
+  finishedTable,
+  insertDone,
+  outputChanged,
+  pick,
+  picked,
+  pickedColumns,
+  pickedTable,
+  recordAttempts,
+  recordLost,
+} from "./history.js";
 import { hasChanges, joinPartition, leavePartition } from "./partitions.js";
 import {
   atomically,
+  claimable,
+  claimedRow,
+  doneTable,
   indented,
-  isLost,
+  keyOf,
   lockRow,
   owned,
+  pickFrom,
   prepareLease,
-  rowOf,
   seekEach,
   seqs,
   stateTable,
@@ -22,10 +38,9 @@ import {
 
 export function claim(n: QueueNames): string {
   const s = stateTable(n);
-  const visible = (from: number) => `r.status = ${from} and r.visible_at <= @now`;
+  const controls = claimControls(n);
+  const from = pickFrom(n, "_Ready");
   const order = "r.visible_at, r.seq";
-  const isSuspect = `r.crashes + ${asInt(isLost("r"))} >= ${crashesBeforeAlone}`;
-  const suspects = `${visible(status.held)} and ${isSuspect}`;
   return `if ${isPaused(n)}
 begin
   select cast(null as bigint) as seq, 'paused' as verdict;
@@ -36,32 +51,41 @@ ${prepareLease(n)}
 ${prepareBackoff}
 ${pickedTable}
 ${changedTable("@claimed")}
-declare @verdict varchar(10) = 'claimed';
+${controls.declare}
 
 if ${hasChanges(n)}
   exec ${n.object("_ApplyPartitionChanges")};
 
-${atomically(`-- a message with two crashes is claimed alone
-${pick(n, { top: "1", index: "_Held", where: suspects, order })}
-
-if @@rowcount = 0
+${atomically(`if ${controls.exist}
 begin
-  -- messages that come back from a worker were the first of the queue when they were claimed, and are again
-${indented(pick(n, { top: "@limit", index: "_Held", where: visible(status.held), order }))}
+${indented(`${controls.read}
 
-  set @limit = @limit - @@rowcount;
+insert into @picked (${pickedColumns}, topic, source)
+select top (@limit) ${picked}, m.topic, m.source
+from ${from}
+cross apply ${keyOf(n, "r.seq")} m
+where ${claimable("r")}
+  and ${controls.lets(dies("r"))}
+order by ${order} ${seekEach};
 
-  if @limit > 0
-${indented(indented(pick(n, { top: "@limit", index: "_Ready", where: visible(status.ready), order })))}
+${controls.cut}`)}
 end
+else
+${indented(pick({ from, where: claimable("r"), order }))}
 
--- the condition is repeated: where UPDLOCK does not lock, another claimer may have taken the row by now
+-- a message with two crashes is claimed alone
+if exists (select 1 from @picked p where p.crashes >= ${crashesBeforeAlone})
+  delete from @picked
+  where seq <> (select top (1) p.seq from @picked p where p.crashes >= ${crashesBeforeAlone} order by p.visible_at, p.seq);
+
+-- No indexed column of a leased row changes. The condition is repeated: where UPDLOCK does not lock, another claimer may
+-- have taken the row by now.
 update ${n.state}
-set status = case when p.dies = 1 then ${status.dead} else ${status.held} end,
-  attempt = ${s}.attempt + p.lost, crashes = ${s}.crashes + p.lost,
+set status = case when p.dies = 1 then ${status.dead} else ${status.ready} end,
+  attempt = ${s}.attempt + p.lost, crashes = p.crashes,
   owner = case when p.dies = 0 then @owner end, locked_until = case when p.dies = 0 then @lease_end end,
-  due_since = ${s}.visible_at,
-  visible_at = ${addMs(n, "@lease_end", `\n    ${backoffSql(`(${s}.attempt + p.lost + 1)`, `${s}.seq`)}`)},
+  due_since = ${s}.reclaimable_at,
+  reclaimable_at = ${addMs(n, "@lease_end", `\n    ${backoffSql(`(${s}.attempt + p.lost + 1)`, `${s}.seq`)}`)},
   last_error = case
     when ${s}.expires_at <= @now then ${unicodeLiteral(reasons.expired)}
     when p.lost = 1 then ${unicodeLiteral(reasons.leaseExpired)}
@@ -73,22 +97,22 @@ set status = case when p.dies = 1 then ${status.dead} else ${status.held} end,
   died_at = case when p.dies = 1 then @now else ${s}.died_at end
 ${outputChanged("@claimed")}
 from @picked p, ${n.state} with (${lockRow})
-where ${s}.seq = p.seq and ${s}.status = p.status and ${s}.visible_at <= @now
+where ${s}.seq = p.seq and ${claimable(s)}
 ${seekEach};
 
 ${recordLost(n, "@claimed")}
 
 ${leavePartition(n, "@claimed", `@blocks = 0 and c.keyed = 1 and c.status = ${status.dead}`)}
 
-if exists (select 1 from ${controlsTable(n)} k) set @verdict = 'controlled';
+${controls.take}
 
 -- read before the commit: a claim whose rows cannot be returned is undone. No other transaction can have changed these
 -- messages and not ended yet, because it would have locked their states first.
-if @verdict = 'controlled' and not exists (select 1 from @claimed)
-  select cast(null as bigint) as seq, @verdict as verdict;
+if @wait_ms is not null
+  select cast(null as bigint) as seq, 'limited' as verdict, @wait_ms as wait_ms;
 else
-  select ${rowOf("    ")},
-    case when c.status = ${status.held} then @verdict when c.expires_at <= @now then 'expired' else 'exhausted' end as verdict
+  select ${claimedRow},
+    case when c.status = ${status.ready} then 'claimed' when c.expires_at <= @now then 'expired' else 'exhausted' end as verdict
   from @claimed c
   inner join ${n.state} s with (forceseek) on s.seq = c.seq
   ${withMessage(n, "c.seq")}
@@ -109,6 +133,17 @@ ${after === undefined ? update : atomically(`${update}\n\n${after}`)}
 select c.seq from @changed c;`;
 }
 
+/** Deletes the states and keeps the messages as done. */
+export const ack = (n: QueueNames): string => `${finishedTable}
+
+${atomically(`${finish(n, `${seqs}, ${n.state} with (${lockRow})`, `${stateTable(n)}.seq = i.seq and ${owned(stateTable(n))} ${seekEach}`)}
+
+${insertDone(n, "f.last_error", { processed_by: "@processed_by" })}
+
+${leavePartition(n, "@finished", "c.keyed = 1")}`)}
+
+select f.seq from @finished f;`;
+
 /** With @max_attempts 0 the message has no attempt left: it fails, keeps no earlier error, and its crashes stay counted. */
 export function abandon(n: QueueNames): string {
   const s = stateTable(n);
@@ -118,7 +153,7 @@ declare @changed table (seq bigint not null primary key, status tinyint not null
 ${atomically(`update ${n.state}
 set status = case when i.attempts is null and ${s}.attempt + 1 >= @max_attempts then ${status.dead} else ${status.ready} end,
   attempt = ${s}.attempt + coalesce(i.attempts, 1), crashes = case when @max_attempts > 0 then 0 else ${s}.crashes end,
-  owner = null, locked_until = null,
+  owner = null, locked_until = null, reclaimable_at = null,
   visible_at = ${addMs(n, "@now", `coalesce(i.delay_ms,\n    ${backoffSql(`(${s}.attempt + 1)`, `${s}.seq`)})`)},
   last_error = case when i.error is null and @max_attempts > 0 then ${s}.last_error else i.error ${binary} end,
   error_group = case when i.error is null and @max_attempts > 0 then ${s}.error_group else i.error_group ${binary} end,
@@ -152,15 +187,41 @@ export const fail = (n: QueueNames): string => `declare @failed nvarchar(max) = 
 exec ${n.object("_Abandon")} @now = @now, @owner = @owner, @items = @failed, @max_attempts = 0, @base_ms = 1, @factor = 1,
   @max_ms = 1, @jitter_ms = 0, @blocks = @blocks;`;
 
-/** Messages that ended are handled again, as if they were new: dead ones, or done ones that are to be sent again. */
-export function replay(n: QueueNames, from: number): string {
+/** Dead messages are handled again, as if they were new. */
+export const replay = (n: QueueNames): string => {
   const s = stateTable(n);
   return settle(
     n,
     `status = case when ${s}.keyed = 1 then ${status.blocked} else ${status.ready} end,
-  attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
-  expires_at = ${addMs(n, "@now", "@ttl_ms")}, processed_at = null, processed_by = null, died_at = null`,
-    `${s}.status = ${from}`,
+  attempt = 0, crashes = 0, owner = null, locked_until = null, reclaimable_at = null, visible_at = @now,
+  expires_at = ${addMs(n, "@now", "@ttl_ms")}, died_at = null`,
+    `${s}.status = ${status.dead}`,
     joinPartition(n, "@changed", "c.keyed = 1"),
   );
-}
+};
+
+/**
+ * Done messages are sent again. The message is locked first, as by a purge; and the state exists before the done row goes, so
+ * that a read finds one of them.
+ */
+export const resend = (
+  n: QueueNames,
+): string => `declare @sent table (seq bigint not null primary key, keyed bit null, last_error nvarchar(max) null);
+
+${atomically(`insert into @sent (seq, keyed, last_error)
+select m.seq, case when m.partition_key is not null then 1 end, d.last_error
+from ${seqs}
+inner join ${n.message} m with (${lockRow}) on m.seq = i.seq
+inner join ${doneTable(n)} d with (${lockRow}) on d.seq = m.seq ${seekEach};
+
+insert into ${n.state} (seq, status, visible_at, expires_at, last_error, keyed)
+select c.seq, case when c.keyed = 1 then ${status.blocked} else ${status.ready} end, @now, ${addMs(n, "@now", "@ttl_ms")}, c.last_error, c.keyed
+from @sent c;
+
+delete from ${doneTable(n)}
+from @sent c, ${doneTable(n)} with (${lockRow})
+where ${n.bare("Done")}.seq = c.seq ${seekEach};
+
+${joinPartition(n, "@sent", "c.keyed = 1")}`)}
+
+select c.seq from @sent c;`;

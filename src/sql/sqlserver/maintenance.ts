@@ -2,7 +2,7 @@ import { beforeThat, reasonGroup, reasons } from "../dead-letters.js";
 import { status } from "../dialect.js";
 import { createdColumn, lastSeenAt, literal, type QueueNames } from "../names.js";
 import { addMs, binary, unicodeLiteral } from "./expressions.js";
-import { changedTable, deleteStates, outputChanged, pick, pickedTable, recordLost } from "./history.js";
+import { changedTable, deleteAttempts, outputChanged, pick, pickedTable, recordLost } from "./history.js";
 import {
   hasChanges,
   leaveDead,
@@ -12,7 +12,8 @@ import {
 } from "./partitions.js";
 import {
   atomically,
-  isWhole,
+  doneTable,
+  indented,
   keyOf,
   lockRow,
   pickFrom,
@@ -23,26 +24,23 @@ import {
   stateTable,
 } from "./procedure.js";
 
+/**
+ * Leases and expiries have no index, because every claim would pay for it: the table holds only unfinished messages, and a
+ * claim finds lost and expired ones by itself.
+ */
 export function reap(n: QueueNames): string {
   const s = stateTable(n);
-  const leaseEnded = (t: string) => `${t}.status = ${status.held} and ${t}.locked_until < @now`;
-  const expired = (t: string) =>
-    `${t}.expires_at <= @now and ${t}.expires_at is not null and ${t}.locked_until is null
-    and ${t}.status in (${status.ready}, ${status.held}, ${status.blocked}, ${status.parked})`;
+  const ended = (t: string) =>
+    `${t}.status in (${status.ready}, ${status.blocked}) and (${t}.locked_until < @now or (${t}.locked_until is null and ${t}.expires_at <= @now))`;
   return `${pickedTable}
 ${changedTable("@reaped")}
 
-${atomically(`${pick(n, { top: "@limit", index: "_Held", where: leaseEnded("r"), order: "r.visible_at, r.seq" })}
+${atomically(`${pick({ from: pickFrom(n, "State_PK"), where: ended("r"), order: "r.seq" })}
 
-set @limit = @limit - @@rowcount;
-
-if @limit > 0
-  ${pick(n, { top: "@limit", index: "_Expiry", where: expired("r"), order: "r.expires_at" }).replaceAll("\n", "\n  ")}
-
--- visible_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time
+-- reclaimable_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time
 update ${n.state}
-set status = case when p.dies = 1 then ${status.dead} else ${status.held} end,
-  attempt = ${s}.attempt + p.lost, crashes = ${s}.crashes + p.lost, owner = null, locked_until = null, passes = null,
+set status = case when p.dies = 1 then ${status.dead} else ${s}.status end,
+  attempt = ${s}.attempt + p.lost, crashes = p.crashes, owner = null, locked_until = null,
   last_error = case
     when ${s}.expires_at <= @now then ${unicodeLiteral(reasons.expired)}
     else ${unicodeLiteral(reasons.leaseExpired)}
@@ -52,7 +50,7 @@ set status = case when p.dies = 1 then ${status.dead} else ${status.held} end,
   died_at = case when p.dies = 1 then @now else ${s}.died_at end
 ${outputChanged("@reaped")}
 from @picked p, ${n.state} with (${lockRow})
-where ${s}.seq = p.seq and ${s}.status = p.status and ((${leaseEnded(s)}) or (${expired(s)}))
+where ${s}.seq = p.seq and ${ended(s)}
 ${seekEach};
 
 ${recordLost(n, "@reaped")}
@@ -89,7 +87,7 @@ output inserted.seq into @expired (seq)
 from (
   select top (@limit) r.seq
   from ${pickFrom(n, "_Dead")}
-  where ${untold("r")} and ${isWhole("r")}
+  where ${untold("r")}
   order by r.seq
 ) p, ${n.state} with (forceseek, ${skipLocked})
 where ${s}.seq = p.seq and ${untold(s)} ${seekEach};
@@ -100,28 +98,34 @@ cross apply ${keyOf(n, "e.seq")} k ${seekEach};`;
 }
 
 /**
- * Deletes done messages or dead ones, as @status says. It walks states in windows: the done by the primary key, because an index
- * of them would be paid for by every ack; the dead by their index. The message is locked before its state, as everywhere,
- * and neither is waited for: a redelivery that has just locked the message keeps both rows. A later window may have more
+ * Deletes done messages or dead ones, as @status says. It walks their rows in windows: the done by the primary key, because an index
+ * of their times would be paid for by every ack; the dead by their index. The message is locked before its state or done row, as
+ * everywhere, and neither is waited for: a redelivery that has just locked the message keeps both rows. A later window may have more
  * while its messages are old enough: no message ends before it is enqueued.
  *
- * Dead messages that another process tells the expiry of are kept, and those in their partition queues, or on their way there.
+ * Dead messages whose expiry another process reports are kept, and those in their partition queues, or on their way there.
  */
 export function purge(n: QueueNames): string {
   const m = n.bare("");
+  const lockOld = (row: string, more: string) => `insert into @old (seq)
+select m.seq
+from @scanned w
+inner join ${n.message} m with (forceseek, ${skipLocked}) on m.seq = w.seq
+inner join ${row} with (forceseek, ${skipLocked}) on s.seq = m.seq
+where w.ended_at < @before and m.${lastSeenAt(n)} < @before and ${more} ${seekEach};`;
   return `declare @before datetime2(3) = ${addMs(n, "@now", "-@retention_ms")};
 declare @last_seq bigint, @more bit;
-declare @scanned table (seq bigint not null primary key, ended_at datetime2(3) null, keyed bit null);
+declare @scanned table (seq bigint not null primary key, ended_at datetime2(3) not null, keyed bit null);
 declare @kept table (seq bigint not null);
 declare @old table (seq bigint not null primary key);
 declare @gone table (seq bigint not null primary key);
 
 if @status = ${status.done}
   insert into @scanned (seq, ended_at)
-  select top (@limit) s.seq, case when s.status = ${status.done} then s.processed_at end
-  from ${n.state} s with (forceseek, ${readPast})
-  where s.seq > @after_seq
-  order by s.seq;
+  select top (@limit) d.seq, d.processed_at
+  from ${doneTable(n)} d with (forceseek, ${readPast})
+  where d.seq > @after_seq
+  order by d.seq;
 else
   insert into @scanned (seq, ended_at, keyed)
   select top (@limit) s.seq, s.died_at, s.keyed
@@ -150,15 +154,10 @@ begin
   delete from @scanned where seq in (select k.seq from @kept k);
 end
 
-${atomically(`insert into @old (seq)
-select m.seq
-from @scanned w
-inner join ${n.message} m with (forceseek, ${skipLocked}) on m.seq = w.seq
-inner join ${n.state} s with (forceseek, ${skipLocked}) on s.seq = m.seq
-cross apply ${keyOf(n, "m.seq")} k
-where w.ended_at < @before and s.status = @status and case when @status = ${status.done} then s.processed_at else s.died_at end < @before
-  and (s.locked_until is null or s.locked_until <= @now) and m.${lastSeenAt(n)} < @before
-  and (@source is null or k.source = @source ${binary}) ${seekEach};
+${atomically(`if @status = ${status.done}
+${indented(lockOld(`${doneTable(n)} s`, "s.processed_at < @before"))}
+else
+${indented(lockOld(`${n.state} s`, `s.status = ${status.dead} and s.died_at < @before and (s.locked_until is null or s.locked_until <= @now)`))}
 
 -- the condition is repeated: where UPDLOCK does not lock, it may have been delivered again by now
 delete from ${n.message}
@@ -166,7 +165,16 @@ output deleted.seq into @gone (seq)
 from @old o, ${n.message} with (${lockRow})
 where ${m}.seq = o.seq and ${m}.${lastSeenAt(n)} < @before ${seekEach};
 
-${deleteStates(n, "@gone")}`)}
+if @status = ${status.done}
+  delete from ${doneTable(n)}
+  from @gone g, ${doneTable(n)} with (${lockRow})
+  where ${n.bare("Done")}.seq = g.seq ${seekEach};
+else
+  delete from ${n.state}
+  from @gone g, ${n.state} with (${lockRow})
+  where ${stateTable(n)}.seq = g.seq ${seekEach};
+
+${deleteAttempts(n, "@gone")}`)}
 
 select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;`;
 }

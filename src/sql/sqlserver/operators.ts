@@ -8,10 +8,20 @@ import {
 import { type SqlStatement, statement } from "../driver.js";
 import { createdColumn, keyColumns, type QueueNames, queueId } from "../names.js";
 import { mostSources } from "../store-options.js";
+import { heldByPause, readPauses } from "./controls.js";
 import { addMs, asBit, binary, unicodeLiteral } from "./expressions.js";
 import { attemptsTable, operationsTable } from "./history.js";
 import { declareMoves, movedQueue } from "./partitions.js";
-import { columns, isKeyOf, keyIndex, lockRow, readFreely, seekEach } from "./procedure.js";
+import {
+  columns,
+  doneTable,
+  isKeyOf,
+  keyIndex,
+  lockRow,
+  readFreely,
+  seekEach,
+  withState,
+} from "./procedure.js";
 import { callProcedure, type ParameterName, parameterType, signatures } from "./procedure-calls.js";
 
 /** A read of operators. It is no procedure: operators may read the tables, and a DBA has less to review. See docs/decisions/0029. */
@@ -188,21 +198,11 @@ export const operatorStatements = (n: QueueNames): OperatorStatements => ({
   ...controlStatements(n),
 });
 
-/** Each part by an index of its own: a condition on all of them would read the rows of all Done messages. */
-function unfinished(n: QueueNames): string {
-  const parts = [
-    `${n.state} s with (index(${n.bare("_Ready")})) where s.status = ${status.ready}`,
-    `${n.state} s with (index(${n.bare("_Held")})) where s.status = ${status.held}`,
-    `${n.state} s with (index(${n.bare("_Parked")})) where s.status = ${status.parked}`,
-    `${movedQueue(n)} q inner join ${n.state} s with (forceseek) on s.seq = q.seq where s.status = ${status.blocked}`,
-  ];
-  return `declare @count bigint = 0;
-${declareMoves(n)}
-
-${parts.map((rows) => `select @count = @count + count_big(*) from (select top (@limit) s.seq from ${rows}) r;`).join("\n")}
-
-select @count as [count], @now as now;`;
-}
+const unfinished = (n: QueueNames) => `select count_big(*) as [count], @now as now
+from (
+  select top (@limit) s.seq from ${n.state} s
+  where s.status in (${status.ready}, ${status.processing}, ${status.blocked})
+) u;`;
 
 /** Counts rows by bucket. `rows` has `seq` and `happened_at`, which is null where it has not happened. */
 const byBucket = (rows: string) => `select b.bucket, count_big(*) as [count], min(b.seq) as first_seq
@@ -224,8 +224,7 @@ const enqueuedBefore = (n: QueueNames) =>
 
 const doneBefore = (n: QueueNames) =>
   byBucket(
-    `s.seq, case when s.status = ${status.done} then s.processed_at end as happened_at
-    from ${n.state} s where s.seq < @before_seq order by s.seq desc`,
+    `d.seq, d.processed_at as happened_at from ${doneTable(n)} d where d.seq < @before_seq order by d.seq desc`,
   );
 
 const diedBefore = (n: QueueNames) =>
@@ -234,7 +233,10 @@ const diedBefore = (n: QueueNames) =>
     from ${n.state} s with (index(${n.bare("_Dead")})) where s.status = ${status.dead} and s.seq < @before_seq order by s.seq desc`,
   );
 
-const blockedPartitions = (n: QueueNames) => `${declareMoves(n)}
+const blockedPartitions = (n: QueueNames) => {
+  const isPaused = `@pauses = 1 and s.status <> ${status.dead} and ${heldByPause(n, "s")} = 1`;
+  return `${declareMoves(n)}
+${readPauses(n)}
 
 select top (@limit) h.partition_key, h.waiting, (
     select w.${createdColumn(n)}
@@ -246,7 +248,8 @@ select top (@limit) h.partition_key, h.waiting, (
     ) f
     inner join ${n.message} w with (forceseek) on w.seq = f.seq
   ) as waiting_since, ${columns("m", keyColumns(n))}, m.topic, s.status,
-  ${asBit("s.locked_until is not null")} as leased, s.attempt, s.last_error, s.visible_at as next_attempt_at, s.died_at
+  ${asBit("s.locked_until is not null")} as leased, ${asBit(isPaused)} as paused, s.attempt, s.last_error,
+  coalesce(s.reclaimable_at, s.visible_at) as next_attempt_at, s.died_at
 from (
   select q.partition_key, min(q.position) as position, count_big(*) - 1 as waiting
   from ${movedQueue(n)} q
@@ -257,8 +260,10 @@ cross apply (
 ) q
 inner join ${n.state} s with (forceseek) on s.seq = q.seq
 inner join ${n.message} m with (forceseek) on m.seq = q.seq
-where s.status = ${status.dead} or (h.waiting > 0 and (s.status = ${status.parked} or s.locked_until is not null or s.attempt > 0 or s.visible_at > @now))
+where s.status = ${status.dead} or (h.waiting > 0 and (s.locked_until is not null or s.attempt > 0
+  or coalesce(s.reclaimable_at, s.visible_at) > @now or (${isPaused})))
 order by case when s.status = ${status.dead} then 0 else 1 end, h.waiting desc, h.partition_key ${seekEach};`;
+};
 
 /**
  * An inbox is asked for the message id source by source, each by one seek in the index of its keys: an index of message ids alone
@@ -292,12 +297,13 @@ order by m.seq;
 ${findById(n)}
 
 select top (@limit) ${columns("m", [...new Set([...keyColumns(n), "message_id"]), "topic", "correlation_id", "partition_key"])},
-  s.status, ${asBit("s.locked_until is not null")} as leased, s.attempt, s.last_error,
+  coalesce(s.status, ${status.done}) as status, ${asBit("s.locked_until is not null")} as leased,
+  coalesce(s.attempt, d.attempt, 0) as attempt, coalesce(s.last_error, d.last_error) as last_error,
   m.${createdColumn(n)} as enqueued_at, (select min(a.ended_at) from ${attemptsTable(n)} a with (forceseek) where a.seq = f.seq) as first_failed_at,
-  ${columns("s", ["processed_at", "died_at", ...(n.kind === "inbox" ? ["ended_as"] : [])])}
+  d.processed_at, s.died_at, d.resolution
 from @found f
 inner join ${n.message} m with (forceseek) on m.seq = f.seq
-inner join ${n.state} s with (forceseek) on s.seq = f.seq
+${withState(n, "f.seq")}
 order by f.seq ${seekEach};`;
 
 const window = ["before_seq", "limit", "since", "bucket_ms"] as const;
@@ -324,18 +330,10 @@ export const readControls = (n: QueueNames): OperatorReadStatements["controls"] 
   callProcedure(n, "controls", "Controls", []);
 
 /** Each changes one control and returns it. */
-export function controlStatements(n: QueueNames): Pick<OperatorStatements, "putControl" | "endControl"> {
-  const read = callProcedure(n, "control", "Controls", signatures.Controls).text;
-  const put = callProcedure(n, "put", "PutControl", signatures.PutControl).text;
-  const end = callProcedure(n, "end", "EndControl", signatures.EndControl).text;
-  return {
-    putControl: statement("put control", `${put};\n${read};`),
-    endControl: statement(
-      "end control",
-      `declare @ended int;\n${end.replace("exec ", "exec @ended = ")};\nif @ended = 1 ${read};`,
-    ),
-  };
-}
+const controlStatements = (n: QueueNames): Pick<OperatorStatements, "putControl" | "endControl"> => ({
+  putControl: callProcedure(n, "put control", "PutControl", signatures.PutControl),
+  endControl: callProcedure(n, "end control", "EndControl", signatures.EndControl),
+});
 
 export const sqlServerOperators: OperatorDialect = {
   changes: operatorStatements,

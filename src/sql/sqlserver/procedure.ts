@@ -67,17 +67,14 @@ export const lockRow = `forceseek, ${lockTarget}`;
 /**
  * READPAST skips the rows of other claimers instead of waiting for them. UPDLOCK locks the chosen rows.
  * READCOMMITTEDLOCK makes both work in a database with READ_COMMITTED_SNAPSHOT, where reads would not lock otherwise.
- * The index is named because a plan made while the queue was empty would scan the table. A row is read with `isWhole`.
+ * The index is named because a plan made while the queue was empty would scan the table.
+ *
+ * The condition must have a column that is not in the index, such as reclaimable_at: the row itself is read then, and locked
+ * or skipped, before TOP counts it. Otherwise TOP would count rows whose index entries are free and whose states are
+ * locked, and a page of them would look like an empty queue.
  */
 export const pickFrom = (n: QueueNames, index: string) =>
   `${n.state} r with (index(${n.bare(index)}), ${skipLocked})`;
-
-/**
- * Always true. The column is in no index, so the row itself is read, and locked or skipped, before TOP counts it. Otherwise
- * TOP would count rows whose index entries are free and whose states are locked, and a page of them would look like an
- * empty queue.
- */
-export const isWhole = (s: string) => `${s}.attempt >= 0`;
 
 /** Joins by a seek for each chosen row, whatever the statistics say, and never by scanning the table. */
 export const seekEach = "option (loop join, force order)";
@@ -91,26 +88,36 @@ export const seqs = "openjson(@items) with (seq bigint '$') i";
  */
 export const stateTable = (n: QueueNames) => n.bare("State");
 
-/** A row that @owner holds. */
-export const owned = (s: string) => `${s}.owner = @owner and ${s}.status = ${status.held}`;
+/** Done messages: they have no state row. */
+export const doneTable = (n: QueueNames): string => n.object("Done");
 
-/** A key of an inbox store that nobody holds. */
-export const isFreeKey = (s: string) =>
-  `(${s}.status = ${status.leased} and (${s}.locked_until is null or ${s}.locked_until <= @now))`;
+/** A row that @owner holds. Whatever ends a lease empties the owner. */
+export const owned = (s: string) => `${s}.owner = @owner`;
+
+/** A lease does not change the status: until `reclaimable_at`, nobody else may claim the row. */
+export const claimable = (s: string) =>
+  `${s}.status = ${status.ready} and ${s}.visible_at <= @now and (${s}.reclaimable_at is null or ${s}.reclaimable_at <= @now)`;
 
 export const isLost = (s: string) => `${s}.locked_until is not null`;
 
 export const prepareLease = (n: QueueNames) =>
   `declare @lease_end datetime2(3) = ${addMs(n, "@now", "@lease_ms")};`;
 
+const waits =
+  "exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)";
+const readUncommitted = "set transaction isolation level read uncommitted;\n";
+
 /**
  * For procedures that only look. With READ_COMMITTED_SNAPSHOT they read what is committed, and wait for nobody. Without it
  * they would wait for every open transaction, so they read without locks, and may show what is not committed yet. The
  * database is found by its name: in Azure SQL its DB_ID may be another number than the one in sys.databases.
  */
-export const readFreely = `if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
-`;
+export const readFreely = `if @@trancount = 0 and ${waits}
+  ${readUncommitted}`;
+
+/** The same in a transaction too, for counts that nothing depends on. */
+export const countFreely = `if ${waits}
+  ${readUncommitted}`;
 
 /** The look-up by the natural key. Without the name, a plan made while the table was empty would scan it. */
 export const keyIndex = (n: QueueNames): string => `index(${n.bare("_Key")})`;
@@ -151,21 +158,9 @@ ${indented(indented(insert))}
   set xact_abort on;
 end`;
 
-const leaseColumns = [
-  "seq",
-  "attempt",
-  "expires_at",
-  "visible_at",
-  "locked_until",
-  "owner",
-  "crashes",
-  "status",
-];
-const outcomeColumns = ["last_error", "last_attempt_at", "processed_at", "processed_by"];
-const stateColumns = [...leaseColumns, ...outcomeColumns, "died_at", "error_group", "ended_as"];
-
 const messageColumns = (n: QueueNames) => [
   ...["topic", "payload", "partition_key", "headers", "correlation_id", "due_at"],
+  "expires_at as given_expires_at",
   ...(n.kind === "inbox"
     ? ["source", "message_id", "hash", "first_seen_at", "last_seen_at", "deliveries"]
     : ["id", "message_id", "created_at", "natural_key"]),
@@ -197,12 +192,27 @@ where m.seq = @seq`;
   return [ofRow("_MessageOf", columns("m", messageColumns(n))), ofRow("_KeyOf", `${key}, m.topic`)];
 };
 
-/** The columns of a message's row: of its state `s`, and of the message `m`, which `withMessage` joins. */
-export const rowOf = (indent = "  ") =>
-  `${inLines(
-    stateColumns.map((one) => (one === "visible_at" ? "s.visible_at as next_attempt_at" : `s.${one}`)),
-    indent,
-  )}, m.*`;
+/**
+ * The row of a message in any state: of its state `s`, its done row `d`, one of which exists, and the message `m`. While an
+ * acknowledgement moves the one to the other, a read without locks may find neither.
+ */
+export const rowOf = (seq: string) => `${seq} as seq, coalesce(s.status, ${status.done}) as status,
+  coalesce(s.attempt, d.attempt, 0) as attempt, coalesce(s.crashes, 0) as crashes, s.owner, s.locked_until,
+  coalesce(s.reclaimable_at, s.visible_at, d.processed_at, sysutcdatetime()) as next_attempt_at,
+  case when s.seq is null then m.given_expires_at else s.expires_at end as expires_at,
+  coalesce(s.last_error, d.last_error) as last_error, s.error_group, s.last_attempt_at, s.died_at,
+  d.processed_at, d.processed_by, d.resolution, m.*`;
+
+/** The state or the done row of the message with this number: the state first, which an acknowledgement deletes. */
+export const withState = (
+  n: QueueNames,
+  seq: string,
+) => `left join ${n.state} s with (forceseek) on s.seq = ${seq}
+left join ${doneTable(n)} d with (forceseek) on d.seq = ${seq}`;
+
+/** The row of a message that has just been claimed. */
+export const claimedRow = `s.seq, s.attempt, s.crashes, s.locked_until, s.reclaimable_at as next_attempt_at, s.expires_at,
+    s.last_error, s.last_attempt_at, m.*`;
 
 /** The message with this number, as `m`: a join in a FROM clause. */
 export const withMessage = (n: QueueNames, seq: string) => `cross apply ${n.object("_MessageOf")}(${seq}) m`;

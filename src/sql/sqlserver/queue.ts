@@ -7,18 +7,18 @@ import {
 } from "../dialect.js";
 import { type SqlStatement, statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
-import { applyControls, controlProcedures } from "./controls.js";
+import { controlProcedures } from "./controls.js";
 import { addMs, backoffSql, binary, prepareBackoff } from "./expressions.js";
 import { deadProcedures } from "./history.js";
 import { keyProcedures } from "./keys.js";
-import { abandon, claim, fail, replay, settle } from "./leases.js";
+import { abandon, ack, claim, fail, replay, resend, settle } from "./leases.js";
 import { expireDead, purge, reap } from "./maintenance.js";
-import { applyChanges, joinPartition, leavePartition, lockArrivals } from "./partitions.js";
+import { applyChanges, joinPartition, lockArrivals } from "./partitions.js";
 import {
   atOwnLevel,
   atomically,
+  doneTable,
   findOrInsert,
-  isWhole,
   keyIndex,
   owned,
   type Procedure,
@@ -41,13 +41,12 @@ import {
   receive,
 } from "./receive-routines.js";
 
-/** Each statement calls one procedure, so a database user needs only EXECUTE. The bodies are in procedures/. */
+/** Each statement calls one procedure, so a database user needs only EXECUTE. */
 function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions): QueueStatements {
   const blocks = blockOnDead ? "1" : "0";
   const get = callProcedure(n, "get", "Get", n.kind === "inbox" ? signatures.GetByKey : signatures.GetById);
   return {
     claim: callProcedure(n, "claim", "Claim", signatures.Claim, { blocks }),
-    applyControls: applyControls(n),
     ack: callProcedure(n, "ack", "Ack", signatures.Ack),
     abandon: callProcedure(n, "abandon", "Abandon", signatures.Abandon, { blocks }),
     fail: callProcedure(n, "fail", "Fail", signatures.Fail, { blocks }),
@@ -55,10 +54,7 @@ function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions):
     renew: callProcedure(n, "renew", "Renew", signatures.Renew),
     reap: callProcedure(n, "reap", "Reap", signatures.Reap, { blocks }),
     purge: callProcedure(n, "purge", "Purge", signatures.Purge, { status: String(status.done) }),
-    purgeDead: callProcedure(n, "purge dead", "Purge", signatures.Purge, {
-      source: "null",
-      status: String(status.dead),
-    }),
+    purgeDead: callProcedure(n, "purge dead", "Purge", signatures.Purge, { status: String(status.dead) }),
     purgeOperations: callProcedure(n, "purge operations", "PurgeOperations", signatures.PurgeOperations),
     resolve: callProcedure(n, "resolve", "Resolve", signatures.Resolve),
     get,
@@ -174,7 +170,7 @@ export function outboxProcedures(n: QueueNames): readonly Procedure[] {
     procedure(n, "ExpireDead", signatures.ExpireDead, expireDead(n)),
     procedure(n, "ListDone", signatures.ListDone, listDone(n)),
     procedure(n, "MakeDue", signatures.MakeDue, makeDue(n)),
-    procedure(n, "Resend", signatures.Resend, replay(n, status.done)),
+    procedure(n, "Resend", signatures.Resend, resend(n)),
   ];
 }
 
@@ -188,26 +184,14 @@ function queueProcedures(n: QueueNames): readonly Procedure[] {
     // before those that call it: the server warns of a procedure that is not there
     make("ApplyPartitionChanges", atomically(applyChanges(n))),
     make("Claim", claim(n)),
-    make(
-      "Ack",
-      settle(
-        n,
-        `status = ${status.done}, owner = null, locked_until = null, processed_at = @now, processed_by = @processed_by`,
-        owned(s),
-        leavePartition(n, "@changed", "c.keyed = 1"),
-      ),
-    ),
+    make("Ack", ack(n)),
     make("Abandon", abandon(n)),
     make("Fail", fail(n)),
-    // It stays held, so the next claim takes it before the messages that have never been claimed. A dead message whose
-    // expiry was told stays dead.
+    // The message keeps its place in the order, the time since when it was claimable and its count of crashes. A dead message
+    // whose expiry was reported stays dead.
     make(
       "Release",
-      settle(
-        n,
-        `owner = null, locked_until = null, visible_at = coalesce(${s}.due_since, @now)`,
-        `${s}.owner = @owner`,
-      ),
+      settle(n, `owner = null, locked_until = null, reclaimable_at = ${s}.due_since`, owned(s)),
     ),
     make(
       "Renew",
@@ -216,7 +200,7 @@ ${prepareBackoff}
 ${settle(
   n,
   `locked_until = @lease_end,
-  visible_at = ${addMs(n, "@lease_end", `\n    ${backoffSql(`(${s}.attempt + 1)`, `${s}.seq`)}`)}`,
+  reclaimable_at = ${addMs(n, "@lease_end", `\n    ${backoffSql(`(${s}.attempt + 1)`, `${s}.seq`)}`)}`,
   owned(s),
 )}`,
     ),
@@ -234,24 +218,23 @@ ${settle(
     make("Stats", stats(n)),
     make("OldestDue", oldestDue(n)),
     make("Due", due(n)),
-    make("Replay", replay(n, status.dead)),
+    make("Replay", replay(n)),
     ...deadProcedures(n),
     ...controlProcedures(n),
   ];
 }
 
-/** Walks the primary key, as a purge does: an index of Done rows would be paid for by every ack. */
-const listDone = (n: QueueNames) => `select top (@limit) s.seq, m.id, m.topic, s.processed_at
-from ${n.state} s with (${readPast})
-inner join ${n.message} m with (forceseek) on m.seq = s.seq
-where s.seq > @after_seq and s.status = ${status.done}
-order by s.seq ${seekEach};`;
+const listDone = (n: QueueNames) => `select top (@limit) d.seq, m.id, m.topic, d.processed_at
+from ${doneTable(n)} d with (${readPast})
+inner join ${n.message} m with (forceseek) on m.seq = d.seq
+where d.seq > @after_seq
+order by d.seq ${seekEach};`;
 
 /** Each chosen row is tested again where it is locked: a claim may have taken it by then. */
 function makeDue(n: QueueNames): string {
   const s = stateTable(n);
   const waits = (t: string) =>
-    `${t}.status = ${status.ready} and ${t}.visible_at > @now and ${t}.last_error ${binary} = @error ${binary}`;
+    `${t}.status = ${status.ready} and ${t}.visible_at > @now and ${t}.locked_until is null and ${t}.last_error ${binary} = @error ${binary}`;
   return `declare @due table (seq bigint not null primary key);
 
 update ${n.state}
@@ -260,7 +243,7 @@ output inserted.seq into @due (seq)
 from (
   select top (@limit) r.seq
   from ${pickFrom(n, "_Ready")}
-  where ${waits("r")} and ${isWhole("r")}
+  where ${waits("r")}
   order by r.visible_at, r.seq
 ) p, ${n.state} with (forceseek, ${skipLocked})
 where ${s}.seq = p.seq and ${waits(s)} ${seekEach};

@@ -1,13 +1,13 @@
 import { status } from "../dialect.js";
 import type { QueueNames } from "../names.js";
-import { asBit, asInt, binary, differs, endOfTime, inLines } from "./expressions.js";
+import { asBit, asInt, binary, differs, inLines } from "./expressions.js";
+import { finish, finishedTable, insertDone } from "./history.js";
 import { joinPartition, leavePartition, lockArrivals } from "./partitions.js";
 import {
   atOwnLevel,
   findOrInsert,
   indented,
   inserted,
-  isFreeKey,
   isKeyOf,
   keyIndex,
   lockRow,
@@ -33,13 +33,12 @@ function bury(n: QueueNames): string {
   return `if exists (select 1 from @messages i where i.error is not null)
 begin
   update ${n.state}
-  set status = ${status.dead}, owner = null, locked_until = null, visible_at = ${endOfTime}, processed_at = null,
+  set status = ${status.dead}, owner = null, locked_until = null, reclaimable_at = null,
     last_error = nullif(i.error, N''), error_group = i.error_group, died_at = @now
   output inserted.seq, inserted.keyed into @buried (seq, keyed)
   from @messages i, @received a, ${n.state} with (${lockRow})
   where i.error is not null and a.source = i.source and a.message_id = i.message_id and ${s}.seq = a.seq
-    and (a.deliveries = 1 or a.content_changed = 1 or exists (select 1 from @enqueued w where w.seq = a.seq))
-    and ${s}.status <> ${status.done} ${seekEach};
+    and (a.deliveries = 1 or a.content_changed = 1 or exists (select 1 from @enqueued w where w.seq = a.seq)) ${seekEach};
 
   ${leavePartition(n, "@buried", "@blocks = 0 and c.keyed = 1").replaceAll("\n", "\n  ")}
 end`;
@@ -80,11 +79,11 @@ where m.deliveries > 0 ${seekEach};
 
 if @@rowcount > 0
   insert into @known (seq, position, old_status, partition_key, due_at, expires_at, first_seen_at)
-  select f.seq, i.position, case when ${isFreeKey("s")} then ${status.seen} else s.status end,
+  select f.seq, i.position, coalesce(s.status, ${status.done}),
     case when s.status = ${status.dead} then m.partition_key else i.partition_key end, -- a revived message keeps its key
     m.due_at, m.expires_at, m.first_seen_at
   from (select top (1000000) j.seq, j.position from @found j order by j.seq) f
-  inner join ${n.state} s with (${lockRow}) on s.seq = f.seq
+  left join ${n.state} s with (${lockRow}) on s.seq = f.seq
   inner join ${n.message} m with (forceseek, readcommittedlock) on m.seq = f.seq
   inner join @messages i on i.position = f.position ${seekEach};`;
   const insert = `insert into ${n.message} (source, message_id, ${inserts.join(", ")}, first_seen_at, last_seen_at, deliveries, content_changed)
@@ -128,32 +127,36 @@ begin
   -- messages that were purged between the two statements, on a server that ignores updlock
   delete from @known where seq not in (select a.seq from @received a);
 
-  -- a done message keeps the content that was handled, and a leased key its own; any other gets the newest
+  -- a done message keeps the content that was handled; any other gets the newest
   update ${n.message}
   set ${contents.map((c) => `${c} = ${c === "hash" ? `coalesce(i.hash, ${m}.hash)` : `i.${c}`}`).join(", ")}
   from @known k, @messages i, ${n.message} with (${lockRow})
-  where i.position = k.position and ${m}.seq = k.seq and k.old_status not in (${status.done}, ${status.leased})
+  where i.position = k.position and ${m}.seq = k.seq and k.old_status <> ${status.done}
     and (${differences.join("\n      or ")}) ${seekEach};
 
+  -- a lease stays as it is, and a back-off that has begun is not cut short
   update ${n.state}
-  set visible_at = case when ${s}.attempt = 0 then coalesce(i.due_at, k.first_seen_at) when i.due_at > ${s}.visible_at then i.due_at else ${s}.visible_at end,
+  set visible_at = case
+      when ${s}.locked_until is not null then ${s}.visible_at
+      when ${s}.attempt = 0 then coalesce(i.due_at, k.first_seen_at)
+      when i.due_at > ${s}.visible_at then i.due_at
+      else ${s}.visible_at
+    end,
+    reclaimable_at = case when ${s}.locked_until is null and i.due_at > ${s}.reclaimable_at then i.due_at else ${s}.reclaimable_at end,
     -- an expiry that a replay removed is not set again by the same delivery
     expires_at = case when ${isOther("k.expires_at", "i.expires_at")} then i.expires_at else ${s}.expires_at end
   from @known k, @messages i, ${n.state} with (${lockRow})
-  where i.position = k.position and ${s}.seq = k.seq and (${s}.status in (${status.ready}, ${status.blocked}, ${status.parked})
-      or (${s}.status = ${status.held} and ${s}.locked_until is null and ${s}.visible_at < ${endOfTime}))
+  where i.position = k.position and ${s}.seq = k.seq and ${s}.status in (${status.ready}, ${status.blocked})
     and (${isOther("k.due_at", "i.due_at")} or ${isOther("k.expires_at", "i.expires_at")}) ${seekEach};
 
   update ${n.state}
   set status = case when k.partition_key is null then ${status.ready} else ${status.blocked} end,
-    keyed = case when k.partition_key is null then ${s}.keyed else 1 end,
-    attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = coalesce(i.due_at, @now), expires_at = i.expires_at
+    keyed = case when k.partition_key is not null then 1 end, attempt = 0, crashes = 0, owner = null, locked_until = null,
+    reclaimable_at = null, visible_at = coalesce(i.due_at, @now), expires_at = i.expires_at
   output inserted.seq, inserted.keyed into @enqueued (seq, keyed)
   from @known k, @messages i, ${n.state} with (${lockRow})
   where i.position = k.position and ${s}.seq = k.seq
-    and (${s}.status = ${status.seen} or ${isFreeKey(s)}
-      or (${s}.status = ${status.held} and ${s}.visible_at = ${endOfTime}) -- marked Processing by hand
-      or (${s}.status = ${status.dead} and @revive = 1)) ${seekEach};
+    and (${s}.status in (${status.seen}, ${status.processing}) or (${s}.status = ${status.dead} and @revive = 1)) ${seekEach};
 
   if exists (select 1 from @enqueued w where w.keyed = 1)
     update ${n.message}
@@ -178,9 +181,9 @@ left join @known k on k.seq = a.seq;`;
 /** Finds the message that @source and @message_id name, and locks it and then its state. Inserts it when it is unknown. */
 const findKey = (n: QueueNames, hash: string, more = "") =>
   findOrInsert(
-    `select @seq = m.seq, @old_status = s.status${more}
+    `select @seq = m.seq, @old_status = coalesce(s.status, ${status.done})${more}
 from ${n.message} m with (${keyIndex(n)}, ${lockRow})
-inner join ${n.state} s with (${lockRow}) on s.seq = m.seq
+left join ${n.state} s with (${lockRow}) on s.seq = m.seq
 where ${isKeyOf(n)} ${seekEach};`,
     `if @seq is null
 ${indented(insertKey(n, hash))}`,
@@ -214,36 +217,38 @@ else
 select ${asBit(`@old_status = ${status.done}`)} as processed, @content_changed as content_changed;`;
 
 // Marks a message by hand, whether it is leased or not: Processing only from Seen, Dead never from Done. A message that was
-// marked Processing by hand is never claimed (its visible_at is the end of time): the code that marked it also finishes it.
-export const mark = (n: QueueNames) => `declare @seq bigint, @old_status tinyint, @keyed bit;
-declare @never datetime2(3) = ${endOfTime};
-declare @processed_at datetime2(3) = case when @status = ${status.done} then @now end;
-declare @died_at datetime2(3) = case when @status = ${status.dead} then @now end;
+// marked Processing by hand is never claimed: the code that marked it also finishes it.
+export const mark = (n: QueueNames) => `declare @seq bigint, @old_status tinyint;
 declare @added table (seq bigint not null primary key);
-declare @changed table (seq bigint not null primary key);
+${finishedTable}
 
-${atOwnLevel(`${findKey(n, "null", ", @keyed = s.keyed")}
+${atOwnLevel(`${findKey(n, "null")}
 
-if @seq is not null
+if @seq is null
 begin
-  update ${n.message} with (${lockTarget}) set last_seen_at = @now where seq = @seq;
-
-  update ${n.state} with (${lockTarget})
-  set status = @status, owner = null, locked_until = null, visible_at = @never, processed_at = @processed_at,
-    last_error = coalesce(@error, last_error), error_group = case when @error is null then error_group else @error_group end,
-    died_at = coalesce(@died_at, died_at)
-  output inserted.seq into @changed (seq)
-  where seq = @seq
-    and ((@status = ${status.held} and status = ${status.seen}) or (@status <> ${status.held} and status <> ${status.done}));
+  select @seq = a.seq from @added a;
+  insert into ${n.state} (seq, status, visible_at) values (@seq, ${status.seen}, @now);
 end
 else
-  insert into ${n.state} (seq, status, visible_at, processed_at, died_at, last_error, error_group)
-  output inserted.seq into @changed (seq)
-  select a.seq, @status, @never, @processed_at, @died_at, @error, @error_group from @added a;
+  update ${n.message} with (${lockTarget}) set last_seen_at = @now where seq = @seq;
 
-${leavePartition(n, "@changed", `@keyed = 1 and (@status = ${status.done} or (@status = ${status.dead} and @blocks = 0))`)}`)}
+if @status = ${status.done}
+begin
+${indented(`${finish(n, `${n.state} with (${lockRow})`, `${stateTable(n)}.seq = @seq`)}
 
-select c.seq from @changed c;`;
+${insertDone(n, "coalesce(@error, f.last_error)")}`)}
+end
+else
+  update ${n.state} with (${lockTarget})
+  set status = @status, owner = null, locked_until = null, reclaimable_at = null,
+    last_error = coalesce(@error, last_error), error_group = case when @error is null then error_group else @error_group end,
+    died_at = case when @status = ${status.dead} then @now else died_at end
+  output inserted.seq, inserted.attempt, inserted.keyed into @finished (seq, attempt, keyed)
+  where seq = @seq and (@status <> ${status.processing} or status = ${status.seen});
+
+${leavePartition(n, "@finished", `c.keyed = 1 and (@status = ${status.done} or (@status = ${status.dead} and @blocks = 0))`)}`)}
+
+select f.seq from @finished f;`;
 
 /**
  * Procedures take several messages as one JSON array: the properties of its objects, with the types of the columns. Binary

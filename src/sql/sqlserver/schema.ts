@@ -4,16 +4,29 @@ import type { QueueNames } from "../names.js";
 import { type ShownStatusParts, sentQuery, shownState, shownStatus } from "../views.js";
 import { appliesTo, controlsTable, createControls } from "./controls.js";
 import { afterFunction, binary, quote, unicodeLiteral } from "./expressions.js";
-import { archiveRows, archiveTable, attemptRows, attemptsTable, createOperations } from "./history.js";
+import {
+  archiveRows,
+  archiveTable,
+  attemptRows,
+  attemptsTable,
+  createOperations,
+  doneRows,
+} from "./history.js";
+import { createKeys } from "./keys.js";
 import { partitionChangesTable, partitionQueueTable, partitionTables } from "./partitions.js";
-import { indented, rowFunctions } from "./procedure.js";
+import { doneTable, indented, rowFunctions } from "./procedure.js";
 import { inboxProcedures, outboxProcedures } from "./queue.js";
 
 const shown = (n: QueueNames): ShownStatusParts => ({
-  isDone: `s.status = ${status.done}`,
+  isDone: "s.seq is null",
   isPaused: `exists (select 1 from ${controlsTable(n)} c where c.paused = 1 and ${appliesTo(n.kind === "inbox")})`,
-  endedAs: "s.ended_as",
+  resolution: "d.resolution",
 });
+
+/** Every message with its state or, when it is done, with its done row. */
+const messages = (n: QueueNames) => `from ${n.message} m
+left join ${n.state} s on s.seq = m.seq
+left join ${doneTable(n)} d on d.seq = m.seq`;
 
 const inboxView = (n: QueueNames) => `create or alter view ${n.view} as
 select
@@ -21,12 +34,12 @@ select
   m.first_seen_at as FirstSeenUtc, m.last_seen_at as LastSeenUtc,
   ${shownStatus(n, shown(n))} as Status,
   ${shownState(n, shown(n))} as State,
-  s.locked_until as LockedUntil, s.owner as OwnerToken, s.attempt as Attempt, s.last_error as LastError,
-  s.visible_at as NextAttemptAt,
-  m.due_at as DueTimeUtc, s.expires_at as ExpiresAt, m.correlation_id as CorrelationId, s.processed_at as ProcessedAt,
-  m.deliveries as Deliveries, m.partition_key as PartitionKey, coalesce(s.processed_at, s.last_attempt_at) as LastAttemptAt
-from ${n.message} m
-inner join ${n.state} s on s.seq = m.seq`;
+  s.locked_until as LockedUntil, s.owner as OwnerToken, coalesce(s.attempt, d.attempt) as Attempt,
+  coalesce(s.last_error, d.last_error) as LastError, coalesce(s.reclaimable_at, s.visible_at) as NextAttemptAt,
+  m.due_at as DueTimeUtc, case when s.seq is null then m.expires_at else s.expires_at end as ExpiresAt,
+  m.correlation_id as CorrelationId, d.processed_at as ProcessedAt, m.deliveries as Deliveries,
+  m.partition_key as PartitionKey, coalesce(d.processed_at, s.last_attempt_at) as LastAttemptAt
+${messages(n)}`;
 
 const outboxView = (n: QueueNames) => `create or alter view ${n.view} as
 select
@@ -34,13 +47,13 @@ select
   ${shownStatus(n, shown(n))} as Status,
   ${shownState(n, shown(n))} as State,
   s.locked_until as LockedUntil, s.owner as OwnerToken,
-  cast(case when s.status = ${status.done} then 1 else 0 end as bit) as IsProcessed,
-  s.processed_at as ProcessedAt, s.processed_by as ProcessedBy, s.attempt as RetryCount, s.last_error as LastError,
-  s.visible_at as NextAttemptAt,
-  m.message_id as MessageId, m.correlation_id as CorrelationId, m.due_at as DueTimeUtc, s.expires_at as ExpiresAt,
-  m.partition_key as PartitionKey, coalesce(s.processed_at, s.last_attempt_at) as LastAttemptAt, m.headers as Headers, m.natural_key as NaturalKey
-from ${n.message} m
-inner join ${n.state} s on s.seq = m.seq`;
+  cast(case when s.seq is null then 1 else 0 end as bit) as IsProcessed,
+  d.processed_at as ProcessedAt, d.processed_by as ProcessedBy, coalesce(s.attempt, d.attempt) as RetryCount,
+  coalesce(s.last_error, d.last_error) as LastError, coalesce(s.reclaimable_at, s.visible_at) as NextAttemptAt,
+  m.message_id as MessageId, m.correlation_id as CorrelationId, m.due_at as DueTimeUtc,
+  case when s.seq is null then m.expires_at else s.expires_at end as ExpiresAt, m.partition_key as PartitionKey,
+  coalesce(d.processed_at, s.last_attempt_at) as LastAttemptAt, m.headers as Headers, m.natural_key as NaturalKey
+${messages(n)}`;
 
 const messagesView = (n: QueueNames): string => (n.kind === "inbox" ? inboxView(n) : outboxView(n));
 
@@ -56,49 +69,38 @@ export function sentView(n: QueueNames): readonly string[] {
   return [`create or alter view ${n.object("Sent")} as\n${query}`];
 }
 
-/** The row that claim and ack rewrite. It is narrow, so that they write little and many rows share a page. */
+/**
+ * The row that a claim rewrites and an ack deletes: only unfinished messages have one. It is narrow, so that they write little
+ * and many rows share a page.
+ */
 const stateTable = (n: QueueNames) => `create table ${n.state} (
   seq bigint not null,
   visible_at datetime2(3) not null,
+  -- of a leased row: the end of the lease and the back-off after it; nobody else may claim it until then
+  reclaimable_at datetime2(3) null,
   locked_until datetime2(3) null,
   expires_at datetime2(3) null,
-  processed_at datetime2(3) null,
   owner uniqueidentifier null,
   attempt int not null constraint ${n.bare("State_Attempt")} default 0,
   status tinyint not null,
   crashes int not null constraint ${n.bare("State_Crashes")} default 0,
   -- 1 for a message with a partition key, else null
   keyed bit null,
-  processed_by nvarchar(100) null,
-  -- not of a done message: there it is processed_at
   last_attempt_at datetime2(3) null,
   -- of a dead message
   died_at datetime2(3) null,
   -- the same for errors that differ in ids and numbers only
   error_group varchar(16) ${binary} null,
   last_error nvarchar(max) null,
-  -- since when it was due at its last claim
+  -- of a message that was claimed after a crash: since when it was claimable
   due_since datetime2(3) null,
-  -- the control that has parked the message
-  parked_by bigint null,
-  -- the limits that have let it pass since it was last claimed, such as ',3,9,'
-  passes varchar(max) null,
-  -- of a done message of an inbox that an operator has ended: archived or replaced
-  ended_as varchar(10) ${binary} null,
   constraint ${n.bare("State_PK")} primary key clustered (seq)
 )`;
 
-/**
- * Each index is filtered to the few rows that its reader wants, so that months of Done rows cost nothing. The included
- * columns let the reaper and the claim skip a row without locking it.
- */
+/** A claim changes no column of either, so its update touches no index. */
 const stateIndexes = (n: QueueNames) => [
   `create index ${n.bare("_Ready")} on ${n.state} (visible_at, seq) where status = ${status.ready}`,
-  `create index ${n.bare("_Held")} on ${n.state} (visible_at, seq) include (locked_until, crashes) where status = ${status.held}`,
   `create index ${n.bare("_Dead")} on ${n.state} (seq) include (expires_at, locked_until, error_group, died_at, keyed) where status = ${status.dead}`,
-  `create index ${n.bare("_EndedAs")} on ${n.state} (seq) include (ended_as) where ended_as is not null`,
-  `create index ${n.bare("_Leased")} on ${n.state} (visible_at, seq) include (locked_until) where status = ${status.leased}`,
-  `create index ${n.bare("_Expiry")} on ${n.state} (expires_at) include (status, locked_until) where expires_at is not null and status in (${status.ready}, ${status.held}, ${status.blocked}, ${status.parked})`,
 ];
 
 /** Only messages that have a correlation id pay for it. See docs/decisions/0021. */
@@ -112,7 +114,7 @@ const naturalKeyIndex = (n: QueueNames) =>
 /** A statement of many rows must not lock the whole table: every other call would wait for it. */
 const withoutEscalation = (n: QueueNames) =>
   [
-    ...[n.message, n.state, partitionQueueTable(n), partitionChangesTable(n)],
+    ...[n.message, n.state, doneTable(n), partitionQueueTable(n), partitionChangesTable(n)],
     ...[attemptsTable(n), archiveTable(n), controlsTable(n)],
   ].map((table) => `alter table ${table} set (lock_escalation = disable)`);
 
@@ -120,10 +122,11 @@ const withoutEscalation = (n: QueueNames) =>
 const sharedTables = (n: QueueNames) => [
   stateTable(n),
   ...stateIndexes(n),
+  ...doneRows(n),
   ...partitionTables(n),
   attemptRows(n),
   correlationIndex(n),
-  ...createControls(n),
+  createControls(n),
   ...withoutEscalation(n),
 ];
 
@@ -154,6 +157,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   constraint ${n.bare("_PK")} primary key clustered (seq),
   constraint ${n.bare("_Key")} unique nonclustered (source, message_id)
 )`,
+        ...createKeys(n),
         archiveRows(n),
         ...sharedTables(n),
       ],

@@ -51,7 +51,7 @@ export function controlAgeTests({ queue }: QueueContext): void {
         for (let round = 1; round <= 2; round++) {
           await store.pause({ topic: "test" }, by);
           expect(await ages()).toBeNull();
-          expect(await store.claim({ owner })).toEqual([]); // which parks it
+          expect(await store.claim({ owner })).toEqual([]);
           clock.advance(minute);
           expect(await ages()).toBeNull();
           await store.resume({ topic: "test" }, by);

@@ -1,13 +1,17 @@
 import { describe, expect, it } from "vitest";
 import { ArgumentRangeError, InvalidArgumentError } from "../../../src/errors.js";
+import { newOwnerToken } from "../../../src/queue/leases.js";
 import type { Limit } from "../../../src/queue/operators.js";
+import { skipUnless } from "../harness.js";
 import { type AnyMessage, claimAll, messages, type QueueContext } from "../queue/support.js";
 
 const by = { by: "alice" };
+const payloadsOf = (claimed: readonly AnyMessage[]) =>
+  claimed.map(({ topic, payload }) => `${topic} ${payload}`);
 const payloads = (claimed: readonly AnyMessage[]) => claimed.map(({ payload }) => payload);
 
 /** Limits. The clock is the test's, so what may be claimed is counted in tokens and not measured. */
-export function limitTests({ queue, counts, keyOf, ids }: QueueContext): void {
+export function limitTests({ queue, counts, keyOf, ids, database }: QueueContext): void {
   describe("limit", () => {
     it("ADD-17 lets so many messages of a topic pass in a second, in their order; other topics go on", async () => {
       const { store, owner, clock } = await queue();
@@ -17,17 +21,13 @@ export function limitTests({ queue, counts, keyOf, ids }: QueueContext): void {
         name: "mail",
         paused: false,
         perSecond: 3,
-        parked: 0,
+        waiting: 9,
         by: "alice",
         at: clock(),
       });
-      expect(payloads(await store.claim({ owner }))).toEqual(["other"]);
-      expect(payloads(await store.claim({ owner }))).toEqual(["000"]); // the first does not wait for a token
-      expect(await store.stats()).toMatchObject({
-        due: 0,
-        controlled: 8,
-        counts: counts({ waiting: 8, held: 2 }),
-      });
+      expect(payloads(await store.claim({ owner }))).toEqual(["000", "other"]); // the first does not wait for a token
+      expect(await store.claim({ owner })).toEqual([]);
+      expect(await store.stats()).toMatchObject({ due: 8, counts: counts({ waiting: 8, held: 2 }) });
       const passed: string[][] = [];
       for (let second = 0; second < 3; second++) {
         clock.advance(1_000);
@@ -38,10 +38,10 @@ export function limitTests({ queue, counts, keyOf, ids }: QueueContext): void {
         ["004", "005", "006"],
         ["007", "008"],
       ]);
-      expect(await store.controls()).toMatchObject([{ perSecond: 3, parked: 0 }]);
+      expect(await store.controls()).toMatchObject([{ perSecond: 3, waiting: 0 }]);
     });
 
-    it("ADD-17 a pause that has ended is no pass of a limit that was there before it", async () => {
+    it("ADD-17 a limit that was there before a pause holds after it", async () => {
       const { store, owner, clock } = await queue();
       await store.limit({ perSecond: 1 }, by);
       await store.pause({ topic: "mail" }, by);
@@ -56,7 +56,7 @@ export function limitTests({ queue, counts, keyOf, ids }: QueueContext): void {
       expect(passed).toEqual([1, 1, 1]);
     });
 
-    it("ADD-17 a topic that was paused and limited passes an older limit of the queue by that limit's tokens alone", async () => {
+    it("ADD-17 a topic that was paused and limited keeps to an older limit of the queue", async () => {
       const { store, owner, clock } = await queue();
       await store.limit({ perSecond: 1 }, by);
       await store.limit({ topic: "mail", perSecond: 100 }, by);
@@ -64,7 +64,7 @@ export function limitTests({ queue, counts, keyOf, ids }: QueueContext): void {
       await store.add(messages(5, { topic: "mail" }));
       clock.advance(1_000);
       expect(await store.claim({ owner })).toEqual([]);
-      expect(await store.controls()).toMatchObject([{ parked: 0 }, { parked: 5 }]);
+      expect(await store.controls()).toMatchObject([{ waiting: 5 }, { waiting: 5 }]);
       await store.resume({ topic: "mail" }, by);
       const passed: string[][] = [];
       for (let second = 0; second < 5; second++) {
@@ -147,7 +147,7 @@ export function limitTests({ queue, counts, keyOf, ids }: QueueContext): void {
       expect(passed.slice(0, 2).flat()).not.toEqual(["mail", "mail"]);
     });
 
-    it("ADD-17 taking the limit away returns what waits; a pause goes before a limit, and its end keeps it", async () => {
+    it("ADD-17 taking the limit away frees what waits; a pause goes before a limit, and its end keeps it", async () => {
       const { store, owner, clock } = await queue();
       await store.limit({ topic: "test", perSecond: 0.5 }, by);
       await store.add(messages(4));
@@ -155,13 +155,13 @@ export function limitTests({ queue, counts, keyOf, ids }: QueueContext): void {
       await store.pause({ topic: "test" }, by);
       clock.advance(10_000);
       expect(await store.claim({ owner })).toEqual([]);
-      expect(await store.resume({ topic: "test" }, by)).toEqual({ wasPaused: true, returned: 0 });
+      expect(await store.resume({ topic: "test" }, by)).toEqual({ wasPaused: true });
       expect(await claimAll(store, owner)).toHaveLength(1);
       await store.pause({ topic: "test" }, by);
       expect(await store.limit({ topic: "test", perSecond: null }, by)).toMatchObject({
         paused: true,
         perSecond: null,
-        parked: 2,
+        waiting: 2,
       });
       expect(await store.claim({ owner })).toEqual([]);
       await store.resume({ topic: "test" }, by);
@@ -193,7 +193,28 @@ export function limitTests({ queue, counts, keyOf, ids }: QueueContext): void {
       const waiting = store.claim({ owner, signal: stop.signal });
       setTimeout(() => stop.abort(reason), 50);
       await expect(waiting).rejects.toBe(reason);
-      expect((await store.stats()).controlled).toBe(1);
+      expect((await store.stats()).due).toBe(1);
+    });
+
+    it("ADD-17 claims of several processes at once take no more than the tokens there are", async (test) => {
+      skipUnless(test, database(), "severalConnections");
+      const { store, on, clock } = await queue();
+      await store.limit({ topic: "mail", perSecond: 7 }, by);
+      await store.limit({ perSecond: 9 }, by);
+      await store.add([...messages(30, { topic: "mail" }), ...messages(30, { topic: "other" })]);
+      clock.advance(1_000);
+      const processes = [database().reopen(), database().reopen(), database().reopen()];
+      try {
+        const claims = processes.flatMap((db) =>
+          [1, 2].map(() => on(db).claim({ owner: newOwnerToken(), batchSize: 5 })),
+        );
+        const claimed = (await Promise.all(claims)).flat();
+        expect(claimed).toHaveLength(9);
+        expect(claimed.filter(({ topic }) => topic === "mail").length).toBeLessThanOrEqual(7);
+        expect(new Set(payloadsOf(claimed)).size).toBe(9);
+      } finally {
+        await Promise.all(processes.map((db) => db.close()));
+      }
     });
 
     it("ADD-17 a limit that cannot be kept is refused, and limits nothing", async () => {

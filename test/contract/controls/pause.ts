@@ -4,7 +4,7 @@ import { newOwnerToken } from "../../../src/queue/leases.js";
 import type { ControlTarget } from "../../../src/queue/operators.js";
 import { reasons } from "../../../src/sql/dead-letters.js";
 import { skipUnless } from "../harness.js";
-import { type AnyMessage, claimAll, messages, type QueueContext, type TestQueue } from "../queue/support.js";
+import { type AnyMessage, claimAll, messages, type QueueContext } from "../queue/support.js";
 import { watched } from "../support/watched.js";
 
 const by = { by: "alice" };
@@ -24,7 +24,7 @@ export function pauseTests(context: QueueContext): void {
         name: "mail",
         paused: true,
         perSecond: null,
-        parked: 0,
+        waiting: 3,
         by: "alice",
         at: clock(),
       });
@@ -32,12 +32,12 @@ export function pauseTests(context: QueueContext): void {
       expect(await store.claim({ owner })).toEqual([]);
       await store.add(messages(1, { topic: "mail", payload: "late" }));
       expect(await store.claim({ owner })).toEqual([]);
-      expect(await store.stats()).toMatchObject({ due: 0, controlled: 4, oldestDueAgeMs: null });
-      expect(await store.controls()).toMatchObject([{ name: "mail", paused: true, parked: 4 }]);
+      expect(await store.stats()).toMatchObject({ due: 0, oldestDueAgeMs: null, phases: { paused: 4 } });
+      expect(await store.controls()).toMatchObject([{ name: "mail", paused: true, waiting: 4 }]);
 
-      expect(await store.resume({ topic: "mail" }, by)).toEqual({ wasPaused: true, returned: 4 });
+      expect(await store.resume({ topic: "mail" }, by)).toEqual({ wasPaused: true });
       expect(await store.controls()).toEqual([]);
-      expect(await store.stats()).toMatchObject({ due: 4, controlled: 0 });
+      expect(await store.stats()).toMatchObject({ due: 4, phases: { paused: 0 } });
       const claimed = [...(await store.claim({ owner, batchSize: 2 })), ...(await claimAll(store, owner, 2))];
       expect(payloads(claimed)).toEqual(["000", "001", "002", "late"]);
       expect(claimed.every(({ attempt, crashes }) => attempt === 0 && crashes === 0)).toBe(true);
@@ -56,20 +56,16 @@ export function pauseTests(context: QueueContext): void {
       expect(db.calls).toEqual(["claim", "claim"]);
     });
 
-    it("ADD-17 messages whose controls cannot be applied are given back, at no attempt", async () => {
-      const { store, on, owner, stored } = await queue();
-      const [key] = await store.add(messages(1));
-      await store.pause({ topic: "other" }, by);
-      const { db } = database();
-      const fault = new Error("a lock time-out");
-      const query: typeof db.driver.query = (statement, params, options) =>
-        statement.name === "apply controls"
-          ? Promise.reject(fault)
-          : db.driver.query(statement, params, options);
-      const failing = on({ ...db, driver: { ...db.driver, query } });
-      await expect(failing.claim({ owner })).rejects.toBe(fault);
-      expect(await stored(key!)).toMatchObject({ attempt: 0, crashes: 0, owner: null });
-      expect(await store.claim({ owner })).toHaveLength(1);
+    it("ADD-17 a queue with controls is claimed by one statement too", async () => {
+      const { store, on, owner } = await queue();
+      await store.add([...messages(2), ...messages(1, { topic: "mail" }), ...messages(1, { topic: "slow" })]);
+      await store.pause({ topic: "mail" }, by);
+      await store.limit({ topic: "slow", perSecond: 0.5 }, by);
+      const db = watched(database().db);
+      const other = on(db);
+      expect(topics(await other.claim({ owner }))).toEqual(["test", "test", "slow"]);
+      expect(await other.claim({ owner })).toEqual([]);
+      expect(db.calls).toEqual(["claim", "claim"]);
     });
 
     it("ADD-17 a paused queue is not claimed at all, and its messages are where they were", async () => {
@@ -81,17 +77,17 @@ export function pauseTests(context: QueueContext): void {
       const db = watched(database().db);
       expect(await on(db).claim({ owner })).toEqual([]);
       expect(db.calls).toEqual(["claim"]);
-      expect(await store.stats()).toMatchObject({ due: 0, controlled: 4, oldestDueAgeMs: null });
+      expect(await store.stats()).toMatchObject({ due: 0, oldestDueAgeMs: null, phases: { paused: 4 } });
       expect(await store.oldestDueAgeMs()).toBeNull();
       expect(await store.controls()).toMatchObject([
-        { scope: "queue", name: null, paused: true, parked: 0, by: "alice" },
+        { scope: "queue", name: null, paused: true, waiting: 4, by: "alice" },
       ]);
-      expect(await store.resume("all", by)).toEqual({ wasPaused: true, returned: 0 });
+      expect(await store.resume("all", by)).toEqual({ wasPaused: true });
       expect(await store.oldestDueAgeMs()).toBe(1_000);
       expect(payloads(await store.claim({ owner }))).toEqual(["000", "001", "002", "late"]);
     });
 
-    it("ADD-02 ADD-17 stats counts each message in one phase, and a paused one before a claim has come by it", async () => {
+    it("ADD-02 ADD-17 stats counts each message in one phase, and a paused one from the pause on", async () => {
       const { store, owner, held } = await queue();
       const [done] = await held(1);
       await store.ack(owner, [done!]);
@@ -122,8 +118,8 @@ export function pauseTests(context: QueueContext): void {
       await store.pause({ topic: "mail" }, by);
       const paused = { ...before, waiting: 2, paused: 3 };
       expect(await phases()).toEqual(paused);
-      expect(await store.stats()).toMatchObject({ due: 2, controlled: 3 });
-      await store.release(owner, await store.claim({ owner })); // which parks those of the topic
+      expect(await store.stats()).toMatchObject({ due: 2 });
+      await store.release(owner, await store.claim({ owner }));
       expect(await phases()).toEqual(paused);
       await store.pause("all", by);
       expect(await phases()).toEqual({ ...before, waiting: 0, retrying: 0, paused: 6 });
@@ -134,7 +130,7 @@ export function pauseTests(context: QueueContext): void {
       await store.resume({ topic: "mail" }, by);
       expect(await phases()).toEqual(before);
       await store.limit({ topic: "mail", perSecond: 1 }, by);
-      await store.release(owner, await store.claim({ owner })); // a limit parks too, and pauses nothing
+      await store.release(owner, await store.claim({ owner })); // a limit pauses nothing
       expect(await phases()).toEqual(before);
     });
 
@@ -156,7 +152,7 @@ export function pauseTests(context: QueueContext): void {
       await store.pause({ source: "stripe" }, by);
       expect(payloads(await claimAll(store, owner))).toEqual(["github a"]);
       await store.pause({ topic: "a" }, { by: "bob" });
-      expect(await store.resume({ source: "stripe" }, by)).toEqual({ wasPaused: true, returned: 2 });
+      expect(await store.resume({ source: "stripe" }, by)).toEqual({ wasPaused: true });
       expect(payloads(await claimAll(store, owner))).toEqual(["stripe b"]); // the topic's pause holds the other
       await store.resume({ topic: "a" }, by);
       expect(payloads(await claimAll(store, owner))).toEqual(["stripe a"]);
@@ -168,6 +164,8 @@ export function pauseTests(context: QueueContext): void {
       await store.abandon(owner, [abandoned!], { delayMs: 1_000, error: "no" });
       await store.pause({ topic: "test" }, by);
       clock.advance(120_000);
+      expect(await store.claim({ owner })).toEqual([]);
+      expect(await store.reapExpired()).toMatchObject({ reaped: 1 });
       expect(await store.claim({ owner })).toEqual([]);
       expect((await store.abandon(owner, [lost!])).lost).toHaveLength(1);
       await store.resume({ topic: "test" }, by);
@@ -199,61 +197,41 @@ export function pauseTests(context: QueueContext): void {
       expect((await store.ack(owner, claimed.slice(0, 1))).lost).toEqual([]);
       expect((await store.release(owner, claimed.slice(1))).lost).toEqual([]);
       expect(await store.claim({ owner })).toEqual([]);
-      expect((await store.stats()).controlled).toBe(2);
+      expect((await store.stats()).phases.paused).toBe(2);
     });
 
-    it("ADD-17 a parked message is shown as waiting, and expires", async () => {
+    it("ADD-17 a paused message is in the state of a waiting one, and expires", async () => {
       const { store, owner, clock, dead, stored } = await queue();
       const expiresAt = new Date(clock().getTime() + 60_000);
       const [key] = await store.add(messages(1, { expiresAt }));
       await store.add(messages(1, { payload: "stays" }));
       await store.pause({ topic: "test" }, by);
       await store.claim({ owner });
-      const parked = await stored(key!);
-      expect(parked).toMatchObject({ state: states.waiting, owner: null, lockedUntil: null, attempt: 0 });
+      expect(await stored(key!)).toMatchObject({
+        state: states.waiting,
+        owner: null,
+        lockedUntil: null,
+        attempt: 0,
+      });
       expect((await store.list({ state: states.waiting })).messages).toHaveLength(2);
       expect((await store.stats()).counts).toEqual(context.counts({ waiting: 2 }));
       clock.advance(61_000);
       expect(await store.reapExpired()).toMatchObject({ reaped: 0, dead: 1 });
       expect(dead).toEqual([{ id: context.idOf(key!), reason: reasons.expired }]);
       expect(await stored(key!)).toMatchObject({ state: states.dead, lastError: reasons.expired });
-      expect(await store.resume({ topic: "test" }, by)).toMatchObject({ returned: 1 });
+      await store.resume({ topic: "test" }, by);
       expect(payloads(await claimAll(store, owner))).toEqual(["stays"]);
     });
 
-    it("ADD-17 many messages of a paused topic are parked by one claim, which returns what is behind it", async () => {
+    it("ADD-17 a claim returns what is behind many messages of a paused topic", async () => {
       const { store, owner } = await queue();
       await store.add(messages(230, { topic: "mail" }));
       await store.add(messages(1, { topic: "other", payload: "behind" }));
       await store.pause({ topic: "mail" }, by);
       expect(payloads(await store.claim({ owner, batchSize: 50 }))).toEqual(["behind"]);
-      expect((await store.stats()).controlled).toBe(230);
-      expect(await store.resume({ topic: "mail" }, by)).toEqual({ wasPaused: true, returned: 230 });
+      expect((await store.stats()).phases.paused).toBe(230);
+      expect(await store.resume({ topic: "mail" }, by)).toEqual({ wasPaused: true });
       expect(payloads(await claimAll(store, owner)).sort()).toEqual(numbers(230));
-    });
-
-    it("ADD-17 a resume that was interrupted is completed by the claims after it", async () => {
-      const made = await queue();
-      const { store, owner } = made;
-      await parkTwo(made);
-      await endByHand(context, made);
-      expect(await store.controls()).toMatchObject([{ paused: false, perSecond: null, parked: 2 }]);
-      expect(await claimAll(store, owner)).toHaveLength(2);
-      expect(await store.claim({ owner })).toEqual([]);
-      expect(await store.controls()).toEqual([]);
-    });
-
-    it("ADD-17 a resume that was interrupted is completed by another one; a new pause takes its messages back", async () => {
-      const made = await queue();
-      const { store, owner } = made;
-      await parkTwo(made);
-      await endByHand(context, made);
-      await store.pause({ topic: "test" }, { by: "bob" });
-      expect(await store.claim({ owner })).toEqual([]);
-      expect(await store.controls()).toMatchObject([{ paused: true, by: "bob", parked: 2 }]);
-      await endByHand(context, made);
-      expect(await store.resume({ topic: "test" }, by)).toEqual({ wasPaused: false, returned: 2 });
-      expect(await claimAll(store, owner)).toHaveLength(2);
     });
 
     it("ADD-17 another process keeps to it and sees it", async (test) => {
@@ -280,10 +258,10 @@ export function pauseTests(context: QueueContext): void {
       clock.advance(1_000);
       await store.pause({ topic: "test" }, { by: "bob" });
       expect(await store.controls()).toMatchObject([{ by: "bob", at: clock() }]);
-      expect(await store.resume({ topic: "Test" }, by)).toEqual({ wasPaused: false, returned: 0 });
+      expect(await store.resume({ topic: "Test" }, by)).toEqual({ wasPaused: false });
       expect(await store.controls()).toHaveLength(1);
-      expect(await store.resume({ topic: "test" }, by)).toEqual({ wasPaused: true, returned: 0 });
-      expect(await store.resume({ topic: "test" }, by)).toEqual({ wasPaused: false, returned: 0 });
+      expect(await store.resume({ topic: "test" }, by)).toEqual({ wasPaused: true });
+      expect(await store.resume({ topic: "test" }, by)).toEqual({ wasPaused: false });
     });
 
     it("ADD-17 names of other topics that look alike are not held: case, spaces, quotes, wildcards", async () => {
@@ -323,16 +301,3 @@ export function pauseTests(context: QueueContext): void {
 }
 
 const numbers = (count: number): string[] => messages(count).map(({ payload }) => payload);
-
-async function parkTwo({ store, owner }: TestQueue): Promise<void> {
-  await store.add(messages(2));
-  await store.pause({ topic: "test" }, by);
-  expect(await store.claim({ owner })).toEqual([]);
-}
-
-/** What a resume has written when its process is killed before it returned any message. */
-async function endByHand({ database }: QueueContext, { names }: TestQueue): Promise<void> {
-  const { name } = database().db.dialect;
-  const table = names.object(name === "postgres" ? "_controls" : "Controls");
-  await database().raw(`update ${table} set paused = ${name === "postgres" ? "false" : "0"}`);
-}

@@ -43,12 +43,12 @@ export function activityTests({ queue }: QueueContext): void {
       expect(await counts()).toMatchObject({ enqueued: 1, dead: 0, done: 0, unfinished: 1 });
     });
 
-    it("MSG-14 ADD-17 a message that a pause has set aside is unfinished", async () => {
+    it("MSG-14 ADD-17 a message that a pause holds is unfinished", async () => {
       const { store, owner } = await queue();
       await store.add(messages(2));
       await store.pause({ topic: messages(1)[0]!.topic }, { by: "alice" });
       expect(await store.claim({ owner })).toEqual([]);
-      expect((await store.controls())[0]).toMatchObject({ parked: 2 });
+      expect((await store.controls())[0]).toMatchObject({ waiting: 2 });
       expect((await store.activity({ sinceMs: minute, buckets: 1 })).buckets[0]!.unfinished).toBe(2);
     });
 

@@ -80,7 +80,7 @@ export function blockedPartitionTests(database: () => TestDatabase): void {
         (await store.activity({ sinceMs: 60_000, buckets: 1 })).buckets[0]!.unfinished;
       expect(await unfinished()).toBe(5);
       expect(await store.blockedPartitions()).toMatchObject([
-        { partitionKey: "b", reason: "scheduled", waiting: 2 },
+        { partitionKey: "b", reason: "paused", waiting: 2 },
         { partitionKey: "a", reason: "leased", waiting: 1 },
       ]);
       await ack("a1");

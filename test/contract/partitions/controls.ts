@@ -8,7 +8,7 @@ const by = { by: "alice" };
 /** Pauses and limits keep the order of a partition key. */
 export function partitionControlTests(database: () => TestDatabase): void {
   it.each(queueKinds)(
-    "ADD-01 ADD-17 a parked head keeps its key waiting, and the order is kept when it returns (%s)",
+    "ADD-01 ADD-17 a paused head keeps its key waiting, and the order is kept when it returns (%s)",
     async (kind) => {
       const { put, claimed, ack, store } = await partitionedQueue(database(), kind);
       await put(
@@ -21,13 +21,13 @@ export function partitionControlTests(database: () => TestDatabase): void {
       await store.pause({ topic: "mail" }, by);
       expect(await claimed()).toEqual(["b1"]);
       await ack("b1");
-      expect(await claimed()).toEqual([]); // b2 is the head now, and parked
+      expect(await claimed()).toEqual([]); // b2 is the head now, and paused
       await put(key("a3"));
       expect(await claimed()).toEqual([]);
-      expect((await store.stats()).controlled).toBe(2);
+      expect((await store.stats()).phases.paused).toBe(2);
       expect(await store.blockedPartitions()).toMatchObject([
-        { partitionKey: "a", reason: "parked", waiting: 2 },
-        { partitionKey: "b", reason: "parked", waiting: 1 },
+        { partitionKey: "a", reason: "paused", waiting: 2 },
+        { partitionKey: "b", reason: "paused", waiting: 1 },
       ]);
       await store.resume({ topic: "mail" }, by);
       expect(await claimed()).toEqual(["a1", "b2"]);
@@ -55,7 +55,7 @@ export function partitionControlTests(database: () => TestDatabase): void {
   });
 
   it.each(queueKinds)(
-    "ADD-01 ADD-17 a head that expires while it is parked lets the next message of its key go on (%s)",
+    "ADD-01 ADD-17 a head that expires while it is paused lets the next message of its key go on (%s)",
     async (kind) => {
       const { put, claimed, store, clock } = await partitionedQueue(database(), kind);
       const expiresAt = new Date(clock().getTime() + 1_000);

@@ -146,7 +146,6 @@ export function operationsTests(context: QueueContext): void {
       expect(await store.stats()).toMatchObject({
         counts: counts({}),
         due: 0,
-        controlled: 0,
         oldestDueAgeMs: null,
         expired: 0,
       });
@@ -158,7 +157,6 @@ export function operationsTests(context: QueueContext): void {
         counts: expected,
         phases: { waiting: 1, retrying: 2, running: 1, paused: 0, done: 1, dead: 1, seen: 0 },
         due: 1,
-        controlled: 0,
         oldestDueAgeMs: 0,
         expired: 0,
       });
@@ -166,7 +164,6 @@ export function operationsTests(context: QueueContext): void {
       expect(await store.stats()).toMatchObject({
         counts: expected,
         due: 1,
-        controlled: 0,
         oldestDueAgeMs: 1_500,
         expired: 0,
       });
@@ -175,7 +172,6 @@ export function operationsTests(context: QueueContext): void {
       expect(await store.stats()).toMatchObject({
         counts: expected,
         due: 3,
-        controlled: 0,
         oldestDueAgeMs: 10_000,
         expired: 0,
       });

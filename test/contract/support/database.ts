@@ -86,3 +86,7 @@ export async function forbid(
     await database.raw(`alter table ${names[table]} add check (${rule})`);
   }
 }
+
+/** The table of the keys of inbox stores. */
+export const keysTable = ({ dialect }: Database, names: QueueNames): string =>
+  names.object(dialect.name === "postgres" ? "_keys" : "Keys");

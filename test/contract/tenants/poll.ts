@@ -91,7 +91,7 @@ export function pollTests(database: () => TestDatabase): void {
     expect(await outbox.claim({ owner })).toHaveLength(1);
   });
 
-  it("FUN-07 ADD-17 a poll finds nothing in a paused queue, and finds a limit that may have messages to free", async ({
+  it("FUN-07 ADD-17 a poll finds nothing in a paused queue, and messages that wait for a limit", async ({
     skip,
   }) => {
     skip(database().db.dialect.pollStatement === undefined, "this dialect has no statement for a poll");

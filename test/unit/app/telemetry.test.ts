@@ -37,7 +37,7 @@ const message = { source: "s", messageId: "1", topic: "t", payload: "{}" };
 describe("the telemetry of an app", () => {
   useContextManager();
 
-  it("MSG-13 ADD-05 the reaper writes due and controlled messages, oldest age and the messages of each phase", async () => {
+  it("MSG-13 ADD-05 the reaper writes due messages, oldest age and the messages of each phase", async () => {
     const { metrics, gauges } = recordingMetrics();
     const ended = ["retrying", "running", "paused", "done", "dead"];
     const app = await appWith({ database: "sqlite::memory:", metrics });
@@ -45,7 +45,6 @@ describe("the telemetry of an app", () => {
     await app.reap(timeBudget(60_000));
     expect(gauges()).toEqual([
       ["oncebox.queue.due", 1, { queue: "inbox" }],
-      ["oncebox.queue.controlled", 0, { queue: "inbox" }],
       ["oncebox.queue.oldest_due_age", expect.any(Number), { queue: "inbox" }],
       ["oncebox.queue.messages", 1, { queue: "inbox", state: "waiting" }],
       ...[...ended, "archived", "replaced", "seen"].map((state) => [
@@ -53,17 +52,13 @@ describe("the telemetry of an app", () => {
         0,
         { queue: "inbox", state },
       ]),
-      ...["due", "controlled", "oldest_due_age"].map((name) => [
-        `oncebox.queue.${name}`,
-        0,
-        { queue: "outbox" },
-      ]),
+      ...["due", "oldest_due_age"].map((name) => [`oncebox.queue.${name}`, 0, { queue: "outbox" }]),
       ...["waiting", ...ended].map((state) => ["oncebox.queue.messages", 0, { queue: "outbox", state }]),
     ]);
     await app.close();
   });
 
-  it("MSG-13 ADD-17 messages under a pause are in oncebox.queue.controlled, and not in oncebox.queue.due", async () => {
+  it("MSG-13 ADD-17 messages under a pause are paused in oncebox.queue.messages, and not in oncebox.queue.due", async () => {
     const { metrics, gauges } = recordingMetrics();
     const app = await appWith({ database: "sqlite::memory:", metrics });
     await app.inbox.receive(message);
@@ -73,7 +68,8 @@ describe("the telemetry of an app", () => {
     await operatorsOf(app.outbox).pause("all", { by: "alice" });
     await app.reap(timeBudget(60_000));
     const counted = (name: string) => gauges().filter(([one]) => one === `oncebox.queue.${name}`);
-    expect(counted("controlled").map(([, value]) => value)).toEqual([1, 2]);
+    const paused = counted("messages").filter(([, , attributes]) => attributes.state === "paused");
+    expect(paused.map(([, value]) => value)).toEqual([1, 2]);
     expect(counted("due").map(([, value]) => value)).toEqual([0, 0]);
     await app.close();
   });

@@ -8,7 +8,7 @@ import type { BlockedPartition } from "../wire.js";
 const reasons: Readonly<Record<BlockedPartition["reason"], string>> = {
   dead: "It is dead and blocks its key",
   leased: "It is being handled",
-  parked: "A pause or a limit has parked it",
+  paused: "A pause holds it",
   retrying: "It waits for its next attempt",
   scheduled: "It is not due yet",
 };

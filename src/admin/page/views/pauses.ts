@@ -90,13 +90,12 @@ function controlsSection(context: ViewContext, controls: readonly QueueControl[]
   );
 }
 
-function how({ paused, perSecond, parked }: Control): Child {
-  if (!paused && perSecond === null) return stateBadge("ended");
+function how({ paused, perSecond, waiting }: Control): Child {
   return [
     paused && stateBadge("paused"),
     " ",
     perSecond !== null && [stateBadge("limited"), ` ${number(perSecond)} per second`],
-    perSecond !== null && !paused && parked > 0 && `, ${count(parked, "message")} parked`,
+    waiting > 0 && `, ${count(waiting, "message")} waiting`,
   ];
 }
 
