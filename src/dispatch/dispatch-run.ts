@@ -25,7 +25,7 @@ import {
 } from "./timing.js";
 
 export interface DispatchResult extends Readonly<RunCounts> {
-  /** Why it ended: nothing was left, the time was used up, or it was told to stop. */
+  /** Why it ended: nothing was left, the time was used up, or it was stopped. */
   readonly stopped: "drained" | "time" | "aborted";
 }
 
