@@ -88,6 +88,10 @@ export function toWebResponse(response: PlainResponse): Response {
   return new Response(body === "" ? null : body, { status, headers: headersOf(response) });
 }
 
+/** A response of the web in the format of RFC 9457. */
+export const problemResponse = (status: number, title: string): Response =>
+  Response.json({ title, status }, { status, headers: { "content-type": "application/problem+json" } });
+
 /**
  * Whether a browser sends the request for a page of another site. Any page can make it send one, with the rights that the
  * browser's place in the network gives. Only browsers send these headers.
