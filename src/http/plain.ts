@@ -51,7 +51,7 @@ export const headersOf = ({ headers, body = "" }: PlainResponse): Record<string,
 export const logLevelOf = <Level>(status: number, normal: Level): "error" | "warn" | Level =>
   status >= 500 ? "error" : status >= 400 ? "warn" : normal;
 
-/** Lets a plain function respond to one request of node:http. `failed` is told of what it throws. */
+/** Lets a plain function respond to one request of node:http. `failed` gets what it throws. */
 export const respondPlainly = (
   incoming: IncomingMessage,
   outgoing: ServerResponse,
