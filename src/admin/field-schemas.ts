@@ -40,7 +40,7 @@ const wholeNumberRule = (least: number, most: number) => `must be a whole number
 
 const longestAgeMs = longestMs * 1_000;
 
-/** Of the inbox alone. */
+/** Only the inbox has sources. */
 export const sourceIn = (queue: QueueKind) => z.optional(queue === "inbox" ? name : noSource);
 const noSource = name.check(z.refine(() => false, "is for the inbox: the outbox has no sources"));
 

@@ -32,7 +32,7 @@ export interface PhasedFilter extends ListFilter<string> {
 /** Pages of the store that are read for one page: a phase may be rare among the messages of its state. */
 const mostPages = 20;
 
-/** Messages with their phases, and of one phase alone where the filter names it. */
+/** Messages with their phases, and only those of one phase where the filter names it. */
 export async function listPhased(
   store: AnyQueue,
   queue: QueueKind,
@@ -86,7 +86,7 @@ async function phase(stores: OperatedStores, step: TraceStep, call: CallOptions)
   return phased!.phase;
 }
 
-/** A message as API and command line show it. Payload and values of headers may be personal data: they come on request alone. */
+/** A message as API and command line show it. Payload and values of headers may be personal data: they come only on request. */
 export function messageView({ message, phase }: PhasedMessage, withContent = false) {
   const { payload, headers, ...fields } = message;
   const hash =

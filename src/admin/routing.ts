@@ -38,7 +38,7 @@ export const appRoute = <Fields>(route: Omit<AppRoute<Fields>, "on">): AppRoute 
   ({ on: "app", ...route }) as AppRoute;
 
 const base = "/_oncebox";
-/** The base in the document on messages between services, which has these paths and no others. */
+/** The base in the document on messages between services, which has only these paths. */
 const otherBase = "/_rf/";
 const otherPaths = /^(health|(inbox|outbox)\/stats|outbox\/failed|outbox\/[^/]+\/retry)$/;
 

@@ -7,7 +7,7 @@ import { receivingOpeners } from "../config/receiving-openers.js";
 import { type SecretResolver, secretsFromEnvironment } from "../config/secret-reference.js";
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import { createInbox } from "../inbox/inbox.js";
-import { createReceiver, type Receiver } from "../inbox/receiver.js";
+import { createInboxReceiver, type InboxReceiver } from "../inbox/receiver.js";
 import { createOutbox, type Outbox } from "../outbox/outbox.js";
 import type { Database, ReceivingDatabase } from "../sql/dialect.js";
 import type { MigrateOptions } from "../sql/migrate.js";
@@ -59,7 +59,7 @@ const noParts = (): AppParts => ({ db: absent("db"), inbox: absent("inbox"), out
 interface ReceivingApp extends AppContext {
   /** Undefined for an app with many tenants: each tenant has a database. */
   readonly db: ReceivingDatabase | undefined;
-  readonly inbox: Receiver | undefined;
+  readonly inbox: InboxReceiver | undefined;
 }
 
 /** Opens no connection. A function with only this has a third less code to load at a cold start than one with `openApp`. */
@@ -67,7 +67,7 @@ export async function openReceivingApp(definition: AppDefinition, platform: Plat
   const context = appContext(definition, platform);
   if (context.tenants !== undefined) return { ...context, db: undefined, inbox: undefined };
   const db = await databaseOf(context, platform, (url, options) => openByUrl(receivingOpeners, url, options));
-  const inbox = createReceiver(db, { ...definition.inbox, ...storeOptionsOf(context) });
+  const inbox = createInboxReceiver(db, { ...definition.inbox, ...storeOptionsOf(context) });
   return { ...context, db, inbox };
 }
 

@@ -1,5 +1,5 @@
 import { omitUndefined } from "../base/defined.js";
-import type { Receiver } from "../inbox/receiver.js";
+import type { InboxReceiver } from "../inbox/receiver.js";
 import { createWebhookReceiver, type WebhookReceiver } from "../webhooks/route.js";
 import type { WebhookRouteOptions } from "../webhooks/route-options.js";
 import { schemeReader } from "../webhooks/sources.js";
@@ -9,7 +9,7 @@ import { coalesced } from "./wake-up.js";
 
 export interface WebhookApp extends AppContext {
   /** The inbox of the app's own database; undefined for an app with many tenants. */
-  readonly inbox: Receiver | undefined;
+  readonly inbox: InboxReceiver | undefined;
 }
 
 /** Receives webhooks, and wakes the dispatcher after each commit. */

@@ -145,7 +145,7 @@ interface Collecting {
   cancel(): void;
 }
 
-/** As `collectBytes`. `grown` is told of the memory that is taken. */
+/** As `collectBytes`. `grown` gets the memory that is taken. */
 function collecting(
   stream: Readable,
   maxBytes: number,

@@ -42,7 +42,7 @@ async function sendResponse(response: Response, outgoing: ServerResponse): Promi
 
 export type Route = (request: Request) => Promise<Response>;
 
-/** Lets a web-style function respond to one request of node:http. `failed` is told of what it throws. */
+/** Lets a web-style function respond to one request of node:http. `failed` gets what it throws. */
 export async function respondTo(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
@@ -64,7 +64,7 @@ export async function respondTo(
   await respondBy(incoming, outgoing, failed, async () => sendResponse(await route(request), outgoing));
 }
 
-/** Runs what responds to a request. `failed` is told of what it throws, and the client gets status 500. */
+/** Runs what responds to a request. `failed` gets what it throws, and the client gets status 500. */
 export async function respondBy(
   incoming: IncomingMessage,
   outgoing: ServerResponse,

@@ -51,7 +51,7 @@ export const headersOf = ({ headers, body = "" }: PlainResponse): Record<string,
 export const logLevelOf = <Level>(status: number, normal: Level): "error" | "warn" | Level =>
   status >= 500 ? "error" : status >= 400 ? "warn" : normal;
 
-/** Lets a plain function respond to one request of node:http. `failed` is told of what it throws. */
+/** Lets a plain function respond to one request of node:http. `failed` gets what it throws. */
 export const respondPlainly = (
   incoming: IncomingMessage,
   outgoing: ServerResponse,
@@ -87,6 +87,10 @@ export function toWebResponse(response: PlainResponse): Response {
   const { status, body = "" } = response;
   return new Response(body === "" ? null : body, { status, headers: headersOf(response) });
 }
+
+/** A response of the web in the format of RFC 9457. */
+export const problemResponse = (status: number, title: string): Response =>
+  Response.json({ title, status }, { status, headers: { "content-type": "application/problem+json" } });
 
 /**
  * Whether a browser sends the request for a page of another site. Any page can make it send one, with the rights that the

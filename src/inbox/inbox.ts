@@ -8,8 +8,8 @@ import { createQueueStore } from "../sql/store.js";
 import {
   type InboxCallOptions,
   type InboxOptions,
-  type Receiver,
-  receiving,
+  type InboxReceiver,
+  receiveOperations,
   resolveInboxOptions,
 } from "./receiver.js";
 
@@ -21,7 +21,7 @@ export type {
   ReceiveOutcome,
 } from "./receiver.js";
 
-export interface Inbox extends WorkStore<InboxKey, InboxMessage, InboxState, SqlExecutor>, Receiver {
+export interface Inbox extends WorkStore<InboxKey, InboxMessage, InboxState, SqlExecutor>, InboxReceiver {
   /** Records an unknown message as Seen. Returns whether the message is done. */
   alreadyProcessed(key: InboxKey, hash?: Uint8Array | null, options?: InboxCallOptions): Promise<boolean>;
   /** For a caller that handles the message itself, without a claim. Only a Seen message changes. */
@@ -51,7 +51,7 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
     options: resolved,
   });
   const { logger } = resolved;
-  const { receive, enqueue, mark } = receiving(db, resolved, internals);
+  const { receive, enqueue, mark } = receiveOperations(db, resolved, internals);
 
   return {
     ...store,

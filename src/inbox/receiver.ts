@@ -48,7 +48,7 @@ export interface InboxCallOptions extends CallOptions {
   readonly tx?: SqlExecutor;
 }
 
-export interface Receiver {
+export interface InboxReceiver {
   /** Deduplicates and enqueues in one round trip. */
   receive(message: WithData<IncomingMessage>, options?: InboxCallOptions): Promise<ReceiveOutcome>;
   /** The same for many messages in one round trip, all or none of them. The outcomes are in the messages' order. */
@@ -62,9 +62,9 @@ export interface Receiver {
  * The part of an inbox that a webhook needs. A function that only receives loads less and starts sooner. It cannot deploy
  * the schema: `createInbox` and `migrate` can.
  */
-export function createReceiver(db: ReceivingDatabase, options: InboxOptions = {}): Receiver {
+export function createInboxReceiver(db: ReceivingDatabase, options: InboxOptions = {}): InboxReceiver {
   const resolved = resolveInboxOptions(db, options);
-  const { receive, enqueue } = receiving(db, resolved, statementRunner(db, "inbox", resolved));
+  const { receive, enqueue } = receiveOperations(db, resolved, statementRunner(db, "inbox", resolved));
   return { receive, enqueue };
 }
 
@@ -81,8 +81,8 @@ export function resolveInboxOptions(db: ReceivingDatabase, options: InboxOptions
   return { ...resolved, reviveDead: onRedelivery === "revive" };
 }
 
-/** The receiving part that `createInbox` and `createReceiver` share. */
-export function receiving(
+/** The receiving part that `createInbox` and `createInboxReceiver` share. */
+export function receiveOperations(
   db: ReceivingDatabase,
   resolved: ResolvedInboxOptions,
   runner: Pick<StatementRunner, "executeIn" | "atomically">,
@@ -136,8 +136,9 @@ export function receiving(
     isOutage: (error) => dialect.classify(error) !== "permanent",
   });
 
-  const receive: Receiver["receive"] = async (given, call = {}) => {
-    const message = toReceive(given, call);
+  const receive: InboxReceiver["receive"] = async (given, call = {}) => {
+    checkCall(call, callInTransaction, "receive");
+    const message = withPayload(given);
     const params = toParams(dialect, withTrace(message, tracing));
     const mayBatch = !dialect.embedded && call.tx === undefined && params.partition_key === undefined;
     const outcome = await (mayBatch ? receiveInBatch(params, call.signal) : receiveOne(params, call));
@@ -189,12 +190,6 @@ export interface BatchMessage extends IncomingMessage {
 
 const incomingFields: readonly string[] = ["source", "messageId", "hash", ...contentFields];
 
-/** The message with its data as the payload, after a check of the call's options. */
-function toReceive(given: WithData<IncomingMessage>, call: object): IncomingMessage {
-  checkCall(call, callInTransaction, "receive");
-  return withPayload(given);
-}
-
 /** Checks a message and turns it into statement parameters. */
 function toParams(dialect: ReceivingDialect, message: IncomingMessage): SqlParams {
   requireName(message?.topic, "topic");
@@ -240,7 +235,7 @@ interface BatchReceiving {
 const longestReason = 4_000;
 
 /** Receives messages that arrived together: in one statement, or in one transaction where it takes several. */
-function batchReceiver(parts: BatchReceiving): Receiver["enqueue"] {
+function batchReceiver(parts: BatchReceiving): InboxReceiver["enqueue"] {
   const { dialect, tracing, runner, receiveMany, mark, logReceived, announceDead } = parts;
 
   const buries = dialect.buries === true;

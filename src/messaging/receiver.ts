@@ -92,7 +92,11 @@ function secretsOfSource(
 /** Handles a message whose sender is known. Never rejects: the sender is told why a message is not acknowledged. */
 type Receive = (message: Envelope) => Promise<TransportResponse>;
 
-export function createReceive(parts: ServiceParts, sender: Sender, handleResponse: HandleResponse): Receive {
+export function createMessageReceiver(
+  parts: ServiceParts,
+  sender: Sender,
+  handleResponse: HandleResponse,
+): Receive {
   const { settings, inbox, inboxDb, reports } = parts;
   const { tracing } = parts.options;
   const running = runningRequests();

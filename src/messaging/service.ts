@@ -25,7 +25,7 @@ import type {
   SendOptions,
 } from "./messages.js";
 import { type Operations, serviceOperations } from "./operations.js";
-import { createReceive, receiverHttp } from "./receiver.js";
+import { createMessageReceiver, receiverHttp } from "./receiver.js";
 import { deadMessages } from "./reports.js";
 import { responseHandler } from "./responses.js";
 import { createSender, requester, wrapPushCall } from "./sender.js";
@@ -103,7 +103,7 @@ export function createService<
   const deliver = deliverer(parts);
   const handleResponse = responseHandler(parts);
   const request = requester(parts, sender, deliver);
-  const receive = createReceive(parts, sender, handleResponse);
+  const receive = createMessageReceiver(parts, sender, handleResponse);
   const operations = serviceOperations(parts);
   const dispatcher = createDispatcher<OutboxMessage>({
     handlers: outboxHandlers(parts, deliver, handleResponse),

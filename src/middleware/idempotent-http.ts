@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { omitUndefined } from "../base/defined.js";
 import { InvalidArgumentError } from "../errors.js";
 import { type BodyRefusal, readBody } from "../http/body.js";
+import { problemResponse } from "../http/plain.js";
 import { createInbox, type Inbox, type InboxOptions } from "../inbox/inbox.js";
 import { optionalCount, refuseUnknown, requireName } from "../queue/arguments.js";
 import type { Dialect } from "../sql/dialect.js";

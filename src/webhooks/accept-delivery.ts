@@ -29,14 +29,14 @@ export class DeliveryAcceptor {
     delivery: Delivery,
     deadline: ReceiveDeadline,
   ): Promise<WebhookResult> {
-    const withToken =
-      source.handshakes.length === 0
-        ? undefined
-        : await deadline.within("verifying", () => findWithToken(source, delivery));
+    const hasHandshakes = source.handshakes.length > 0;
+    const withToken = hasHandshakes
+      ? await deadline.within("verifying", () => findWithToken(source, delivery))
+      : undefined;
     const refusal =
       withToken === undefined ? await deadline.within("verifying", () => source.verify(delivery)) : undefined;
     if (refusal !== undefined) return refuse("unauthorized", refusal);
-    const found = withToken ?? findInProven(source, delivery);
+    const found = withToken ?? (hasHandshakes ? findInProven(source, delivery) : undefined);
     if (found === undefined) return this.#storeEvents(source, formOfQuery(delivery), deadline);
     const { handshake, event, toStore } = found;
     const answered = () => deadline.within("the handshake", () => answerHandshake(handshake, event));

@@ -1,5 +1,4 @@
 import { createHash } from "node:crypto";
-import { omitUndefined } from "../base/defined.js";
 import { uuidV7 } from "../base/uuid.js";
 import type { BatchMessage } from "../inbox/inbox.js";
 import { maxNameLength } from "../queue/arguments.js";
@@ -75,10 +74,8 @@ function extractMessage(event: Delivery, source: ResolvedSource, now: Date): Web
     hash,
     headers: {
       ...keptHeaders(event, source),
-      ...omitUndefined({
-        [payloadEncodingHeader]: text === undefined ? "base64" : undefined,
-        [tenantHeader]: tenant,
-      }),
+      ...(text === undefined && { [payloadEncodingHeader]: "base64" }),
+      ...(tenant !== undefined && { [tenantHeader]: tenant }),
     },
   };
 }

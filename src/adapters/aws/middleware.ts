@@ -2,8 +2,9 @@ import { isUtf8 } from "node:buffer";
 import type { MiddlewareObj, Request as MiddyRequest } from "@middy/core";
 import type { APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2 } from "aws-lambda";
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
+import { problemResponse } from "../../http/plain.js";
 import { requireOrder, type Stage } from "../../middleware/compose.js";
-import { type HttpHandler, problemResponse } from "../../middleware/idempotent-http.js";
+import type { HttpHandler } from "../../middleware/idempotent-http.js";
 import {
   type InboxMiddleware,
   type InboxMiddlewareOptions,

@@ -178,7 +178,7 @@ export interface SignatureRule extends Partial<HeaderPart> {
   readonly signatureIn?: Template;
   /**
    * The signed content. `{body}` by default. Of alternatives each is tried. Where the signature is in the body, the first
-   * that can be filled in is used, and no other.
+   * that can be filled in is used.
    */
   readonly signed?: Templates;
   /**
@@ -210,7 +210,7 @@ export interface SignatureRule extends Partial<HeaderPart> {
   readonly sender?: Template;
   /** The time of the signature. Deliveries outside of the tolerance are refused, older and newer alike. */
   readonly timestamp?: TimestampRule;
-  /** The query parameter with the body's SHA-256 in hexadecimal, for a signature over the URL alone. */
+  /** The query parameter with the body's SHA-256 in hexadecimal, for a signature over only the URL. */
   readonly bodyDigestQuery?: string;
 }
 

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import { InvalidArgumentError, SchemaMissingError } from "../../../src/errors.js";
 import { createInbox } from "../../../src/inbox/inbox.js";
-import { createReceiver } from "../../../src/inbox/receiver.js";
+import { createInboxReceiver } from "../../../src/inbox/receiver.js";
 import { createOutbox } from "../../../src/outbox/outbox.js";
 import { newOwnerToken } from "../../../src/queue/leases.js";
 import { type MigrateOptions, migrate, renderSchema, schemaBatches } from "../../../src/sql/migrate.js";
@@ -45,7 +45,7 @@ export function deploymentContract(harness: ContractHarness): void {
     it("OBX-091 IBX-114 FUN-09 a receiver deploys no schema, and receives as the inbox does once there is one", async () => {
       const { db } = database();
       const options = { ...inSchemaOf(database()), table: newName(), enableSchemaDeployment: true };
-      const receiver = createReceiver(db, options);
+      const receiver = createInboxReceiver(db, options);
       await expect(receiver.receive(incoming)).rejects.toBeInstanceOf(SchemaMissingError);
 
       const inbox = createInbox(db, options);
