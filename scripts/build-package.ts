@@ -2,10 +2,11 @@
 //   tsx scripts/build-package.ts [FOLDER]      dist by default
 
 import { execFileSync } from "node:child_process";
-import { rmSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import { pageModule } from "../src/admin/render-page.js";
 import { buildCommonJs } from "./build-commonjs.js";
 import { letOptionalTypesBeMissing } from "./optional-types.js";
 
@@ -16,5 +17,7 @@ const tsc = join(createRequire(import.meta.url).resolve("typescript/package.json
 execFileSync(process.execPath, [tsc, "-p", join(root, "tsconfig.build.json"), "--outDir", folder], {
   stdio: "inherit",
 });
+for (const name of ["render-page.js", "render-page.d.ts"]) rmSync(join(folder, "admin", name));
+writeFileSync(join(folder, "admin/page-files.js"), await pageModule());
 letOptionalTypesBeMissing(folder);
 await buildCommonJs(folder);

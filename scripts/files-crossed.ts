@@ -4,7 +4,7 @@
  */
 import { createHmac } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
-import { Session } from "node:inspector/promises";
+import { type Profiler, Session } from "node:inspector/promises";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -30,11 +30,15 @@ async function crossedFiles(): Promise<string[]> {
   const { result } = await session.post("Profiler.takePreciseCoverage");
   return result
     .filter(({ url }) => url.startsWith("file:") && url.includes("/src/"))
-    .filter(({ functions }) => functions.slice(1).some(({ ranges }) => ranges[0]!.count > 0))
+    .filter(({ functions }) => functions.some((one) => !isModule(one) && one.ranges[0]!.count > 0))
     .map(({ url }) => relative(root, fileURLToPath(url.split("?")[0]!)))
     .filter((file) => file.startsWith("src/"))
     .sort();
 }
+
+/** The code of a module itself, which runs when it is loaded. It is listed only then, and first. */
+const isModule = ({ functionName, ranges }: Profiler.FunctionCoverage): boolean =>
+  functionName === "" && ranges[0]!.startOffset === 0;
 
 const report = (name: string, files: Iterable<string>): void => {
   const sorted = [...new Set(files)].sort();

@@ -22,7 +22,7 @@ export type {
   HandlerEntry,
   HandlerFunction,
   Handlers,
-  Otherwise,
+  OnUnhandled,
   PlainHandlerDefinition,
   RanInTransaction,
   TopicOptions,

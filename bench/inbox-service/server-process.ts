@@ -1,8 +1,8 @@
 import { createServer, type IncomingMessage, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
-import { listening } from "../../src/base/node-http.js";
 import { databaseOpeners } from "../../src/config/database-openers.js";
 import { openByUrl } from "../../src/config/database-url.js";
+import { listening } from "../../src/http/node.js";
 import { migrate } from "../../src/index.js";
 import { createInboxService } from "../../src/service/http/inbox-service.js";
 import { createSqlInboxStore } from "../../src/service/sql-inbox-store.js";

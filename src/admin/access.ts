@@ -1,6 +1,6 @@
-import { decoded, type PlainRequest } from "../base/plain-http.js";
-import { secretProblem, type TokenForm } from "../service/http/bearer-tokens.js";
-import type { Read } from "../service/http/read-fields.js";
+import { secretProblem, type TokenForm } from "../http/bearer-tokens.js";
+import type { Read } from "../http/fields.js";
+import { decoded, type PlainRequest } from "../http/plain.js";
 import { invisible } from "./page/key-text.js";
 
 /** The name may not look like a part of the secret in a log: it has neither a colon nor a slash. */

@@ -1,44 +1,28 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
 import { type LoggerOption, loggerOf, safeReason } from "../base/logger.js";
-import type { Route } from "../base/node-http.js";
-import { type PlainRequest, type PlainRoute, respondPlainly, webRoute } from "../base/plain-http.js";
+import type { Secrets } from "../base/secrets.js";
 import { withDeadline } from "../base/timers.js";
 import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
+import { bearerTokens } from "../http/bearer-tokens.js";
+import type { PlainRequest } from "../http/plain.js";
+import { type HttpHandlers, type HttpResult, httpHandlers } from "../http/results.js";
+import { type PathNames, routeTable } from "../http/routes.js";
 import type { Inbox } from "../inbox/inbox.js";
 import { type OperatedStores, withOperators } from "../operators/operators-of.js";
 import type { Outbox } from "../outbox/outbox.js";
 import { nameProblem, refuseUnknown, requireDuration } from "../queue/arguments.js";
-import { bearerTokens } from "../service/http/bearer-tokens.js";
-import type { Secrets } from "../webhooks/schemes/secret-keys.js";
 import { adminTokens, operatorOf, type RequestKind, requestLimits } from "./access.js";
-import { pageFiles } from "./page/page-files.js";
-import {
-  type Answer,
-  adminResponses,
-  type Ended,
-  type Ending,
-  logEnding,
-  adminResponses as responses,
-} from "./responses.js";
-import { adminRoutes, healthPath } from "./routes.js";
+import { pageFiles } from "./page-files.js";
+import { type Answer, type AnsweredRequest, logRequest, adminResults as results } from "./responses.js";
+import { adminRoutes } from "./routes.js";
 import {
   type AdminCall,
   type AdminRoute,
-  type FoundRoutes,
   pathBehindBase,
   type RequestFields,
   readRequest,
-  routeFinder,
 } from "./routing.js";
 
-export interface Admin {
-  /** For platforms that have the parts of a request. */
-  readonly respond: PlainRoute;
-  /** For hosts of the web's `Request` and `Response`. */
-  readonly fetch: Route;
-  /** For `createServer` of node:http. */
-  readonly listener: (incoming: IncomingMessage, outgoing: ServerResponse) => void;
-}
+export type Admin = HttpHandlers;
 
 /**
  * The diagnostics API and the admin page, at `/_oncebox`. Does no I/O until it is called.
@@ -62,90 +46,85 @@ export function createAdmin(options: AdminOptions): Admin {
     adminTokens,
   );
   const limits = requestLimits({ ...settings, clock });
-  const findRoutes = routeFinder(adminRoutes(options));
+  const find = routeTable(adminRoutes(options));
   const storesOf = tenantStores(options);
 
-  /** Undefined: the request may go on. */
-  const limited = (kind: RequestKind): Ending | undefined =>
-    limits.take(kind) ? undefined : responses.tooMany(limits.secondsLeft());
+  /** The result, unless there were too many requests of the kind. */
+  const limited = (kind: RequestKind, result: HttpResult): HttpResult =>
+    limits.take(kind) ? result : results.tooMany(limits.secondsLeft());
 
-  const run = async (route: AdminRoute, { fields, tenant }: RequestFields, by: string): Promise<Ended> => {
+  const run = async (
+    route: AdminRoute,
+    { fields, tenant }: RequestFields,
+    by: string,
+  ): Promise<AnsweredRequest> => {
     let known: string | undefined; // a tenant that does not exist is no name for the log: it may be a pasted token
-    const ending = await withDeadline(callMs, "The database", async (signal) => {
+    const result = await withDeadline(callMs, "The database", async (signal) => {
       const call: AdminCall = { by, signal };
       const stores = route.on === "app" ? undefined : await storesOf(tenant);
-      if (stores !== undefined && "refusal" in stores) return responses.answer(stores.refusal);
+      if (stores !== undefined && "refusal" in stores) return results.answer(stores.refusal);
       known = stores && tenant;
       try {
         const answer =
           route.on === "app" ? await route.run(fields, call) : await route.run(stores!.value, fields, call);
-        return responses.answer(answer);
+        return results.answer(answer);
       } catch (error) {
         const refused = refusedCall(error, route);
         if (refused === undefined) throw error;
-        return responses.answer(refused);
+        return results.answer(refused);
       }
     }).catch(unavailable);
-    return { ending, by, tenant: known };
+    return { result, by, tenant: known };
   };
 
-  /** A load balancer asks for the health without a token, and learns that the process answers, whatever others ask. */
-  const withoutToken = ({ path }: AdminRoute): Ending =>
-    path === healthPath
-      ? responses.answer({ ok: { status: "ok" } })
-      : (limited("without token") ?? responses.unauthorized());
-
   /** Without the right token nothing is read, neither of the body nor of a database. */
-  const authorised = async (request: PlainRequest, found: FoundRoutes, route: AdminRoute): Promise<Ended> => {
+  const authorised = async (
+    request: PlainRequest,
+    route: AdminRoute,
+    names: PathNames,
+  ): Promise<AnsweredRequest> => {
     const authorization = request.headers.get("authorization");
     const client = request.client ?? "unknown";
-    if (authorization === null) return { ending: withoutToken(route) };
+    if (authorization === null && route.withoutToken !== undefined)
+      return { result: results.answer(route.withoutToken) };
+    if (authorization === null) return { result: limited("without token", results.unauthorized()) };
     const token = await findToken(authorization);
     if (token === undefined) {
       // Only wrong tokens are turned away: operators may share an address with whoever guesses, for example that of a proxy.
-      if (limits.isBlocked(client)) return { ending: responses.tooMany(limits.secondsLeft()) };
+      if (limits.isBlocked(client)) return { result: results.tooMany(limits.secondsLeft()) };
       limits.failed(client);
-      return { ending: limited("without token") ?? responses.unauthorized() };
+      return { result: limited("without token", results.unauthorized()) };
     }
     const by = operatorOf(request, token);
-    if ("refusal" in by) return { ending: responses.badRequest(by.refusal) };
-    const tooMany = limited("with token");
-    if (tooMany !== undefined) return { ending: tooMany, by: by.value };
-    const read = await readRequest(request, route, found);
-    if ("refusal" in read) return { ending: responses.badRequest(read.refusal), by: by.value };
+    if ("refusal" in by) return { result: results.badRequest(by.refusal) };
+    if (!limits.take("with token")) return { result: results.tooMany(limits.secondsLeft()), by: by.value };
+    const read = await readRequest(request, route, names);
+    if ("refusal" in read) return { result: results.badRequest(read.refusal), by: by.value };
     return run(route, read.value, by.value);
   };
 
-  const end = async (request: PlainRequest): Promise<Ended> => {
+  const answered = async (request: PlainRequest): Promise<AnsweredRequest> => {
     const path = pathBehindBase(request.path);
-    const page = path === undefined || !isRead(request) ? undefined : pageResponse(request.path, path);
-    if (page !== undefined) return { ending: page, route: "page" };
-    const found = path === undefined ? undefined : findRoutes(path);
-    if (found === undefined) return { ending: limited("without token") ?? responses.notFound() };
-    const allow = [...found.byMethod.keys(), "OPTIONS"].join(", ");
-    if (request.method === "OPTIONS") return { ending: limited("without token") ?? responses.options(allow) };
-    const route = found.byMethod.get(request.method);
-    if (route === undefined) return { ending: limited("without token") ?? responses.methodNotAllowed(allow) };
-    return { route: `${route.method} ${route.path}`, ...(await authorised(request, found, route)) };
+    const page = path === undefined || !isRead(request) ? undefined : await pageResult(request.path, path);
+    if (page !== undefined) return { result: page, route: "page" };
+    const match = find(request.method, path);
+    if (match.kind === "not found") return { result: limited("without token", results.notFound()) };
+    if (match.kind === "wrong method")
+      return { result: limited("without token", results.wrongMethod(request.method, match.methods)) };
+    const { route, names } = match;
+    return { route: `${route.method} ${route.path}`, ...(await authorised(request, route, names)) };
   };
 
-  const respond: PlainRoute = async (request) => {
-    const ended = await end(request).catch((error) => ({ ending: unavailable(error) }));
-    logEnding(logger, ended);
-    return ended.ending.response;
-  };
-
-  const failed = (error: unknown) => logger.error("request failed", { error: safeReason(error) });
-  return {
-    respond,
-    fetch: webRoute(respond),
-    listener: (incoming, outgoing) => void respondPlainly(incoming, outgoing, respond, failed),
-  };
+  return httpHandlers(async (request) => {
+    const done = await answered(request).catch((error) => ({ result: unavailable(error) }));
+    logRequest(logger, done);
+    return done.result.response;
+  }, logger);
 }
 
 const isRead = ({ method }: PlainRequest): boolean => method === "GET" || method === "HEAD";
 
-const unavailable = (error: unknown): Ending => responses.unavailable(safeReason(error));
+const unavailable = (error: unknown): HttpResult => results.unavailable(safeReason(error));
 
 /** The settings of the diagnostics API that do not depend on where it runs. */
 export interface AdminSettings {
@@ -271,17 +250,17 @@ const headersOf = (type: string) => ({
  * The page and its two files, which hold no data. Undefined for any other path. The page is served with and without a slash
  * at its end, because a gateway may take only one of them.
  */
-function pageResponse(path: string, behindBase: string): Ending | undefined {
+async function pageResult(path: string, behindBase: string): Promise<HttpResult | undefined> {
   switch (behindBase) {
-    case "":
-      return adminResponses.file(
-        pageFiles.html(path.endsWith("/") ? "" : "_oncebox/"),
-        headersOf("text/html"),
-      );
+    case "": {
+      const folder = path.endsWith("/") ? "" : "_oncebox/";
+      const html = (await pageFiles()).html.replaceAll("./page.", `${folder}page.`);
+      return results.text("File", html, headersOf("text/html"));
+    }
     case "page.js":
-      return adminResponses.file(pageFiles.js, headersOf("text/javascript"));
+      return results.text("File", (await pageFiles()).js, headersOf("text/javascript"));
     case "page.css":
-      return adminResponses.file(pageFiles.css, headersOf("text/css"));
+      return results.text("File", (await pageFiles()).css, headersOf("text/css"));
     default:
       return undefined;
   }

@@ -64,8 +64,8 @@ export async function withPhases(
 
 export type PhasedStep = TraceStep & { readonly phase: Phase };
 
-/** The way of one event with the phase of each message. Those that are not finished are read for it: few are. */
-export async function phasedWay(
+/** The trace of one event with the phase of each message. Those that are not finished are read for it: few are. */
+export async function phasedTrace(
   stores: OperatedStores,
   id: string,
   call: CallOptions = {},

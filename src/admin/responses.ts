@@ -1,22 +1,7 @@
 import type { LogFields, Logger } from "../base/logger.js";
-import type { PlainResponse } from "../base/plain-http.js";
-import { answerOf, type Refusal } from "../service/http/responses.js";
-
-/** How a request ended: its response, and what the log says of it. */
-export interface Ending {
-  readonly response: PlainResponse;
-  readonly outcome: string;
-  /** For the log only. */
-  readonly details?: LogFields | undefined;
-}
-
-/** A request that has ended, for the log. */
-export interface Ended {
-  readonly ending: Ending;
-  readonly route?: string;
-  readonly by?: string;
-  readonly tenant?: string | undefined;
-}
+import type { Refusal } from "../http/fields.js";
+import type { PlainResponse } from "../http/plain.js";
+import { apiResults, type HttpResult, logResult } from "../http/results.js";
 
 /** What a route returns. A refusal is not thrown: it is expected. */
 export type Answer =
@@ -25,78 +10,48 @@ export type Answer =
   | { readonly conflict: string }
   | { readonly badRequest: Refusal };
 
-const common = { "cache-control": "no-store", "x-content-type-options": "nosniff" };
+const api = apiResults({ realm: "oncebox admin" });
 
-type Headers = Readonly<Record<string, string>>;
-
-const json = (status: number, value: unknown, headers: Headers = {}): PlainResponse => ({
-  status,
-  headers: { ...common, ...headers },
-  body: JSON.stringify(value),
-});
-
-const failed = (status: number, code: string, message: string, headers: Headers = {}): Ending => ({
-  response: json(status, { error: { code, message } }, headers),
-  outcome: code,
-});
-
-export const adminResponses = {
-  answer(answer: Answer): Ending {
-    if ("notFound" in answer) return failed(404, "NotFound", answer.notFound);
-    if ("conflict" in answer) return failed(409, "Conflict", answer.conflict);
-    if ("badRequest" in answer) return adminResponses.badRequest(answer.badRequest);
+export const adminResults = {
+  ...api,
+  answer(answer: Answer): HttpResult {
+    if ("notFound" in answer) return api.refused(404, "NotFound", answer.notFound);
+    if ("conflict" in answer) return api.refused(409, "Conflict", answer.conflict);
+    if ("badRequest" in answer) return api.badRequest(answer.badRequest);
     const { status = 200, ok, details } = answer;
-    return { response: json(status, ok), outcome: status === 200 ? "OK" : "Unavailable", details };
+    return { ...api.json(status, status === 200 ? "OK" : "Unavailable", ok), details };
   },
-  file: (body: string, headers: Headers): Ending => ({
-    response: { status: 200, headers: { ...common, ...headers }, body },
-    outcome: "File",
-  }),
-  options: (allow: string): Ending => ({
-    response: { status: 204, headers: { ...common, allow } },
-    outcome: "Options",
-  }),
-  /** The log gets the kind of problem, and of the request neither a value nor a name that no route has. */
-  badRequest: (refusal: Refusal): Ending => ({
-    response: json(400, { error: answerOf(refusal) }),
-    outcome: refusal.code,
-    details: refusal.logged ?? { field: refusal.field },
-  }),
-  unauthorized: (): Ending => ({
-    response: { status: 401, headers: { ...common, "www-authenticate": 'Bearer realm="oncebox admin"' } },
-    outcome: "Unauthorized",
-  }),
-  tooMany: (seconds: number): Ending =>
-    failed(429, "TooManyRequests", "Too many requests, or too many wrong tokens. Wait, and try again.", {
+  tooMany: (seconds: number): HttpResult =>
+    api.refused(429, "TooManyRequests", "Too many requests, or too many wrong tokens. Wait, and try again.", {
       "retry-after": String(seconds),
     }),
-  notFound: (): Ending => failed(404, "NotFound", "There is nothing at this path."),
-  methodNotAllowed: (allow: string): Ending =>
-    failed(405, "MethodNotAllowed", `This path takes ${allow}.`, { allow }),
+  notFound: (): HttpResult => api.refused(404, "NotFound", "There is nothing at this path."),
   /** The reason names no host, no user and no value: see `safeReason`. */
-  unavailable: (reason: string): Ending => ({
-    ...failed(503, "Unavailable", `The database, or what else is needed, did not answer: ${reason}`, {
-      "retry-after": "1",
-    }),
-    details: { reason },
-  }),
+  unavailable: (reason: string): HttpResult =>
+    api.unavailable(`The database, or what else is needed, did not answer: ${reason}`, reason),
 };
 
-/**
- * One line per request: who asked for what, and how it ended. What changed something or showed a payload is written at
- * info. It has no token and no value of the query or the body; of a payload that was shown, the message's key.
- */
-export function logEnding(logger: Logger, { ending, route = "none", by, tenant }: Ended): void {
-  const { response, outcome, details } = ending;
-  const { status } = response;
-  const isOfNote = route.startsWith("POST") || details?.payload === true;
-  const level = status >= 500 ? "error" : status >= 400 ? "warn" : isOfNote ? "info" : "debug";
-  logger[level]("admin", { route, outcome, status, by, tenant, ...details });
+/** A request that has been answered, for the log. */
+export interface AnsweredRequest {
+  readonly result: HttpResult;
+  readonly route?: string;
+  readonly by?: string;
+  readonly tenant?: string | undefined;
 }
 
-/** The response of a host that could not make the API, with its log line. The reason is for the log alone: nobody has shown a token. */
+/**
+ * Who asked for what, and how it ended. What changed something or showed a payload is written at info; of a payload that
+ * was shown, the line has the message's key.
+ */
+export function logRequest(logger: Logger, { result, route = "none", by, tenant }: AnsweredRequest): void {
+  const isOfNote = route.startsWith("POST") || result.details?.payload === true;
+  const level = isOfNote ? "info" : "debug";
+  logResult(logger, "admin", result, { subject: { route }, fields: { by, tenant }, level });
+}
+
+/** The response of a host that could not make the API, with its log line. The reason is only logged: nobody has shown a token. */
 export function unavailableAdmin(logger: Logger, reason: string): PlainResponse {
-  const { response } = adminResponses.unavailable("the function could not start.");
-  logEnding(logger, { ending: { response, outcome: "Unavailable", details: { reason } } });
-  return response;
+  const result = adminResults.unavailable("the function could not start.");
+  logRequest(logger, { result: { ...result, details: { reason } } });
+  return result.response;
 }

@@ -23,7 +23,7 @@ import {
   sourceIn,
   state,
 } from "./field-schemas.js";
-import { listPhased, messageView, type PhasedFilter, phasedWay, withPhases } from "./phases.js";
+import { listPhased, messageView, type PhasedFilter, phasedTrace, withPhases } from "./phases.js";
 import { storeReport, tenantReports } from "./reports.js";
 import { type AdminRoute, appRoute, storeRoute } from "./routing.js";
 
@@ -35,14 +35,13 @@ interface AppParts {
 /** Tenants on a page, and of those whose databases `health` looks at. */
 const mostTenants = 100;
 
-export const healthPath = "health";
-
 /** On the app as a whole. */
 function appRoutes({ stores, tenants }: AppParts): readonly AdminRoute[] {
   return [
     appRoute({
-      path: healthPath,
+      path: "health",
       method: "GET",
+      withoutToken: { ok: { status: "ok" } }, // a load balancer learns that the process answers
       request: z.strictObject({}),
       async run(_, { signal }) {
         const reports =
@@ -85,12 +84,12 @@ const retryRoute: AdminRoute = storeRoute({
   },
 });
 
-/** The way of one event, from the webhook to the published message. */
+/** The trace of one event, from the webhook to the published message. */
 const correlationRoute: AdminRoute = storeRoute({
   path: "correlation/{id}",
   method: "GET",
   request: z.strictObject({ id: name }),
-  run: async (stores, { id }, { signal }) => ({ ok: { steps: await phasedWay(stores, id, { signal }) } }),
+  run: async (stores, { id }, { signal }) => ({ ok: { steps: await phasedTrace(stores, id, { signal }) } }),
 });
 
 /** What can be done with dead messages one by one, and what can be read of all of them. */

@@ -1,7 +1,7 @@
-import type * as z from "zod/mini";
-import { decoded, type PlainRequest } from "../base/plain-http.js";
+import { checkFields, type Read, readFields, type Taker } from "../http/fields.js";
+import { decoded, type PlainRequest } from "../http/plain.js";
+import { type PathNames, pathFrom, type RouteData } from "../http/routes.js";
 import type { OperatedStores } from "../operators/operators-of.js";
-import { checkFields, type Read, readFields } from "../service/http/read-fields.js";
 import type { Answer } from "./responses.js";
 
 /** What a route knows of the request beside its fields. */
@@ -11,12 +11,10 @@ export interface AdminCall {
   readonly signal: AbortSignal;
 }
 
-interface RouteParts<Fields> {
-  /** `{name}` stands for one part of the path, and at its end for the rest. */
-  readonly path: string;
-  readonly method: "GET" | "POST";
-  /** Of the path's names and the query's; of a POST, the body's instead of the query's. */
-  readonly request: z.ZodMiniType<Fields>;
+/** Its fields are the path's names and the query's; of a POST, the body's instead of the query's. */
+interface RouteParts<Fields> extends RouteData, Taker<Fields> {
+  /** What a caller without a token gets. Without it that is a refusal. */
+  readonly withoutToken?: Answer;
 }
 
 /** On the queues of one database: the app's, or that of the tenant that `?tenant=` names. */
@@ -39,50 +37,23 @@ export const storeRoute = <Fields>(route: Omit<StoreRoute<Fields>, "on">): Store
 export const appRoute = <Fields>(route: Omit<AppRoute<Fields>, "on">): AppRoute =>
   ({ on: "app", ...route }) as AppRoute;
 
-/** What stands at a path: the routes by method, and the names in the path. */
-export interface FoundRoutes {
-  readonly byMethod: ReadonlyMap<string, AdminRoute>;
-  readonly names: Readonly<Record<string, string>>;
-}
-
 const base = "/_oncebox";
 /** The base in the document on messages between services, which has these paths and no others. */
 const otherBase = "/_rf/";
 const otherPaths = /^(health|(inbox|outbox)\/stats|outbox\/failed|outbox\/[^/]+\/retry)$/;
 
-/** The part of the path behind the base, without the prefix that a gateway adds. Undefined where there is no base. */
+/**
+ * The part of the path behind the base, without the prefix that a gateway adds. Undefined where there is no base, or the path
+ * is not valid percent-encoding.
+ */
 export function pathBehindBase(path: string): string | undefined {
-  const at = path.indexOf(`${base}/`);
-  if (at >= 0) return path.slice(at + base.length + 1);
+  if (decoded(path) === undefined) return undefined;
+  const own = pathFrom(path, `${base}/`);
+  if (own !== undefined) return own.slice(base.length + 1);
   if (path.endsWith(base)) return "";
-  const other = path.indexOf(otherBase);
-  const rest = path.slice(other + otherBase.length);
-  return other >= 0 && otherPaths.test(rest) ? rest : undefined;
+  const other = pathFrom(path, otherBase)?.slice(otherBase.length);
+  return other !== undefined && otherPaths.test(other) ? other : undefined;
 }
-
-/** Returns undefined for a path that no route has, or that is not valid percent-encoding. */
-export function routeFinder(routes: readonly AdminRoute[]): (path: string) => FoundRoutes | undefined {
-  const paths = [...new Set(routes.map(({ path }) => path))].map((path) => ({
-    pattern: patternOf(path),
-    byMethod: new Map(routes.filter((route) => route.path === path).flatMap(byMethod)),
-  }));
-  return (path) => {
-    for (const { pattern, byMethod: found } of paths) {
-      const match = pattern.exec(path);
-      if (match === null) continue;
-      const names = Object.entries(match.groups ?? {}).map(([name, text]) => [name, decoded(text)] as const);
-      if (names.some(([, text]) => text === undefined)) return undefined;
-      return { byMethod: found, names: Object.fromEntries(names) as Record<string, string> };
-    }
-    return undefined;
-  };
-}
-
-const patternOf = (path: string): RegExp =>
-  new RegExp(`^${path.replace(/\{(\w+)\}$/, "(?<$1>.+)").replace(/\{(\w+)\}/g, "(?<$1>[^/]+)")}$`);
-
-const byMethod = (route: AdminRoute): readonly (readonly [string, AdminRoute])[] =>
-  (route.method === "GET" ? ["GET", "HEAD"] : ["POST"]).map((method) => [method, route]);
 
 /** A body may hold a payload that was edited. Nothing is read of a request without a token. */
 export const maxBodyBytes = 4 * 1024 * 1024;
@@ -97,7 +68,7 @@ export interface RequestFields {
 export async function readRequest(
   request: PlainRequest,
   route: AdminRoute,
-  { names }: Pick<FoundRoutes, "names">,
+  names: PathNames,
 ): Promise<Read<RequestFields>> {
   const query = readQuery(request);
   if ("refusal" in query) return query;
@@ -113,7 +84,7 @@ async function readPost(
   request: PlainRequest,
   route: AdminRoute,
   query: Readonly<Record<string, string>>,
-  names: FoundRoutes["names"],
+  names: PathNames,
 ): Promise<Read<unknown>> {
   const unknown = Object.keys(query);
   if (unknown.length > 0) {

@@ -1,7 +1,7 @@
 import type { Admin } from "../admin/create-admin.js";
 import type { Logger } from "../base/logger.js";
-import { toWebResponse } from "../base/plain-http.js";
 import { InvalidArgumentError } from "../errors.js";
+import { toWebResponse } from "../http/plain.js";
 import type { PurgeWithinOptions } from "../queue/maintenance.js";
 import type { InboxService } from "../service/http/inbox-service.js";
 import { whyNotBackedUp } from "../sql/database-file.js";
@@ -9,11 +9,10 @@ import type { Database } from "../sql/dialect.js";
 import { type MigrateOptions, type MigrateResult, migrate } from "../sql/migrate.js";
 import type { TenantStoreProvider } from "../tenants/connections/tenant-stores.js";
 import { type ConsumeJob, consumeJob } from "./consume-job.js";
-import { migrateOptionsOf, type Platform } from "./context.js";
 import type { AppDefinition, AppParts } from "./definition.js";
 import { type DispatchJob, dispatchJob } from "./dispatch-job.js";
 import { cleanupJob, type MaintenanceJob, reapJob, retentionsOf } from "./maintenance-jobs.js";
-import { openApp } from "./open-app.js";
+import { migrateOptionsOf, openApp, type Platform } from "./open-app.js";
 import { noWebhooks } from "./sources.js";
 
 /** A whole app in one process, for the local run and the command line. A cloud's function uses one of the jobs. */
@@ -70,7 +69,7 @@ export async function createApp(definition: AppDefinition, platform: Platform): 
     migrate: () => (tenants === undefined ? migrate(db, migrateOptions) : tenants.migrate()),
     async close() {
       await served?.close();
-      await (tenants ?? db).close();
+      await app.close();
     },
   };
 }

@@ -3,7 +3,7 @@ import { type Logger, type LoggerOption, loggerProblem } from "../base/logger.js
 import type { Metrics, Tracing } from "../base/telemetry.js";
 import { isSecretReference, type SecretReference } from "../config/secret-reference.js";
 import type { DispatcherOptions } from "../dispatch/dispatcher.js";
-import type { Handlers, Otherwise, TopicPattern } from "../dispatch/handlers.js";
+import type { Handlers, OnUnhandled, TopicPattern } from "../dispatch/handlers.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { Inbox, InboxOptions } from "../inbox/inbox.js";
 import type { TriggerMessage } from "../middleware/consume.js";
@@ -42,7 +42,7 @@ export interface AppDefinition {
   /** Topics of inbox messages that are acknowledged without a handler: a provider sends more than an app needs. */
   readonly ignore?: readonly TopicPattern[];
   /** What becomes of an inbox message without a handler: `"retry"` by default, or `"ack"` or `"dead"`. */
-  readonly otherwise?: Otherwise;
+  readonly onUnhandled?: OnUnhandled;
   /** Handlers of outbox messages, by topic. Without any this app does not dispatch its outbox. */
   readonly publishers?: HandlersOf<OutboxMessage>;
   /**
@@ -180,7 +180,10 @@ const fields: Readonly<Record<keyof AppDefinition, Check>> = {
   ),
   handlers,
   ignore: must((value) => Array.isArray(value) && value.every(isText), "a list of topics"),
-  otherwise: must((value) => ["ack", "dead", "retry"].includes(value as string), '"ack", "dead" or "retry"'),
+  onUnhandled: must(
+    (value) => ["ack", "dead", "retry"].includes(value as string),
+    '"ack", "dead" or "retry"',
+  ),
   publishers: handlers,
   consumer: must(
     (value) =>

@@ -50,14 +50,14 @@ interface AppDispatchers {
 
 /** The dispatchers of inbox and outbox, with the definition's options. */
 export function appDispatchers(parts: AppParts, definition: AppDefinition, logger: Logger): AppDispatchers {
-  const { dispatch, metrics, tracing, ignore, otherwise, handlers, publishers } = definition;
+  const { dispatch, metrics, tracing, ignore, onUnhandled, handlers, publishers } = definition;
   const options = { ...dispatch, ...omitUndefined({ metrics, tracing }), logger };
   return {
     inbox:
       handlers &&
       createDispatcher({
         ...options,
-        ...omitUndefined({ ignore, otherwise }),
+        ...omitUndefined({ ignore, onUnhandled }),
         handlers: typeof handlers === "function" ? handlers(parts) : handlers,
       }),
     outbox:

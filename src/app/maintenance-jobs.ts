@@ -10,9 +10,8 @@ import {
   purgeWithin,
   reapWithin,
 } from "../queue/maintenance.js";
-import type { AppContext } from "./context.js";
 import type { AppDefinition } from "./definition.js";
-import type { OpenApp } from "./open-app.js";
+import type { AppContext, OpenApp } from "./open-app.js";
 
 export interface MaintenanceReport {
   readonly inbox: MaintenanceResult;

@@ -1,24 +1,35 @@
-import { openByUrl } from "../config/database-url.js";
+import { omitUndefined } from "../base/defined.js";
+import { jsonLogger, type Logger, type LoggerOption, loggerOf } from "../base/logger.js";
+import { databaseUrlForms, type OpenDatabaseOptions, openByUrl } from "../config/database-url.js";
+import type { Environment } from "../config/environment.js";
 import { openDatabase } from "../config/open-database.js";
 import { receivingOpeners } from "../config/receiving-openers.js";
-import { InvalidOperationError } from "../errors.js";
+import { type SecretResolver, secretsFromEnvironment } from "../config/secret-reference.js";
+import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import { createInbox } from "../inbox/inbox.js";
 import { createReceiver, type Receiver } from "../inbox/receiver.js";
 import { createOutbox, type Outbox } from "../outbox/outbox.js";
-import type { ReceivingDatabase } from "../sql/dialect.js";
-import { type AppContext, appContext, databaseOf, type Platform, storeOptionsOf } from "./context.js";
+import type { Database, ReceivingDatabase } from "../sql/dialect.js";
+import type { MigrateOptions } from "../sql/migrate.js";
+import type { SignIn } from "../tenants/connections/tenant-stores.js";
+import type { FanOut } from "../tenants/fan-out/tenant-batch.js";
 import type { AppDefinition, AppParts } from "./definition.js";
+import type { OpenTenants } from "./multi-tenant.js";
+import type { WakeUp } from "./wake-up.js";
 
 /**
  * The parts that the jobs of an app share. Each job is in a file of its own, so that the bundle of a function holds only
  * its own job.
  */
-export interface OpenApp extends AppContext, AppParts {}
+export interface OpenApp extends AppContext, AppParts {
+  close(): Promise<void>;
+}
 
 /** Opens no connection: the first call that needs one opens it. */
 export async function openApp(definition: AppDefinition, platform: Platform): Promise<OpenApp> {
   const context = appContext(definition, platform);
-  if (context.tenants !== undefined) return { ...context, ...noParts };
+  const { tenants } = context;
+  if (tenants !== undefined) return { ...context, ...noParts(), close: () => tenants.close() };
   const db = await databaseOf(context, platform, openDatabase);
   const options = storeOptionsOf(context);
   const inbox = createInbox(db, { ...definition.inbox, ...options });
@@ -31,6 +42,7 @@ export async function openApp(definition: AppDefinition, platform: Platform): Pr
       outbox ??= createOutbox(db, { ...definition.outbox, ...options });
       return outbox;
     },
+    close: () => db.close(),
   };
 }
 
@@ -41,7 +53,7 @@ const absent = <Part extends object>(name: string): Part =>
       throw new InvalidOperationError(`An app with tenants has no ${name} of its own: each tenant has one.`);
     },
   });
-const noParts: AppParts = { db: absent("db"), inbox: absent("inbox"), outbox: absent("outbox") };
+const noParts = (): AppParts => ({ db: absent("db"), inbox: absent("inbox"), outbox: absent("outbox") });
 
 /** An app that can only receive webhooks. */
 interface ReceivingApp extends AppContext {
@@ -58,3 +70,62 @@ export async function openReceivingApp(definition: AppDefinition, platform: Plat
   const inbox = createReceiver(db, { ...definition.inbox, ...storeOptionsOf(context) });
   return { ...context, db, inbox };
 }
+
+export interface Platform extends SignIn {
+  readonly environment: Environment;
+  /** Fetches secrets by reference; from the environment's variables by default. */
+  readonly resolveSecret?: SecretResolver;
+  /** Starts a dispatcher after a webhook's commit, and another one when a dispatcher's time is over before its work. */
+  readonly wakeUp?: WakeUp;
+  /** Sends tenant batches to workers. */
+  readonly fanOut?: FanOut;
+  readonly maxConnections?: number;
+  /** Instead of the definition's logger. */
+  readonly logger?: LoggerOption;
+}
+
+/** The parts that every job of an app has, whether it needs a database or not. */
+export interface AppContext {
+  readonly definition: AppDefinition;
+  readonly environment: Environment;
+  readonly resolveSecret: SecretResolver;
+  readonly wakeUp: WakeUp | undefined;
+  readonly logger: Logger;
+  /** Set for an app with many tenants, which has no database of its own. */
+  readonly tenants: OpenTenants | undefined;
+}
+
+export function appContext(definition: AppDefinition, platform: Platform): AppContext {
+  const { environment, wakeUp, fanOut, signInAs } = platform;
+  const resolveSecret = platform.resolveSecret ?? secretsFromEnvironment(environment.env);
+  const logger = loggerOf(platform.logger ?? definition.logger ?? jsonLogger(environment.logLevel));
+  const common = { definition, environment, resolveSecret, wakeUp, logger };
+  return { ...common, tenants: definition.tenants?.open({ ...common, fanOut, signInAs }) };
+}
+
+/** Options that the inbox and the outbox of an app share. */
+export const storeOptionsOf = ({
+  definition: { schema, metrics, tracing },
+  logger,
+}: Pick<AppContext, "definition" | "logger">) => ({
+  ...omitUndefined({ schema, metrics, tracing }),
+  logger,
+});
+
+/** The database that the environment or the definition names; `open` opens a URL. */
+export async function databaseOf<Opened>(
+  { definition, environment, resolveSecret }: AppContext,
+  { maxConnections }: Platform,
+  open: (url: string, options: OpenDatabaseOptions) => Promise<Opened>,
+): Promise<Opened | Database> {
+  const from = environment.databaseUrl ?? definition.database;
+  if (typeof from === "function") return from();
+  if (from === undefined) {
+    throw new InvalidArgumentError(`There is no database. Set ONCEBOX_DATABASE_URL to ${databaseUrlForms}.`);
+  }
+  const url = typeof from === "string" ? from : await resolveSecret(from);
+  return open(url, omitUndefined({ maxConnections }));
+}
+
+export const migrateOptionsOf = ({ schema, inbox, outbox }: AppDefinition): MigrateOptions =>
+  omitUndefined({ schema, inbox: inbox?.table, outbox: outbox?.table });

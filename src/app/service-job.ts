@@ -4,9 +4,9 @@ import { InvalidOperationError } from "../errors.js";
 import { createInboxService, type InboxService } from "../service/http/inbox-service.js";
 import type { LeasingInboxStore } from "../service/inbox-store.js";
 import type { Database } from "../sql/dialect.js";
-import { type AppContext, appContext, databaseOf, type Platform } from "./context.js";
 import type { AppDefinition, AppService } from "./definition.js";
 import type { OpenApp } from "./open-app.js";
+import { type AppContext, appContext, databaseOf, type Platform } from "./open-app.js";
 import { serviceStore } from "./service-store.js";
 import { tokenSecrets } from "./sources.js";
 

@@ -1,10 +1,10 @@
 import { omitUndefined } from "../base/defined.js";
 import type { Logger } from "../base/logger.js";
+import type { Secret, Secrets } from "../base/secrets.js";
 import type { SourcesFromJson } from "../config/environment.js";
 import { referenceIn, type SecretReference, type SecretResolver } from "../config/secret-reference.js";
 import { refusedResponse } from "../webhooks/responses.js";
 import type { WebhookReceiver } from "../webhooks/route.js";
-import type { Secret, Secrets } from "../webhooks/schemes/secret-keys.js";
 import type { WebhookSource } from "../webhooks/sources.js";
 
 export type SecretOrReference = Secret | SecretReference;

@@ -3,7 +3,7 @@ import type { Receiver } from "../inbox/receiver.js";
 import { createWebhookReceiver, type WebhookReceiver } from "../webhooks/route.js";
 import type { WebhookRouteOptions } from "../webhooks/route-options.js";
 import { schemeReader } from "../webhooks/sources.js";
-import type { AppContext } from "./context.js";
+import type { AppContext } from "./open-app.js";
 import { noWebhooks, webhookSources } from "./sources.js";
 import { coalesced } from "./wake-up.js";
 

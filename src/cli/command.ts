@@ -50,8 +50,6 @@ export interface Command {
   readonly examples: readonly string[];
   /** The largest number of positional arguments. None by default. */
   readonly positionals?: number;
-  /** What the first positional argument can be, where it is one of a few words. */
-  readonly words?: readonly string[];
   run(input: CommandInput): Promise<number>;
 }
 

@@ -186,7 +186,6 @@ export const deadCommand: Command = {
     "oncebox dead replay --resume 0190a5c2-7d3e-7b1a-9c4f-2e8d6a1b3c5d --by bob",
   ],
   positionals: 2,
-  words: actionNames,
   async run(input) {
     const name = oneOf(actionNames, input.positionals[0], "The first argument");
     refuseOthers(name, input.values);

@@ -23,7 +23,6 @@ export const initCommand: Command = {
   },
   examples: ["oncebox init aws orders", "oncebox init azure orders --database postgres"],
   positionals: 2,
-  words: scaffoldClouds,
   async run({ values, positionals, terminal }) {
     const cloud = oneOf(scaffoldClouds, positionals[0], "The cloud");
     const otherwise = cloud === "aws" ? "postgres" : "sqlserver";

@@ -4,6 +4,7 @@ import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { type App, createApp } from "../app/create-app.js";
 import { type AppDefinition, defineApp } from "../app/definition.js";
+import type { Platform } from "../app/open-app.js";
 import { memoisePromise } from "../base/concurrency.js";
 import { jsonLogger } from "../base/logger.js";
 import { databaseUrlForms } from "../config/database-url.js";
@@ -79,11 +80,21 @@ function withDevDatabase(definition: AppDefinition): AppDefinition {
   );
 }
 
-/** For commands that run once. Logs go to the error output, so that the standard output has only the result. */
-export async function withApp(input: CommandInput, work: (app: App) => Promise<number>): Promise<number> {
+/** For commands that run once and need the app's jobs. */
+export const withApp = (input: CommandInput, work: (app: App) => Promise<number>): Promise<number> =>
+  withOpened(input, createApp, work);
+
+type Opened = Pick<App, "db" | "tenants" | "close">;
+
+/** Logs go to the error output, so that the standard output has only the result. */
+export async function withOpened<AnyApp extends Opened>(
+  input: CommandInput,
+  open: (definition: AppDefinition, platform: Platform) => Promise<AnyApp>,
+  work: (app: AnyApp) => Promise<number>,
+): Promise<number> {
   const { definition: given, environment } = await definitionFor(input);
   const definition = environment.databaseUrl === undefined ? withDevDatabase(given) : given;
-  const app = await createApp(definition, {
+  const app = await open(definition, {
     environment,
     resolveSecret: secretStores(environment.env),
     logger: jsonLogger(

@@ -4,7 +4,7 @@ import {
   messageView,
   type PhasedMessage,
   type PhasedStep,
-  phasedWay,
+  phasedTrace,
   withPhases,
 } from "../admin/phases.js";
 import type { DeadGroup, FailedAttempt } from "../queue/operators.js";
@@ -164,7 +164,7 @@ export async function showMessage(input: CommandInput, argument: string | undefi
 
 export const traceCommand: Command = {
   name: "trace",
-  summary: "show the way of one event through inbox and outbox, with times",
+  summary: "show the trace of one event through inbox and outbox, with times",
   usage: "trace ID [options]",
   options: storeOptions,
   help: { ...storeHelp, json: "print one JSON object per line" },
@@ -182,12 +182,12 @@ export const traceCommand: Command = {
         "ID is missing: a correlation id, the message id of an inbox message, or the id of an outbox message.",
       );
     return withStores(input, async (stores) => {
-      const way = await phasedWay(stores, id, { signal: terminal.signal });
+      const trace = await phasedTrace(stores, id, { signal: terminal.signal });
       if (values.json)
-        for (const { key, ...step } of way) terminal.out(JSON.stringify({ ...step, key: keyText(key) }));
-      else if (way.length > 0)
-        for (const line of tableLines(stepHead, way.map(stepRow), terminal.columns)) terminal.out(line);
-      if (way.length > 0) return exitCodes.ok;
+        for (const { key, ...step } of trace) terminal.out(JSON.stringify({ ...step, key: keyText(key) }));
+      else if (trace.length > 0)
+        for (const line of tableLines(stepHead, trace.map(stepRow), terminal.columns)) terminal.out(line);
+      if (trace.length > 0) return exitCodes.ok;
       terminal.err(`No message has the correlation id, message id or id "${id}".`);
       return exitCodes.failed;
     });

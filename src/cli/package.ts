@@ -38,7 +38,6 @@ export const packageCommand: Command = {
   },
   examples: ["oncebox package aws", "oncebox package azure --database postgres"],
   positionals: 1,
-  words: scaffoldClouds,
   async run({ values, positionals, terminal }) {
     const cloud = oneOf(scaffoldClouds, positionals[0], "The cloud");
     const named = text(values, "database") ?? otherwise[cloud].database;

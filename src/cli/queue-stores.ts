@@ -1,21 +1,26 @@
 import { existsSync } from "node:fs";
 import type { App } from "../app/create-app.js";
+import type { AppDefinition } from "../app/definition.js";
+import { openApp, type Platform } from "../app/open-app.js";
 import { InvalidArgumentError } from "../errors.js";
 import { type OperatedStores, withOperators } from "../operators/operators-of.js";
 import { sqliteFileOf } from "../sql/database-file.js";
 import type { Database } from "../sql/dialect.js";
 import { type CommandInput, databaseHelp, databaseOptions, text, UsageError } from "./command.js";
-import { withApp } from "./load-app.js";
+import { withApp, withOpened } from "./load-app.js";
 
-/** For commands that must not create a database. Jobs of an app with tenants check each tenant's database themselves. */
+/** For commands that need the app's jobs, and must not create a database. Jobs of an app with tenants check each tenant's database themselves. */
 export const withExistingDatabase = (
   input: CommandInput,
   work: (app: App) => Promise<number>,
-): Promise<number> =>
-  withApp(input, async (app) => {
+): Promise<number> => withApp(input, onExistingDatabase(work));
+
+const onExistingDatabase =
+  <AnyApp extends Pick<App, "db" | "tenants">>(work: (app: AnyApp) => Promise<number>) =>
+  async (app: AnyApp): Promise<number> => {
     if (app.tenants === undefined) requireDatabaseFile(app.db);
     return work(app);
-  });
+  };
 
 /** SQLite would create a file for a mistyped name. */
 export function requireDatabaseFile(db: Database): void {
@@ -38,14 +43,38 @@ export const withStores = (
   input: CommandInput,
   work: (stores: QueueStores) => Promise<number>,
 ): Promise<number> =>
-  withExistingDatabase(input, async (app) => {
-    const stores = await chosenStores(input, app);
-    return work({ db: stores.db, ...withOperators(stores) });
-  });
+  withOpened(
+    input,
+    openStores,
+    onExistingDatabase(async (app) => {
+      const stores = await chosenStores(input, app);
+      return work(Object.assign(withOperators(stores), { db: stores.db }));
+    }),
+  );
+
+type Stores = Pick<App, "db" | "inbox" | "outbox" | "tenants">;
+
+/** Without the app's jobs: a command on messages dispatches nothing. */
+async function openStores(
+  definition: AppDefinition,
+  platform: Platform,
+): Promise<Stores & Pick<App, "close">> {
+  const app = await openApp(definition, platform);
+  const { db, inbox, tenants, close } = app;
+  return {
+    db,
+    inbox,
+    get outbox() {
+      return app.outbox; // which makes it at its first use
+    },
+    tenants: tenants?.stores,
+    close,
+  };
+}
 
 export async function chosenStores(
   { values }: CommandInput,
-  app: App,
+  app: Stores,
 ): Promise<Pick<App, "db" | "inbox" | "outbox">> {
   const tenant = text(values, "tenant");
   if (app.tenants === undefined) {

@@ -22,7 +22,6 @@ export const recoverCommand: Command = {
   usage:
     "recover github --repository OWNER/NAME --hook ID | --organization NAME --hook ID | --app-id ID [options]",
   positionals: 1,
-  words: providers,
   options: {
     repository: { type: "string" },
     organization: { type: "string" },

@@ -4,7 +4,6 @@ import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
 import { backupCommand, restoreCommand } from "./backup.js";
 import { benchCommand } from "./bench.js";
 import { type Command, exitCodes, type Terminal, UsageError, type Values } from "./command.js";
-import { completionCommand } from "./completion.js";
 import { limitCommand, pauseCommand, resumeCommand } from "./controls.js";
 import { deadCommand } from "./dead.js";
 import { devCommand } from "./dev.js";
@@ -45,7 +44,6 @@ export const commands: readonly Command[] = [
   signCommand,
   verifyCommand,
   recoverCommand,
-  completionCommand(() => commands),
 ];
 
 /** Runs the command that `args` name and returns the exit code. Prints errors to the error output. */

@@ -197,7 +197,7 @@ const localSettings = (database: ScaffoldDatabase): string => {
 const guides = "https://github.com/oncebox/oncebox/blob/main/docs";
 
 const deployments = {
-  aws: `Deploy with the Serverless Framework's open fork; X:
+  aws: `Deploy with osls, the open fork of the Serverless Framework, as [the guide](${guides}/deploy-aws.md) says step by step:
 
 \`\`\`sh
 npm run package:aws

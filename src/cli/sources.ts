@@ -1,10 +1,10 @@
 import type { AppSource } from "../app/sources.js";
 import { isPresetName, presetNames } from "../webhooks/preset-names.js";
 import { checkScheme } from "../webhooks/schemes/check-scheme.js";
-import type { TenantSecrets } from "../webhooks/schemes/create-verifier.js";
 import type { Delivery } from "../webhooks/schemes/delivery.js";
 import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
 import { fillFirst } from "../webhooks/schemes/template.js";
+import type { TenantSecrets } from "../webhooks/schemes/verifier.js";
 import { schemeOf, withOverrides } from "../webhooks/sources.js";
 import { type CommandInput, text, UsageError, type Values } from "./command.js";
 import { type DevelopmentKeys, sharedDevelopmentKeys, unsetVariables } from "./development-keys.js";

@@ -1,5 +1,6 @@
 import { InvalidArgumentError } from "../errors.js";
 import { databaseKindOf } from "./database-url.js";
+import { filled } from "./environment.js";
 import type { SecretReference } from "./secret-reference.js";
 
 /** How a dispatcher is woken on AWS. Without either setting only the schedule starts it. */
@@ -18,8 +19,8 @@ export const readAwsMessageSettings = (env: NodeJS.ProcessEnv = process.env): Aw
   readWakeSettings(env, "ONCEBOX_MESSAGE_DISPATCH_FUNCTION", "ONCEBOX_MESSAGE_WAKE_QUEUE_URL");
 
 function readWakeSettings(env: NodeJS.ProcessEnv, functionName: string, queueName: string): AwsSettings {
-  const dispatchFunction = env[functionName]?.trim() || undefined;
-  const wakeQueueUrl = env[queueName]?.trim() || undefined;
+  const dispatchFunction = filled(env, functionName);
+  const wakeQueueUrl = filled(env, queueName);
   if (dispatchFunction !== undefined && wakeQueueUrl !== undefined) {
     throw new InvalidArgumentError(
       `${functionName} and ${queueName} both name what wakes the dispatcher. Set only one of them.`,
@@ -43,9 +44,9 @@ export interface OwnerSettings {
 }
 
 export function readOwnerSettings(env: NodeJS.ProcessEnv = process.env): OwnerSettings {
-  const url = env.ONCEBOX_OWNER_URL?.trim() ?? "";
-  const id = env.ONCEBOX_OWNER_SECRET?.trim() ?? "";
-  if (url === "" || id === "") {
+  const url = filled(env, "ONCEBOX_OWNER_URL");
+  const id = filled(env, "ONCEBOX_OWNER_SECRET");
+  if (url === undefined || id === undefined) {
     throw new InvalidArgumentError(
       "ONCEBOX_OWNER_URL (the database's URL without a user) and ONCEBOX_OWNER_SECRET (the secret with its owner) must be set.",
     );
@@ -60,7 +61,7 @@ export function readOwnerSettings(env: NodeJS.ProcessEnv = process.env): OwnerSe
     url,
     database: kind === "postgres" ? "postgres" : "sqlserver",
     secret: { from: "aws-secrets-manager", id },
-    catalogue: env.ONCEBOX_CATALOGUE_SECRET?.trim() || undefined,
+    catalogue: filled(env, "ONCEBOX_CATALOGUE_SECRET"),
   };
 }
 

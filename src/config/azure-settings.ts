@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from "../errors.js";
+import { filled } from "./environment.js";
 
 /** The storage account with the queues, reached with a connection string or with the app's managed identity. */
 export type QueueStorage =
@@ -48,35 +49,34 @@ const defaultSchedules = {
 } as const;
 
 export function readAzureSettings(env: NodeJS.ProcessEnv = process.env): AzureSettings {
-  const filled = (name: string): string | undefined => env[name]?.trim() || undefined;
   const queueConnection = connectionOf(env);
   const wakeQueue = (setting: string): WakeQueue | undefined => {
-    const queue = filled(setting);
+    const queue = filled(env, setting);
     return queue === undefined
       ? undefined
-      : { queue: queueName(queue, setting), storage: queueStorage(filled, setting, queueConnection) };
+      : { queue: queueName(queue, setting), storage: queueStorage(env, setting, queueConnection) };
   };
-  const consumed = filled("ONCEBOX_CONSUME_QUEUE");
-  const storage = storageOf(filled, queueConnection);
+  const consumed = filled(env, "ONCEBOX_CONSUME_QUEUE");
+  const storage = storageOf(env, queueConnection);
   const read = ["ONCEBOX_WAKE_QUEUE", "ONCEBOX_MESSAGE_WAKE_QUEUE", "ONCEBOX_CONSUME_QUEUE"].flatMap(
-    (setting) => filled(setting) ?? [],
+    (setting) => filled(env, setting) ?? [],
   );
   return {
-    functions: readFunctionGroups(filled("ONCEBOX_FUNCTIONS")),
+    functions: readFunctionGroups(filled(env, "ONCEBOX_FUNCTIONS")),
     queueConnection,
     wakeUp: wakeQueue("ONCEBOX_WAKE_QUEUE"),
     messageWakeUp: wakeQueue("ONCEBOX_MESSAGE_WAKE_QUEUE"),
     consumeQueue: consumed === undefined ? undefined : queueName(consumed, "ONCEBOX_CONSUME_QUEUE"),
-    consumeBusQueue: filled("ONCEBOX_CONSUME_BUS_QUEUE"),
+    consumeBusQueue: filled(env, "ONCEBOX_CONSUME_BUS_QUEUE"),
     poisonQueues: storage === undefined ? [] : read.map((queue) => ({ queue: `${queue}-poison`, storage })),
     schedules: {
-      dispatch: filled("ONCEBOX_DISPATCH_SCHEDULE") ?? defaultSchedules.dispatch,
-      reap: filled("ONCEBOX_REAP_SCHEDULE") ?? defaultSchedules.reap,
-      cleanup: filled("ONCEBOX_CLEANUP_SCHEDULE") ?? defaultSchedules.cleanup,
-      recover: filled("ONCEBOX_RECOVER_SCHEDULE") ?? defaultSchedules.recover,
+      dispatch: filled(env, "ONCEBOX_DISPATCH_SCHEDULE") ?? defaultSchedules.dispatch,
+      reap: filled(env, "ONCEBOX_REAP_SCHEDULE") ?? defaultSchedules.reap,
+      cleanup: filled(env, "ONCEBOX_CLEANUP_SCHEDULE") ?? defaultSchedules.cleanup,
+      recover: filled(env, "ONCEBOX_RECOVER_SCHEDULE") ?? defaultSchedules.recover,
     },
-    functionTimeout: filled(functionTimeoutName(env)),
-    appFolder: filled("AzureWebJobsScriptRoot"),
+    functionTimeout: filled(env, functionTimeoutName(env)),
+    appFolder: filled(env, "AzureWebJobsScriptRoot"),
   };
 }
 
@@ -99,26 +99,19 @@ const connectionOf = (env: NodeJS.ProcessEnv): QueueConnection =>
     : "AzureWebJobsStorage";
 
 /** Reads the settings that the queue trigger reads, so that both use the same account. */
-function storageOf(
-  filled: (name: string) => string | undefined,
-  connection: QueueConnection,
-): QueueStorage | undefined {
-  const connectionString = filled(connection);
+function storageOf(env: NodeJS.ProcessEnv, connection: QueueConnection): QueueStorage | undefined {
+  const connectionString = filled(env, connection);
   if (connectionString !== undefined) return { connectionString };
-  const account = filled(`${connection}__accountName`);
+  const account = filled(env, `${connection}__accountName`);
   const queueServiceUrl =
-    filled(`${connection}__queueServiceUri`) ??
+    filled(env, `${connection}__queueServiceUri`) ??
     (account === undefined ? undefined : `https://${account}.queue.core.windows.net`);
   if (queueServiceUrl === undefined || !URL.canParse(queueServiceUrl)) return undefined;
-  return { queueServiceUrl, clientId: filled(`${connection}__clientId`) };
+  return { queueServiceUrl, clientId: filled(env, `${connection}__clientId`) };
 }
 
-function queueStorage(
-  filled: (name: string) => string | undefined,
-  setting: string,
-  connection: QueueConnection,
-): QueueStorage {
-  const storage = storageOf(filled, connection);
+function queueStorage(env: NodeJS.ProcessEnv, setting: string, connection: QueueConnection): QueueStorage {
+  const storage = storageOf(env, connection);
   if (storage === undefined) {
     throw new InvalidArgumentError(
       `${setting} needs a storage account: set ${connection}, or ${connection}__queueServiceUri to the URL of its queues.`,

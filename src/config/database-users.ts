@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { InvalidArgumentError } from "../errors.js";
+import { filled, parseJson } from "./environment.js";
 import { validated } from "./tenant-settings.js";
 
 /** The roles that infra/sql/users-*.sql creates. */
@@ -29,23 +29,12 @@ const users = z.array(
 
 export type DatabaseUser = z.infer<typeof users>[number];
 
-/** `ONCEBOX_DATABASE_USERS`, parsed. */
-const databaseUsers = (value: unknown): readonly DatabaseUser[] =>
-  validated(users, value, "ONCEBOX_DATABASE_USERS");
-
 /** What the migration function needs to know. Names every problem without its value. */
 export function readDatabaseUsers(env: NodeJS.ProcessEnv = process.env): {
   readonly users: readonly DatabaseUser[];
   readonly catalogueUrl: string | undefined;
 } {
-  const text = env.ONCEBOX_DATABASE_USERS?.trim() || "[]";
-  return { users: databaseUsers(parsed(text)), catalogueUrl: env.ONCEBOX_CATALOGUE_URL?.trim() || undefined };
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw new InvalidArgumentError("ONCEBOX_DATABASE_USERS is not valid JSON."); // the parser's message would quote it
-  }
+  const name = "ONCEBOX_DATABASE_USERS";
+  const given = parseJson(filled(env, name) ?? "[]", name);
+  return { users: validated(users, given, name), catalogueUrl: filled(env, "ONCEBOX_CATALOGUE_URL") };
 }

@@ -36,47 +36,47 @@ export async function readEnvironment(env: NodeJS.ProcessEnv = processEnv): Prom
     }
   };
   const settings: Environment = {
-    databaseUrl: attempt(() => databaseUrl(env.ONCEBOX_DATABASE_URL), undefined),
-    sources: attempt(() => webhooks(env.ONCEBOX_WEBHOOKS), undefined),
+    databaseUrl: attempt(() => databaseUrl(filled(env, "ONCEBOX_DATABASE_URL")), undefined),
+    sources: attempt(() => webhooks(filled(env, "ONCEBOX_WEBHOOKS")), undefined),
     logLevel: attempt(() => readLogLevel(env), "info"),
-    port: attempt(() => port(env.PORT), 7071),
-    publicUrl: filled(env.ONCEBOX_PUBLIC_URL),
-    deadRetentionMs: attempt(() => deadRetentionMs(env.ONCEBOX_DEAD_RETENTION_DAYS), undefined),
+    port: attempt(() => port(filled(env, "PORT")), 7071),
+    publicUrl: filled(env, "ONCEBOX_PUBLIC_URL"),
+    deadRetentionMs: attempt(() => deadRetentionMs(filled(env, "ONCEBOX_DEAD_RETENTION_DAYS")), undefined),
     env,
   };
   if (problems.length > 0) throw new InvalidArgumentError(`${problems.join("; ")}.`);
   return settings;
 }
 
-const filled = (value: string | undefined): string | undefined =>
-  value === undefined || value.trim() === "" ? undefined : value.trim();
+/** A variable without the spaces around it. Templates set what they have no value for to an empty text. */
+export const filled = (env: NodeJS.ProcessEnv, name: string): string | undefined =>
+  env[name]?.trim() || undefined;
 
-function parseJson(text: string, name: string): unknown {
+/** The error names the variable. The parser's own message would quote it. */
+export function parseJson(text: string, name: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw new InvalidArgumentError(`${name} is not valid JSON`); // the parser's message would quote it
+    throw new InvalidArgumentError(`${name} is not valid JSON.`);
   }
 }
 
 /** A URL, or a reference as JSON to where the URL is kept. */
-function databaseUrl(text: string | undefined): string | SecretReference | undefined {
-  const value = filled(text);
+function databaseUrl(value: string | undefined): string | SecretReference | undefined {
   if (value === undefined || !value.startsWith("{")) return value;
   const reference = parseJson(value, "ONCEBOX_DATABASE_URL");
   if (isSecretReference(reference)) return reference;
   throw new InvalidArgumentError(`ONCEBOX_DATABASE_URL must be a URL or ${secretReferenceForms}`);
 }
 
-function webhooks(text: string | undefined): SourcesFromJson | undefined {
-  const value = filled(text);
+function webhooks(value: string | undefined): SourcesFromJson | undefined {
   return value === undefined
     ? undefined
     : sourcesFromJson(parseJson(value, "ONCEBOX_WEBHOOKS"), "ONCEBOX_WEBHOOKS");
 }
 
 export function readLogLevel(env: NodeJS.ProcessEnv = processEnv): LogLevel {
-  const value = filled(env.ONCEBOX_LOG_LEVEL)?.toLowerCase() ?? "info";
+  const value = filled(env, "ONCEBOX_LOG_LEVEL")?.toLowerCase() ?? "info";
   if (!(logLevels as readonly string[]).includes(value)) {
     throw new InvalidArgumentError(`ONCEBOX_LOG_LEVEL must be one of ${logLevels.join(", ")}`);
   }
@@ -84,8 +84,7 @@ export function readLogLevel(env: NodeJS.ProcessEnv = processEnv): LogLevel {
 }
 
 /** 0, the default of the templates, leaves it to the app. */
-function deadRetentionMs(text: string | undefined): number | undefined {
-  const value = filled(text) ?? "0";
+function deadRetentionMs(value = "0"): number | undefined {
   const days = /^\d{1,3}$/.test(value) ? Number(value) : Number.NaN;
   if (days === 0) return undefined;
   if (isDeadRetention(daysToMs(days))) return daysToMs(days);
@@ -95,8 +94,7 @@ function deadRetentionMs(text: string | undefined): number | undefined {
   );
 }
 
-function port(text: string | undefined): number {
-  const value = filled(text);
+function port(value: string | undefined): number {
   if (value === undefined) return 7071;
   if (!/^\d{1,5}$/.test(value) || Number(value) > 65_535) {
     throw new InvalidArgumentError("PORT must be a number from 0 to 65535");
@@ -168,19 +166,18 @@ interface GithubRecoverySettings {
  * Undefined where it is not set.
  */
 export function readGithubRecovery(env: NodeJS.ProcessEnv = process.env): GithubRecoverySettings | undefined {
-  const filled = (name: string): string | undefined => env[name]?.trim() || undefined;
-  if (!namesGithubHooks(env)) return undefined;
-  const hooks = filled("ONCEBOX_RECOVER_GITHUB") ?? "";
-  const apiUrl = filled("ONCEBOX_GITHUB_API_URL");
+  const hooks = filled(env, "ONCEBOX_RECOVER_GITHUB");
+  if (hooks === undefined) return undefined;
+  const apiUrl = filled(env, "ONCEBOX_GITHUB_API_URL");
   return {
     hooks: hooks.split(",").map((hook) => toHook(hook.trim())),
-    token: toToken(filled("ONCEBOX_GITHUB_TOKEN")),
+    token: toToken(filled(env, "ONCEBOX_GITHUB_TOKEN")),
     ...(apiUrl === undefined ? {} : { apiUrl }),
   };
 }
 
-export const namesGithubHooks = ({ ONCEBOX_RECOVER_GITHUB: hooks = "" }: NodeJS.ProcessEnv): boolean =>
-  hooks.trim() !== "";
+export const namesGithubHooks = (env: NodeJS.ProcessEnv): boolean =>
+  filled(env, "ONCEBOX_RECOVER_GITHUB") !== undefined;
 
 function toHook(text: string): GithubRecoverySettings["hooks"][number] {
   const [, owner, repository, hookId] = /^([\w.-]+)(\/[\w.-]+)?:(\d{1,20})$/.exec(text) ?? [];

@@ -6,28 +6,8 @@ import { type AllowedDatabases, notAllowed } from "./allowed-databases.js";
 import { databaseUrlProblem } from "./database-url.js";
 import { isSecretReference, type SecretReference } from "./secret-reference.js";
 
-/** zod/mini has no error texts of its own. They are passed with each call, so that the user's zod keeps its own language. */
-const inEnglish: z.core.$ZodErrorMap = (issue) => en().localeError(issue);
-
-/**
- * Returns the value as the schema parses it, or throws one error that lists all problems with their paths. The error
- * quotes no value. `others` are problems that the schema cannot express.
- */
-export function validated<Schema extends z.ZodMiniType>(
-  schema: Schema,
-  value: unknown,
-  what: string,
-  others: readonly string[] = [],
-): z.output<Schema> {
-  const result = schema.safeParse(value, { error: inEnglish });
-  if (result.success && others.length === 0) return result.data;
-  const problems = (result.error?.issues ?? []).map(({ path, message }) =>
-    path.length === 0 ? message : `${path.map(String).join(".")}: ${message}`,
-  );
-  throw new InvalidArgumentError(`${what}: ${[...problems, ...others].join("; ")}.`);
-}
-
 const identifier = z.string().check(z.refine(isIdentifier, { error: identifierRule }));
+
 const id = z.string().check(
   z.minLength(1),
   z.maxLength(255),
@@ -41,6 +21,7 @@ const tables = {
   inbox: z.optional(identifier),
   outbox: z.optional(identifier),
 };
+
 const tenant = z.strictObject({
   id,
   /** A URL, or a reference to where it is kept. */
@@ -50,6 +31,7 @@ const tenant = z.strictObject({
   ),
   ...tables,
 });
+
 /** A discovered tenant has no reference: the discovery has resolved it. */
 const discoveredTenant = z.strictObject({ id, database: z.string(), ...tables });
 
@@ -88,4 +70,25 @@ function urlProblem(value: unknown, where: string): readonly string[] {
   const { database } = Object(value) as Partial<TenantSettings>;
   const problem = typeof database === "string" ? databaseUrlProblem(database) : undefined;
   return problem === undefined ? [] : [`${where}: ${problem.replace(/\.$/, "")}`];
+}
+
+/** zod/mini has no error texts of its own. They are passed with each call, so that the user's zod keeps its own language. */
+const inEnglish: z.core.$ZodErrorMap = (issue) => en().localeError(issue);
+
+/**
+ * Returns the value as the schema parses it, or throws one error that lists all problems with their paths. The error
+ * quotes no value. `others` are problems that the schema cannot express.
+ */
+export function validated<Schema extends z.ZodMiniType>(
+  schema: Schema,
+  value: unknown,
+  what: string,
+  others: readonly string[] = [],
+): z.output<Schema> {
+  const result = schema.safeParse(value, { error: inEnglish });
+  if (result.success && others.length === 0) return result.data;
+  const problems = (result.error?.issues ?? []).map(({ path, message }) =>
+    path.length === 0 ? message : `${path.map(String).join(".")}: ${message}`,
+  );
+  throw new InvalidArgumentError(`${what}: ${[...problems, ...others].join("; ")}.`);
 }

@@ -6,19 +6,19 @@ import { refuseUnknown, requireBatchSize, requireDuration } from "../queue/argum
 import type { QueueMessage } from "../queue/message.js";
 import { type RetryPolicy, retryPolicy } from "../queue/retry-policy.js";
 import type { DispatchStore } from "../queue/work-store.js";
-import { type DispatchResult, dispatchRun, type RunOptions } from "./dispatch-run.js";
+import type { HandledCount } from "./counts.js";
+import { type DispatchResult, DispatchRun, type RunOptions } from "./dispatch-run.js";
 import type { HandlerMiddleware } from "./handle-message.js";
 import {
   type BeginHandlerTransaction,
   type Handlers,
-  type Otherwise,
+  type OnUnhandled,
   type ResolvedHandler,
   resolveHandlers,
   type TopicPattern,
   type TopicPlan,
   topicPlans,
 } from "./handlers.js";
-import type { HandledCount } from "./run-state.js";
 import { type DurationEstimate, type Lateness, lateness } from "./timing.js";
 
 export interface DispatcherConfig<Message extends QueueMessage, Tx> {
@@ -81,7 +81,7 @@ export function createDispatcher<Message extends QueueMessage, Tx>(options: obje
   return {
     // a handler of any message also handles a more specific one
     run: (store, budget, runOptions) =>
-      dispatchRun(store as unknown as DispatchStore<Message, Tx>, budget, config, runOptions),
+      new DispatchRun(store as unknown as DispatchStore<Message, Tx>, budget, config, runOptions).run(),
   };
 }
 
@@ -142,7 +142,7 @@ export interface DispatcherOptions<Message extends QueueMessage, Tx = unknown> {
   /** Topics that are acknowledged without a handler: `["customer.*"]`. A handler of the topic itself goes before. */
   readonly ignore?: readonly TopicPattern[];
   /** What becomes of a message without a handler: `"retry"` by default, because the next deployment may bring one. */
-  readonly otherwise?: Otherwise;
+  readonly onUnhandled?: OnUnhandled;
   /** Runs around every handler; the first is the outermost. */
   readonly use?: readonly HandlerMiddleware<Message, Tx>[];
   /** Handlers that may run at once: 10 by default. */
@@ -196,7 +196,7 @@ type CheckedOptions<Message extends QueueMessage, Tx> = DispatcherOptions<Messag
 const knownOptions = [
   "handlers",
   "ignore",
-  "otherwise",
+  "onUnhandled",
   "use",
   "concurrency",
   "timeoutMs",
@@ -220,7 +220,7 @@ function checkOptions(options: { readonly store?: unknown; readonly transaction?
   const { store, transaction } = options;
   if ("store" in options && typeof (store as { claim?: unknown } | undefined)?.claim !== "function")
     throw new InvalidArgumentError(
-      "createDispatcher: store must be an inbox or an outbox. Leave it out otherwise.",
+      "createDispatcher: store must be an inbox or an outbox. Leave it out if the dispatcher serves several.",
     );
   if (transaction !== undefined && typeof transaction !== "function")
     throw new InvalidArgumentError(

@@ -13,6 +13,8 @@ import { InvalidOperationError } from "../errors.js";
 import { LeaseLostError } from "../queue/leases.js";
 import { parsed, type QueueMessage } from "../queue/message.js";
 import { describeIssues } from "../queue/standard-schema.js";
+import type { DispatchStore } from "../queue/work-store.js";
+import type { DispatcherConfig } from "./dispatcher.js";
 import type {
   BeginHandlerTransaction,
   BeginOptions,
@@ -21,7 +23,7 @@ import type {
   ResolvedHandler,
   TopicPlan,
 } from "./handlers.js";
-import { type HeldMessage, type RunState, renewApart } from "./run-state.js";
+import type { HeldMessage } from "./held-messages.js";
 import {
   type HandlingEnd,
   PermanentFailure,
@@ -92,17 +94,25 @@ const finished: Handled = { end: { kind: "ok" }, isAcked: false };
 const committed: Handled = { end: { kind: "ok" }, isAcked: true };
 const thrown = (error: unknown): Handled => ({ end: { kind: "error", error }, isAcked: false });
 
+/** What the handling of messages needs of their run. */
+export interface HandlingHost<Message extends QueueMessage, Tx> {
+  readonly store: DispatchStore<Message, Tx>;
+  readonly config: DispatcherConfig<Message, Tx>;
+  /** A handler's transaction is about to acknowledge the message, and locks its row until the commit. */
+  readonly beforeAck: (held: HeldMessage<Message, Tx>) => void;
+}
+
 /**
  * Handles one message to its end. Never throws or rejects. It returns no promise for a plain handler that returns none: with
  * fast handlers, promises would be most of the cost.
  */
 export function handleMessage<Message extends QueueMessage, Tx>(
-  run: RunState<Message, Tx>,
+  run: HandlingHost<Message, Tx>,
   held: HeldMessage<Message, Tx>,
 ): Handled | Promise<Handled> {
   const { message, topic } = held;
   const { handler } = topic;
-  if (handler === undefined) return withoutHandler(message.topic, topic.otherwise);
+  if (handler === undefined) return withoutHandler(message.topic, topic.onUnhandled);
   if (run.config.middleware.length > 0 || handler.schema !== undefined || handler.transactional)
     return handleWithin(run, held, handler);
   try {
@@ -113,9 +123,9 @@ export function handleMessage<Message extends QueueMessage, Tx>(
   }
 }
 
-function withoutHandler(topic: string, otherwise: TopicPlan<unknown, unknown>["otherwise"]): Handled {
+function withoutHandler(topic: string, onUnhandled: TopicPlan<unknown, unknown>["onUnhandled"]): Handled {
   const end: HandlingEnd =
-    otherwise === "ignore" ? { kind: "ignored" } : { kind: "noHandler", topic, otherwise };
+    onUnhandled === "ignore" ? { kind: "ignored" } : { kind: "noHandler", topic, onUnhandled };
   return { end, isAcked: false };
 }
 
@@ -128,7 +138,7 @@ const isFailureResult = (result: unknown): boolean =>
   result instanceof PermanentFailure || result instanceof RetryAfter;
 
 const contextOf = <Message extends QueueMessage, Tx>(
-  { store, config }: RunState<Message, Tx>,
+  { store, config }: HandlingHost<Message, Tx>,
   held: HeldMessage<Message, Tx>,
   tx: Tx | undefined,
 ): HandlerContext<Tx> =>
@@ -136,14 +146,14 @@ const contextOf = <Message extends QueueMessage, Tx>(
 
 /** Fires at the handler's time-out, at the function's end, or when the lease is lost. */
 function signalOf<Message, Tx>(held: HeldMessage<Message, Tx>): AbortSignal {
-  held.abort ??= new AbortController();
-  if (held.stopReason !== undefined) held.abort.abort(held.stopReason);
-  return held.abort.signal;
+  held.handlerAbort ??= new AbortController();
+  if (held.abortReason !== undefined) held.handlerAbort.abort(held.abortReason);
+  return held.handlerAbort.signal;
 }
 
 /** With everything that a handler can have around it: a schema, middleware, a transaction. */
 async function handleWithin<Message extends QueueMessage, Tx>(
-  run: RunState<Message, Tx>,
+  run: HandlingHost<Message, Tx>,
   held: HeldMessage<Message, Tx>,
   handler: ResolvedHandler<Message, Tx>,
 ): Promise<Handled> {
@@ -199,13 +209,13 @@ export class NotCalledError extends Error {
 
 /** Commits the handler's writes together with the acknowledgement. If the lease is lost, nothing is committed. */
 async function inHandlerTransaction<Message extends QueueMessage, Tx>(
-  run: RunState<Message, Tx>,
+  run: HandlingHost<Message, Tx>,
   held: HeldMessage<Message, Tx>,
   work: (tx: Tx) => Promise<void>,
 ): Promise<void> {
   const { store, config } = run;
-  held.transaction = new AbortController();
-  const { signal } = held.transaction;
+  held.transactionAbort = new AbortController();
+  const { signal } = held.transactionAbort;
   const handleAndAck = async (tx: Tx, own: Tx): Promise<void> => {
     signal.throwIfAborted(); // the run has given it up while it waited for its transaction
     held.isCalled = true;
@@ -214,7 +224,7 @@ async function inHandlerTransaction<Message extends QueueMessage, Tx>(
     if (performance.now() >= held.lease.expiresAt) throw new LeaseLostError();
     await work(own);
     held.isAcking = true;
-    renewApart(run, [held]);
+    run.beforeAck(held);
     const { lost } = await store.ack(held.lease.owner, [held.message], { tx });
     if (lost.length > 0) throw new LeaseLostError();
   };
@@ -258,19 +268,19 @@ async function inOwnTransaction<Tx>(
 }
 
 /** Rolls a transaction back whose handler does not stop: it must not keep a connection, or SQLite's only writer. */
-export function endHandlerTransaction<Message, Tx>({ transaction }: HeldMessage<Message, Tx>): void {
-  transaction?.abort(new DOMException("The handler's time was up.", "TimeoutError"));
+export function endHandlerTransaction<Message, Tx>({ transactionAbort }: HeldMessage<Message, Tx>): void {
+  transactionAbort?.abort(new DOMException("The handler's time was up.", "TimeoutError"));
 }
 
 /** Handles a message in a span, which is a child of the one that enqueued it. */
 export const handleTraced = <Message extends QueueMessage, Tx>(
-  run: RunState<Message, Tx>,
+  run: HandlingHost<Message, Tx>,
   held: HeldMessage<Message, Tx>,
   tracing: Tracing,
 ): Promise<Handled> => inSpan(tracing, spanOf(run, held.message), () => handleMessage(run, held), spanEndOf);
 
 function spanOf<Message extends QueueMessage, Tx>(
-  { store, config }: RunState<Message, Tx>,
+  { store, config }: HandlingHost<Message, Tx>,
   message: Message,
 ): SpanStart {
   const { topic, correlationId, attempt, headers } = message;

@@ -151,9 +151,9 @@ export type BeginHandlerTransaction<StoreTx, Tx> = (
 ) => Promise<RanInTransaction<Tx>>;
 
 /** What becomes of a message whose topic has no handler. */
-export type Otherwise = "ack" | "dead" | "retry";
+export type OnUnhandled = "ack" | "dead" | "retry";
 
-const otherwiseChoices: readonly Otherwise[] = ["ack", "dead", "retry"];
+const onUnhandledChoices: readonly OnUnhandled[] = ["ack", "dead", "retry"];
 
 /** What is done with the messages of a topic. */
 export interface TopicPlan<Message, Tx> {
@@ -161,29 +161,29 @@ export interface TopicPlan<Message, Tx> {
   readonly name: TopicPattern;
   readonly handler: ResolvedHandler<Message, Tx> | undefined;
   /** Without a handler: what becomes of the message. `"ignore"` when the app said so for this topic. */
-  readonly otherwise: Otherwise | "ignore";
+  readonly onUnhandled: OnUnhandled | "ignore";
 }
 
-/** Finds the plan of a topic: of its handler or of `ignore`, whichever pattern is longer, else of `otherwise`. */
+/** Finds the plan of a topic: of its handler or of `ignore`, whichever pattern is longer, else of `onUnhandled`. */
 export function topicPlans<Message, Tx>(
   handlers: ReadonlyMap<TopicPattern, ResolvedHandler<Message, Tx>>,
   {
     ignore = [],
-    otherwise = "retry",
-  }: { readonly ignore?: readonly TopicPattern[]; readonly otherwise?: Otherwise },
+    onUnhandled = "retry",
+  }: { readonly ignore?: readonly TopicPattern[]; readonly onUnhandled?: OnUnhandled },
 ): (topic: string) => TopicPlan<Message, Tx> {
-  checkTopicOptions(handlers, ignore, otherwise);
+  checkTopicOptions(handlers, ignore, onUnhandled);
   const plans = new Map<TopicPattern, TopicPlan<Message, Tx>>();
-  for (const name of ignore) plans.set(name, { name, handler: undefined, otherwise: "ignore" });
-  for (const [name, handler] of handlers) plans.set(name, { name, handler, otherwise });
+  for (const name of ignore) plans.set(name, { name, handler: undefined, onUnhandled: "ignore" });
+  for (const [name, handler] of handlers) plans.set(name, { name, handler, onUnhandled });
   const find = topicMatcher(plans);
-  return (topic) => find(topic) ?? { name: topic, handler: undefined, otherwise };
+  return (topic) => find(topic) ?? { name: topic, handler: undefined, onUnhandled };
 }
 
 function checkTopicOptions(
   handlers: ReadonlyMap<TopicPattern, unknown>,
   ignore: unknown,
-  otherwise: unknown,
+  onUnhandled: unknown,
 ): void {
   if (!Array.isArray(ignore)) throw new InvalidArgumentError("ignore must be a list of topics.");
   for (const pattern of ignore) {
@@ -191,8 +191,8 @@ function checkTopicOptions(
     if (handlers.has(pattern))
       throw new InvalidArgumentError(`The topic ${JSON.stringify(pattern)} has a handler and is in ignore.`);
   }
-  if (!otherwiseChoices.includes(otherwise as Otherwise))
-    throw new InvalidArgumentError(`otherwise must be one of ${otherwiseChoices.join(", ")}.`);
+  if (!onUnhandledChoices.includes(onUnhandled as OnUnhandled))
+    throw new InvalidArgumentError(`onUnhandled must be one of ${onUnhandledChoices.join(", ")}.`);
 }
 
 /** A topic, or all that begin with some text: `"order.created"`, `"order.*"`, `"*"`. */

@@ -1,23 +1,15 @@
 import { mapLimit } from "../base/concurrency.js";
-import { safeReason } from "../base/logger.js";
+import { type Logger, safeReason } from "../base/logger.js";
 import { withoutPayload } from "../base/redaction.js";
 import { sleep, withDeadline, yieldToEventLoop } from "../base/timers.js";
 import { ArgumentRangeError, knownByCode, PayloadNotJsonError } from "../errors.js";
-import type { OwnerToken } from "../queue/leases.js";
 import type { QueueMessage } from "../queue/message.js";
 import { backoffMs, longestMs, type RetryPolicy } from "../queue/retry-policy.js";
-import type { CallOptions, Settlement } from "../queue/work-store.js";
-import type { Otherwise } from "./handlers.js";
-import {
-  countMessages,
-  type HeldMessage,
-  letGo,
-  type MessageCount,
-  type RunCounts,
-  type RunState,
-  renewApart,
-  toSettling,
-} from "./run-state.js";
+import type { CallOptions, DispatchStore, Settlement } from "../queue/work-store.js";
+import type { Counts } from "./counts.js";
+import type { OnUnhandled } from "./handlers.js";
+import type { HeldMessage, HeldMessages, Leases } from "./held-messages.js";
+import type { RunTime } from "./timing.js";
 
 /** Thrown or returned by a handler: no retry can help, so the message is dead at once. */
 export class PermanentFailure extends Error {
@@ -80,7 +72,7 @@ export type HandlingEnd =
   | { readonly kind: "timedOut"; readonly afterMs: number }
   | { readonly kind: "cutOff" }
   | { readonly kind: "ignored" }
-  | { readonly kind: "noHandler"; readonly topic: string; readonly otherwise: Otherwise };
+  | { readonly kind: "noHandler"; readonly topic: string; readonly onUnhandled: OnUnhandled };
 
 /** What the dispatcher does with the message then. */
 export type Decision =
@@ -109,10 +101,11 @@ export function decisionOf(
   random: () => number = Math.random,
 ): Decision {
   if (end.kind === "ok" || end.kind === "ignored") return ack;
-  if (end.kind === "noHandler" && end.otherwise === "ack") return ack;
+  if (end.kind === "noHandler" && end.onUnhandled === "ack") return ack;
   const error = reasonOf(end, payload);
   const isPermanent =
-    (end.kind === "error" && isHopeless(end.error)) || (end.kind === "noHandler" && end.otherwise === "dead");
+    (end.kind === "error" && isHopeless(end.error)) ||
+    (end.kind === "noHandler" && end.onUnhandled === "dead");
   const asked = end.kind === "error" && end.error instanceof RetryAfter ? end.error : undefined;
   const costsAttempt = asked?.costsAttempt ?? true;
   const isLast = policy !== undefined && attempt + 1 >= policy.maxAttempts;
@@ -169,33 +162,143 @@ export function describeThrown(error: unknown): string {
  */
 const callsAtOnce = 3;
 
-/**
- * Sends the settlements of finished messages to the store, one group at a time. Messages that finish meanwhile make the
- * next group: groups are small while handlers are slow and large while they are fast. If the function is
- * killed, only finished messages that are not settled yet are handled again.
- */
-export function settleFinished<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): void {
-  if (run.isSettling || run.unsent.length === 0) return;
-  run.isSettling = true;
-  void settleGroups(run);
+/** Tries at one call before the next group of messages is settled. The store retries transient faults itself. */
+const triesAtOnce = 3;
+const firstWaitMs = 100;
+const longestWaitMs = 2_000;
+
+/** What settlements need of their run. */
+interface SettlementHost<Message extends QueueMessage, Tx> {
+  readonly store: DispatchStore<Message, Tx>;
+  readonly held: HeldMessages<Message, Tx>;
+  readonly leases: Leases<Message, Tx>;
+  readonly counts: Counts;
+  readonly time: RunTime;
+  readonly logger: Logger;
+  readonly config: { readonly settleTimeoutMs: number };
+  readonly onChange: () => void;
 }
 
-async function settleGroups<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): Promise<void> {
-  await yieldToEventLoop(); // messages that finish in the same tick go together
-  while (run.unsent.length > 0) {
-    const group = run.unsent;
-    run.unsent = [];
-    await mapLimit(callsFor(run, group), callsAtOnce, (call) => sendSettlement(run, call));
+/** Sends the settlements of a run's messages to the store. */
+export class Settlements<Message extends QueueMessage, Tx> {
+  readonly #run: SettlementHost<Message, Tx>;
+  #isSending = false;
+
+  constructor(run: SettlementHost<Message, Tx>) {
+    this.#run = run;
   }
-  run.isSettling = false;
-  run.changed.notify();
+
+  /**
+   * Starts to settle finished messages, one group at a time. Messages that finish meanwhile make the next group: groups
+   * are small while handlers are slow and large while they are fast. If the function is killed, only finished messages
+   * that are not settled yet are handled again.
+   */
+  send(): void {
+    if (this.#isSending || this.#run.held.toSettle.length === 0) return;
+    this.#isSending = true;
+    void this.#sendGroups();
+  }
+
+  async #sendGroups(): Promise<void> {
+    const { store, held, onChange } = this.#run;
+    await yieldToEventLoop(); // messages that finish in the same tick go together
+    while (held.toSettle.length > 0) {
+      const group = held.toSettle;
+      held.toSettle = [];
+      await mapLimit(callsFor(store, group), callsAtOnce, (call) => this.#settle(call));
+    }
+    this.#isSending = false;
+    onChange();
+  }
+
+  /**
+   * Settles the messages of one call. If that fails, for example during a fail-over, it is tried again for as long as a
+   * lease lasts: the handlers have done their work. The caller does not wait for that, so other settlements go on.
+   */
+  async #settle(call: SettleCall<Message, Tx>): Promise<void> {
+    this.#run.leases.renewApart(call.messages);
+    const giveUpAt = performance.now() + call.messages[0]!.lease.leaseMs;
+    for (let tries = 1; tries <= triesAtOnce; tries++) if (await this.#isSettled(call)) return;
+    void this.#keepTrying(call, giveUpAt);
+  }
+
+  async #keepTrying(call: SettleCall<Message, Tx>, giveUpAt: number): Promise<void> {
+    let waitMs = firstWaitMs;
+    for (;;) {
+      const leftMs = Math.min(giveUpAt - performance.now(), this.#run.time.untilReturnMs());
+      if (leftMs <= 0) return this.#giveUp(call);
+      await sleep(Math.min(waitMs, leftMs));
+      if (await this.#isSettled(call)) return;
+      waitMs = Math.min(2 * waitMs, longestWaitMs);
+    }
+  }
+
+  async #isSettled(call: SettleCall<Message, Tx>): Promise<boolean> {
+    const { time, logger, config } = this.#run;
+    try {
+      const startedAt = performance.now();
+      const result = await withDeadline(config.settleTimeoutMs, "A settlement", (signal) =>
+        call.send({ signal }),
+      );
+      time.storeCallTook(performance.now() - startedAt);
+      this.#confirm(call, result);
+      return true;
+    } catch (error) {
+      const messages = call.messages.length;
+      logger.error("settling failed", { call: call.count, messages, error: safeReason(error) });
+      return false;
+    }
+  }
+
+  #confirm({ messages, count }: SettleCall<Message, Tx>, { lost, dead }: Settlement<unknown>): void {
+    const { held: all, counts } = this.#run;
+    const lostMessages = new Set(lost);
+    let settled = 0;
+    let notHeld = 0;
+    for (const held of messages) {
+      const { reclaimed } = held;
+      const isLost = lostMessages.has(held.message);
+      if (isLost && reclaimed !== undefined) {
+        this.#settleReclaimed(held, reclaimed);
+        continue;
+      }
+      if (isLost) notHeld++;
+      else settled++;
+      all.forget(held);
+      // It was claimed after this settlement, so it is due again: it was abandoned or released.
+      if (reclaimed !== undefined) all.waiting.push(reclaimed);
+    }
+    counts.add("lost", notHeld);
+    counts.add(count, settled, dead.length);
+  }
+
+  /** Leaves the messages to their lease: when it has expired, they are claimed again. */
+  #giveUp({ messages }: SettleCall<Message, Tx>): void {
+    for (const held of messages) {
+      if (held.reclaimed === undefined) this.#run.held.forget(held);
+      else this.#settleReclaimed(held, held.reclaimed);
+    }
+  }
+
+  /** The message was claimed again before its settlement reached the database. It is settled under that lease instead. */
+  #settleReclaimed(held: HeldMessage<Message, Tx>, reclaimed: HeldMessage<Message, Tx>): void {
+    const decision = held.decision!;
+    // The expiry of the first lease has counted the attempt.
+    const again = decision.kind === "abandon" ? { ...decision, costsAttempt: false } : decision;
+    this.#run.held.settle(reclaimed, again);
+  }
 }
 
-type Abandon = Extract<Decision, { kind: "abandon" }>;
+/** One call of the store, which settles messages of one claim. */
+interface SettleCall<Message, Tx> {
+  readonly messages: readonly HeldMessage<Message, Tx>[];
+  readonly count: "acked" | "released" | "abandoned" | "failed";
+  readonly send: (options: CallOptions) => Promise<Settlement<unknown>>;
+}
 
 /** One call for each claim and kind of decision; abandons by their limit of attempts, failures one by one. */
 function callsFor<Message extends QueueMessage, Tx>(
-  { store }: RunState<Message, Tx>,
+  store: DispatchStore<Message, Tx>,
   group: readonly HeldMessage<Message, Tx>[],
 ): readonly SettleCall<Message, Tx>[] {
   const batches = new Map<string, HeldMessage<Message, Tx>[]>();
@@ -208,152 +311,37 @@ function callsFor<Message extends QueueMessage, Tx>(
     if (batch === undefined) batches.set(key, [held]);
     else batch.push(held);
   }
-  return [...batches.values()].map((held): SettleCall<Message, Tx> => {
-    const { decision, lease } = held[0]!;
-    const messages = held.map(({ message }) => message);
-    const call = (count: SettleCall<Message, Tx>["count"], send: SettleCall<Message, Tx>["send"]) => ({
-      messages: held,
-      count,
-      send,
-    });
-    if (decision!.kind === "ack")
-      return call("acked", (options) => store.ack(lease.owner, messages, options));
-    if (decision!.kind === "release")
-      return call("released", (options) => store.release(lease.owner, messages, options));
-    if (decision!.kind === "fail") {
-      const { error } = decision as Extract<Decision, { kind: "fail" }>;
-      return call("failed", (options) => store.fail(lease.owner, messages, error, options));
-    }
-    return call("abandoned", abandoning(store, lease.owner, held));
+  return [...batches.values()].map((batch) => callFor(store, batch));
+}
+
+function callFor<Message extends QueueMessage, Tx>(
+  store: DispatchStore<Message, Tx>,
+  batch: readonly HeldMessage<Message, Tx>[],
+): SettleCall<Message, Tx> {
+  const { lease, decision } = batch[0]!;
+  const { owner } = lease;
+  const messages = batch.map(({ message }) => message);
+  const call = (count: SettleCall<Message, Tx>["count"], send: SettleCall<Message, Tx>["send"]) => ({
+    messages: batch,
+    count,
+    send,
   });
-}
-
-const abandoning =
-  <Message extends QueueMessage, Tx>(
-    store: RunState<Message, Tx>["store"],
-    owner: OwnerToken,
-    held: readonly HeldMessage<Message, Tx>[],
-  ) =>
-  (options: CallOptions): Promise<Settlement<unknown>> => {
-    const items = held.map(({ message, decision }) => {
-      const { delayMs, error, costsAttempt } = decision as Abandon;
-      return { message, delayMs, error, costsAttempt };
-    });
-    const { maxAttempts } = held[0]!.decision as Abandon;
-    return store.abandon(owner, items, { ...options, maxAttempts });
-  };
-
-/** One call of the store, which settles messages of one claim. */
-interface SettleCall<Message, Tx> {
-  readonly messages: readonly HeldMessage<Message, Tx>[];
-  readonly count: keyof Pick<RunCounts, "acked" | "released" | "abandoned" | "failed">;
-  readonly send: (options: CallOptions) => Promise<Settlement<unknown>>;
-}
-
-/** Tries at one call before the next group of messages is settled. The store retries transient faults itself. */
-const triesAtOnce = 3;
-const firstWaitMs = 100;
-const longestWaitMs = 2_000;
-
-/**
- * Settles the messages of one call. If that fails, for example during a fail-over, it is tried again for as long as a lease
- * lasts: the handlers have done their work. The caller does not wait for that, so other settlements go on.
- */
-async function sendSettlement<Message extends QueueMessage, Tx>(
-  run: RunState<Message, Tx>,
-  call: SettleCall<Message, Tx>,
-): Promise<void> {
-  renewApart(run, call.messages);
-  const leaveAt = performance.now() + call.messages[0]!.lease.leaseMs;
-  for (let tries = 1; tries <= triesAtOnce; tries++) if (await isSent(run, call)) return;
-  void sendLater(run, call, leaveAt);
-}
-
-async function sendLater<Message extends QueueMessage, Tx>(
-  run: RunState<Message, Tx>,
-  call: SettleCall<Message, Tx>,
-  leaveAt: number,
-): Promise<void> {
-  let waitMs = firstWaitMs;
-  for (;;) {
-    const leftMs = Math.min(leaveAt - performance.now(), run.time.untilReturnMs());
-    if (leftMs <= 0) return leaveToLease(run, call);
-    await sleep(Math.min(waitMs, leftMs));
-    if (await isSent(run, call)) return;
-    waitMs = Math.min(2 * waitMs, longestWaitMs);
-  }
-}
-
-async function isSent<Message extends QueueMessage, Tx>(
-  run: RunState<Message, Tx>,
-  call: SettleCall<Message, Tx>,
-): Promise<boolean> {
-  try {
-    const startedAt = performance.now();
-    const { lost, dead } = await withDeadline(run.config.settleTimeoutMs, "A settlement", (signal) =>
-      call.send({ signal }),
-    );
-    run.time.storeCallTook(performance.now() - startedAt);
-    confirm(run, call, new Set(lost), dead.length);
-    return true;
-  } catch (error) {
-    const messages = call.messages.length;
-    run.logger.error("settling failed", { call: call.count, messages, error: safeReason(error) });
-    return false;
-  }
-}
-
-/** The messages are claimed again when their lease has expired. */
-function leaveToLease<Message extends QueueMessage, Tx>(
-  run: RunState<Message, Tx>,
-  { messages }: SettleCall<Message, Tx>,
-): void {
-  for (const held of messages) {
-    if (held.later === undefined) letGo(run, held);
-    else settleLater(run, held, held.later);
-  }
-}
-
-function confirm<Message extends QueueMessage, Tx>(
-  run: RunState<Message, Tx>,
-  { messages, count }: SettleCall<Message, Tx>,
-  lost: ReadonlySet<unknown>,
-  dead: number,
-): void {
-  let settled = 0;
-  let notHeld = 0;
-  for (const held of messages) {
-    const { later } = held;
-    const isLost = lost.has(held.message);
-    if (isLost && later !== undefined) {
-      settleLater(run, held, later);
-      continue;
+  switch (decision!.kind) {
+    case "ack":
+      return call("acked", (options) => store.ack(owner, messages, options));
+    case "release":
+      return call("released", (options) => store.release(owner, messages, options));
+    case "fail": {
+      const { error } = decision!;
+      return call("failed", (options) => store.fail(owner, messages, error, options));
     }
-    run.counts[isLost ? "lost" : count]++;
-    if (isLost) notHeld++;
-    else settled++;
-    letGo(run, held);
-    // It was claimed after this settlement, so it is due again: it was abandoned or released.
-    if (later !== undefined) run.waiting.push(later);
+    case "abandon": {
+      const { maxAttempts } = decision!;
+      const items = batch.map((held) => {
+        const { delayMs, error, costsAttempt } = held.decision as Extract<Decision, { kind: "abandon" }>;
+        return { message: held.message, delayMs, error, costsAttempt };
+      });
+      return call("abandoned", (options) => store.abandon(owner, items, { ...options, maxAttempts }));
+    }
   }
-  countMessages(run, "oncebox.lease.lost", notHeld);
-  // A message that became dead is not retried. The store counts it: it also knows those that no dispatcher made dead.
-  if (count !== "failed") countMessages(run, settledAs[count], settled - dead);
-}
-
-const settledAs: Readonly<Record<"acked" | "abandoned" | "released", MessageCount>> = {
-  acked: "oncebox.acked",
-  abandoned: "oncebox.retried",
-  released: "oncebox.released",
-};
-
-/** The message was claimed again before this settlement reached the database. It is settled under that lease instead. */
-function settleLater<Message extends QueueMessage, Tx>(
-  run: RunState<Message, Tx>,
-  held: HeldMessage<Message, Tx>,
-  later: HeldMessage<Message, Tx>,
-): void {
-  const decision = held.decision!;
-  // The expiry of the first lease has counted the attempt.
-  toSettling(run, later, decision.kind === "abandon" ? { ...decision, costsAttempt: false } : decision);
 }

@@ -1,8 +1,9 @@
 import type { Budget } from "../base/budget.js";
+import { processTimers, yieldToEventLoop } from "../base/timers.js";
 import type { QueueMessage } from "../queue/message.js";
+import type { HandledCount } from "./counts.js";
 import type { DispatcherConfig } from "./dispatcher.js";
 import type { TopicPlan } from "./handlers.js";
-import type { HandledCount } from "./run-state.js";
 
 /** The time of one run: time for handlers first, then a reserve to stop them and to settle. */
 export interface RunTime {
@@ -66,6 +67,16 @@ export function runTime(
       if (ms > storeCallMs || ++unlearned >= callsPerUpdate) learn();
     },
   };
+}
+
+/** Until a call of the store has been measured it is expected to take this long, which makes a reserve of half a second. */
+const expectedStoreCallMs = 75;
+
+/** How long this store's calls took, over all runs of this dispatcher. */
+export function storeCallsOf(store: object, known: WeakMap<object, DurationEstimate>): DurationEstimate {
+  const storeCalls = known.get(store) ?? durationEstimate(expectedStoreCallMs);
+  known.set(store, storeCalls);
+  return storeCalls;
 }
 
 /** What a run knows about one topic, or about all topics of one pattern. */
@@ -299,6 +310,41 @@ export function lateness(): Lateness {
       }, measureEveryMs);
       timer.unref();
       return () => clearInterval(timer);
+    },
+  };
+}
+
+/** Wakes a waiting loop when something has changed. A change before the loop waits is kept for it. */
+export interface Changes {
+  notify(): void;
+  /** Resolves to true at the next change, or at once if there was one since the last call; to false after `withinMs`. */
+  next(withinMs: number): Promise<boolean>;
+}
+
+export function changes(): Changes {
+  let changed = false;
+  let resolve: (() => void) | undefined;
+  return {
+    notify() {
+      changed = true;
+      resolve?.();
+    },
+    async next(withinMs) {
+      if (!changed && withinMs > 0) {
+        let cancel = (): void => {};
+        await new Promise<void>((done) => {
+          resolve = done;
+          cancel = processTimers.after(withinMs, done);
+        });
+        cancel();
+        resolve = undefined;
+      }
+      // An embedded database resolves without leaving the event loop's current tick. Leave it here, so that timers and
+      // sockets are served, and so that all changes of one tick count as one.
+      await yieldToEventLoop();
+      const hasChanged = changed;
+      changed = false;
+      return hasChanged;
     },
   };
 }

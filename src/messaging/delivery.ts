@@ -20,7 +20,7 @@ import type { Envelope } from "./envelope.js";
 import type { HandleResponse } from "./responses.js";
 import { type AnyServiceOptions, type DestinationOptions, handlerFor } from "./service-options.js";
 import type { ServiceParts } from "./service-parts.js";
-import { sharedSecretProblems, signEnvelope } from "./sign-envelope.js";
+import { sharedSecretProblems } from "./sign-envelope.js";
 import { isExpired, maxRetriesOf, toEnvelope, topicOf } from "./stored-message.js";
 import { schemeOf } from "./transports/address.js";
 import type { Transport, TransportDestination, TransportResponse } from "./transports/transport.js";
@@ -232,11 +232,7 @@ export function serviceDestinations(options: AnyServiceOptions): ServiceDestinat
   let transports: Transports | undefined;
   problems.push(
     ...problemOf(() => {
-      transports = createTransports({
-        ...options.transports,
-        body: (envelope, { serviceId, secrets }) =>
-          signEnvelope(envelope, { destination: serviceId, secrets, now: new Date() }),
-      });
+      transports = createTransports(options.transports);
     }),
   );
   for (const [id, given] of Object.entries(destinations ?? {})) {

@@ -20,9 +20,8 @@ export interface Envelope {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** The fields of an envelope on the wire: with the headers of the protocol, and the payload as JSON text. */
-export interface EnvelopeFields extends Omit<Envelope, "payload"> {
-  /** The JSON text that is hashed and signed, without white space around it. */
+/** An envelope on the wire: with the headers of the protocol, and the payload as canonical JSON, which is what is signed. */
+export interface SignedEnvelope extends Omit<Envelope, "payload"> {
   readonly payloadText: string;
 }
 
@@ -46,7 +45,7 @@ export const wireLimits = {
 } as const;
 
 /** Those of the protocol included. */
-export const mostHeaders = wireLimits.headers + protocolHeaders.length;
+const mostHeaders = wireLimits.headers + protocolHeaders.length;
 
 export type FieldProblem =
   | "messageId is not a GUID"
@@ -63,7 +62,7 @@ export type FieldProblem =
   | "rf-hmac is missing";
 
 /** Returns what is wrong with the fields. It reads them as unknown values: they come from outside. */
-export function fieldProblem(fields: Omit<EnvelopeFields, "payloadText">): FieldProblem | undefined {
+export function fieldProblem(fields: Omit<SignedEnvelope, "payloadText">): FieldProblem | undefined {
   if (!isGuid(fields.messageId)) return "messageId is not a GUID";
   // an empty correlation id would be signed like null
   if (fields.correlationId !== null && nameProblem(fields.correlationId) !== undefined)

@@ -1,8 +1,8 @@
 import { memoisePromise } from "../base/concurrency.js";
 import { type Logger, type LogLevel, safeReason } from "../base/logger.js";
-import type { PlainResponse } from "../base/plain-http.js";
 import { readLogLevel } from "../config/environment.js";
 import { InvalidArgumentError } from "../errors.js";
+import type { PlainResponse } from "../http/plain.js";
 import { refusedResponse } from "../webhooks/responses.js";
 import type { Service, ServiceReceiver } from "./service.js";
 

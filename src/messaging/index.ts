@@ -69,7 +69,6 @@ export {
   receiverMiddleware,
 } from "./transports/listen.js";
 export type {
-  MessageBody,
   TlsMaterial,
   Transport,
   TransportCall,
@@ -79,8 +78,6 @@ export type {
 export { TransportError } from "./transports/transport.js";
 export {
   createTransports,
-  type DestinationAddress,
-  type ResolvedDestination,
   type Transports,
   type TransportsOptions,
 } from "./transports/transports.js";

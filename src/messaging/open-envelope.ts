@@ -1,21 +1,18 @@
+import { writeCanonical } from "./canonical-json.js";
 import {
   type Envelope,
-  type EnvelopeFields,
   type FieldProblem,
   fieldProblem,
   isProtocolHeader,
-  type MessageType,
-  mostHeaders,
+  type SignedEnvelope,
   timestampMs,
-  wireLimits,
 } from "./envelope.js";
-import { parseJson, type ScanProblem, scanMembers, valueProblem } from "./payload-json.js";
 import { isSignature, signedBytes } from "./sign-envelope.js";
 
 /** Why an envelope is not accepted. It is logged and never sent to the caller. */
 type EnvelopeRefusal = "unknown source" | "signature wrong" | "timestamp too old" | "timestamp too new";
 
-interface OpenFieldsOptions {
+export interface OpenOptions {
   /** The id of the service that received the message. */
   readonly serviceId: string;
   /** Returns the secrets of a source, each of which is valid, or undefined for a source that may not send. */
@@ -23,15 +20,12 @@ interface OpenFieldsOptions {
   readonly now: Date;
   /** How far the message's timestamp may be from now, before or after. 5 minutes by default. */
   readonly toleranceMs?: number;
-}
-
-export interface OpenOptions extends OpenFieldsOptions {
   /** 1 MiB by default. */
   readonly maxBytes?: number;
 }
 
 export type OpenedEnvelope =
-  | { readonly kind: "opened"; readonly envelope: Envelope; readonly payloadText: string }
+  | { readonly kind: "opened"; readonly envelope: Envelope }
   /** 400; or 413 when the reason is "too large". */
   | { readonly kind: "malformed"; readonly reason: MalformedReason }
   /** 401, without the reason. */
@@ -47,31 +41,21 @@ interface RefusedEnvelope {
 
 const openDefaults = { toleranceMs: 5 * 60_000, maxBytes: 1_048_576 } as const;
 
-/** Parses a body and verifies its signature. The payload is parsed last, when the sender is known. */
+/** Parses a body and verifies its signature. */
 export function openEnvelope(body: Uint8Array, options: OpenOptions): OpenedEnvelope {
   const parsed = parseEnvelope(body, options.maxBytes ?? openDefaults.maxBytes);
-  return parsed.kind === "envelope" ? verified(parsed.fields, options) : parsed;
-}
-
-/** Like openEnvelope, for transports that carry the fields apart. The transport limits their size. */
-export function openFields(fields: EnvelopeFields, options: OpenFieldsOptions): OpenedEnvelope {
-  const problem = fieldProblem(fields) ?? valueProblem(fields.payloadText, wireLimits.depth);
-  return problem === undefined ? verified(fields, options) : malformed(problem);
-}
-
-function verified(fields: EnvelopeFields, options: OpenFieldsOptions): OpenedEnvelope {
-  const reason = refusalOf(fields, options);
-  const { messageId, correlationId, sourceServiceId, messageType, endpoint, payloadText } = fields;
+  if (parsed.kind === "malformed") return parsed;
+  const { payloadText, ...fields } = parsed.fields;
+  const reason = refusalOf(parsed.fields, options);
+  const { messageId, sourceServiceId } = fields;
   if (reason !== undefined) return { kind: "refused", reason, messageId, sourceServiceId };
-  const payload = parseJson(payloadText);
-  if (payload === undefined) return malformed("not JSON");
   const others = Object.entries(fields.headers).filter(([name]) => !isProtocolHeader(name));
-  const headers = Object.fromEntries(others);
-  const envelope = { messageId, correlationId, sourceServiceId, messageType, endpoint, payload, headers };
-  return { kind: "opened", envelope, payloadText };
+  // From the text that was signed: whatever the body says twice or as -0, the handler gets what the sender signed.
+  const payload = JSON.parse(payloadText) as unknown;
+  return { kind: "opened", envelope: { ...fields, payload, headers: Object.fromEntries(others) } };
 }
 
-function refusalOf(fields: EnvelopeFields, options: OpenFieldsOptions): EnvelopeRefusal | undefined {
+function refusalOf(fields: SignedEnvelope, options: OpenOptions): EnvelopeRefusal | undefined {
   const { serviceId, secretsOf, now, toleranceMs = openDefaults.toleranceMs } = options;
   const { sourceServiceId, headers } = fields;
   const age = now.getTime() - timestampMs(headers["rf-timestamp"])!;
@@ -86,13 +70,21 @@ function refusalOf(fields: EnvelopeFields, options: OpenFieldsOptions): Envelope
 }
 
 /** Why a body is no envelope. It quotes nothing of the body. */
-type MalformedReason = FieldProblem | ScanProblem | "too large" | "not UTF-8" | "member missing";
+type MalformedReason =
+  | FieldProblem
+  | "too large"
+  | "not UTF-8"
+  | "not JSON"
+  | "not a JSON object"
+  | "unknown member"
+  | "member missing"
+  | `payload ${string}`;
 
 type ParsedEnvelope =
-  | { readonly kind: "envelope"; readonly fields: EnvelopeFields }
+  | { readonly kind: "envelope"; readonly fields: SignedEnvelope }
   | { readonly kind: "malformed"; readonly reason: MalformedReason };
 
-const memberNames = [
+const memberNames: readonly string[] = [
   "messageId",
   "correlationId",
   "sourceServiceId",
@@ -100,37 +92,26 @@ const memberNames = [
   "endpoint",
   "payload",
   "headers",
-] as const;
+];
 
-/**
- * Reads the fields of an envelope in JSON. The payload is only cut out: its text is what was signed, and it is parsed when
- * its signature is verified.
- */
+/** Reads an envelope in JSON. A member that is there twice has the value of the last one, which is the one verified. */
 export function parseEnvelope(body: Uint8Array, maxBytes: number): ParsedEnvelope {
   if (body.byteLength > maxBytes) return malformed("too large");
-  const text = decode(body);
+  const text = attempt(() => decoder.decode(body));
   if (text === undefined) return malformed("not UTF-8");
-  const members = scanMembers(text, {
-    isKnown: (name) => (memberNames as readonly string[]).includes(name),
-    maxDepth: wireLimits.depth,
-    mostMembers: memberNames.length,
-  });
-  if (typeof members === "string") return malformed(members);
-  if (members.size < memberNames.length) return malformed("member missing");
-  const headers = parseHeaders(members.get("headers")!);
-  if (typeof headers === "string") return malformed(headers);
-  const parsed = (name: (typeof memberNames)[number]) => parseJson(members.get(name)!);
-  const fields: EnvelopeFields = {
-    messageId: parsed("messageId") as string,
-    correlationId: parsed("correlationId") as string | null,
-    sourceServiceId: parsed("sourceServiceId") as string,
-    messageType: parsed("messageType") as MessageType,
-    endpoint: parsed("endpoint") as string,
-    payloadText: members.get("payload")!,
-    headers,
-  };
-  const problem = fieldProblem(fields); // which checks the types that are asserted above
-  return problem === undefined ? { kind: "envelope", fields } : malformed(problem);
+  const parsed = attempt(() => JSON.parse(text) as unknown);
+  if (parsed === undefined) return malformed("not JSON");
+  if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed))
+    return malformed("not a JSON object");
+  const names = Object.keys(parsed);
+  if (names.some((name) => !memberNames.includes(name))) return malformed("unknown member");
+  if (names.length < memberNames.length) return malformed("member missing");
+  const { payload, ...fields } = parsed as Envelope; // whose types fieldProblem checks
+  const problem = fieldProblem(fields);
+  if (problem !== undefined) return malformed(problem);
+  const written = writeCanonical(payload);
+  if ("problem" in written) return malformed(`payload ${written.problem}`);
+  return { kind: "envelope", fields: { ...fields, payloadText: written.text } };
 }
 
 const malformed = (reason: MalformedReason) => ({ kind: "malformed", reason }) as const;
@@ -138,18 +119,11 @@ const malformed = (reason: MalformedReason) => ({ kind: "malformed", reason }) a
 /** A byte order mark stays, so that it is refused. */
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-function decode(body: Uint8Array): string | undefined {
+/** The error would quote the body. */
+function attempt<T>(parse: () => T): T | undefined {
   try {
-    return decoder.decode(body);
+    return parse();
   } catch {
     return undefined;
   }
-}
-
-/** Scanned as well, because `JSON.parse` would hide a header that is there twice. */
-function parseHeaders(text: string): Readonly<Record<string, string>> | MalformedReason {
-  const members = scanMembers(text, { isKnown: () => true, maxDepth: 1, mostMembers: mostHeaders });
-  if (members === "too many members") return "too many headers";
-  if (typeof members === "string") return members;
-  return Object.fromEntries([...members].map(([name, value]) => [name, parseJson(value) as string]));
 }

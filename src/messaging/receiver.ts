@@ -1,11 +1,12 @@
 import { safeReason } from "../base/logger.js";
-import { type PlainResponse, privateHeaders, webRoute } from "../base/plain-http.js";
 import { jsonText, withoutPayload } from "../base/redaction.js";
-import { openBodies, readBody } from "../base/request-body.js";
 import { inSpan, processSpan } from "../base/telemetry.js";
 import { withinTime } from "../base/timers.js";
 import { PermanentFailure, RetryAfter } from "../dispatch/settlement.js";
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
+import { openBodies, readBody } from "../http/body.js";
+import { emptyResponse, jsonResponse, webRoute } from "../http/plain.js";
+import { routeTable } from "../http/routes.js";
 import { handleOnce, type OnceOutcome, runningRequests, storedUnder } from "../middleware/handle-once.js";
 import { throwFailureResult } from "../middleware/transaction.js";
 import type { Envelope } from "./envelope.js";
@@ -23,27 +24,27 @@ import type { TransportResponse } from "./transports/transport.js";
 export function receiverHttp(parts: ServiceParts, receive: Receive): Omit<ServiceReceiver, "receive"> {
   const { prefix, maxBodyBytes } = parts.settings;
   const path = `${prefix}/receive`;
+  const find = routeTable([{ method: "POST", path }]);
   const unverified = openBodies({ maxBytes: Math.max(unverifiedBytes, maxBodyBytes) });
 
-  const answerTo: ServiceReceiver["handle"] = async (request) => {
-    if (request.method !== "POST") return { status: 405, headers: { allow: "POST" } };
+  const answer = async (request: Parameters<ServiceReceiver["handle"]>[0], at: string) => {
+    const match = find(request.method, at);
+    if (match.kind === "not found") return emptyResponse(404);
+    if (match.kind === "wrong method") return emptyResponse(405, { allow: match.methods.join(", ") });
     const body = await readBody(request, { maxBytes: maxBodyBytes, withinMs: bodyMs, among: unverified });
     if (typeof body === "string") {
       parts.reports.malformed(body);
-      return { status: statuses[body] };
+      return emptyResponse(statuses[body]);
     }
     const opened = openRequest(parts, body);
-    if ("status" in opened) return opened;
+    if ("status" in opened) return emptyResponse(opened.status);
     const { acknowledged, duplicateDetected, payload, error, permanent } = await receive(opened.envelope);
     return acknowledged
-      ? json(200, { acknowledged, duplicateDetected, payload: payload ?? null })
-      : json(500, { acknowledged, error, permanent }); // JSON leaves out a member that is undefined
+      ? jsonResponse(200, { acknowledged, duplicateDetected, payload: payload ?? null })
+      : jsonResponse(500, { acknowledged, error, permanent }); // JSON leaves out a member that is undefined
   };
-  const handle: ServiceReceiver["handle"] = async (request) => withPrivateHeaders(await answerTo(request));
-  const respond: ServiceReceiver["respond"] = async (request) =>
-    request.path === path ? handle(request) : withPrivateHeaders({ status: 404 });
-
-  return { handle, respond, fetch: webRoute(respond), maxBodyBytes };
+  const respond: ServiceReceiver["respond"] = (request) => answer(request, request.path);
+  return { handle: (request) => answer(request, path), respond, fetch: webRoute(respond), maxBodyBytes };
 }
 
 /** A sender gives up after 30 s by default. */
@@ -51,13 +52,6 @@ const bodyMs = 30_000;
 /** All bodies that are read at the same time, before their signatures are verified. */
 const unverifiedBytes = 64 * 1_048_576;
 const statuses = { "too large": 413, malformed: 400, "too slow": 408, "too many": 503 } as const;
-
-const withPrivateHeaders = ({ headers, ...response }: PlainResponse): PlainResponse => ({
-  ...response,
-  headers: { ...privateHeaders, ...headers },
-});
-
-const json = (status: number, value: unknown): PlainResponse => ({ status, body: JSON.stringify(value) });
 
 type OpenedRequest =
   | { readonly envelope: Envelope }

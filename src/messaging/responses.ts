@@ -6,9 +6,9 @@ import { throwFailureResult } from "../middleware/transaction.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import type { InboxKey, OutboxMessage } from "../queue/message.js";
 import { validated } from "../queue/standard-schema.js";
+import { canonicalJson } from "./canonical-json.js";
 import type { Envelope } from "./envelope.js";
 import type { CommandDefinition, ResponseContext } from "./messages.js";
-import { serialisePayload } from "./payload-json.js";
 import { handlerFor } from "./service-options.js";
 import { type ServiceParts, timedTransaction } from "./service-parts.js";
 import { headerNames, messageTypeOf, topicOf } from "./stored-message.js";
@@ -115,7 +115,7 @@ export async function responseText(
       `The handler of "${endpoint}" returned a reference. Declare the command with { byReference: true }.`,
     );
   }
-  const text = serialisePayload(returned, responseName(endpoint));
+  const text = canonicalJson(returned, responseName(endpoint));
   const bytes = Buffer.byteLength(text);
   if (bytes > maxBytes)
     throw new InvalidOperationError(

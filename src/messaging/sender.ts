@@ -16,6 +16,7 @@ import {
 import { backoffMs } from "../queue/retry-policy.js";
 import { validated } from "../queue/standard-schema.js";
 import { requireExecutor, type SqlExecutor } from "../sql/driver.js";
+import { canonicalJson } from "./canonical-json.js";
 import type { Deliver } from "./delivery.js";
 import { type Envelope, headerProblem, type MessageType, wireLimits } from "./envelope.js";
 import {
@@ -26,7 +27,6 @@ import {
   type SendOptions,
   validatedPayload,
 } from "./messages.js";
-import { serialisePayload } from "./payload-json.js";
 import { responseFrom } from "./responses.js";
 import { mostRetries, policyOf } from "./service-options.js";
 import type { ServiceParts } from "./service-parts.js";
@@ -109,7 +109,7 @@ export function createSender(parts: ServiceParts): Sender {
   };
 
   const payloadText: Sender["payloadText"] = async (endpoint, definition, payload) => {
-    const text = serialisePayload(payload, `The payload of "${endpoint}"`);
+    const text = canonicalJson(payload, `The payload of "${endpoint}"`);
     const bytes = Buffer.byteLength(text);
     if (bytes > settings.maxBodyBytes)
       throw new InvalidArgumentError(
@@ -267,7 +267,7 @@ export const wrapPushCall =
     const own = transaction(outboxDb);
 
     const record = async (input: unknown, tx: SqlExecutor, options: SendOptions): Promise<unknown> => {
-      const inputText = serialisePayload(input, `The input of "${endpoint}"`);
+      const inputText = canonicalJson(input, `The input of "${endpoint}"`);
       const taken = await validated(definition.input, JSON.parse(inputText), `The input of "${endpoint}"`);
       const output = await call(taken, { tx });
       const payload = { input: JSON.parse(inputText) as unknown, output };

@@ -166,7 +166,7 @@ export interface ServiceOptions<
   /** Called for each message that fails or expires. */
   readonly onDead?: (message: DeadMessage, reason: DeadReason) => unknown;
   /** Settings of the transports, transports of your own, and the one of destinations that name none. */
-  readonly transports?: Omit<TransportsOptions, "body">;
+  readonly transports?: TransportsOptions;
   /** The circuit breaker of each destination; `false` switches it off. */
   readonly breaker?: Partial<BreakerPolicy> | false;
   readonly schema?: string;

@@ -2,15 +2,14 @@ import { createHash } from "node:crypto";
 import { InvalidArgumentError } from "../errors.js";
 import { requireName } from "../queue/arguments.js";
 import { decodeExactly, type SigningKey, toSigningKey } from "../webhooks/schemes/signing-key.js";
+import { canonicalJson } from "./canonical-json.js";
 import {
   type Envelope,
-  type EnvelopeFields,
   fieldProblem,
   isProtocolHeader,
   protocolVersion,
-  wireLimits,
+  type SignedEnvelope,
 } from "./envelope.js";
-import { parseJson, serialisePayload, valueProblem } from "./payload-json.js";
 
 export interface SignOptions {
   /** The id of the service that the message goes to. It is signed and not sent. */
@@ -21,35 +20,28 @@ export interface SignOptions {
 }
 
 /** Returns the body of a request. Refuses what a receiver would refuse as malformed. */
-export function signEnvelope(envelope: Envelope, options: SignOptions): string {
-  const { payload, ...fields } = envelope;
-  return serialiseEnvelope(sign({ ...fields, payloadText: serialisePayload(payload) }, options));
-}
+export const signEnvelope = (envelope: Envelope, options: SignOptions): string =>
+  serialiseEnvelope(signedEnvelope(envelope, options));
 
-/** Like signEnvelope, for transports that carry the fields apart. Returns the fields with the headers of the protocol. */
-export function signFields(fields: EnvelopeFields, options: SignOptions): EnvelopeFields {
-  const { payloadText } = fields;
-  const problem = valueProblem(payloadText, wireLimits.depth);
-  if (problem !== undefined || parseJson(payloadText) === undefined) {
-    throw new InvalidArgumentError(`The payload's text cannot be sent: ${problem ?? "not JSON"}.`);
-  }
-  return sign(fields, options);
-}
-
-function sign(fields: EnvelopeFields, { destination, secrets, now }: SignOptions): EnvelopeFields {
+/** As `signEnvelope`, for a transport that carries the fields apart. */
+export function signedEnvelope(
+  { payload, ...fields }: Envelope,
+  { destination, secrets, now }: SignOptions,
+): SignedEnvelope {
   requireName(destination, "destination");
   const taken = Object.keys(fields.headers).filter(isProtocolHeader);
   if (taken.length > 0) {
     throw new InvalidArgumentError(`The protocol sets the headers ${taken.join(", ")}. Leave them out.`);
   }
-  const headers = { "rf-version": protocolVersion, "rf-timestamp": now.toISOString(), "rf-hmac": "" };
-  const unsigned = { ...fields, headers: { ...headers, ...fields.headers } };
+  const own = { "rf-version": protocolVersion, "rf-timestamp": now.toISOString(), "rf-hmac": "" };
+  const headers = { ...own, ...fields.headers };
+  const unsigned = { ...fields, payloadText: canonicalJson(payload), headers };
   const problem = fieldProblem(unsigned);
   if (problem !== undefined) {
     throw new InvalidArgumentError(`The message cannot be sent: ${problem}. See docs/messaging-protocol.md.`);
   }
   const hmac = signatureOf(signedBytes(unsigned, destination), secrets, destination);
-  return { ...unsigned, headers: { ...unsigned.headers, "rf-hmac": hmac } };
+  return { ...unsigned, headers: { ...headers, "rf-hmac": hmac } };
 }
 
 const minSecretBytes = 16;
@@ -84,7 +76,7 @@ function keysOf(secrets: readonly string[], serviceId: string): readonly Signing
  * The bytes that are signed: each text after the number of its bytes, so that no two messages share them. The destination
  * is signed and not sent: a message cannot be replayed at another service.
  */
-export function signedBytes(fields: EnvelopeFields, destination: string): Uint8Array {
+export function signedBytes(fields: SignedEnvelope, destination: string): Uint8Array {
   const { headers } = fields;
   const names = Object.keys(headers).filter((name) => !isProtocolHeader(name));
   const texts = [
@@ -120,8 +112,8 @@ export function isSignature(
   return signature !== undefined && keys.some((key) => key.verify(bytes, [signature]));
 }
 
-/** Returns the body in JSON. The payload stands in it exactly as it was signed. */
-export function serialiseEnvelope({ payloadText, headers, ...fields }: EnvelopeFields): string {
+/** Returns the body in JSON. */
+export function serialiseEnvelope({ payloadText, headers, ...fields }: SignedEnvelope): string {
   const { messageId, correlationId, sourceServiceId, messageType, endpoint } = fields;
   const head = JSON.stringify({ messageId, correlationId, sourceServiceId, messageType, endpoint });
   return `${head.slice(0, -1)},"payload":${payloadText},"headers":${JSON.stringify(headers)}}`;
@@ -136,7 +128,7 @@ const sampleHeaders = {
 };
 
 /** Refuses a message whose body a receiver with the same limit would refuse, before it is stored. */
-export function requireMessageSize(fields: Omit<EnvelopeFields, "messageId">, maxBodyBytes: number): void {
+export function requireMessageSize(fields: Omit<SignedEnvelope, "messageId">, maxBodyBytes: number): void {
   const headers = { ...sampleHeaders, ...fields.headers };
   const rest = serialiseEnvelope({ ...fields, messageId: sampleMessageId, headers, payloadText: "" });
   const bytes = Buffer.byteLength(rest) + Buffer.byteLength(fields.payloadText);

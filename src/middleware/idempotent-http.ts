@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { omitUndefined } from "../base/defined.js";
-import { type BodyRefusal, readBody } from "../base/request-body.js";
 import { InvalidArgumentError } from "../errors.js";
+import { type BodyRefusal, readBody } from "../http/body.js";
 import { createInbox, type Inbox, type InboxOptions } from "../inbox/inbox.js";
 import { optionalCount, refuseUnknown, requireName } from "../queue/arguments.js";
 import type { Dialect } from "../sql/dialect.js";
@@ -9,10 +9,6 @@ import { requireOrder } from "./compose.js";
 import { handleOnce, type OnceOutcome, runningRequests, storedUnder } from "./handle-once.js";
 import type { OutboxMiddleware } from "./inbox-outbox.js";
 import { commitIfHandled, requireScope, type TransactionMiddleware } from "./transaction.js";
-
-/** A response in the format of RFC 9457. */
-export const problemResponse = (status: number, title: string): Response =>
-  Response.json({ title, status }, { status, headers: { "content-type": "application/problem+json" } });
 
 export interface IdempotentHttpOptions extends Pick<InboxOptions, "schema" | "table" | "clock"> {
   readonly transaction: TransactionMiddleware;
@@ -258,3 +254,7 @@ function fromStoredResponse({ status, headers, body }: StoredResponse): Response
     headers: headers.map(([name, value]): [string, string] => [name, value]),
   });
 }
+
+/** A response in the format of RFC 9457. */
+export const problemResponse = (status: number, title: string): Response =>
+  Response.json({ title, status }, { status, headers: { "content-type": "application/problem+json" } });

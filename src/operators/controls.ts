@@ -1,5 +1,4 @@
 import { yieldToEventLoop } from "../base/timers.js";
-import { uuidV7 } from "../base/uuid.js";
 import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
 import { nameProblem, refuseUnknown } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
@@ -16,7 +15,7 @@ import type { OperatorReadStatements, OperatorStatements } from "../sql/dialect.
 import { isTrue, type SqlParams, type SqlRow, type SqlStatement } from "../sql/driver.js";
 import { applyControls } from "../sql/leases.js";
 import type { QueueParts } from "../sql/store.js";
-import { type OperationRecords, requireOperator } from "./operations.js";
+import { type OperationRecords, recordedOnce, requireOperator } from "./operations.js";
 
 type Names = "pause" | "resume" | "limit" | "controls";
 
@@ -27,7 +26,7 @@ const longestReturningMs = 3_000;
 /** One message in a day. */
 const lowestPerSecond = 1 / 86_400;
 
-/** Pauses and limits. The claims keep to them: see claim-operation.ts. */
+/** Pauses and limits. The claims keep to them: see `applyControls`. */
 export function controlOperations<
   Key extends object,
   Message extends QueueMessage & Key,
@@ -57,21 +56,13 @@ export function controlOperations<
     params: SqlParams,
     { by, signal }: OperatorOptions,
   ): Promise<Control | undefined> => {
-    // Made before the transaction: one that is repeated after its commit was lost finds its own record, and the result it had.
-    const id = uuidV7();
-    let changed: Control | undefined;
-    await runner.atomically(
-      async (tx) => {
-        if ((await records.find(tx, id, { signal })) !== undefined) return;
-        const [row] = await runner.executeIn(tx, statement, { ...target, ...params, who: by }, { signal });
-        changed = row && controlOf(row);
-        if (changed === undefined) return;
-        const filter = { ...(target.scope === "queue" ? {} : { [target.scope]: target.name }), ...more };
-        await records.add(tx, { id, action, by, filter }, { signal });
-        await records.move(tx, id, { matched: 0, done: 0, cursor: 0, ended: true }, { signal });
-      },
-      { signal },
-    );
+    const changed = await recordedOnce(runner, records, { signal }, async (tx, id) => {
+      const [row] = await runner.executeIn(tx, statement, { ...target, ...params, who: by }, { signal });
+      if (row === undefined) return undefined;
+      const filter = { ...(target.scope === "queue" ? {} : { [target.scope]: target.name }), ...more };
+      await records.addEnded(tx, { id, action, by, filter, matched: 0, done: 0 }, { signal });
+      return controlOf(row);
+    });
     const { scope, name } = target;
     if (changed !== undefined)
       options.logger.info(action, { scope, ...(scope === "queue" ? {} : { name }), by, ...more });

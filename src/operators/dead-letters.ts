@@ -1,6 +1,5 @@
 import { omitUndefined } from "../base/defined.js";
 import { yieldToEventLoop } from "../base/timers.js";
-import { uuidV7 } from "../base/uuid.js";
 import { ArgumentRangeError, InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import {
   optionalHeaders,
@@ -19,7 +18,7 @@ import type { MessageContent } from "../sql/message-content.js";
 import { deadConditions, deadParams } from "../sql/reads.js";
 import type { QueueParts } from "../sql/store.js";
 import { defaults, mostKeys } from "../sql/store-options.js";
-import { logEnded, type OperationRecords, requireBy, requireOperator } from "./operations.js";
+import { logEnded, type OperationRecords, recordedOnce, requireBy, requireOperator } from "./operations.js";
 
 /** The operations that read dead messages as a whole. */
 export function deadOperations<Key extends object, Message extends QueueMessage & Key, State extends string>(
@@ -79,7 +78,7 @@ export function changeByKeys<Key extends object, Message extends QueueMessage & 
     return { changed, lost, dead: [] };
   };
 
-  /** The record and what it tells of, in one transaction. What changed nothing is not recorded. */
+  /** The change and its record, in one transaction. What changed nothing is not recorded. */
   const recorded = async (
     action: BulkAction,
     messages: readonly Key[],
@@ -92,26 +91,17 @@ export function changeByKeys<Key extends object, Message extends QueueMessage & 
       throw new ArgumentRangeError(
         `${action}: at most ${mostKeys} messages in one recorded call, not ${messages.length}. Use ${action}Dead with a filter, or several calls.`,
       );
-    // Made before the transaction: one that is repeated after its commit was lost finds its own record, and the result it had.
-    const id = uuidV7();
-    let settled: Settlement<Key> | undefined;
-    const result = await runner.atomically(
-      async (tx) => {
-        const found = await records.find(tx, id, { signal });
-        if (found !== undefined) return settled!;
-        settled = await settleIn(tx, action, messages, params, { signal });
-        const done = settled.changed.length;
-        if (done === 0) return settled;
-        const filter = { keys: settled.changed.map(shape.describe) };
-        await records.add(tx, { id, action, by, filter }, { signal });
-        await records.move(tx, id, { matched: messages.length, done, cursor: 0, ended: true }, { signal });
-        return settled;
-      },
-      { signal },
-    );
-    const done = result.changed.length;
+    const { id, settled } = await recordedOnce(runner, records, { signal }, async (tx, id) => {
+      const settled = await settleIn(tx, action, messages, params, { signal });
+      const done = settled.changed.length;
+      if (done === 0) return { id, settled };
+      const filter = { keys: settled.changed.map(shape.describe) };
+      await records.addEnded(tx, { id, action, by, filter, matched: messages.length, done }, { signal });
+      return { id, settled };
+    });
+    const done = settled.changed.length;
     if (done > 0) logEnded(options.logger, { id, action, by, done });
-    return result;
+    return settled;
   };
 
   return {
@@ -168,24 +158,16 @@ export function editOperation<Key extends object, Message extends QueueMessage &
       throw new InvalidArgumentError("editAndReplay: nothing is changed. Use replay.");
     const key = shape.key(given);
     const { by, signal } = call;
-    // Made before the transaction: one that is repeated after its commit was lost finds its own record.
-    const id = uuidV7();
-    const made = await runner.atomically(
-      async (tx) => {
-        const found = await records.find(tx, id, { signal });
-        if (found !== undefined) return found.filter.to as Key;
-        const message = await takeDead(tx, key, { by, signal });
-        const content = editedContent(message, changes, shape.idOf(key));
-        const to = await enqueue(message, content, { tx, signal });
-        const filter = { from: shape.describe(key), to };
-        await records.add(tx, { id, action: "edit", by, filter }, { signal });
-        await records.move(tx, id, { matched: 1, done: 1, cursor: 0, ended: true }, { signal });
-        return to;
-      },
-      { signal },
-    );
+    const { id, to } = await recordedOnce(runner, records, { signal }, async (tx, id) => {
+      const message = await takeDead(tx, key, { by, signal });
+      const content = editedContent(message, changes, shape.idOf(key));
+      const to = await enqueue(message, content, { tx, signal });
+      const filter = { from: shape.describe(key), to };
+      await records.addEnded(tx, { id, action: "edit", by, filter, matched: 1, done: 1 }, { signal });
+      return { id, to };
+    });
     logEnded(options.logger, { id, action: "edit", by, done: 1 });
-    return made;
+    return to;
   };
 
   return { editAndReplay };

@@ -1,8 +1,5 @@
 export type * from "../queue/operators.js";
-export type * from "../queue/operators.js";
-export type * from "../queue/operators.js";
-export type { Operators } from "../queue/operators.js";
-export { messageTrace, type TraceStep, type WayStores } from "./operator-reads.js";
+export { messageTrace, type TraceStep, type TraceStores } from "./operator-reads.js";
 export { operatorsOf } from "./operators-of.js";
 export {
   archiveDead,

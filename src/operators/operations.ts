@@ -94,11 +94,12 @@ export function operatorOperations<
       if (!bulkActions.includes(action))
         throw new InvalidArgumentError(`action must be ${bulkActions.join(", ")}, not ${String(action)}.`);
       const conditions = deadConditions(filter);
-      const operation = { id: uuidV7(), action, by: call.by, filter: conditions };
-      return startRecord(runner, records, operation, call, async (tx, { at }) => {
+      return recordedOnce(runner, records, call, async (tx, id) => {
+        const { at } = await records.add(tx, { id, action, by: call.by, filter: conditions }, call);
         const params = deadParams(conditions, db.dialect.toTime(at));
         const [row] = await runner.executeIn(tx, statements.countDead, params, call);
-        return Number(row!.count);
+        const matched = Number(row!.count);
+        return records.move(tx, id, { matched, done: 0, cursor: 0, ended: matched === 0 }, call);
       });
     },
 
@@ -151,6 +152,12 @@ type OperationProgress = Pick<Operation, "matched" | "done" | "cursor"> & {
 /** The records of what operators do to one queue. */
 export interface OperationRecords {
   add(tx: SqlExecutor, operation: NewOperation, call: CallOptions): Promise<Operation>;
+  /** Adds one that is done. */
+  addEnded(
+    tx: SqlExecutor,
+    operation: NewOperation & Pick<Operation, "matched" | "done">,
+    call: CallOptions,
+  ): Promise<Operation>;
   /** Locks it until the transaction ends. */
   find(tx: SqlExecutor, id: string, call: CallOptions): Promise<Operation | undefined>;
   move(tx: SqlExecutor, id: string, progress: OperationProgress, call: CallOptions): Promise<Operation>;
@@ -181,20 +188,31 @@ export function operationRecords(
   });
   const read = async (id: string | null, limit: number, call: CallOptions) =>
     (await execute(statements.operations, { id, limit }, call)).map(operationOf);
+  const add: OperationRecords["add"] = async (tx, { id, action, by, filter }, call) => {
+    const params = { id, action, who: by, filter: JSON.stringify(filter) };
+    const [row] = await executeIn(tx, statements.addOperation, params, call);
+    return operationOf(row!);
+  };
+  const move: OperationRecords["move"] = async (
+    tx,
+    id,
+    { matched, done, cursor, ended, resumedBy },
+    call,
+  ) => {
+    const params = { id, matched, done, ended, last_seq: cursor, who: resumedBy ?? null };
+    const [row] = await executeIn(tx, statements.moveOperation, params, call);
+    return operationOf(row!);
+  };
   return {
-    async add(tx, { id, action, by, filter }, call) {
-      const params = { id, action, who: by, filter: JSON.stringify(filter) };
-      const [row] = await executeIn(tx, statements.addOperation, params, call);
-      return operationOf(row!);
+    add,
+    move,
+    async addEnded(tx, { matched, done, ...operation }, call) {
+      await add(tx, operation, call);
+      return move(tx, operation.id, { matched, done, cursor: 0, ended: true }, call);
     },
     async find(tx, id, call) {
       const [row] = await executeIn(tx, statements.lockOperation, { id }, call);
       return row && operationOf(row);
-    },
-    async move(tx, id, { matched, done, cursor, ended, resumedBy }, call) {
-      const params = { id, matched, done, ended, last_seq: cursor, who: resumedBy ?? null };
-      const [row] = await executeIn(tx, statements.moveOperation, params, call);
-      return operationOf(row!);
     },
     get: async (id, call) => (await read(id, 1, call))[0],
     list: (limit, call) => read(null, limit, call),
@@ -204,21 +222,26 @@ export function operationRecords(
 /** The column also has the name of the table, such as `inbox:Inbox`. */
 const kindOf = (queue: string): QueueKind => (queue.startsWith("inbox") ? "inbox" : "outbox");
 
-/** The id is made before the transaction: one that is repeated after its commit was lost finds its own record. */
-const startRecord = (
+/**
+ * Runs `act`, which records itself under the id, in one transaction. The id is made before: a transaction that is repeated
+ * after its commit was lost finds its own record, and the result is the one that `act` had then.
+ */
+export async function recordedOnce<Result>(
   { atomically }: Pick<StatementRunner, "atomically">,
   records: OperationRecords,
-  operation: NewOperation,
-  call: CallOptions,
-  count: (tx: SqlExecutor, operation: Operation) => Promise<number>,
-): Promise<Operation> =>
-  atomically(async (tx) => {
-    const found = await records.find(tx, operation.id, call);
-    if (found !== undefined) return found;
-    const added = await records.add(tx, operation, call);
-    const matched = await count(tx, added);
-    return records.move(tx, added.id, { matched, done: 0, cursor: 0, ended: matched === 0 }, call);
-  }, call);
+  { signal }: CallOptions,
+  act: (tx: SqlExecutor, id: string) => Promise<Result>,
+): Promise<Result> {
+  const id = uuidV7();
+  let result: { readonly of: Result } | undefined;
+  await atomically(
+    async (tx) => {
+      if ((await records.find(tx, id, { signal })) === undefined) result = { of: await act(tx, id) };
+    },
+    { signal },
+  );
+  return result!.of;
+}
 
 /** One line per operation: who did what, and to how many messages. */
 export const logEnded = (logger: Logger, { id, action, by, done }: EndedOperation): void =>

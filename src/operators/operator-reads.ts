@@ -189,12 +189,12 @@ function checkedActivityOptions(options: ActivityOptions) {
   return { sinceMs, buckets, signal };
 }
 
-/** One message on the way of an event. */
+/** One message in the trace of an event. */
 export type TraceStep =
   | ({ readonly queue: "inbox" } & CorrelatedMessage<InboxKey>)
   | ({ readonly queue: "outbox" } & CorrelatedMessage<OutboxKey>);
 
-export interface WayStores {
+export interface TraceStores {
   readonly inbox: Pick<OperatorReads<InboxKey>, "byCorrelation">;
   readonly outbox: Pick<OperatorReads<OutboxKey>, "byCorrelation">;
 }
@@ -203,14 +203,14 @@ export interface WayStores {
 const mostIds = 10;
 
 /**
- * The way of one event: the messages of inbox and outbox that belong to it, in the order in which they were enqueued. `id` is a
+ * The trace of one event: the messages of inbox and outbox that belong to it, in the order in which they were enqueued. `id` is a
  * correlation id, the message id of an inbox message, or the id of an outbox message. At most 100 messages of each queue.
  *
  * @example
  * for (const { queue, topic, state, doneAt } of await messageTrace({ inbox: operatorsOf(inbox), outbox: operatorsOf(outbox) }, "evt_1")) console.log(queue, topic, state, doneAt);
  */
 export async function messageTrace(
-  { inbox, outbox }: WayStores,
+  { inbox, outbox }: TraceStores,
   id: string,
   call: CallOptions = {},
 ): Promise<readonly TraceStep[]> {

@@ -16,26 +16,6 @@ import { activityOperation, operatorReadOperations } from "./operator-reads.js";
 type Queue = Inbox | Outbox;
 type Parts = QueueParts<AnyKey, AnyMessage, string>;
 
-const callNames: Readonly<Record<keyof Operators<never>, true>> = {
-  deadGroups: true,
-  countDead: true,
-  replay: true,
-  discard: true,
-  archive: true,
-  editAndReplay: true,
-  startOperation: true,
-  continueOperation: true,
-  operation: true,
-  operations: true,
-  activity: true,
-  blockedPartitions: true,
-  byCorrelation: true,
-  pause: true,
-  resume: true,
-  limit: true,
-  controls: true,
-};
-
 const made = new WeakMap<Queue, unknown>();
 
 /**
@@ -57,32 +37,59 @@ export function operatorsOf(queue: Queue): unknown {
     throw new InvalidArgumentError("operatorsOf takes what createInbox or createOutbox returned.");
   const load = memoisePromise(() => loadOperators(queue, parts));
   const call =
-    (name: string) =>
-    async (...given: readonly unknown[]) =>
-      ((await load()) as unknown as Record<string, (...given: readonly unknown[]) => unknown>)[name]!(
-        ...given,
-      );
-  const operators = Object.fromEntries(Object.keys(callNames).map((name) => [name, call(name)]));
+    (name: keyof Operators<never>) =>
+    async (...given: readonly unknown[]) => {
+      const calls = partOf[name](await load()) as Record<string, (...given: readonly unknown[]) => unknown>;
+      return calls[name]!(...given);
+    };
+  const names = Object.keys(partOf) as (keyof Operators<never>)[];
+  const operators = Object.fromEntries(names.map((name) => [name, call(name)]));
   made.set(queue, operators);
   return operators;
 }
 
-async function loadOperators(queue: Queue, parts: Parts): Promise<Operators<AnyKey>> {
+async function loadOperators(queue: Queue, parts: Parts) {
   const { kind, db, options, runner } = parts;
   const { changes, reads } = await operatorDialects[db.dialect.name]();
   const names = db.dialect.names(kind, options.schema, options.table);
   const statements = { ...changes(names), ...reads(names) };
   const records = operationRecords(db.dialect, statements, runner);
-  return {
-    ...deadOperations(parts, statements),
-    ...changeByKeys(parts, statements, records),
-    ...editOperation(parts, statements, records, enqueueEdited(queue)),
-    ...operatorOperations(parts, statements, records),
-    ...activityOperation(parts, statements),
-    ...operatorReadOperations(parts, statements),
-    ...controlOperations(parts, statements, records),
-  };
+  return { queue, parts, statements, records };
 }
+
+type Loaded = Awaited<ReturnType<typeof loadOperators>>;
+
+const dead = ({ parts, statements }: Loaded) => deadOperations(parts, statements);
+const byKeys = ({ parts, statements, records }: Loaded) => changeByKeys(parts, statements, records);
+const edit = ({ queue, parts, statements, records }: Loaded) =>
+  editOperation(parts, statements, records, enqueueEdited(queue));
+const bulk = ({ parts, statements, records }: Loaded) => operatorOperations(parts, statements, records);
+const activity = ({ parts, statements }: Loaded) => activityOperation(parts, statements);
+const reads = ({ parts, statements }: Loaded) => operatorReadOperations(parts, statements);
+const control = ({ parts, statements, records }: Loaded) => controlOperations(parts, statements, records);
+
+/** What makes each call. */
+const partOf: {
+  readonly [Name in keyof Operators<AnyKey>]: (loaded: Loaded) => Pick<Operators<AnyKey>, Name>;
+} = {
+  deadGroups: dead,
+  countDead: dead,
+  replay: byKeys,
+  discard: byKeys,
+  archive: byKeys,
+  editAndReplay: edit,
+  startOperation: bulk,
+  continueOperation: bulk,
+  operation: bulk,
+  operations: bulk,
+  activity,
+  blockedPartitions: reads,
+  byCorrelation: reads,
+  pause: control,
+  resume: control,
+  limit: control,
+  controls: control,
+};
 
 const enqueueEdited = (queue: Queue): EnqueueEdited<AnyKey, AnyMessage> =>
   "receive" in queue
@@ -103,14 +110,18 @@ export interface OperatedStores {
   readonly outbox: Omit<Outbox, "replay"> & Operators<OutboxKey>;
 }
 
-/** The queues of one database, each together with what operators do with it. */
-export const withOperators = ({
-  inbox,
-  outbox,
-}: {
-  readonly inbox: Inbox;
-  readonly outbox: Outbox;
-}): OperatedStores => ({
-  inbox: { ...inbox, ...operatorsOf(inbox) },
-  outbox: { ...outbox, ...operatorsOf(outbox) },
-});
+/** The queues of one database, each together with what operators do with it. A queue that is not used is not made. */
+export function withOperators(stores: { readonly inbox: Inbox; readonly outbox: Outbox }): OperatedStores {
+  let inbox: OperatedStores["inbox"] | undefined;
+  let outbox: OperatedStores["outbox"] | undefined;
+  return {
+    get inbox() {
+      inbox ??= { ...stores.inbox, ...operatorsOf(stores.inbox) };
+      return inbox;
+    },
+    get outbox() {
+      outbox ??= { ...stores.outbox, ...operatorsOf(stores.outbox) };
+      return outbox;
+    },
+  };
+}

@@ -40,11 +40,11 @@ const known = ["by", "ratePerSecond", "dryRun", "onProgress", "signal", "resume"
 export const replayDead = (store: Store, filter: DeadFilter, options: ReplayDeadOptions) =>
   overDead(store, "replay", filter, options);
 
-/** Deletes the dead messages that match, in the way of `replayDead`. */
+/** Deletes the dead messages that match, as `replayDead` does. */
 export const discardDead = (store: Store, filter: DeadFilter, options: ReplayDeadOptions) =>
   overDead(store, "discard", filter, options);
 
-/** Moves the dead messages that match into the archive, in the way of `replayDead`. */
+/** Moves the dead messages that match into the archive, as `replayDead` does. */
 export const archiveDead = (store: Store, filter: DeadFilter, options: ReplayDeadOptions) =>
   overDead(store, "archive", filter, options);
 

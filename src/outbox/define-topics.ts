@@ -34,7 +34,7 @@ export interface Topics<Schemas extends TopicSchemas> {
   ): Handlers<OutboxMessage, Tx>;
   /** Enqueues one message, after its schema has checked its data. Returns its id. */
   enqueue(outbox: Outbox, message: TypedMessage<Schemas>, options?: EnqueueOptions): Promise<string>;
-  /** The same for a message with a natural key. Says whether it was known. */
+  /** The same for a message with a natural key. Returns whether it existed. */
   enqueueOnce(
     outbox: Outbox,
     message: TypedMessage<Schemas> & { readonly naturalKey: string },

@@ -29,7 +29,7 @@ export interface Enqueued {
   /** The message's id; that of the first message with its topic and natural key, when there was one. */
   readonly id: string;
   /** There was one, and nothing was added. */
-  readonly known: boolean;
+  readonly existing: boolean;
 }
 
 export interface EnqueueOperations {
@@ -43,7 +43,7 @@ export interface EnqueueOperations {
   ): Promise<readonly string[]>;
   // last, so that the compiler explains a wrong message by it
   enqueue(message: WithData<OutgoingMessage>, options?: EnqueueOptions): Promise<string>;
-  /** The same for messages that all have a natural key. Says which of them were known. */
+  /** The same for messages that all have a natural key. Returns which of them existed. */
   enqueueOnce(
     messages: readonly WithData<OnceMessage>[],
     options?: EnqueueOptions,
@@ -70,7 +70,7 @@ export function enqueueOperations({ db, statements, internals, options }: Enqueu
     const hasNaturalKeys = rows.some((row) => row.natural_key !== undefined);
     if (rows.length === 1 && !hasPartitions && !hasNaturalKeys) {
       await internals.executeIn(tx, statements.enqueue, rows[0]!, { signal });
-      return noneKnown;
+      return noneExisting;
     }
     const { enqueueOnce, enqueueKeyed, enqueueMany } = statements;
     const statement = hasNaturalKeys ? enqueueOnce : hasPartitions ? enqueueKeyed : enqueueMany;
@@ -80,28 +80,28 @@ export function enqueueOperations({ db, statements, internals, options }: Enqueu
     const found = await inChunks(internals, ordered, { mostItems, tx, call: { signal } }, (within, some) =>
       internals.executeIn(within, statement, { items: JSON.stringify(some) }, { signal }),
     );
-    return hasNaturalKeys ? knownIds(found) : noneKnown;
+    return hasNaturalKeys ? existingIds(found) : noneExisting;
   };
 
   const enqueueAll = async (given: Given, call: EnqueueOptions): Promise<readonly Enqueued[]> => {
     const messages = [given].flat().map((message) => withPayload(message as WithData<OutgoingMessage>));
     const rows = messages.map((message) => outgoingParams(db, withTrace(message, options.tracing)));
     const firsts = firstOfEachKey(rows);
-    const known = rows.length === 0 ? noneKnown : await insert([...new Set(firsts)], call);
+    const existing = rows.length === 0 ? noneExisting : await insert([...new Set(firsts)], call);
     return messages.map((message, index) => {
       const first = firsts[index]!.id as string;
-      const id = known.get(first) ?? first;
-      const isKnown = id !== rows[index]!.id;
+      const id = existing.get(first) ?? first;
+      const exists = id !== rows[index]!.id;
       options.logger.info("enqueue", {
         topic: message.topic,
         correlationId: message.correlationId ?? null,
         id,
         transactional: call.tx !== undefined,
-        ...(isKnown ? { known: true } : {}),
+        ...(exists ? { existing: true } : {}),
       });
-      if (!isKnown)
+      if (!exists)
         options.metrics?.count("oncebox.enqueued", 1, { queue: options.queue, topic: message.topic });
-      return { id, known: isKnown };
+      return { id, existing: exists };
     });
   };
 
@@ -122,10 +122,10 @@ export function enqueueOperations({ db, statements, internals, options }: Enqueu
   return { enqueue, enqueueOnce } as EnqueueOperations;
 }
 
-const noneKnown: ReadonlyMap<string, string> = new Map();
+const noneExisting: ReadonlyMap<string, string> = new Map();
 
 /** Its own id goes before: a repeatable read may show a deleted message beside the one that took its key over. */
-function knownIds(rows: Rows): ReadonlyMap<string, string> {
+function existingIds(rows: Rows): ReadonlyMap<string, string> {
   const known = new Map<string, string>();
   for (const row of rows) {
     const id = lowerCaseId(row.id);

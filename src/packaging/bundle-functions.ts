@@ -5,7 +5,14 @@ import { type BuildOptions, build, type Metafile, type Plugin } from "esbuild";
 import { InvalidArgumentError } from "../errors.js";
 import { lazyEntryPoints, lazyWebhooks, presetsFile, webhooksFolder, writePresets } from "./lazy-webhooks.js";
 import { entraWhenUsed, leanBuiltins, leanMiddy, leanPg } from "./lean-packages.js";
-import { type BundledDatabase, isSource, onlyDatabases, ownPackage, root } from "./own-package.js";
+import {
+  type BundledDatabase,
+  isSource,
+  onlyDatabases,
+  ownPackage,
+  pageAsTexts,
+  root,
+} from "./own-package.js";
 
 /** The functions that not every app has, by their options. */
 type OptionalFunction = "service" | "admin" | "recover";
@@ -118,7 +125,7 @@ export async function bundle(settings: BundleSettings): Promise<Metafile> {
     external: [...settings.external, "@photostructure/sqlite"],
     plugins: [
       lazyWebhooks(splitting),
-      ...(isSource ? [ownPackage] : []),
+      ...(isSource ? [ownPackage, pageAsTexts] : []),
       onlyDatabases([database].flat()),
       leanPg,
       leanMiddy,

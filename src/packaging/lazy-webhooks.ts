@@ -16,7 +16,7 @@ const lazyModules: ReadonlyMap<string, { readonly folder: string; readonly only:
 const presetModules = new Map(presetNames.map((name) => [name as string, { folder: "presets", only: name }]));
 const moduleOf = (name: string) => lazyModules.get(name) ?? presetModules.get(name);
 
-const inWebhooks = /[\\/]webhooks[\\/](presets[\\/]index|schemes[\\/]create-verifier|route|sources)\.[jt]s$/;
+const inWebhooks = /[\\/]webhooks[\\/](presets[\\/]index|schemes[\\/]verifier|route|sources)\.[jt]s$/;
 /** The list of presets. */
 export const presetsFile = /[\\/]webhooks[\\/]presets[\\/]index\.[jt]s$/;
 const nameIn = (path: string): string => basename(path, ".js");

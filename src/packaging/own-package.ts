@@ -1,6 +1,7 @@
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Plugin } from "esbuild";
+import { pageModule } from "../admin/render-page.js";
 
 /** The code of this package: `src` in the repository, `dist` in the installed package. */
 export const code = fileURLToPath(new URL("..", import.meta.url));
@@ -18,6 +19,16 @@ export const ownPackage: Plugin = {
     onResolve({ filter: /^oncebox(\/\w+|\/webhooks\/\w+)?$/ }, ({ path }) => ({
       path: join(root, sourceOf(path)),
     }));
+  },
+};
+
+/** In a clone, gives bundles the admin page as texts. The installed package has them already. */
+export const pageAsTexts: Plugin = {
+  name: "page as texts",
+  setup({ onLoad }) {
+    onLoad({ filter: /[\\/]admin[\\/]page-files\.ts$/ }, async ({ path }) =>
+      isOncebox(path) ? { contents: await pageModule() } : undefined,
+    );
   },
 };
 

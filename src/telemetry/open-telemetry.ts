@@ -49,6 +49,40 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): {
   };
 }
 
+const kinds = { server: SpanKind.SERVER, consumer: SpanKind.CONSUMER, producer: SpanKind.PRODUCER } as const;
+
+/** Spans of a tracer. The current one is kept by OpenTelemetry's context manager, so a handler's own spans are its children. */
+const openTelemetryTracing = (tracerOf: () => Tracer): Tracing => ({
+  start(given) {
+    const around = context.active();
+    const cause = contextFrom(given.cause);
+    const parent = cause !== undefined && given.isChild ? trace.setSpanContext(around, cause) : around;
+    const { name, kind, attributes } = given;
+    const links = linksOf(given, cause, around);
+    const span = tracerOf().startSpan(name, { kind: kinds[kind], attributes, links }, parent);
+    const current = trace.setSpan(parent, span);
+    return { run: (work) => context.with(current, work), end: (end) => endSpan(span, end) };
+  },
+  headers: () => headersOf(trace.getSpanContext(context.active())),
+});
+
+/** To the cause; and to the span around it, of a function's invocation say, where the cause is the parent. */
+function linksOf({ isChild }: SpanStart, cause: SpanContext | undefined, around: Context): Link[] {
+  const invocation = trace.getSpanContext(around);
+  if (cause === undefined) return [];
+  const isOther = isChild && invocation !== undefined && invocation.spanId !== cause.spanId;
+  return isOther ? [{ context: cause }, { context: invocation }] : [{ context: cause }];
+}
+
+function endSpan(span: Span, { error, attributes = {} }: SpanEnd): void {
+  span.setAttributes(attributes);
+  if (error !== undefined) {
+    span.setAttribute("error.type", error);
+    span.setStatus({ code: SpanStatusCode.ERROR });
+  }
+  span.end();
+}
+
 /** A later version may have more fields behind the flags. */
 const traceparentPattern = /^(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 
@@ -82,38 +116,4 @@ function headerIn(headers: TracedHeaders | null | undefined, wanted: string): st
   const own = headers?.[wanted];
   if (own !== undefined || headers === null || headers === undefined) return own;
   return Object.entries(headers).find(([name]) => name.toLowerCase() === wanted)?.[1];
-}
-
-const kinds = { server: SpanKind.SERVER, consumer: SpanKind.CONSUMER, producer: SpanKind.PRODUCER } as const;
-
-/** Spans of a tracer. The current one is kept by OpenTelemetry's context manager, so a handler's own spans are its children. */
-const openTelemetryTracing = (tracerOf: () => Tracer): Tracing => ({
-  start(given) {
-    const around = context.active();
-    const cause = contextFrom(given.cause);
-    const parent = cause !== undefined && given.isChild ? trace.setSpanContext(around, cause) : around;
-    const { name, kind, attributes } = given;
-    const links = linksOf(given, cause, around);
-    const span = tracerOf().startSpan(name, { kind: kinds[kind], attributes, links }, parent);
-    const current = trace.setSpan(parent, span);
-    return { run: (work) => context.with(current, work), end: (end) => endSpan(span, end) };
-  },
-  headers: () => headersOf(trace.getSpanContext(context.active())),
-});
-
-/** To the cause; and to the span around it, of a function's invocation say, where the cause is the parent. */
-function linksOf({ isChild }: SpanStart, cause: SpanContext | undefined, around: Context): Link[] {
-  const invocation = trace.getSpanContext(around);
-  if (cause === undefined) return [];
-  const isOther = isChild && invocation !== undefined && invocation.spanId !== cause.spanId;
-  return isOther ? [{ context: cause }, { context: invocation }] : [{ context: cause }];
-}
-
-function endSpan(span: Span, { error, attributes = {} }: SpanEnd): void {
-  span.setAttributes(attributes);
-  if (error !== undefined) {
-    span.setAttribute("error.type", error);
-    span.setStatus({ code: SpanStatusCode.ERROR });
-  }
-  span.end();
 }

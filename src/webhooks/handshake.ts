@@ -1,6 +1,6 @@
-import type { PlainResponse } from "../base/plain-http.js";
+import { jsonResponse, type PlainResponse, textResponse } from "../http/plain.js";
 import { eventsOf, maxEvents } from "./extract-message.js";
-import { type Ending, jsonResponse, refuse, textResponse } from "./responses.js";
+import { refuse, type WebhookResult } from "./responses.js";
 import type { Delivery } from "./schemes/delivery.js";
 import { isHeaderValue } from "./schemes/field-checks.js";
 import type { NamedTemplates } from "./schemes/read-scheme.js";
@@ -56,8 +56,11 @@ const isMatch = ({ method, when }: ResolvedHandshake, delivery: Delivery): boole
   });
 
 /** The caller has verified the delivery. */
-export async function endHandshake(handshake: ResolvedHandshake, delivery: Delivery): Promise<Ending> {
-  const response = await answerHandshake(handshake, delivery);
+export async function answerHandshake(
+  handshake: ResolvedHandshake,
+  delivery: Delivery,
+): Promise<WebhookResult> {
+  const response = await handshakeResponse(handshake, delivery);
   if (response === undefined)
     return refuse("bad request", "the handshake lacks a value that its answer needs");
   const address = handshake.confirm && fill(handshake.confirm, delivery);
@@ -67,7 +70,7 @@ export async function endHandshake(handshake: ResolvedHandshake, delivery: Deliv
 }
 
 /** Returns undefined when the delivery lacks a value of the answer, or has one that is not allowed in a header. */
-async function answerHandshake(
+async function handshakeResponse(
   handshake: ResolvedHandshake,
   delivery: Delivery,
 ): Promise<PlainResponse | undefined> {
@@ -81,7 +84,9 @@ async function answerHandshake(
     return json === undefined ? undefined : jsonResponse(handshake.status, json, headers);
   }
   const text = handshake.text === undefined ? "" : filled(handshake.text);
-  return text === undefined ? undefined : textResponse(handshake.status, text, headers);
+  return text === undefined
+    ? undefined
+    : textResponse(handshake.status, text, { "content-type": "text/plain", ...headers });
 }
 
 function fillAll(

@@ -1,4 +1,5 @@
-export type { NodeMiddleware } from "../base/node-http.js";
+export type { Secret, Secrets } from "../base/secrets.js";
+export type { NodeMiddleware } from "../http/node.js";
 export { payloadEncodingHeader, tenantHeader, webhookBody } from "./extract-message.js";
 export type { PresetName } from "./preset-names.js";
 export { loadPreset, presetNames } from "./preset-names.js";
@@ -8,7 +9,6 @@ export { createWebhookRoute, webhookMiddleware } from "./route.js";
 export type { ReceivedWebhook, WebhookInbox, WebhookRouteOptions } from "./route-options.js";
 export { webhookDefaults } from "./route-options.js";
 export type * from "./schemes/scheme.js";
-export type { Secret, Secrets } from "./schemes/secret-keys.js";
 export type { Template, Templates } from "./schemes/template.js";
 export type { SignedRequest, SignOptions } from "./signing/sign-webhook.js";
 export { signWebhook } from "./signing/sign-webhook.js";

@@ -1,24 +1,18 @@
 import { omitUndefined } from "../base/defined.js";
 import { type LogFields, type Logger, safeReason } from "../base/logger.js";
-import type { PlainRequest, PlainResponse } from "../base/plain-http.js";
-import type { BodyRefusal } from "../base/request-body.js";
 import { type SpanEnd, type SpanStart, traceHeaderNames } from "../base/telemetry.js";
+import type { BodyRefusal } from "../http/body.js";
+import {
+  jsonResponse,
+  logLevelOf,
+  type PlainRequest,
+  type PlainResponse,
+  textResponse,
+} from "../http/plain.js";
 import type { ReceiveOutcome } from "../inbox/receiver.js";
 import type { ReceivedWebhook } from "./route-options.js";
 import { refusalStatuses } from "./schemes/read-scheme.js";
 import type { Answer, RefusalName, WebhookScheme } from "./schemes/scheme.js";
-
-const quiet = { "cache-control": "no-store", "x-content-type-options": "nosniff" };
-
-export const jsonResponse = (
-  status: number,
-  body: unknown,
-  headers: Record<string, string> = {},
-): PlainResponse => ({
-  status,
-  headers: { ...quiet, ...headers },
-  body: JSON.stringify(body),
-});
 
 /** What a delivery that was stored is answered with. */
 interface AcceptedDelivery {
@@ -41,18 +35,8 @@ function fixedResponse(usual: number, answer: Answer, headers: Record<string, st
   const type: Record<string, string> = contentType === undefined ? {} : { "content-type": contentType };
   const text = json === undefined ? body : JSON.stringify(json);
   const isBare = status === 204 || status === 205; // they have no body, whatever the scheme says
-  return { status, headers: { ...quiet, ...type, ...headers }, body: isBare ? "" : text };
+  return textResponse(status, isBare ? "" : text, { ...type, ...headers });
 }
-
-export const textResponse = (
-  status: number,
-  text: string,
-  headers: Record<string, string>,
-): PlainResponse => ({
-  status,
-  headers: { ...quiet, "content-type": "text/plain", ...headers },
-  body: text,
-});
 
 /** How long a provider that reads the header should wait before it tries again. */
 const retryAfterSeconds = "10";
@@ -70,8 +54,8 @@ export function refusedResponse(
   return jsonResponse(refusalStatuses[error], { error }, all);
 }
 
-/** The result of a request: the response, and the fields to log and count. */
-export interface Ending {
+/** How a request ended: its response, and the fields to log and count. */
+export interface WebhookResult {
   readonly response: PlainResponse;
   readonly outcome: ReceiveOutcome | "handshake" | "empty" | RefusalName;
   /** For the log only. */
@@ -82,7 +66,11 @@ export interface Ending {
   readonly refusal?: { readonly name: RefusalName; readonly headers: Readonly<Record<string, string>> };
 }
 
-export const refuse = (name: RefusalName, reason: string, headers: Record<string, string> = {}): Ending => ({
+export const refuse = (
+  name: RefusalName,
+  reason: string,
+  headers: Record<string, string> = {},
+): WebhookResult => ({
   response: refusedResponse(name, headers),
   outcome: name,
   reason,
@@ -97,28 +85,28 @@ export const bodyRefusals: Readonly<Record<BodyRefusal, readonly [RefusalName, s
 };
 
 /** An unavailable secret store is like an unavailable database: the provider tries again. */
-export const failureOf = (error: unknown): Ending => refuse("unavailable", safeReason(error));
+export const failureOf = (error: unknown): WebhookResult => refuse("unavailable", safeReason(error));
 
 /** Between two lines on refused requests of the same source, outcome and reason. */
 export const refusalIntervalMs = 10_000;
 /** Beyond so many kinds of refusals, the reason makes no other kind: a flood fills no memory. */
 const mostKinds = 100;
 
-interface Refusals {
+interface LoggedRefusal {
   readonly loggedAt: number;
-  /** Not logged since then. */
-  untold: number;
+  /** Refusals that were not logged since then. */
+  suppressed: number;
 }
 
 /**
  * Logs how requests ended. A request whose sender is not verified costs an attacker nothing, and a line costs money: the
  * first refusal is logged at once, and the first one after the interval says how many came between.
  */
-export function endingLog(logger: Logger, now: () => number): (fields: LogFields) => void {
-  const refused = new Map<string, Refusals>();
+export function resultLog(logger: Logger, now: () => number): (fields: LogFields) => void {
+  const refused = new Map<string, LoggedRefusal>();
   return (fields) => {
     const { status, messageId, source, outcome, reason } = fields;
-    const level = Number(status) >= 500 ? "error" : Number(status) >= 400 ? "warn" : "info";
+    const level = logLevelOf(Number(status), "info");
     const isVerified = messageId !== undefined;
     if (level === "info" || isVerified) return logger[level]("webhook", fields);
     const full = JSON.stringify([source, outcome, reason]);
@@ -126,11 +114,11 @@ export function endingLog(logger: Logger, now: () => number): (fields: LogFields
     const last = refused.get(key);
     const at = now();
     if (last !== undefined && Math.abs(at - last.loggedAt) < refusalIntervalMs) {
-      last.untold++;
+      last.suppressed++;
       return;
     }
-    refused.set(key, { loggedAt: at, untold: 0 });
-    const more = last !== undefined && last.untold > 0 ? { refusedSinceLastLine: last.untold } : {};
+    refused.set(key, { loggedAt: at, suppressed: 0 });
+    const more = last !== undefined && last.suppressed > 0 ? { refusedSinceLastLine: last.suppressed } : {};
     logger[level]("webhook", { ...fields, ...more });
   };
 }

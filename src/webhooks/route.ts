@@ -1,25 +1,24 @@
-import { memoisePromise } from "../base/concurrency.js";
 import { type LoggerOption, loggerOf, safeReason } from "../base/logger.js";
-import { type NodeMiddleware, nodeMiddleware } from "../base/node-http.js";
-import { decoded, type PlainRequest, type PlainResponse, toWebResponse } from "../base/plain-http.js";
-import { type IncomingHeaders, openBodies, readBody } from "../base/request-body.js";
-import { guardedMetrics, inSpan } from "../base/telemetry.js";
-import { refuseUnknown } from "../queue/arguments.js";
+import { guardedMetrics, inSpan, type Metrics } from "../base/telemetry.js";
 import {
-  afterEnqueueCaller,
-  deliveryAcceptor,
-  messageStore,
-  type ReceiveDeadline,
-  receiveDeadline,
-} from "./accept-delivery.js";
-import { endHandshake, findInHead } from "./handshake.js";
+  type BodyRefusal,
+  type IncomingHeaders,
+  type OpenBodies,
+  openBodies,
+  readBody,
+} from "../http/body.js";
+import { type NodeMiddleware, nodeMiddleware } from "../http/node.js";
+import { decoded, type PlainRequest, type PlainResponse, toWebResponse } from "../http/plain.js";
+import { refuseUnknown } from "../queue/arguments.js";
+import { DeliveryAcceptor, ReceiveDeadline } from "./accept-delivery.js";
+import { answerHandshake, findInHead } from "./handshake.js";
 import {
   bodyRefusals,
-  type Ending,
-  endingLog,
   failureOf,
   refuse,
   refusedResponse,
+  resultLog,
+  type WebhookResult,
   webhookSpan,
   webhookSpanEnd,
 } from "./responses.js";
@@ -29,13 +28,7 @@ import { contentTypeOf, createDelivery } from "./schemes/delivery.js";
 import type { FetchText } from "./schemes/provider-keys.js";
 import type { ReadScheme } from "./schemes/read-scheme.js";
 import { webhookPath } from "./schemes/template.js";
-import {
-  dividedSources,
-  type LoadedSource,
-  type ResolvedSource,
-  resolveSources,
-  withPresets,
-} from "./sources.js";
+import { loadSources, type ResolvedSource } from "./sources.js";
 
 export interface WebhookRoute extends Preparing {
   (request: Request): Promise<Response>;
@@ -73,17 +66,30 @@ export function createWebhookReceiver(
   options: WebhookRouteOptions,
   readScheme: ReadScheme,
 ): WebhookReceiver & Preparing {
-  const settings = checkRouteOptions(options);
-  const { inbox, tracing, clock = () => new Date() } = options;
-  const logger = loggerOf(options.logger);
-  const metrics = options.metrics === undefined ? undefined : guardedMetrics(options.metrics);
-  const logEnding = endingLog(logger, () => clock().getTime());
-  const announce =
-    options.afterEnqueue && afterEnqueueCaller(options.afterEnqueue, settings.afterEnqueueMs, logger);
-  const accept = deliveryAcceptor(messageStore({ inbox, tracing, announce }), clock);
+  const receiver = new Receiver(options, readScheme);
+  return Object.assign((request: WebhookRequest) => receiver.receive(request), {
+    prepare: () => receiver.prepare(),
+  });
+}
 
-  const resolve = (sources: Readonly<Record<string, LoadedSource>>, problems: readonly string[]) =>
-    resolveSources(sources, problems, {
+class Receiver {
+  readonly #settings: ReturnType<typeof checkRouteOptions>;
+  readonly #sources: ReturnType<typeof loadSources>;
+  readonly #deliveries: DeliveryAcceptor;
+  /** The bodies that are being read, whose signatures are not verified yet. */
+  readonly #unverified: OpenBodies;
+  readonly #log: ReturnType<typeof resultLog>;
+  readonly #metrics: Metrics | undefined;
+
+  constructor(options: WebhookRouteOptions, readScheme: ReadScheme) {
+    const settings = checkRouteOptions(options);
+    const { sources, metrics, maxUnverifiedBytes, clock = () => new Date() } = settings;
+    const logger = loggerOf(options.logger);
+    this.#settings = settings;
+    this.#metrics = metrics === undefined ? undefined : guardedMetrics(metrics);
+    this.#log = resultLog(logger, () => clock().getTime());
+    this.#deliveries = new DeliveryAcceptor({ ...settings, logger, clock });
+    this.#sources = loadSources(sources, {
       ...settings,
       longestReceiveMs: options.receiveMs,
       readScheme,
@@ -92,26 +98,60 @@ export function createWebhookReceiver(
       onStale: (source) =>
         logger.warn("webhook secrets could not be refreshed; the last ones are used", { source }),
     });
-  const { loaded, named, problems } = dividedSources(options.sources);
-  const known = resolve(loaded, problems);
-  const ready = memoisePromise(async () => new Map([...known, ...resolve(await withPresets(named), [])]));
+    const bodies = Object.values(sources).map((source) => source.maxBodyBytes ?? settings.maxBodyBytes);
+    this.#unverified = openBodies({ maxBytes: Math.max(maxUnverifiedBytes, ...bodies) });
+  }
 
-  const bodies = Object.values(options.sources).map((source) => source.maxBodyBytes ?? settings.maxBodyBytes);
-  const unverified = openBodies({ maxBytes: Math.max(settings.maxUnverifiedBytes, ...bodies) });
+  async prepare(): Promise<void> {
+    await this.#sources();
+  }
 
-  const handle = async (
+  async receive(request: WebhookRequest): Promise<PlainResponse> {
+    const startedAt = performance.now();
+    const found = await this.#sources().then((sources) => findSource(request.url, sources), failureOf);
+    const source = "path" in found ? found.source : undefined;
+    const result = await ("response" in found
+      ? found
+      : source === undefined
+        ? refuse("not found", "no such source")
+        : this.#traced(request, { source, path: found.path }, startedAt));
+    const { response, outcome, reason, webhook, counts } = result;
+    const name = source?.name ?? "unknown";
+    const attributes = { source: name, outcome };
+    this.#metrics?.count("oncebox.webhook", 1, attributes);
+    this.#metrics?.duration("oncebox.webhook.duration", performance.now() - startedAt, attributes);
+    this.#log({ ...webhook, ...counts, source: name, outcome, status: response.status, reason });
+    return response;
+  }
+
+  #traced(request: WebhookRequest, found: Found, startedAt: number): Promise<WebhookResult> {
+    const { tracing } = this.#settings;
+    const { source } = found;
+    const handled = async () => {
+      const deadline = new ReceiveDeadline(source.receiveMs, startedAt);
+      const result = await this.#handle(request, found, deadline).catch(failureOf);
+      deadline.end();
+      return withAnswersOf(source, result);
+    };
+    if (tracing === undefined) return handled();
+    return inSpan(tracing, webhookSpan(source.name, request), handled, ({ response, outcome, webhook }) =>
+      webhookSpanEnd(response.status, outcome, webhook),
+    );
+  }
+
+  async #handle(
     request: WebhookRequest,
     { source, path }: Found,
     deadline: ReceiveDeadline,
-  ): Promise<Ending> => {
+  ): Promise<WebhookResult> {
     const { method, headers } = request;
-    const url = publicUrlOf(request, path, options);
+    const url = publicUrlOf(request, path, this.#settings);
     const head = createDelivery({ method, url, headers, body: new Uint8Array() });
     const handshake = findInHead(source, head);
     if (handshake !== undefined) {
       return deadline.within("the handshake", async () => {
         const refusal = await handshake.verify?.(head);
-        return refusal === undefined ? endHandshake(handshake, head) : refuse("unauthorized", refusal);
+        return refusal === undefined ? answerHandshake(handshake, head) : refuse("unauthorized", refusal);
       });
     }
     const methods: readonly string[] = source.scheme.methods ?? ["POST"];
@@ -124,49 +164,24 @@ export function createWebhookReceiver(
       return refuse("unsupported media type", "content type");
     // first, so that no body waits for the secrets
     await deadline.within("fetching the secrets", () => source.verify.prepare(head));
-    if (method === "GET") return accept(source, head, deadline);
-    const leftMs = deadline.remainingMs();
-    const withinMs = Math.min(settings.bodyMs, leftMs);
-    const body = await readBody(request, { maxBytes: source.maxBodyBytes, withinMs, among: unverified });
-    if (body === "too slow" && withinMs === leftMs) throw deadline.overAt("reading the body");
+    if (method === "GET") return this.#deliveries.accept(source, head, deadline);
+    const body = await this.#read(request, source, deadline);
     if (typeof body === "string") return refuse(...bodyRefusals[body]);
-    return accept(source, createDelivery({ method, url, headers, body }), deadline);
-  };
+    return this.#deliveries.accept(source, createDelivery({ method, url, headers, body }), deadline);
+  }
 
-  const handled = (request: WebhookRequest, found: Found, startedAt: number): Promise<Ending> => {
-    const { source } = found;
-    const ended = async () => {
-      const deadline = receiveDeadline(source.receiveMs, startedAt);
-      const ending = await handle(request, found, deadline).catch(failureOf);
-      deadline.end();
-      return withAnswersOf(source, ending);
-    };
-    if (tracing === undefined) return ended();
-    return inSpan(tracing, webhookSpan(source.name, request), ended, ({ response, outcome, webhook }) =>
-      webhookSpanEnd(response.status, outcome, webhook),
-    );
-  };
-
-  const receive: WebhookReceiver = async (request) => {
-    const startedAt = performance.now();
-    const found = await ready().then((sources) => findSource(request.url, sources), failureOf);
-    const source = "path" in found ? found.source : undefined;
-    const ending = await ("response" in found
-      ? found
-      : source === undefined
-        ? refuse("not found", "no such source")
-        : handled(request, { source, path: found.path }, startedAt));
-    const { response, outcome, reason, webhook, counts } = ending;
-    const name = source?.name ?? "unknown";
-    const attributes = { source: name, outcome };
-    metrics?.count("oncebox.webhook", 1, attributes);
-    metrics?.duration("oncebox.webhook.duration", performance.now() - startedAt, attributes);
-    const fields = { ...webhook, ...counts, source: name, outcome, status: response.status, reason };
-    logEnding(fields);
-    return response;
-  };
-
-  return Object.assign(receive, { prepare: async () => void (await ready()) });
+  /** The time of the request may be over before that of the body. */
+  async #read(
+    request: WebhookRequest,
+    { maxBodyBytes: maxBytes }: ResolvedSource,
+    deadline: ReceiveDeadline,
+  ): Promise<Uint8Array | BodyRefusal> {
+    const leftMs = deadline.remainingMs();
+    const withinMs = Math.min(this.#settings.bodyMs, leftMs);
+    const body = await readBody(request, { maxBytes, withinMs, among: this.#unverified });
+    if (body === "too slow" && withinMs === leftMs) throw deadline.overAt("reading the body");
+    return body;
+  }
 }
 
 /** Loaded when it is used: most providers publish nothing to fetch. */
@@ -174,10 +189,10 @@ const fetchText: FetchText = async (url, signal) =>
   (await import("./schemes/provider-keys.js")).fetchText(url, signal);
 
 /** Some providers expect other answers to refused requests than the usual ones. */
-const withAnswersOf = ({ scheme: { refusals } }: ResolvedSource, ending: Ending): Ending => {
-  const { refusal } = ending;
-  if (refusal === undefined || refusals?.[refusal.name] === undefined) return ending;
-  return { ...ending, response: refusedResponse(refusal.name, { ...refusal.headers }, refusals) };
+const withAnswersOf = ({ scheme: { refusals } }: ResolvedSource, result: WebhookResult): WebhookResult => {
+  const { refusal } = result;
+  if (refusal === undefined || refusals?.[refusal.name] === undefined) return result;
+  return { ...result, response: refusedResponse(refusal.name, { ...refusal.headers }, refusals) };
 };
 
 interface FoundSource {

@@ -1,14 +1,9 @@
+import { memoisePromise } from "../base/concurrency.js";
+import { type Secrets, secretsProblems } from "../base/secrets.js";
 import { InvalidArgumentError } from "../errors.js";
 import { requireName } from "../queue/arguments.js";
 import { longestMs } from "../queue/retry-policy.js";
 import { isPresetName, loadPreset, type PresetName, presetNames } from "./preset-names.js";
-import {
-  createChallengeSigner,
-  createTenantVerifier,
-  createVerifier,
-  type TenantSecrets,
-  toKeyOf,
-} from "./schemes/create-verifier.js";
 import { type Report, refuseFields } from "./schemes/field-checks.js";
 import type { FetchText } from "./schemes/provider-keys.js";
 import {
@@ -19,10 +14,18 @@ import {
   readScheme,
 } from "./schemes/read-scheme.js";
 import type { Handshake, WebhookScheme } from "./schemes/scheme.js";
-import { type Secrets, secretsProblems } from "./schemes/secret-keys.js";
 import type { ChallengeSigner } from "./schemes/signature-verifier.js";
 import { fill } from "./schemes/template.js";
-import { createTokenVerifier, toTokenKey, type Verifier } from "./schemes/verifier.js";
+import {
+  createChallengeSigner,
+  createTenantVerifier,
+  createTokenVerifier,
+  createVerifier,
+  type TenantSecrets,
+  toKeyOf,
+  toTokenKey,
+  type Verifier,
+} from "./schemes/verifier.js";
 
 /** A sender of webhooks to `/webhooks/{name}`, and how its webhooks are read. */
 export interface WebhookSource extends Pick<WebhookScheme, (typeof overridableFields)[number]> {
@@ -232,12 +235,28 @@ export function withOverrides(
 
 type Sources<Source> = Readonly<Record<string, Source>>;
 
+/**
+ * Checks the sources whose schemes are at hand. The function that it returns loads the presets that the others name, and
+ * checks those.
+ */
+export function loadSources(
+  given: Sources<WebhookSource>,
+  defaults: SourceDefaults,
+): () => Promise<ReadonlyMap<string, ResolvedSource>> {
+  const { loaded, named, problems } = dividedSources(given);
+  const known = resolveSources(loaded, problems, defaults);
+  return memoisePromise(async () => {
+    const presets = named.map(async ([name, source]) => [
+      name,
+      { ...source, scheme: await schemeOf(source.scheme) },
+    ]);
+    const others = Object.fromEntries(await Promise.all(presets)) as Sources<LoadedSource>;
+    return new Map([...known, ...resolveSources(others, [], defaults)]);
+  });
+}
+
 /** The sources whose schemes are at hand, those that name a preset, and what is wrong with the names. */
-export function dividedSources(given: Sources<WebhookSource>): {
-  readonly loaded: Sources<LoadedSource>;
-  readonly named: Sources<WebhookSource>;
-  readonly problems: readonly string[];
-} {
+function dividedSources(given: Sources<WebhookSource>) {
   const loaded: [name: string, LoadedSource][] = [];
   const named: [name: string, WebhookSource][] = [];
   const problems: string[] = [];
@@ -249,18 +268,8 @@ export function dividedSources(given: Sources<WebhookSource>): {
     else if (isPresetName(scheme)) named.push([name, source]);
     else problems.push(`${name}: ${unknownPreset(scheme)}`);
   }
-  return { loaded: Object.fromEntries(loaded), named: Object.fromEntries(named), problems };
+  return { loaded: Object.fromEntries(loaded), named, problems };
 }
-
-export const withPresets = async (named: Sources<WebhookSource>): Promise<Sources<LoadedSource>> =>
-  Object.fromEntries(
-    await Promise.all(
-      Object.entries(named).map(async ([name, source]) => [
-        name,
-        { ...source, scheme: await schemeOf(source.scheme) },
-      ]),
-    ),
-  );
 
 /** Returns the scheme itself, or the preset of that name. */
 export async function schemeOf(scheme: string | WebhookScheme): Promise<WebhookScheme> {

@@ -11,7 +11,7 @@ const views = [
   "#/dead/outbox",
   "#/messages/inbox",
   "#/message/inbox?source=stripe&messageId=evt_0",
-  "#/way?id=evt_0",
+  "#/trace?id=evt_0",
   "#/partitions/inbox",
   "#/pauses",
   "#/tenants",

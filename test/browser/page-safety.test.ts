@@ -82,7 +82,7 @@ await describeInBrowser("the safety of the admin page", (browser) => {
         `#/message/inbox?${key}`,
         [...Object.values(names), error, content.correlationId, content.partitionKey],
       ],
-      [`#/way?${id}`, [names.topic, error]],
+      [`#/trace?${id}`, [names.topic, error]],
       ["#/partitions/inbox", [content.partitionKey, names.topic, error]],
       ["#/messages/outbox", [names.topic]],
       ["#/message/inbox?source=s&messageId=done", [markup("done")]],

@@ -12,7 +12,7 @@ import { operationsTests } from "./inbox/operations.js";
 import { retryTests } from "./inbox/retry.js";
 import { settleTests } from "./inbox/settle.js";
 import { createInboxContext } from "./inbox/support.js";
-import { messageWayTests } from "./operator-reads/message-way.js";
+import { messageTraceTests } from "./operator-reads/message-trace.js";
 import { queueTests } from "./queue/queue-tests.js";
 
 /**
@@ -34,7 +34,7 @@ export function inboxContract(harness: ContractHarness): void {
     retryTests(context);
     cleanUpTests(context);
     operationsTests(context);
-    messageWayTests(context.database);
+    messageTraceTests(context.database);
     observabilityTests(context);
     concurrencyTests(context);
   });

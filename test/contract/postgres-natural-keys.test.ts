@@ -42,9 +42,9 @@ it("ADD-18 a repeatable read that still sees a deleted message adds its successo
   await raw(`delete from ${schema}.outbox where natural_key = 'deleted'`);
   const second = await outbox.enqueueOnce(once("deleted"), { tx: fromPg(client) });
   await client.query("commit");
-  expect(second.known).toBe(false);
+  expect(second.existing).toBe(false);
   expect(second.id).not.toBe(first.id);
-  expect(await outbox.enqueueOnce(once("deleted"))).toEqual({ id: second.id, known: true });
+  expect(await outbox.enqueueOnce(once("deleted"))).toEqual({ id: second.id, existing: true });
 });
 
 it("ADD-18 ADD-01 calls that name the keys in opposite orders, with partition keys, leave one message for each", async () => {
@@ -54,7 +54,7 @@ it("ADD-18 ADD-01 calls that name the keys in opposite orders, with partition ke
     return outbox.enqueueOnce(named.map((key) => ({ ...once(key), partitionKey: "p" })));
   });
   const all = (await Promise.all(calls)).flat();
-  expect(all.filter(({ known }) => !known)).toHaveLength(20);
+  expect(all.filter(({ existing }) => !existing)).toHaveLength(20);
   expect(new Set(all.map(({ id }) => id)).size).toBe(20);
 });
 
@@ -66,6 +66,6 @@ it("ADD-18 a call whose known message is deleted meanwhile adds its own or retur
   const calls = await Promise.all(Array.from({ length: 30 }, () => outbox.enqueueOnce(once("hot"))));
   isDeleting = false;
   await deleting;
-  const added = new Set(calls.filter(({ known }) => !known).map(({ id }) => id));
+  const added = new Set(calls.filter(({ existing }) => !existing).map(({ id }) => id));
   for (const { id } of calls) expect(added.has(id)).toBe(true);
 });

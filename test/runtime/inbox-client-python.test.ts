@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { closeServer, listening } from "../../src/base/node-http.js";
+import { closeServer, listening } from "../../src/http/node.js";
 import { sqliteService } from "../support/inbox-service/sqlite-service.js";
 import { type StartedService, token } from "../support/inbox-service/start-service.js";
 import { startLossyProxy } from "../support/lossy-proxy.js";

@@ -25,7 +25,6 @@ const parsedOnly = [
   "sign",
   "verify",
   "recover",
-  "completion",
 ];
 
 /** A file that is not there. A command that gets as far as looking for it has accepted its options. */

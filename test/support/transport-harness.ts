@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { inProcessTransport } from "../../src/messaging/transports/in-process-transport.js";
 import { listen } from "../../src/messaging/transports/listen.js";
-import { type MessageBody, refusalOf } from "../../src/messaging/transports/transport.js";
+import { refusalOf } from "../../src/messaging/transports/transport.js";
 import { createTransports, type TransportsOptions } from "../../src/messaging/transports/transports.js";
 import { type ContractReceiver, receiverRoute, type TransportHarness } from "../contract/index.js";
 import { startProxy, startSocketProxy } from "./cuttable-proxy.js";
@@ -16,10 +16,6 @@ const pem = (name: string) => readFileSync(fileURLToPath(new URL(`./tls/${name}`
 export const tls = { cert: pem("server.crt"), key: pem("server.key") };
 
 export const secret = Buffer.from("a secret of both services").toString("base64");
-
-/** A body with all fields of the protocol. The signature is for the tests of the signature. */
-export const unsignedBody: MessageBody = (envelope) =>
-  JSON.stringify({ ...envelope, headers: { ...envelope.headers, "rf-version": "2.0" } });
 
 /** A receiver behind a proxy, by the scheme of its address. */
 export const networkHarness = (
@@ -32,7 +28,7 @@ export const networkHarness = (
       ? socketServer(scheme, receive)
       : tcpServer(scheme, receive));
     const client = { tls: { ca: tls.cert } };
-    const transports = createTransports({ body: unsignedBody, http: client, grpc: client, ...options });
+    const transports = createTransports({ http: client, grpc: client, ...options });
     const resolved = transports.resolve("inventory", { address });
     return {
       transport: resolved.transport,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { changes } from "../../src/dispatch/run-state.js";
+import { changes } from "../../src/dispatch/timing.js";
 
 describe("changes", () => {
   it("keeps a change that came before the wait, once", async () => {

@@ -38,7 +38,7 @@ async function warnInto(logger: LoggerOption | undefined): Promise<void> {
   await db.close();
 }
 
-const expected = { topic: "unknown", source: "stripe", messageId: "evt_1", otherwise: "retry" };
+const expected = { topic: "unknown", source: "stripe", messageId: "evt_1", onUnhandled: "retry" };
 const text = "no handler for this topic";
 
 describe("loggers as people have them", () => {

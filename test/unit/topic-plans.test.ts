@@ -10,7 +10,7 @@ describe("handlers by topic", () => {
     [{ handlers, ignore: ["order.created"] }, /"order.created" has a handler and is in ignore/],
     [{ handlers, ignore: "order.*" }, /ignore must be a list/],
     [{ handlers, ignore: [""] }, /a topic of ignore/],
-    [{ handlers, otherwise: "drop" }, /otherwise must be one of ack, dead, retry/],
+    [{ handlers, onUnhandled: "drop" }, /onUnhandled must be one of ack, dead, retry/],
   ])("ADD-12 options that could never work are refused: %j", (options, problem) => {
     expect(() => createDispatcher(options as never)).toThrow(problem);
   });

@@ -1,8 +1,8 @@
 import type { APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2, Context } from "aws-lambda";
 import type { Budget } from "../../base/budget.js";
-import { headersOf, type PlainRequest, type PlainResponse } from "../../base/plain-http.js";
-import type { IncomingHeaders } from "../../base/request-body.js";
 import { InvalidArgumentError } from "../../errors.js";
+import type { IncomingHeaders } from "../../http/body.js";
+import { headersOf, type PlainRequest, type PlainResponse } from "../../http/plain.js";
 import { type TenantBatch, tenantBatchesIn } from "../../tenants/fan-out/tenant-batch.js";
 
 /** Method, URL and body of an event of an HTTP API (payload format 2.0) or a function URL. */

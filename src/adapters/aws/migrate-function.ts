@@ -1,7 +1,7 @@
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
-import { appContext, migrateOptionsOf } from "../../app/context.js";
 import type { AppDefinition } from "../../app/definition.js";
+import { appContext, migrateOptionsOf } from "../../app/open-app.js";
 import { createCatalogueTable, grantUsers } from "../../app/prepare-databases.js";
 import { omitUndefined } from "../../base/defined.js";
 import { type OwnerSettings, readOwnerSettings, urlOfUser } from "../../config/aws-settings.js";

@@ -7,7 +7,6 @@ import type { GithubRecoveryDefinition } from "../../app/github-recovery.js";
 import { memoisePromise } from "../../base/concurrency.js";
 import { omitUndefined } from "../../base/defined.js";
 import { safeReason } from "../../base/logger.js";
-import { type PlainResponse, toWebResponse } from "../../base/plain-http.js";
 import {
   type AzureSettings,
   type FunctionGroup,
@@ -21,6 +20,7 @@ import {
   readGithubRecovery,
   readLogLevel,
 } from "../../config/environment.js";
+import { type PlainResponse, toWebResponse } from "../../http/plain.js";
 import type { MigrateResult } from "../../sql/migrate.js";
 import { tenantBatchesIn } from "../../tenants/fan-out/tenant-batch.js";
 import { refusedResponse } from "../../webhooks/responses.js";

@@ -1,6 +1,6 @@
 import type { Cookie, HttpRequest, HttpResponseInit } from "@azure/functions";
 import { omitUndefined } from "../../base/defined.js";
-import { headersOf, type PlainRequest, type PlainResponse } from "../../base/plain-http.js";
+import { headersOf, type PlainRequest, type PlainResponse } from "../../http/plain.js";
 
 /**
  * The Set-Cookie headers in the form of Microsoft's library, which keeps only the last of several headers. The library

@@ -1,7 +1,7 @@
 import { app as functionApp } from "@azure/functions";
 import { type MessageHost, messageHost } from "../../app/message-host.js";
-import { toWebResponse } from "../../base/plain-http.js";
 import { readAzureSettings } from "../../config/azure-settings.js";
+import { toWebResponse } from "../../http/plain.js";
 import type { OpenService } from "../../messaging/hosted-service.js";
 import { refuseUnknown } from "../../queue/arguments.js";
 import { runTimeMs } from "./function-timeout.js";

@@ -7,10 +7,10 @@ import { type Budget, timeBudget } from "../../base/budget.js";
 import { type Repeating, repeating } from "../../base/concurrency.js";
 import { omitUndefined } from "../../base/defined.js";
 import { type LoggerOption, safeReason } from "../../base/logger.js";
-import { closeServer, listening, respondTo } from "../../base/node-http.js";
 import type { Environment } from "../../config/environment.js";
 import type { SecretResolver } from "../../config/secret-reference.js";
 import { wakeUps } from "../../dispatch/worker.js";
+import { closeServer, listening, respondTo } from "../../http/node.js";
 import { type Backup, type BackupOptions, createBackup } from "../../sql/sqlite/backup/create-backup.js";
 
 export interface LocalRunOptions {

@@ -169,7 +169,7 @@ export const api = {
   /** Null takes a limit away. */
   limit: (queue: Queue, target: ControlTarget, perSecond: number | null) =>
     post(`${queue}/limit`, { ...targetOf(target), perSecond }),
-  way: async (id: string, call?: Call) =>
-    (await get<{ readonly steps: readonly wire.WayStep[] }>(`correlation/${encodeURIComponent(id)}`, call))
+  trace: async (id: string, call?: Call) =>
+    (await get<{ readonly steps: readonly wire.TraceStep[] }>(`correlation/${encodeURIComponent(id)}`, call))
       .steps,
 };

@@ -10,14 +10,14 @@ import { partitions } from "./views/partitions.js";
 import { pauses } from "./views/pauses.js";
 import { checkToken, signIn } from "./views/sign-in.js";
 import { tenants } from "./views/tenants.js";
-import { way } from "./views/way.js";
+import { trace } from "./views/trace.js";
 
 const views: Readonly<Record<ViewName, View>> = {
   overview,
   dead: deadLetters,
   messages,
   message,
-  way,
+  trace,
   partitions,
   pauses,
   tenants,

@@ -7,7 +7,7 @@ export const viewNames = [
   "dead",
   "messages",
   "message",
-  "way",
+  "trace",
   "partitions",
   "pauses",
   "tenants",

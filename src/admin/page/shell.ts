@@ -8,7 +8,7 @@ const links: readonly (readonly [view: ViewName, name: string, isOf: readonly Vi
   ["overview", "Overview", []],
   ["dead", "Dead letters", []],
   ["messages", "Messages", ["message"]],
-  ["way", "Find an event", []],
+  ["trace", "Find an event", []],
   ["partitions", "Partition keys", []],
   ["pauses", "Pauses", []],
   ["tenants", "Tenants", []],

@@ -141,7 +141,7 @@ export interface Control {
   readonly parked: number;
 }
 
-export interface WayStep {
+export interface TraceStep {
   readonly queue: Queue;
   readonly key: Key;
   readonly topic: string;

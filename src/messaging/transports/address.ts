@@ -2,8 +2,8 @@ import type { RequestOptions } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { omitUndefined } from "../../base/defined.js";
-import { decoded } from "../../base/plain-http.js";
 import { InvalidArgumentError } from "../../errors.js";
+import { decoded } from "../../http/plain.js";
 
 /** Where receivers listen, unless their prefix is another. */
 export const receivePath = "/_rf/receive";

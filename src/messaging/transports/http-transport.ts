@@ -1,14 +1,15 @@
 import type { Agent, ClientRequest, RequestOptions } from "node:http";
 import { memoisePromise } from "../../base/concurrency.js";
-import { collectBytes } from "../../base/request-body.js";
+import { collectBytes } from "../../http/body.js";
 import { optionalCount, requireDuration } from "../../queue/arguments.js";
+import { serialiseEnvelope } from "../sign-envelope.js";
 import { httpSchemes, httpTarget } from "./address.js";
 import {
   checkedTransportOptions,
-  type MessageBody,
   openCalls,
   readAcknowledgement,
   reasonOf,
+  signedFor,
   type Transport,
   TransportError,
   type TransportOptions,
@@ -28,9 +29,9 @@ const defaults = { maxConnections: 50, idleMs: 60_000 } as const;
  * are kept open between messages.
  *
  * @example
- * const transport = httpTransport(body, { timeoutMs: 10_000 });
+ * const transport = httpTransport({ timeoutMs: 10_000 });
  */
-export function httpTransport(body: MessageBody, options: HttpTransportOptions = {}): Transport {
+export function httpTransport(options: HttpTransportOptions = {}): Transport {
   const checked = checkedTransportOptions(options, ["maxConnections", "idleMs"], "httpTransport");
   const { timeoutMs, maxResponseBytes, maxConnections, idleMs, tls } = { ...defaults, ...checked };
   optionalCount(maxConnections, "httpTransport: maxConnections", 1);
@@ -65,8 +66,9 @@ export function httpTransport(body: MessageBody, options: HttpTransportOptions =
         const client = await (isSecure ? secure() : plain());
         signal.throwIfAborted();
         const settings = { ...client, maxResponseBytes, signal, receiver };
-        const { status, body: answer } = await postHttp(target, body(message, destination), settings);
-        return readAcknowledgement(status, answer, receiver, message);
+        const request = serialiseEnvelope(signedFor(message, destination));
+        const { status, body } = await postHttp(target, request, settings);
+        return readAcknowledgement(status, body, receiver, message);
       });
     },
     async close() {

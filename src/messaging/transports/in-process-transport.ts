@@ -1,6 +1,6 @@
-import { decoded } from "../../base/plain-http.js";
 import { abortable } from "../../base/timers.js";
 import { InvalidArgumentError } from "../../errors.js";
+import { decoded } from "../../http/plain.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
 import type { Envelope } from "../envelope.js";
 import { parseAddress, shownAddress } from "./address.js";

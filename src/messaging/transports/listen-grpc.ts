@@ -1,274 +1,294 @@
-import {
-  constants,
-  createSecureServer,
-  createServer,
-  type Http2Server,
-  type IncomingHttpHeaders,
-  type ServerHttp2Session,
-  type ServerHttp2Stream,
-} from "node:http2";
-import type { AddressInfo, Socket } from "node:net";
-import { gunzipSync, inflateSync } from "node:zlib";
+import { type AddressInfo, createServer, type Socket } from "node:net";
+import type {
+  handleUnaryCall,
+  Metadata,
+  ServerCredentials,
+  ServerInterceptingCallInterface,
+  ServerInterceptor,
+} from "@grpc/grpc-js";
 import { safeReason } from "../../base/logger.js";
-import { listening } from "../../base/node-http.js";
-import type { PlainResponse } from "../../base/plain-http.js";
-import { type OpenBodies, openBodies, readBody } from "../../base/request-body.js";
+import { listening } from "../../http/node.js";
+import type { PlainResponse } from "../../http/plain.js";
+import type { MessageType } from "../envelope.js";
+import { serialiseEnvelope } from "../sign-envelope.js";
 import { grpcTarget } from "./address.js";
-import { bodyOfFields, decodeMessage, encodeAcknowledgement } from "./grpc-messages.js";
-import { grpcStatusOf, unimplemented } from "./grpc-transport.js";
-import { type Listener, type ListenSettings, requireCertificate } from "./listen.js";
+import {
+  type GrpcAcknowledgement,
+  type GrpcMessage,
+  type GrpcService,
+  grpcStatusOf,
+  loadGrpc,
+} from "./grpc-service.js";
+import type { Listener, ListenSettings } from "./listen.js";
+import { requireCertificate } from "./transport.js";
 
 /** With `fetch`, whose own limit is not known. */
 const usualMessageBytes = 16 * 1_048_576;
-/** As of a receiver by HTTP: all messages that are read at the same time, before their signatures are verified. */
-const unverifiedBytes = 64 * 1_048_576;
-const bodyMs = 30_000;
 
 /** No connection is older than this, plus the time in which its calls may end: its senders connect anew. */
 const connectionMs = 300_000;
 const graceMs = 60_000;
 
-const limits = {
-  settings: { maxConcurrentStreams: 256 }, // of one connection
-  maxSessionMemory: 64, // MB: of responses that are not read
+const serverOptions = {
+  "grpc.max_concurrent_streams": 256, // of one connection
+  "grpc-node.max_session_memory": 64, // MB: of responses that are not read
+  "grpc.max_connection_age_ms": connectionMs,
+  "grpc.max_connection_age_grace_ms": graceMs,
 } as const;
 
-/**
- * A gRPC server. Each message becomes the body that the receiver would get by HTTP, so one receiver serves both. It is made
- * of node:http2 alone: `@grpc/grpc-js` keeps what comes of every message in memory, and has no bound for all of them.
- */
+/** A gRPC server. Each message becomes the body that the receiver would get by HTTP, so one receiver serves both. */
 export async function listenGrpc(settings: ListenSettings): Promise<Listener> {
   const { isSecure, authority, path } = grpcTarget(settings.address);
+  const service = await loadGrpc();
+  const { grpc, method } = service;
   const maxBytes = settings.receiver?.maxBodyBytes ?? usualMessageBytes;
-  const unverified = openBodies({ maxBytes: Math.max(unverifiedBytes, maxBytes) });
-  const calls: GrpcCalls = { settings, path, maxBytes, bodyMs, unverified };
-  const server = isSecure ? secureServer(settings) : createServer(limits);
-  const connections = openConnections(server);
-  server.on("stream", (stream, headers) => void answerCall(stream, headers, calls));
+  const unread = new UnreadCalls(service, maxBytes, () => void tooLarge(settings, maxBytes));
+  const server = new grpc.Server({
+    ...serverOptions,
+    "grpc.max_receive_message_length": maxBytes,
+    interceptors: [unread.interceptor],
+  });
+  const requestDeserialize = (bytes: Buffer) => decoded(() => method.requestDeserialize(bytes));
+  server.addService(
+    { Receive: { ...method, path, requestDeserialize } },
+    { Receive: receiving(settings, service) },
+  );
+  // The sockets are ours, because grpc-js cannot end one connection, which is what frees the memory of its calls.
+  const injector = server.createConnectionInjector(credentials(settings, service, isSecure));
+  const tcp = createServer((socket) => {
+    unread.opened(socket);
+    injector.injectConnection(socket);
+  });
   const at = authority.lastIndexOf(":");
   const host = authority.slice(0, at);
-  await listening(server, { host: host.replace(/^\[(.*)\]$/, "$1"), port: Number(authority.slice(at + 1)) });
-  const { port } = server.address() as AddressInfo;
+  await listening(tcp, { host: host.replace(/^\[(.*)\]$/, "$1"), port: Number(authority.slice(at + 1)) });
+  const { port } = tcp.address() as AddressInfo;
   return {
     address: `${isSecure ? "grpcs" : "grpc"}://${host}:${port}${path}`,
     close: () =>
       new Promise((resolve) => {
-        const late = setTimeout(connections.destroy, settings.stopMs);
-        server.close(() => {
+        const late = setTimeout(() => {
+          server.forceShutdown();
+          unread.destroy();
+        }, settings.stopMs);
+        tcp.close(() => {
           clearTimeout(late);
+          unread.destroy();
           resolve();
         });
-        connections.end();
+        server.tryShutdown(() => {}); // lets running calls end
       }),
   };
 }
 
-function secureServer(settings: ListenSettings): Http2Server {
-  const tls = requireCertificate(settings);
-  const asksForCertificate = tls.ca !== undefined;
-  return createSecureServer({
-    ...limits,
-    ...tls,
-    requestCert: asksForCertificate,
-    rejectUnauthorized: asksForCertificate,
-  });
+function credentials(
+  settings: ListenSettings,
+  { grpc: { ServerCredentials } }: GrpcService,
+  isSecure: boolean,
+): ServerCredentials {
+  if (!isSecure) return ServerCredentials.createInsecure();
+  const { ca, cert, key } = requireCertificate(settings);
+  const pem = (content: string | Buffer): Buffer => Buffer.from(content as string);
+  const pair = { private_key: pem(key), cert_chain: pem(cert) };
+  return ServerCredentials.createSsl(ca === undefined ? null : pem(ca), [pair], ca !== undefined);
 }
 
-/** Ends connections that are too old, and all of them when the server closes. */
-function openConnections(server: Http2Server) {
-  const sockets = new Set<Socket>();
-  const sessions = new Set<ServerHttp2Session>();
-  server.on("connection", (socket: Socket) => {
-    sockets.add(socket);
-    const old = setTimeout(() => socket.destroy(), connectionMs + graceMs).unref();
-    socket.once("close", () => {
-      clearTimeout(old);
-      sockets.delete(socket);
-    });
-  });
-  server.on("session", (session) => {
-    sessions.add(session);
-    session.on("error", () => {}); // the sender has gone
-    const old = setTimeout(() => session.close(), connectionMs).unref();
-    session.once("close", () => {
-      clearTimeout(old);
-      sessions.delete(session);
-    });
-  });
-  return {
-    /** Lets running calls end. */
-    end(): void {
-      for (const session of sessions) session.close();
-    },
-    destroy(): void {
-      for (const socket of sockets) socket.destroy();
-    },
-  };
+/** All messages that are read at the same time, before their signatures are verified: as of a receiver by HTTP. */
+const unverifiedBytes = 64 * 1_048_576;
+const maxUnread = 1_000;
+const bodyMs = 30_000;
+const checkMs = 50;
+/** Time for the status to reach a sender before its connection is closed. */
+const lingerMs = 100;
+
+interface Connection {
+  readonly socket: Socket;
+  /** In the order of their beginning, each with what the connection had received by then. */
+  readonly unread: Map<UnreadCall, number>;
 }
 
-/** Before each message of gRPC: whether it is compressed, and its length. */
-export const frameHeadBytes = 5;
-
-const decompress = { gzip: gunzipSync, deflate: inflateSync } as const;
-export const knownEncodings = ["identity", ...Object.keys(decompress)].join(",");
-
-export function framed(message: Uint8Array): Buffer {
-  const head = Buffer.alloc(frameHeadBytes);
-  head.writeUInt32BE(message.byteLength, 1);
-  return Buffer.concat([head, message]);
+interface UnreadCall {
+  end(httpStatus: number): void;
 }
 
-/** Returns the only message of a call, or why it cannot. A compressed one has no more than `maxBytes` when it is unpacked. */
-export function unframed(
-  bytes: Buffer,
-  encoding: string | undefined,
-  maxBytes: number,
-): Buffer | "malformed" | "too large" | "unknown encoding" {
-  const isWhole = bytes.byteLength >= frameHeadBytes;
-  if (!isWhole || bytes.readUInt32BE(1) !== bytes.byteLength - frameHeadBytes) return "malformed";
-  const message = bytes.subarray(frameHeadBytes);
-  if (bytes[0] === 0) return message;
-  if (!Object.hasOwn(decompress, encoding ?? "")) return "unknown encoding";
-  try {
-    return decompress[encoding as keyof typeof decompress](message, { maxOutputLength: maxBytes });
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "ERR_BUFFER_TOO_LARGE" ? "too large" : "malformed";
+/**
+ * Bounds the memory that senders can take who prove nothing. grpc-js keeps what has come of every message until the whole
+ * message is there or its connection ends, even after the call has been refused. So the connection of a call that stalls,
+ * or that takes too much, is closed.
+ */
+class UnreadCalls {
+  readonly interceptor: ServerInterceptor;
+  readonly #connections = new Map<string, Connection>();
+  #checking: NodeJS.Timeout | undefined;
+
+  constructor(
+    private readonly service: GrpcService,
+    private readonly maxBytes: number,
+    private readonly reportTooLarge: () => void,
+  ) {
+    const { ServerInterceptingCall, ServerListenerBuilder, ResponderBuilder } = service.grpc;
+    this.interceptor = (_, call) => {
+      const leave = this.#enter(call);
+      const listener = new ServerListenerBuilder()
+        // Not with the message: a second one may follow it.
+        .withOnReceiveHalfClose((next) => {
+          leave();
+          next();
+        })
+        .withOnCancel(leave)
+        .build();
+      const responder = new ResponderBuilder().withStart((next) => next(listener)).build();
+      return new ServerInterceptingCall(call, responder);
+    };
+  }
+
+  opened(socket: Socket): void {
+    const peer = `${socket.remoteAddress}:${socket.remotePort}`;
+    this.#connections.set(peer, { socket, unread: new Map() });
+    socket.on("error", () => {}); // the sender has gone
+    socket.once("close", () => this.#connections.delete(peer));
+  }
+
+  destroy(): void {
+    clearInterval(this.#checking);
+    this.#checking = undefined;
+    for (const { socket } of this.#connections.values()) socket.destroy();
+  }
+
+  /** Returns what to call when the message has come as a whole, or its sender has gone. */
+  #enter(call: ServerInterceptingCallInterface): () => void {
+    const connection = this.#connections.get(call.getPeer());
+    if (connection === undefined) return () => {}; // it has gone
+    const leave = (): boolean => {
+      clearTimeout(timer);
+      return connection.unread.delete(entry);
+    };
+    // grpc-js ends a call that is too large by itself, through this method, and without the trailer of the protocol.
+    const sendStatus = call.sendStatus.bind(call);
+    call.sendStatus = (status) => {
+      if (!leave()) return sendStatus(status);
+      const isTooLarge = status.code === this.service.grpc.status.RESOURCE_EXHAUSTED && !status.metadata;
+      if (isTooLarge) this.reportTooLarge();
+      sendStatus(isTooLarge ? refusal(413, this.service) : status);
+      setTimeout(() => connection.socket.destroy(), lingerMs);
+    };
+    const entry: UnreadCall = { end: (status) => call.sendStatus(refusal(status, this.service)) };
+    const timer = setTimeout(() => entry.end(408), bodyMs);
+    connection.unread.set(entry, connection.socket.bytesRead);
+    this.#check();
+    return leave;
+  }
+
+  #check(): void {
+    const busy = [...this.#connections.values()].filter(({ unread }) => unread.size > 0);
+    if (busy.length === 0) {
+      clearInterval(this.#checking);
+      this.#checking = undefined;
+      return;
+    }
+    this.#checking ??= setInterval(() => this.#check(), checkMs).unref();
+    const count = busy.reduce((sum, { unread }) => sum + unread.size, 0);
+    const bytes = busy.map((one) => this.#bytesOf(one));
+    const total = bytes.reduce((sum, one) => sum + one, 0);
+    if (count <= maxUnread && total <= Math.max(unverifiedBytes, this.maxBytes)) return;
+    const largest = busy[bytes.indexOf(Math.max(...bytes))]!;
+    for (const call of [...largest.unread.keys()]) call.end(503);
+    this.#check();
+  }
+
+  /** What a connection's unread messages may take: no more than has come since the first of them began. */
+  #bytesOf({ socket, unread }: Connection): number {
+    const [first = 0] = unread.values();
+    return Math.min(socket.bytesRead - first, unread.size * this.maxBytes);
   }
 }
-
-export interface GrpcCalls {
-  readonly settings: ListenSettings;
-  readonly path: string;
-  readonly maxBytes: number;
-  /** The time that a message may take to arrive. */
-  readonly bodyMs: number;
-  /** The messages that are being read, before their signatures are verified. */
-  readonly unverified: OpenBodies;
-}
-
-/** Answers one call. Never rejects. */
-export async function answerCall(
-  stream: ServerHttp2Stream,
-  headers: IncomingHttpHeaders,
-  calls: GrpcCalls,
-): Promise<void> {
-  stream.on("error", () => {}); // the sender has gone
-  const gone = new AbortController();
-  stream.once("aborted", () => gone.abort());
-  try {
-    const response = await respond(stream, headers, calls, gone.signal);
-    if (!stream.destroyed) send(stream, response);
-  } catch (error) {
-    if (gone.signal.aborted || stream.destroyed) return;
-    calls.settings.logger.error("receiving failed", { error: safeReason(error) });
-    send(stream, 500);
-  }
-  // What is left of a message that was not read to its end is not wanted.
-  if (!stream.readableEnded && !stream.destroyed) stream.close(constants.NGHTTP2_NO_ERROR);
-}
-
-type Answer = Buffer | number | "unimplemented" | "no gRPC";
-
-/** An acknowledgement, or the status of HTTP that stands for the refusal. */
-async function respond(
-  stream: ServerHttp2Stream,
-  headers: IncomingHttpHeaders,
-  { settings, path, maxBytes, bodyMs, unverified }: GrpcCalls,
-  signal: AbortSignal,
-): Promise<Answer> {
-  if (!headers["content-type"]?.startsWith("application/grpc")) return "no gRPC";
-  if (headers[":path"] !== path || headers[":method"] !== "POST") return "unimplemented";
-  const body = await readBody(
-    { headers: noHeaders, body: stream },
-    { maxBytes: maxBytes + frameHeadBytes, withinMs: bodyMs, among: unverified },
-  );
-  if (body === "too slow") return 408;
-  if (body === "too many") return 503;
-  const encoding = headers["grpc-encoding"];
-  const message =
-    typeof body === "string"
-      ? body
-      : unframed(Buffer.from(body.buffer, body.byteOffset, body.byteLength), String(encoding), maxBytes);
-  if (message === "unknown encoding") return "unimplemented";
-  if (message === "malformed") return 400;
-  const response =
-    message === "too large" ? await tooLarge(settings, maxBytes) : await posted(settings, message, signal);
-  return acknowledgementOf(response) ?? response.status;
-}
-
-/** The metadata of a call is not read: all that counts is in the message. */
-const noHeaders = { get: () => null };
 
 /** The receiver refuses it by its length, and reports it. */
-const tooLarge = async ({ receiver }: ListenSettings, maxBytes: number): Promise<PlainResponse> =>
+const tooLarge = async ({ receiver }: ListenSettings, maxBytes: number): Promise<unknown> =>
   receiver?.handle({
     method: "POST",
     headers: { get: (name) => (name === "content-length" ? String(maxBytes + 1) : null) },
     body: null,
-  }) ?? { status: 413 };
+  });
+
+const decoded = <T>(decode: () => T): T | undefined => {
+  try {
+    return decode();
+  } catch {
+    return undefined; // no message
+  }
+};
+
+function receiving(
+  settings: ListenSettings,
+  service: GrpcService,
+): handleUnaryCall<GrpcMessage | undefined, GrpcAcknowledgement> {
+  return async (call, answer) => {
+    const gone = new AbortController();
+    call.on("cancelled", () => gone.abort());
+    try {
+      const response = await posted(settings, call.request, gone.signal);
+      const acknowledgement = acknowledgementOf(response);
+      answer(acknowledgement === undefined ? refusal(response.status, service) : null, acknowledgement);
+    } catch (error) {
+      if (!gone.signal.aborted) settings.logger.error("receiving failed", { error: safeReason(error) });
+      answer(refusal(500, service));
+    }
+  };
+}
+
+interface Refusal {
+  readonly code: number;
+  readonly details: string;
+  readonly metadata: Metadata;
+}
+
+function refusal(httpStatus: number, { grpc }: GrpcService): Refusal {
+  const metadata = new grpc.Metadata();
+  metadata.set("rf-status", String(httpStatus));
+  const code = grpc.status[httpStatus === 503 ? "RESOURCE_EXHAUSTED" : grpcStatusOf(httpStatus)];
+  return { code, details: `status ${httpStatus}`, metadata };
+}
 
 async function posted(
   { receiver, fetch, path }: ListenSettings,
-  message: Uint8Array,
+  message: GrpcMessage | undefined,
   signal: AbortSignal,
 ): Promise<PlainResponse> {
-  const body = bodyOf(message);
+  const body = message === undefined ? undefined : bodyOf(message);
   if (body === undefined) return { status: 400 };
   const method = "POST";
-  if (receiver !== undefined) return receiver.handle({ method, headers: noHeaders, body: Buffer.from(body) });
-  const headers = { "content-type": "application/json" };
-  const response = await fetch(new Request(`http://grpc${path}`, { method, body, headers, signal }));
+  // The metadata of the call is not read: all that counts is in the message.
+  const headers = { get: () => null };
+  if (receiver !== undefined) return receiver.handle({ method, headers, body: Buffer.from(body) });
+  const request = { method, body, headers: { "content-type": "application/json" }, signal };
+  const response = await fetch(new Request(`http://grpc${path}`, request));
   return { status: response.status, body: await response.text() };
 }
 
-/** Undefined where the bytes are no message. */
-function bodyOf(bytes: Uint8Array): string | undefined {
-  try {
-    return bodyOfFields(decodeMessage(bytes));
-  } catch {
-    return undefined;
-  }
+/** Undefined where the payload is not JSON: inside the body such a text could become other members. */
+function bodyOf({ payload, correlationId, messageType, ...fields }: GrpcMessage): string | undefined {
+  if (decoded(() => JSON.parse(payload) as unknown) === undefined) return undefined;
+  return serialiseEnvelope({
+    ...fields,
+    correlationId: correlationId === "" ? null : correlationId,
+    messageType: messageType as MessageType, // which the receiver checks, as all members
+    payloadText: payload,
+  });
 }
 
 /** What a 200 or a 500 of a receiver says. Undefined for every other response. */
-function acknowledgementOf({ status, body = "" }: PlainResponse): Buffer | undefined {
+function acknowledgementOf({ status, body = "" }: PlainResponse): GrpcAcknowledgement | undefined {
   if (status !== 200 && status !== 500) return undefined;
   const { acknowledged, duplicateDetected, payload, error, permanent } = JSON.parse(body) as Record<
     string,
     unknown
   >;
-  return encodeAcknowledgement({
+  return {
     acknowledged: acknowledged === true,
     duplicateDetected: duplicateDetected === true,
     payload: JSON.stringify(payload) ?? "",
     error: typeof error === "string" ? error : "",
     permanent: permanent === true,
-  });
-}
-
-const content = {
-  ":status": 200,
-  "content-type": "application/grpc+proto",
-  "grpc-accept-encoding": knownEncodings,
-};
-
-function send(stream: ServerHttp2Stream, answer: Answer): void {
-  if (answer === "no gRPC") stream.respond({ ":status": 415 }, { endStream: true });
-  else if (answer === "unimplemented") refuse(stream, unimplemented, "unknown method or encoding");
-  else if (typeof answer === "number")
-    refuse(stream, grpcStatusOf(answer), `status ${answer}`, { "rf-status": answer });
-  else {
-    stream.respond(content, { waitForTrailers: true });
-    stream.once("wantTrailers", () => stream.sendTrailers({ "grpc-status": 0 }));
-    stream.end(framed(answer));
-  }
-}
-
-function refuse(
-  stream: ServerHttp2Stream,
-  code: number,
-  text: string,
-  more: Readonly<Record<string, number>> = {},
-): void {
-  stream.respond({ ...content, "grpc-status": code, "grpc-message": text, ...more }, { endStream: true });
+  };
 }

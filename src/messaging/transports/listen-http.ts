@@ -3,12 +3,13 @@ import { link, lstat, rename, unlink } from "node:fs/promises";
 import type { RequestListener, Server } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { safeReason } from "../../base/logger.js";
-import { closeServer, listening, respondTo } from "../../base/node-http.js";
-import { respondPlainly } from "../../base/plain-http.js";
 import { sleep } from "../../base/timers.js";
 import { InvalidOperationError } from "../../errors.js";
+import { closeServer, listening, respondTo } from "../../http/node.js";
+import { respondPlainly } from "../../http/plain.js";
 import { httpTarget } from "./address.js";
-import { type Listener, type ListenSettings, requireCertificate } from "./listen.js";
+import type { Listener, ListenSettings } from "./listen.js";
+import { requireCertificate } from "./transport.js";
 
 /** Longer than the 60 s after which load balancers and our own senders drop an idle connection: the sender should be first. */
 const keepAliveMs = 65_000;

@@ -1,7 +1,7 @@
 import { type Logger, type LoggerOption, loggerOf, safeReason } from "../../base/logger.js";
-import { type NodeMiddleware, nodeMiddleware, type Route } from "../../base/node-http.js";
-import type { PlainRequest, PlainResponse, PlainRoute } from "../../base/plain-http.js";
 import { InvalidArgumentError } from "../../errors.js";
+import { type NodeMiddleware, nodeMiddleware, type Route } from "../../http/node.js";
+import type { PlainRequest, PlainResponse, PlainRoute } from "../../http/plain.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
 import { grpcSchemes, httpSchemes, receivePath, schemeOf } from "./address.js";
 import type { TlsMaterial } from "./transport.js";
@@ -19,7 +19,7 @@ export async function listen(options: ListenOptions): Promise<Listener> {
   const { receiver } = options;
   const fetch = options.fetch ?? receiver?.fetch;
   if (fetch === undefined || (options.fetch !== undefined && receiver !== undefined))
-    throw new InvalidArgumentError("listen needs what responds: receiver, or fetch, and not both.");
+    throw new InvalidArgumentError("listen: pass receiver or fetch, not both.");
   const merged = { ...listenDefaults, ...options, fetch };
   requireDuration(merged.stopMs, "listen: stopMs");
   if (typeof merged.fetch !== "function")
@@ -74,13 +74,7 @@ export interface Listener {
   close(): Promise<void>;
 }
 
-/** `https:` and `grpcs:` need a certificate. */
-export function requireCertificate({ tls, address }: ListenSettings): TlsMaterial {
-  if (tls?.cert !== undefined && tls.key !== undefined) return tls;
-  throw new InvalidArgumentError(`listen: ${schemeOf(address)}// needs tls: { cert, key }.`);
-}
-
-export type { NodeMiddleware } from "../../base/node-http.js";
+export type { NodeMiddleware } from "../../http/node.js";
 
 export interface ReceiverMiddlewareOptions {
   /** The path of the receiver; requests for other paths go to `next`. `/_rf/receive` by default. */

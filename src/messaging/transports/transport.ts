@@ -1,8 +1,10 @@
 import { jsonText, withoutPayload } from "../../base/redaction.js";
 import { abortAfter } from "../../base/timers.js";
-import { knownByCode, type OnceboxErrorInfo } from "../../errors.js";
+import { InvalidArgumentError, knownByCode, type OnceboxErrorInfo } from "../../errors.js";
 import { optionalCount, refuseUnknown, requireDuration } from "../../queue/arguments.js";
-import type { Envelope } from "../envelope.js";
+import type { Envelope, SignedEnvelope } from "../envelope.js";
+import { signedEnvelope } from "../sign-envelope.js";
+import { schemeOf } from "./address.js";
 
 /** What the receiver returned for one message. */
 export interface TransportResponse {
@@ -43,14 +45,24 @@ export interface Transport {
   close(): Promise<void>;
 }
 
-/** Makes the signed body of a message, as JSON. Each attempt gets a new one, with a new timestamp. */
-export type MessageBody = (envelope: Envelope, destination: TransportDestination) => string;
-
 /** Certificates in PEM. A client that gives `ca` trusts only these; one that gives `cert` and `key` shows them to the server. */
 export interface TlsMaterial {
   readonly ca?: string | Buffer;
   readonly cert?: string | Buffer;
   readonly key?: string | Buffer;
+}
+
+/** A server of `https:` or `grpcs:` needs a certificate. */
+export function requireCertificate({
+  tls,
+  address,
+}: {
+  readonly tls?: TlsMaterial | undefined;
+  readonly address: string;
+}): Required<Pick<TlsMaterial, "cert" | "key">> & TlsMaterial {
+  const { cert, key } = tls ?? {};
+  if (cert !== undefined && key !== undefined) return { ...tls, cert, key };
+  throw new InvalidArgumentError(`listen: ${schemeOf(address)}// needs tls: { cert, key }.`);
 }
 
 export interface TransportOptions {
@@ -76,6 +88,10 @@ export function checkedTransportOptions<T extends TransportOptions>(
   if (options.tls !== undefined) refuseUnknown(options.tls, ["ca", "cert", "key"], `${what}: tls`);
   return checked;
 }
+
+/** Signs a message for its destination. Each attempt has a timestamp, and so a signature, of its own. */
+export const signedFor = (message: Envelope, { serviceId, secrets }: TransportDestination): SignedEnvelope =>
+  signedEnvelope(message, { destination: serviceId, secrets, now: new Date() });
 
 /**
  * The message could not be sent, or the receiver did not return an acknowledgement. It has no `cause`: errors of Node and

@@ -14,11 +14,9 @@ import {
   type InProcessTransport,
   inProcessTransport,
 } from "./in-process-transport.js";
-import type { MessageBody, Transport } from "./transport.js";
+import type { Transport } from "./transport.js";
 
 export interface TransportsOptions {
-  /** Makes the signed body of a message. */
-  readonly body: MessageBody;
   /** The transport of destinations that name none and whose address has no scheme: `http` by default. */
   readonly defaultTransport?: TransportName;
   readonly http?: HttpTransportOptions;
@@ -30,14 +28,14 @@ export interface TransportsOptions {
 }
 
 /** Where a service is, from code or from a configuration file. */
-export interface DestinationAddress {
+interface DestinationAddress {
   /** With a scheme (`https://host:port/_rf/receive`) or without one (`host:port`). */
   readonly address?: string | undefined;
-  /** By name, or in code a transport for this destination alone. */
+  /** By name, or in code a transport for this destination only. */
   readonly transport?: TransportName | Transport | undefined;
 }
 
-export interface ResolvedDestination {
+interface ResolvedDestination {
   readonly address: string;
   readonly transport: Transport;
 }
@@ -53,20 +51,20 @@ export interface Transports {
   close(): Promise<void>;
 }
 
-const optionNames = ["body", "defaultTransport", "http", "grpc", "inProcess", "own"];
+const optionNames = ["defaultTransport", "http", "grpc", "inProcess", "own"];
 
 /**
  * All transports of a service, by the schemes of their addresses.
  *
  * @example
- * const transports = createTransports({ body, defaultTransport: "https" });
+ * const transports = createTransports({ defaultTransport: "https" });
  * const { address, transport } = transports.resolve("inventory", { address: "grpc://inventory:5001" });
  */
-export function createTransports(options: TransportsOptions): Transports {
+export function createTransports(options: TransportsOptions = {}): Transports {
   refuseUnknown(options, optionNames, "createTransports");
-  const { body, defaultTransport = "http", own = [], inProcess = {} } = options;
+  const { defaultTransport = "http", own = [], inProcess = {} } = options;
   requireTransportName(defaultTransport, "createTransports: defaultTransport");
-  const made: Transport[] = [httpTransport(body, options.http), grpcTransport(body, options.grpc)];
+  const made: Transport[] = [httpTransport(options.http), grpcTransport(options.grpc)];
   if (!isTransport(inProcess)) made.push(inProcessTransport({ receivers: inProcess }));
   const all = [...made, ...(isTransport(inProcess) ? [inProcess] : []), ...own];
   const byScheme = new Map(

@@ -1,43 +1,8 @@
 import { safeReason } from "../../base/logger.js";
-import { type BodyRefusal, readBody } from "../../base/request-body.js";
 import { sleep, withDeadline } from "../../base/timers.js";
 import { knownByCode, type OnceboxErrorInfo } from "../../errors.js";
+import { type BodyRefusal, fetchCause, readBody } from "../../http/body.js";
 import { backoffMs, type RetryPolicy } from "../../queue/retry-policy.js";
-
-/** The inbox service refused a call, could not be reached, or answered what the contract does not know. */
-export class InboxServiceError extends Error implements OnceboxErrorInfo {
-  static readonly code = "ONCEBOX_INBOX_SERVICE";
-  static {
-    knownByCode(InboxServiceError);
-  }
-
-  readonly code = InboxServiceError.code;
-  override readonly name = "InboxServiceError";
-  /** Of the last answer; null when there was none. */
-  readonly status: number | null;
-  /** The same call may succeed later. The client has repeated it as often as it may. */
-  readonly isTransient: boolean;
-  /** Which field of the request the service refused, if it said so. */
-  readonly field: string | null;
-  /** How long the service wants callers to wait, if it said so. */
-  readonly retryAfterMs: number | null;
-
-  constructor(message: string, details: InboxServiceErrorDetails) {
-    super(message, details.cause === undefined ? {} : { cause: details.cause });
-    this.status = details.status ?? null;
-    this.isTransient = details.isTransient;
-    this.field = details.field ?? null;
-    this.retryAfterMs = details.retryAfterMs ?? null;
-  }
-}
-
-export interface InboxServiceErrorDetails {
-  readonly status?: number;
-  readonly isTransient: boolean;
-  readonly field?: string | null;
-  readonly retryAfterMs?: number | null;
-  readonly cause?: unknown;
-}
 
 const policy: RetryPolicy = { maxAttempts: 5, baseMs: 50, factor: 2, maxMs: 2_000, jitterMs: 100 };
 
@@ -143,7 +108,7 @@ function fieldsOf(bytes: Uint8Array | BodyRefusal): Fields | undefined {
 }
 
 const unreachable = ({ host }: URL, error: unknown): InboxServiceError => {
-  const cause = (error as { cause?: unknown }).cause ?? error; // fetch hides the socket's error behind one of its own
+  const cause = fetchCause(error);
   const text = `The inbox service at ${host} could not be reached, or ended the connection: ${safeReason(cause)}.`;
   return new InboxServiceError(text, { isTransient: true, cause });
 };
@@ -178,4 +143,39 @@ function retryAfterMs(header: string | null): number | null {
   if (header === null) return null;
   const ms = /^\d+$/.test(header) ? Number(header) * 1_000 : Date.parse(header) - Date.now();
   return Number.isFinite(ms) ? Math.max(0, ms) : null;
+}
+
+/** The inbox service refused a call, could not be reached, or answered what the contract does not know. */
+export class InboxServiceError extends Error implements OnceboxErrorInfo {
+  static readonly code = "ONCEBOX_INBOX_SERVICE";
+  static {
+    knownByCode(InboxServiceError);
+  }
+
+  readonly code = InboxServiceError.code;
+  override readonly name = "InboxServiceError";
+  /** Of the last answer; null when there was none. */
+  readonly status: number | null;
+  /** The same call may succeed later. The client has repeated it as often as it may. */
+  readonly isTransient: boolean;
+  /** Which field of the request the service refused, if it said so. */
+  readonly field: string | null;
+  /** How long the service wants callers to wait, if it said so. */
+  readonly retryAfterMs: number | null;
+
+  constructor(message: string, details: InboxServiceErrorDetails) {
+    super(message, details.cause === undefined ? {} : { cause: details.cause });
+    this.status = details.status ?? null;
+    this.isTransient = details.isTransient;
+    this.field = details.field ?? null;
+    this.retryAfterMs = details.retryAfterMs ?? null;
+  }
+}
+
+export interface InboxServiceErrorDetails {
+  readonly status?: number;
+  readonly isTransient: boolean;
+  readonly field?: string | null;
+  readonly retryAfterMs?: number | null;
+  readonly cause?: unknown;
 }

@@ -1,43 +1,27 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
 import { type LoggerOption, loggerOf, safeReason } from "../../base/logger.js";
-import type { Route } from "../../base/node-http.js";
-import {
-  decoded,
-  isForeignPage,
-  type PlainRequest,
-  type PlainRoute,
-  respondPlainly,
-  webRoute,
-} from "../../base/plain-http.js";
+import type { Secrets } from "../../base/secrets.js";
 import { guardedMetrics, type Metrics } from "../../base/telemetry.js";
 import { withDeadline } from "../../base/timers.js";
 import { ArgumentRangeError, InvalidArgumentError } from "../../errors.js";
+import { bearerTokens, secretProblem } from "../../http/bearer-tokens.js";
+import { checkFields, type Read, readFields } from "../../http/fields.js";
+import { isForeignPage, type PlainRequest } from "../../http/plain.js";
+import { type HttpHandlers, type HttpResult, httpHandlers } from "../../http/results.js";
+import { type PathNames, pathFrom, type RouteData, type RouteMatch, routeTable } from "../../http/routes.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
-import type { Secrets } from "../../webhooks/schemes/secret-keys.js";
 import type { LeasingInboxStore } from "../inbox-store.js";
-import { bearerTokens } from "./bearer-tokens.js";
 import { openApiText } from "./open-api.js";
-import { type Operation, type OperationName, operationsOf } from "./operations.js";
-import { checkFields, readFields } from "./read-fields.js";
-import { type Ending, logEnding, serviceResponses } from "./responses.js";
+import { maxBodyBytes, type Operation, type OperationName, operationsOf } from "./operations.js";
+import { logRequest, serviceResults } from "./responses.js";
 
-export interface InboxService {
-  /** For platforms that have the parts of a request. */
-  readonly respond: PlainRoute;
-  /** For hosts of the web's `Request` and `Response`. */
-  readonly fetch: Route;
-  /** For `createServer` of node:http. */
-  readonly listener: (incoming: IncomingMessage, outgoing: ServerResponse) => void;
-}
+export type InboxService = HttpHandlers;
 
-/** What a path takes by one method. */
-interface Action {
+/** One of the service's paths by one method. */
+interface ServiceRoute extends RouteData {
   readonly name: OperationName | "openapi";
   readonly isPublic?: boolean;
-  run(request: PlainRequest): Promise<Ending>;
+  run(request: PlainRequest, names: PathNames): Promise<HttpResult>;
 }
-
-type Actions = Readonly<Partial<Record<string, Action>>>;
 
 /**
  * An inbox store as an HTTP service, for processes in any language. Does no I/O until it is called.
@@ -55,108 +39,80 @@ export function createInboxService(options: InboxServiceOptions): InboxService {
   const findToken =
     tokens === undefined
       ? async () => "anybody"
-      : bearerTokens(tokens, {
-          fetchMs: settings.callMs,
-          maxAgeMs: settings.tokensMaxAgeMs,
-          clock,
-          onStale: () =>
-            logger.warn("the service's tokens could not be refreshed; the last ones are used", {}),
-        });
+      : bearerTokens(
+          tokens,
+          {
+            fetchMs: settings.callMs,
+            maxAgeMs: settings.tokensMaxAgeMs,
+            clock,
+            onStale: () =>
+              logger.warn("the service's tokens could not be refreshed; the last ones are used", {}),
+          },
+          { owner: "service", problemOf: secretProblem },
+        );
   const operations = operationsOf(settings);
-  const responses = serviceResponses(auth);
+  const results = serviceResults(auth);
 
-  const perform = async (
-    operation: Operation,
-    read: Awaited<ReturnType<typeof readFields>>,
-  ): Promise<Ending> => {
-    if ("refusal" in read) return responses.badRequest(read.refusal);
+  const perform = async (operation: Operation, read: Read<unknown>): Promise<HttpResult> => {
+    if ("refusal" in read) return results.badRequest(read.refusal);
     const call = (signal: AbortSignal) => operation.run(store, read.value, { signal });
-    return responses.ok(await withDeadline(settings.callMs, "The store", call));
+    return results.ok(await withDeadline(settings.callMs, "The store", call));
   };
 
-  const posts = new Map<string, Action>(
-    Object.entries(operations).map(([name, operation]) => [
-      name,
-      {
+  const find = routeTable<ServiceRoute>([
+    {
+      method: "GET",
+      path: `${inboxPath}{key*}`,
+      name: "inspect",
+      run: (_, { key }) => perform(operations.inspect, checkFields({ key }, operations.inspect)),
+    },
+    ...Object.entries(operations).map(
+      ([name, operation]): ServiceRoute => ({
+        method: "POST",
+        path: inboxPath + name,
         name: name as OperationName,
-        run: async (request) => perform(operation, await readFields(request, operation)),
-      },
-    ]),
-  );
+        run: async (request) =>
+          perform(operation, await readFields(request, operation, { maxBytes: maxBodyBytes })),
+      }),
+    ),
+    {
+      method: "GET",
+      path: documentPath,
+      name: "openapi",
+      isPublic: true,
+      run: async () => results.text("Document", openApiText(operations, auth)),
+    },
+  ]);
 
-  /** `GET /v1/inbox/{key}`. A path that is no valid percent-encoding is a key that no rule accepts. */
-  const inspectAt = (encoded: string): Action => ({
-    name: "inspect",
-    run: async () =>
-      perform(operations.inspect, checkFields({ key: decoded(encoded) ?? "" }, operations.inspect)),
-  });
-
-  const document: Action = {
-    name: "openapi",
-    isPublic: true,
-    run: async () => responses.document(openApiText(operations, auth)),
+  const resultOf = async (request: PlainRequest, match: RouteMatch<ServiceRoute>): Promise<HttpResult> => {
+    if (match.kind === "not found") return results.notFound();
+    if (match.kind === "wrong method") return results.wrongMethod(request.method, match.methods);
+    const { route, names } = match;
+    if (tokens === undefined && isForeignPage(request.headers)) return results.forbidden();
+    if (!route.isPublic && (await findToken(request.headers.get("authorization"))) === undefined)
+      return results.unauthorized();
+    return route.run(request, names);
   };
 
-  const actionsAt = (path: string): Actions | undefined => {
-    const found = findPath(path);
-    if (found === undefined) return undefined;
-    const get = found.kind === "document" ? document : inspectAt(found.name);
-    const post = found.kind === "document" ? undefined : posts.get(found.name);
-    return { GET: get, HEAD: get, ...(post && { POST: post }) };
-  };
-
-  const end = async (
-    request: PlainRequest,
-    actions: Actions | undefined,
-    action: Action | undefined,
-  ): Promise<Ending> => {
-    if (actions === undefined) return responses.notFound();
-    const allow = [...Object.keys(actions), "OPTIONS"].join(", ");
-    if (request.method === "OPTIONS") return responses.options(allow);
-    if (action === undefined) return responses.methodNotAllowed(allow);
-    if (tokens === undefined && isForeignPage(request.headers)) return responses.forbidden();
-    if (!action.isPublic && (await findToken(request.headers.get("authorization"))) === undefined)
-      return responses.unauthorized();
-    return action.run(request);
-  };
-
-  const respond: PlainRoute = async (request) => {
+  return httpHandlers(async (request) => {
     const startedAt = performance.now();
-    const actions = actionsAt(request.path);
-    const action = actions && Object.hasOwn(actions, request.method) ? actions[request.method] : undefined;
-    const ending = end(request, actions, action);
-    const ended = await ending.catch((error: unknown) => responses.unavailable(safeReason(error)));
-    const operation = action?.name ?? "none";
-    const attributes = { operation, outcome: ended.outcome };
+    const match = find(request.method, servicePath(request.path));
+    const result = await resultOf(request, match).catch((error) => results.unavailable(safeReason(error)));
+    const operation = match.kind === "found" ? match.route.name : "none";
+    const attributes = { operation, outcome: result.outcome };
     metrics?.count("oncebox.service", 1, attributes);
     metrics?.duration("oncebox.service.duration", performance.now() - startedAt, attributes);
-    logEnding(logger, operation, ended);
-    return ended.response;
-  };
-
-  const failed = (error: unknown) => logger.error("request failed", { error: safeReason(error) });
-  return {
-    respond,
-    fetch: webRoute(respond),
-    listener: (incoming, outgoing) => void respondPlainly(incoming, outgoing, respond, failed),
-  };
+    logRequest(logger, operation, result);
+    return result.response;
+  }, logger);
 }
-
-/** What a path names, without the prefix that a gateway adds. */
-type FoundPath =
-  | { readonly kind: "document" }
-  /** The name of an operation, or a key, still percent-encoded. */
-  | { readonly kind: "inbox"; readonly name: string };
 
 const inboxPath = "/v1/inbox/";
 const documentPath = "/v1/openapi.json";
 
-/** The rest of the path is one name, also with slashes in it: some gateways decode them. */
-function findPath(path: string): FoundPath | undefined {
-  const at = path.indexOf(inboxPath);
-  if (at >= 0) return { kind: "inbox", name: path.slice(at + inboxPath.length) };
-  return path.endsWith(documentPath) ? { kind: "document" } : undefined;
-}
+/** What follows the inbox's path is one name, also with slashes in it: some gateways decode them. */
+const servicePath = (path: string): string | undefined =>
+  pathFrom(path, inboxPath) ?? (path.endsWith(documentPath) ? documentPath : undefined);
 
 /** The settings of the service that do not depend on where it runs. */
 export interface InboxServiceSettings {

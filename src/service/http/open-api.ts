@@ -1,6 +1,5 @@
 import * as z from "zod/mini";
-import { key, type Operation, type Operations } from "./operations.js";
-import { maxBodyBytes } from "./read-fields.js";
+import { key, maxBodyBytes, type Operation, type Operations } from "./operations.js";
 import { type Auth, badRequestAnswer, failureAnswer } from "./responses.js";
 
 type Json = Readonly<Record<string, unknown>>;

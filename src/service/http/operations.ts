@@ -9,6 +9,8 @@ import {
   longestOwner,
 } from "../inbox-store.js";
 
+export const maxBodyBytes = 16 * 1024;
+
 /** What JSON Schema can say of `keyProblem`. Written without \p{Cc}, which not every reader of JSON Schema knows. */
 const control = "\\u0000-\\u001f\\u007f-\\u009f";
 const plainText = new RegExp(`^[^${control}]*[^${control} ]$`);

@@ -1,5 +1,5 @@
 import { constants, createDecipheriv, createHmac, privateDecrypt } from "node:crypto";
-import { isSameDigest } from "../../base/same-digest.js";
+import { isSameDigest } from "../../base/secrets.js";
 import { InvalidArgumentError } from "../../errors.js";
 import type { WebhookScheme } from "../schemes/scheme.js";
 import type { PresetAbout } from "./about.js";

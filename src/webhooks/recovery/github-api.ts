@@ -1,9 +1,10 @@
-import { createPrivateKey, type KeyObject, sign } from "node:crypto";
+import { createPrivateKey, type KeyObject } from "node:crypto";
 import type { Budget } from "../../base/budget.js";
 import { safeReason } from "../../base/logger.js";
-import { type BodyRefusal, readBody } from "../../base/request-body.js";
 import { sleep } from "../../base/timers.js";
 import { InvalidOperationError } from "../../errors.js";
+import { type BodyRefusal, fetchCause, readBody } from "../../http/body.js";
+import { signedJwt } from "../signing/signed-jwt.js";
 
 interface GithubApiOptions {
   readonly apiUrl: string;
@@ -101,10 +102,8 @@ function textOf(base: string, bytes: Uint8Array | BodyRefusal): string {
   throw unreachable(base, new Error(`its answer is ${bytes}`));
 }
 
-const unreachable = (base: string, error: unknown): InvalidOperationError => {
-  const cause = (error as { cause?: unknown }).cause ?? error; // fetch hides the socket's error behind one of its own
-  return new InvalidOperationError(`${new URL(base).host} could not be reached: ${safeReason(cause)}.`);
-};
+const unreachable = (base: string, error: unknown): InvalidOperationError =>
+  new InvalidOperationError(`${new URL(base).host} could not be reached: ${safeReason(fetchCause(error))}.`);
 
 /** GitHub accepts 10 minutes, counted by its own clock. */
 const lifeSeconds = 540;
@@ -115,11 +114,8 @@ const driftSeconds = 60;
 export function githubAppToken(appId: number | string, privateKey: string, now: Date): string {
   const seconds = Math.floor(now.getTime() / 1_000);
   const claims = { iat: seconds - driftSeconds, exp: seconds + lifeSeconds, iss: String(appId) };
-  const content = `${base64url({ alg: "RS256", typ: "JWT" })}.${base64url(claims)}`;
-  return `${content}.${sign("sha256", Buffer.from(content), appKeyOf(privateKey)).toString("base64url")}`;
+  return signedJwt("RS256", claims, appKeyOf(privateKey));
 }
-
-const base64url = (part: object): string => Buffer.from(JSON.stringify(part)).toString("base64url");
 
 /** An environment variable often has its line ends written as \n. */
 function appKeyOf(text: string): KeyObject {

@@ -8,6 +8,7 @@ import {
   isHeaderName,
   isObject,
   isText,
+  objectOf,
   type Report,
   refuseFields,
 } from "./field-checks.js";
@@ -109,12 +110,12 @@ function checkHandshakesOf({ scheme: { verify }, handshakes }: CheckedScheme, re
 
 /** Reports what is wrong with a handshake, besides its templates. */
 export function checkHandshake(given: Handshake, name: string, report: Report): void {
-  const handshake = (isObject(given) ? given : {}) as Handshake;
+  const handshake = objectOf(given) as Handshake;
   const { method, verifyToken, unsigned, store } = handshake;
   const wrong = (problem: string) => report(`${name}.${problem}`);
   const object = (value: unknown, what: string): object => {
     if (!isObject(value)) wrong(`${what} must be an object`);
-    return isObject(value) ? value : {};
+    return objectOf(value);
   };
   refuseFields(handshake, ["method", "when", "verifyToken", "unsigned", "store", "answer"], name, report);
   checkOneOf(method ?? "", ["GET", "HEAD", "POST", "OPTIONS"], `${name}.method`, report);

@@ -8,6 +8,7 @@ import {
   checkTrue,
   isHeaderName,
   isObject,
+  objectOf,
   type Report,
   refuseFields,
 } from "./field-checks.js";
@@ -217,14 +218,10 @@ function checkJwt(rule: JwtRule, { proof }: CheckedProof, report: Report): void 
   const algorithms = asList(rule.algorithms);
   if (algorithms.length === 0 || !algorithms.every((one) => publicAlgorithm.test(String(one))))
     report("verify.algorithms must be a list of RS256, PS256, ES256, EdDSA and their like");
-  checkTexts(Object.values(objectOf(rule.claims, "claims", report)), "verify.claims", report);
-  objectOf(rule.itemClaims, "itemClaims", report);
+  for (const name of ["claims", "itemClaims"] as const)
+    if (!isObject(rule[name] ?? {})) report(`verify.${name} must be an object`);
+  checkTexts(Object.values(objectOf(rule.claims)), "verify.claims", report);
   const parts = proof.flat();
   if (parts.length > 1 && parts.some(({ placeholder }) => placeholder === "json"))
     report("verify.token has a {json:…}, which must be all of it");
-}
-
-function objectOf(given: object | undefined, name: string, report: Report): object {
-  if (given !== undefined && !isObject(given)) report(`verify.${name} must be an object`);
-  return isObject(given) ? given : {};
 }

@@ -1,6 +1,7 @@
 import { isUtf8 } from "node:buffer";
-import type { IncomingHeaders } from "../../base/request-body.js";
+import type { IncomingHeaders } from "../../http/body.js";
 import type { Report } from "./field-checks.js";
+import type { CheckedScheme } from "./read-scheme.js";
 
 /** A request with its whole body, not yet trusted. The body is parsed on demand, once. */
 export interface Delivery {
@@ -243,4 +244,21 @@ function endOfValue(text: string, start: number): number {
     at++;
   }
   return text.length;
+}
+
+/** A body is parsed before it is believed only where it has the signature or the token itself. Then it is short. */
+export const maxParsedBytes = 1_048_576;
+export const maxItems = 1_000;
+
+/** Returns the parts of a delivery of which each has its own proof: its items, or the whole delivery. */
+export function provenEvents(
+  delivery: Delivery,
+  { proof, signatureIn, split }: Pick<CheckedScheme, "proof" | "signatureIn" | "split">,
+): readonly Delivery[] | "body too long to verify" | "too many items to verify" {
+  const isPerItem = [...proof, signatureIn ?? []].flat().some(({ placeholder }) => placeholder === "item");
+  if (!isPerItem && signatureIn === undefined) return [delivery];
+  if (delivery.body.length > maxParsedBytes) return "body too long to verify";
+  if (!isPerItem) return [delivery];
+  const events = splitDelivery(delivery, split, maxItems);
+  return events.length > maxItems ? "too many items to verify" : events;
 }

@@ -5,33 +5,37 @@ export type Report = (problem: string) => void;
 
 export type Alternatives = readonly (readonly TemplatePart[])[];
 
-export function parseAll(
+export const parseAll = (
   templates: Templates | undefined,
   allowed: readonly Placeholder[],
   name: string,
   report: Report,
-): Alternatives {
-  return asList(templates).flatMap((template) => {
-    const parts = parseTemplate(template, allowed);
-    if (typeof parts !== "string") return [parts];
-    report(`${name} ${parts}`);
-    return [];
-  });
-}
+): Alternatives =>
+  asList(templates)
+    .map((template) => parseOne(template, allowed, name, report))
+    .filter((parts) => parts.length > 0);
 
-/** Returns undefined for a template that is absent or wrong. */
+/** Returns no parts for a template that is absent or wrong, and reports it. */
 export function parseOne(
   template: unknown,
   allowed: readonly Placeholder[],
   name: string,
   report: Report,
-): readonly TemplatePart[] | undefined {
-  if (template === undefined) return undefined;
+): readonly TemplatePart[] {
   const parts = parseTemplate(template, allowed);
   if (typeof parts !== "string") return parts;
   report(`${name} ${parts}`);
-  return undefined;
+  return [];
 }
+
+/** The same for a template that may be absent. */
+export const parseOptional = (
+  template: unknown,
+  allowed: readonly Placeholder[],
+  name: string,
+  report: Report,
+): readonly TemplatePart[] | undefined =>
+  template === undefined ? undefined : parseOne(template, allowed, name, report);
 
 export function checkHeaderPart(
   part: { readonly header?: unknown; readonly separator?: unknown; readonly prefix?: unknown } | undefined,
@@ -70,6 +74,8 @@ export function refuseFields(value: object, known: readonly string[], name: stri
 
 export const isObject = (value: unknown): value is object =>
   typeof value === "object" && value !== null && !Array.isArray(value);
+/** The value, or an object without fields for what is none. */
+export const objectOf = (value: unknown): object => (isObject(value) ? value : {});
 export const isText = (value: unknown): value is string => typeof value === "string" && value !== "";
 export const isHeaderName = (value: unknown): value is string =>
   typeof value === "string" && /^[!#$%&'*+.^_`|~0-9a-z-]+$/i.test(value);

@@ -1,21 +1,14 @@
 import { createHash, createPublicKey, type JsonWebKey } from "node:crypto";
 import type { JWTPayload, JWTVerifyOptions } from "jose";
 import { loadPackage, rethrow } from "../../base/require-package.js";
-import { isSameDigest } from "../../base/same-digest.js";
-import { type Delivery, splitDelivery } from "./delivery.js";
+import type { SecretKeys } from "../../base/secrets.js";
+import { digestOf, isSameDigest } from "../../base/secrets.js";
+import { type Delivery, maxItems, maxParsedBytes, splitDelivery } from "./delivery.js";
 import { type FetchText, remoteDocuments } from "./provider-keys.js";
 import type { CheckedScheme } from "./read-scheme.js";
 import type { JwtRule, VerifyRule } from "./scheme.js";
-import type { SecretKeys } from "./secret-keys.js";
 import { fill, fillFirst, jsonValue } from "./template.js";
-import {
-  maxItems,
-  maxParsedBytes,
-  type Refusal,
-  type TimeSettings,
-  type Verifier,
-  withoutPrefix,
-} from "./verifier.js";
+import { type Refusal, type TimeSettings, type Verifier, withoutPrefix } from "./verifier.js";
 
 interface JwtSettings extends TimeSettings {
   readonly fetchText: FetchText;
@@ -160,14 +153,14 @@ export function itemsRefusal(
   if (itemClaims.length === 0 && itemSecret === undefined) return undefined;
   const items = splitDelivery(delivery, split, maxItems);
   if (items.length > maxItems) return "too many items to verify";
-  const secrets = unnamedIn(tokens, verify, given).map(({ secret }) => digest(secret));
+  const secrets = unnamedIn(tokens, verify, given).map(({ secret }) => digestOf(secret));
   for (const item of items) {
     const isOfToken = ([claim, parts]: (typeof itemClaims)[number]) => {
       const value = fill(parts, item);
       return value !== undefined && tokens.some((claims) => claims[claim] === value);
     };
     if (!itemClaims.every(isOfToken)) return "sender unknown";
-    const secret = itemSecret && digest(fill(itemSecret, item) ?? "");
+    const secret = itemSecret && digestOf(fill(itemSecret, item) ?? "");
     if (secret !== undefined && !secrets.some((one) => isSameDigest(secret, one))) return "sender unknown";
   }
   return undefined;
@@ -192,5 +185,3 @@ const isIssuer = (claims: JWTPayload, { issuer }: JwtRule): boolean =>
 
 const hasClaims = (claims: JWTPayload, { claims: fixed = {} }: JwtRule): boolean =>
   Object.entries(fixed).every(([names, text]) => names.split("|").some((name) => claims[name] === text));
-
-const digest = (text: string): Uint8Array => createHash("sha256").update(text).digest();

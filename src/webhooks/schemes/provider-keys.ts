@@ -1,10 +1,11 @@
 import { X509Certificate } from "node:crypto";
 import { safeReason } from "../../base/logger.js";
+import type { SecretKeys } from "../../base/secrets.js";
 import { InvalidOperationError } from "../../errors.js";
+import { fetchCause } from "../../http/body.js";
 import type { Delivery } from "./delivery.js";
 import type { CheckedProof } from "./read-scheme.js";
 import type { CertificateRule, PublicKeyAlgorithm, SignatureRule } from "./scheme.js";
-import type { SecretKeys } from "./secret-keys.js";
 import { type SigningKey, verifyingKey } from "./signing-key.js";
 import { fill } from "./template.js";
 import type { Refusal } from "./verifier.js";
@@ -110,8 +111,7 @@ const maxDocumentBytes = 256 * 1_024;
 export const fetchText: FetchText = async (url, signal) => {
   const { host } = new URL(url);
   const unreachable = (error: unknown): never => {
-    const cause = (error as { cause?: unknown }).cause ?? error; // fetch hides the socket's error behind one of its own
-    throw new InvalidOperationError(`${host} could not be reached: ${safeReason(cause)}.`);
+    throw new InvalidOperationError(`${host} could not be reached: ${safeReason(fetchCause(error))}.`);
   };
   const response = await fetch(url, { redirect: "error", signal }).catch(unreachable);
   if (!response.ok) throw new InvalidOperationError(`${host} answered ${response.status}.`);

@@ -1,5 +1,13 @@
 import { type CheckedSplit, readSplit } from "./delivery.js";
-import { type Alternatives, asList, isObject, parseAll, parseOne, type Report } from "./field-checks.js";
+import {
+  type Alternatives,
+  asList,
+  objectOf,
+  parseAll,
+  parseOne,
+  parseOptional,
+  type Report,
+} from "./field-checks.js";
 import type {
   Handshake,
   JsonTemplate,
@@ -11,7 +19,6 @@ import type {
 } from "./scheme.js";
 import {
   type Placeholder,
-  parseTemplate,
   placeholdersInEvent,
   placeholdersInHead,
   placeholdersInSignedBody,
@@ -51,13 +58,10 @@ function readHandshake(given: Handshake, name: string, isSplit: boolean, report:
   const inEvent = isSplit ? [...placeholdersInEvent, "item" as const] : placeholdersInEvent;
   const allowed = isInHead ? placeholdersInHead : inEvent;
   const inAnswer: readonly Placeholder[] = answer.hmac === undefined ? allowed : [...allowed, "hmac"];
-  const one = (template: unknown, what: string, known = allowed) => {
-    const parts = parseTemplate(template, known);
-    if (typeof parts === "string") report(`${name}.${what} ${parts}`);
-    return typeof parts === "string" ? [] : parts;
-  };
+  const one = (template: unknown, what: string, known = allowed) =>
+    parseOne(template, known, `${name}.${what}`, report);
   const optional = (template: unknown, what: string, known = allowed) =>
-    template === undefined ? undefined : one(template, what, known);
+    parseOptional(template, known, `${name}.${what}`, report);
   const when = Object.entries(objectOf(handshake.when)).map(([template, equals]) => ({
     parts: one(template, "when"),
     equals: equals === true ? undefined : (equals as string),
@@ -80,8 +84,6 @@ function readHandshake(given: Handshake, name: string, isSplit: boolean, report:
     confirm: optional(answer.confirm, "answer.confirm"),
   };
 }
-
-const objectOf = (value: unknown): object => (isObject(value) ? value : {});
 
 /** A scheme with its templates parsed. */
 export interface CheckedScheme extends CheckedProof {
@@ -115,7 +117,7 @@ export const readScheme: ReadScheme = (given, problems) => {
   const report = (problem: string): void => {
     problems.push(problem);
   };
-  const scheme = (isObject(given) ? given : {}) as unknown as WebhookScheme;
+  const scheme = objectOf(given) as unknown as WebhookScheme;
   const split = readSplit(scheme.split, report);
   const ofItem = split === undefined ? [] : (["item"] as const);
   const inId = [...placeholdersInEvent, ...placeholdersOfId, ...ofItem];
@@ -154,14 +156,14 @@ function readProof(verify: VerifyRule | undefined, isSplit: boolean, report: Rep
 }
 
 function readJwt(rule: JwtRule, ofItem: readonly "item"[], report: Report): CheckedProof {
-  const claims = isObject(rule.itemClaims) ? Object.entries(rule.itemClaims) : [];
+  const claims = Object.entries(objectOf(rule.itemClaims));
   return {
     proof: parseAll(rule.token, [...placeholdersInHead, "json"], "verify.token", report),
     itemClaims: claims.map(([claim, template]) => [
       claim,
-      parseOne(template, ofItem, `verify.itemClaims.${claim}`, report) ?? [],
+      parseOne(template, ofItem, `verify.itemClaims.${claim}`, report),
     ]),
-    itemSecret: parseOne(rule.itemSecret, ofItem, "verify.itemSecret", report),
+    itemSecret: parseOptional(rule.itemSecret, ofItem, "verify.itemSecret", report),
   };
 }
 
@@ -170,7 +172,8 @@ function readSignature(rule: SignatureRule, ofItem: readonly "item"[], report: R
   const anywhere = [...placeholdersInEvent, ...inBody];
   const mayUseBody = rule.signatureIn !== undefined;
   const allowed = mayUseBody ? [...placeholdersInSignedContent, ...inBody] : placeholdersInSignedContent;
-  const one = (template: unknown, name: string) => parseOne(template, anywhere, `verify.${name}`, report);
+  const one = (template: unknown, name: string) =>
+    parseOptional(template, anywhere, `verify.${name}`, report);
   return {
     proof: parseAll(rule.signed ?? "{body}", allowed, "verify.signed", report),
     signatureIn: one(rule.signatureIn, "signatureIn"),

@@ -1,12 +1,12 @@
-import type { Delivery } from "./delivery.js";
+import type { SecretKeys } from "../../base/secrets.js";
+import { type Delivery, provenEvents } from "./delivery.js";
 import type { KeysOf } from "./provider-keys.js";
 import type { CheckedScheme } from "./read-scheme.js";
 import type { HeaderPart, SignatureRule, TimestampRule, TimestampUnit } from "./scheme.js";
-import type { SecretKeys } from "./secret-keys.js";
 import { type ContentRule, maxTriedBytes, signedContents, sizeOf } from "./signed-content.js";
 import { decodeExactly, type SigningKey } from "./signing-key.js";
 import { fill, firstHeader, jsonText, type TemplatePart } from "./template.js";
-import { provenEvents, type Refusal, type TimeSettings } from "./verifier.js";
+import type { Refusal, TimeSettings } from "./verifier.js";
 
 /** Verifies the signature of a delivery, or that of each of its items. */
 export function createSignatureVerifier(

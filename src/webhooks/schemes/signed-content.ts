@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { isSameDigest } from "../../base/same-digest.js";
+import { isSameDigest } from "../../base/secrets.js";
 import type { Delivery } from "./delivery.js";
 import type { SignatureRule } from "./scheme.js";
 import { decodeExactly } from "./signing-key.js";

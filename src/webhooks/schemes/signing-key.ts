@@ -1,5 +1,5 @@
 import { createHmac, createPrivateKey, createPublicKey, type KeyObject, sign, verify } from "node:crypto";
-import { isSameDigest } from "../../base/same-digest.js";
+import { isSameDigest, leastSecretLength } from "../../base/secrets.js";
 import { InvalidArgumentError } from "../../errors.js";
 import type {
   DigestAlgorithm,
@@ -81,8 +81,6 @@ function hmacKey(secret: Uint8Array, prefix: string, algorithm: DigestAlgorithm)
   };
 }
 
-const leastSecretBytes = 16;
-
 /** A secret that webhooks are verified with. A shorter one can be guessed from a single signed delivery. */
 export function toVerifyingKey(
   rule: SignatureRule,
@@ -90,8 +88,8 @@ export function toVerifyingKey(
   allowShort: boolean,
 ): SigningKey | string {
   const key = toSigningKey(rule, secret);
-  if (typeof key === "string" || allowShort || key.secretBytes >= leastSecretBytes) return key;
-  return `has ${key.secretBytes} bytes; at least ${leastSecretBytes} are needed, unless allowShortSecrets is set`;
+  if (typeof key === "string" || allowShort || key.secretBytes >= leastSecretLength) return key;
+  return `has ${key.secretBytes} bytes; at least ${leastSecretLength} are needed, unless allowShortSecrets is set`;
 }
 
 interface KeyPair {

@@ -1,5 +1,5 @@
-import { decoded } from "../../base/plain-http.js";
-import type { IncomingHeaders } from "../../base/request-body.js";
+import type { IncomingHeaders } from "../../http/body.js";
+import { decoded } from "../../http/plain.js";
 import type { Delivery } from "./delivery.js";
 
 /**

@@ -1,10 +1,20 @@
-import { createHash } from "node:crypto";
-import { isSameDigest } from "../../base/same-digest.js";
-import { type Delivery, splitDelivery } from "./delivery.js";
+import { memoisePromise } from "../../base/concurrency.js";
+import { requirePackage } from "../../base/require-package.js";
+import {
+  createSecretKeys,
+  digestOf,
+  isSameDigest,
+  type SecretKeys,
+  type SecretKeysOptions,
+  type Secrets,
+} from "../../base/secrets.js";
+import { type Delivery, provenEvents } from "./delivery.js";
+import type { Alternatives } from "./field-checks.js";
+import type { FetchText, KeysOf } from "./provider-keys.js";
 import type { CheckedScheme } from "./read-scheme.js";
-import type { TokenRule } from "./scheme.js";
-import { createSecretKeys, type SecretKeysOptions, type Secrets } from "./secret-keys.js";
-import { secretProblem } from "./signing-key.js";
+import type { JwtRule, SignatureRule, TokenRule, VerifyRule } from "./scheme.js";
+import { type ChallengeSigner, challengeSigner, createSignatureVerifier } from "./signature-verifier.js";
+import { type SigningKey, secretProblem, toVerifyingKey } from "./signing-key.js";
 import { fillFirst } from "./template.js";
 
 /** Resolves to undefined when the delivery is genuine. Rejects when the secrets cannot be fetched. */
@@ -45,21 +55,63 @@ export type Refusal =
   | "token missing"
   | "token wrong";
 
-/** A body is parsed before it is believed only where it has the signature or the token itself. Then it is short. */
-export const maxParsedBytes = 1_048_576;
-export const maxItems = 1_000;
+interface VerifierSettings extends SecretSettings, TimeSettings {
+  readonly fetchText: FetchText;
+  /** Accepts secrets that can be guessed. */
+  readonly allowShort: boolean;
+}
 
-/** Returns the parts of a delivery of which each has its own proof: its items, or the whole delivery. */
-export function provenEvents(
-  delivery: Delivery,
-  { proof, signatureIn, split }: Pick<CheckedScheme, "proof" | "signatureIn" | "split">,
-): readonly Delivery[] | Refusal {
-  const isPerItem = [...proof, signatureIn ?? []].flat().some(({ placeholder }) => placeholder === "item");
-  if (!isPerItem && signatureIn === undefined) return [delivery];
-  if (delivery.body.length > maxParsedBytes) return "body too long to verify";
-  if (!isPerItem) return [delivery];
-  const events = splitDelivery(delivery, split, maxItems);
-  return events.length > maxItems ? "too many items to verify" : events;
+export function createVerifier(
+  checked: CheckedScheme,
+  secrets: Secrets,
+  settings: VerifierSettings,
+): Verifier {
+  const { verify } = checked.scheme;
+  if (verify.kind === "token") return createTokenVerifier(tokensOf(checked, verify), secrets, settings);
+  if (verify.kind === "jwt") return jwtVerifier(checked, verify, secrets, settings);
+  const { keysOf, prepare } = signatureKeys(checked, verify, secrets, settings);
+  return Object.assign(createSignatureVerifier(checked, verify, keysOf, settings), { prepare });
+}
+
+function signatureKeys(
+  checked: CheckedScheme,
+  rule: SignatureRule,
+  secrets: Secrets,
+  settings: VerifierSettings,
+): { readonly keysOf: KeysOf; readonly prepare: Verifier["prepare"] } {
+  if (rule.certificate !== undefined) {
+    const pinned = createSecretKeys(secrets, { ...settings, toKey: toPinned });
+    const withCertificate = { ...rule, certificate: rule.certificate };
+    const made = memoisePromise(async () =>
+      (await import("./provider-keys.js")).certificateKeys(checked, withCertificate, pinned, settings),
+    );
+    return { keysOf: async (delivery) => (await made())(delivery), prepare: () => pinned.get() };
+  }
+  const keys = hmacOrPublicKeys(rule, secrets, settings);
+  return { keysOf: keys.get, prepare: keys.get };
+}
+
+const hmacOrPublicKeys = (
+  rule: SignatureRule,
+  secrets: Secrets,
+  settings: VerifierSettings,
+): SecretKeys<SigningKey> =>
+  createSecretKeys(secrets, { ...settings, toKey: (one) => toVerifyingKey(rule, one, settings.allowShort) });
+
+/** The code for JSON web tokens, and that for certificates, is loaded by the first delivery: few apps have one. */
+function jwtVerifier(
+  checked: CheckedScheme,
+  rule: JwtRule,
+  secrets: Secrets,
+  settings: VerifierSettings,
+): Verifier {
+  requirePackage("jose", "A scheme with JSON web tokens");
+  const keys = createSecretKeys(secrets, { ...settings, toKey: toPinned });
+  const made = memoisePromise(async () =>
+    (await import("./jwt-verifier.js")).createJwtVerifier(checked, rule, keys, settings),
+  );
+  const verify = async (delivery: Delivery) => (await made())(delivery);
+  return Object.assign(verify, { prepare: () => keys.get() });
 }
 
 type TokensOf = (delivery: Delivery) => readonly (string | undefined)[] | Refusal;
@@ -73,7 +125,7 @@ export function createTokenVerifier(tokensOf: TokensOf, secrets: Secrets, option
     if (tokens.length === 0) return "token missing";
     for (const token of tokens) {
       if (token === undefined) return "token missing";
-      const given = digest(token);
+      const given = digestOf(token);
       if (!valid.some((key) => isSameDigest(given, key))) return "token wrong";
     }
     return undefined;
@@ -98,6 +150,78 @@ export const withoutPrefix = (text: string | undefined, prefix: string): string 
 
 /** Digests have one length, so comparing them does not reveal the token's length. */
 export const toTokenKey = (secret: unknown): Uint8Array | string =>
-  secretProblem(secret) ?? digest(secret as string);
+  secretProblem(secret) ?? digestOf(secret as string);
 
-const digest = (text: string): Uint8Array => createHash("sha256").update(text).digest();
+/** Signs challenges of handshakes, where the scheme's signatures are HMACs. */
+export function createChallengeSigner(
+  { scheme: { verify }, handshakes }: CheckedScheme,
+  secrets: Secrets,
+  settings: VerifierSettings,
+): ChallengeSigner | undefined {
+  if (verify.kind !== "signature" || !handshakes.some(({ hmac }) => hmac !== undefined)) return undefined;
+  return challengeSigner(verify, hmacOrPublicKeys(verify, secrets, settings));
+}
+
+/** How a source's secrets are checked before they are used. */
+export const toKeyOf = (verify: VerifyRule, allowShort: boolean): ((secret: unknown) => object | string) => {
+  if (verify.kind === "token") return toTokenKey;
+  if (verify.kind === "jwt" || verify.certificate !== undefined) return toPinned;
+  return (secret) => toVerifyingKey(verify, secret, allowShort);
+};
+
+/** A secret that is a name of the sender, and no key. */
+const toPinned = (given: unknown): { readonly secret: string } | string => {
+  const secret = typeof given === "string" ? given.trim() : given;
+  return secretProblem(secret) ?? { secret: secret as string };
+};
+
+/** Returns the secrets of a tenant, or undefined for an unknown one. */
+export type TenantSecrets = (tenant: string) => FoundSecrets | Promise<FoundSecrets>;
+type FoundSecrets = string | readonly string[] | undefined;
+
+/** Verifiers that are kept. The names of tenants come from anybody. */
+const maxKeptVerifiers = 1_000;
+
+class UnknownTenant extends Error {}
+
+/** Verifies a delivery with the secrets of the tenant that it names. */
+export function createTenantVerifier(
+  template: Alternatives,
+  secretsOf: TenantSecrets,
+  verifierWith: (secrets: Secrets) => Verifier,
+): Verifier {
+  const kept = new Map<string, Verifier>();
+
+  const verifierOf = (tenant: string): Verifier => {
+    const found = kept.get(tenant) ?? verifierWith(() => secretsOrThrow(secretsOf, tenant));
+    kept.delete(tenant); // the last that were used are kept
+    kept.set(tenant, found);
+    if (kept.size > maxKeptVerifiers) kept.delete(kept.keys().next().value!);
+    return found;
+  };
+
+  const withTenant = async <T>(
+    delivery: Delivery,
+    use: (verifier: Verifier) => Promise<T>,
+  ): Promise<T | "tenant missing" | "tenant unknown"> => {
+    const tenant = fillFirst(template, delivery);
+    if (tenant === undefined) return "tenant missing";
+    try {
+      return await use(verifierOf(tenant));
+    } catch (error) {
+      if (!(error instanceof UnknownTenant)) throw error;
+      kept.delete(tenant);
+      return "tenant unknown";
+    }
+  };
+
+  return Object.assign((delivery: Delivery) => withTenant(delivery, (verify) => verify(delivery)), {
+    prepare: (head: Delivery) => withTenant(head, (verify) => verify.prepare(head)),
+  });
+}
+
+async function secretsOrThrow(secretsOf: TenantSecrets, tenant: string): Promise<string | readonly string[]> {
+  const found = await secretsOf(tenant);
+  if (found === undefined || found.length === 0) throw new UnknownTenant("no secrets");
+  return found;
+}

@@ -1,10 +1,11 @@
-import { createHash, createPrivateKey, randomUUID, sign } from "node:crypto";
+import { createHash, createPrivateKey, randomUUID } from "node:crypto";
 import { InvalidArgumentError } from "../../errors.js";
 import { splitDelivery } from "../schemes/delivery.js";
 import type { CheckedScheme } from "../schemes/read-scheme.js";
 import type { JwtRule } from "../schemes/scheme.js";
 import { fill } from "../schemes/template.js";
 import { type Draft, deliveryOf, setAt, withJson, written, writtenToEach } from "./draft.js";
+import { signedJwt } from "./signed-jwt.js";
 
 type Signing = Omit<TokenContent, "body" | "more">;
 
@@ -38,8 +39,6 @@ function claimsOfItems(draft: Draft, { split, itemClaims = [] }: CheckedScheme):
   return [...new Map(all.map((claims) => [JSON.stringify(claims), claims])).values()];
 }
 
-const base64url = (value: object): string => Buffer.from(JSON.stringify(value)).toString("base64url");
-
 interface TokenContent {
   readonly body: Uint8Array;
   /** The values of the claims that name the sender. The last one is used for all that remain. */
@@ -69,16 +68,10 @@ function jsonWebToken(rule: JwtRule, { body, senders, privateKey, at, more = {} 
       ? {}
       : { [rule.bodyHash]: createHash("sha256").update(body).digest("hex") }),
   };
-  const content = `${base64url({ alg: algorithm, typ: "JWT" })}.${base64url(claims)}`;
-  return `${content}.${tokenSignature(content, algorithm, privateKey)}`;
-}
-
-function tokenSignature(content: string, algorithm: string, privateKey: string): string {
   if (!/^(RS|ES)(256|384|512)$/.test(algorithm))
     throw new InvalidArgumentError(`sign: a token with ${algorithm} cannot be made here.`);
   try {
-    const key = { key: createPrivateKey(privateKey), dsaEncoding: "ieee-p1363" } as const;
-    return sign(`sha${algorithm.slice(2)}`, Buffer.from(content), key).toString("base64url");
+    return signedJwt(algorithm, claims, createPrivateKey(privateKey));
   } catch {
     throw new InvalidArgumentError(`sign: the private key is not one for ${algorithm}, in PEM.`);
   }

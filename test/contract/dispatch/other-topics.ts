@@ -78,15 +78,15 @@ export function otherTopicsTests(context: DispatchContext): void {
       ["dead", { acked: 0, abandoned: 0, failed: 1 }, "dead"],
       ["retry", { acked: 0, abandoned: 1, failed: 0 }, "pending"],
     ] as const)(
-      "IBX-074 OBX-055 ADD-12 otherwise: %s decides what becomes of the rest, with a warning",
-      async (otherwise, result, state) => {
+      "IBX-074 OBX-055 ADD-12 onUnhandled: %s decides what becomes of the rest, with a warning",
+      async (onUnhandled, result, state) => {
         const { store, enqueue, countIn, logs, logger } = await context.subject(kind);
         await enqueue("unknown", ["x"]);
-        const dispatcher = createDispatcher<AnyMessage>({ handlers: {}, otherwise, logger });
+        const dispatcher = createDispatcher<AnyMessage>({ handlers: {}, onUnhandled, logger });
         expect(await dispatcher.run(store, testBudget())).toMatchObject(result);
         expect(await countIn(state)).toBe(1);
         const warnings = logs.filter(({ message }) => message === "no handler for this topic");
-        expect(warnings.map(({ fields }) => fields.otherwise)).toEqual([otherwise]);
+        expect(warnings.map(({ fields }) => fields.onUnhandled)).toEqual([onUnhandled]);
       },
     );
   });

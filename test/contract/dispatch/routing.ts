@@ -304,7 +304,7 @@ export function routingTests(context: DispatchContext): void {
         handlers: {
           good: () => {},
           bad() {
-            throw new Error("cannot read Payload-TWO of 4711");
+            throw new Error("cannot read payload-two of 4711");
           },
         },
       });

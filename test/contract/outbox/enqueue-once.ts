@@ -20,9 +20,9 @@ export function enqueueOnceTests({ database, box }: OutboxContext): void {
     it("ADD-18 the same topic and key again add nothing: the first message stays as it is, and its id comes back", async () => {
       const { outbox } = await box();
       const first = await outbox.enqueueOnce(invoice("7"));
-      expect(first.known).toBe(false);
+      expect(first.existing).toBe(false);
       const again = await outbox.enqueueOnce(invoice("7", { payload: "second", partitionKey: "p" }));
-      expect(again).toEqual({ id: first.id, known: true });
+      expect(again).toEqual({ id: first.id, existing: true });
       expect(await outbox.enqueue(invoice("7"))).toBe(first.id);
       expect(await stored(outbox, first)).toMatchObject({
         payload: "first",
@@ -43,8 +43,8 @@ export function enqueueOnceTests({ database, box }: OutboxContext): void {
         invoice("a", { topic: "invoice.paid" }),
         invoice(longest),
       ];
-      for (const message of others) expect((await outbox.enqueueOnce(message)).known).toBe(false);
-      for (const message of others) expect((await outbox.enqueueOnce(message)).known).toBe(true);
+      for (const message of others) expect((await outbox.enqueueOnce(message)).existing).toBe(false);
+      for (const message of others) expect((await outbox.enqueueOnce(message)).existing).toBe(true);
       expect((await outbox.list()).messages.map(({ naturalKey }) => naturalKey)).toEqual([
         ...["a", "A", " a", "ä", "a"],
         longest,
@@ -62,7 +62,7 @@ export function enqueueOnceTests({ database, box }: OutboxContext): void {
       expect(ids[5]).toBe(ids[0]);
       const keyed = batch.filter((message): message is OnceMessage => "naturalKey" in message);
       const once = await outbox.enqueueOnce([...keyed, invoice("new"), invoice("new")]);
-      expect(once.map(({ known }) => known)).toEqual([true, true, true, true, false, true]);
+      expect(once.map(({ existing }) => existing)).toEqual([true, true, true, true, false, true]);
       expect(once[5]!.id).toBe(once[4]!.id);
       expect(await outbox.enqueueOnce([])).toEqual([]);
       expect(await outbox.claim({ owner })).toHaveLength(6);
@@ -97,7 +97,7 @@ export function enqueueOnceTests({ database, box }: OutboxContext): void {
       const faulty = watched(db, [{ loseAnswer: brokenConnection(db) }]);
       const enqueued = await on(faulty).enqueueOnce([invoice("1"), invoice("2")]);
       expect(faulty.calls).toHaveLength(2);
-      expect(enqueued.map(({ known }) => known)).toEqual([false, false]);
+      expect(enqueued.map(({ existing }) => existing)).toEqual([false, false]);
       for (const { id } of enqueued) expect((await stored(outbox, { id })).payload).toBe("first");
     });
 
@@ -107,16 +107,16 @@ export function enqueueOnceTests({ database, box }: OutboxContext): void {
       const first = await outbox.enqueueOnce(invoice("7"), { tx: undone.tx });
       expect(await outbox.enqueueOnce(invoice("7"), { tx: undone.tx })).toEqual({
         id: first.id,
-        known: true,
+        existing: true,
       });
       await undone.rollback();
       expect(await outbox.get(first)).toBeNull();
 
       const kept = await database().begin();
       const second = await outbox.enqueueOnce(invoice("7"), { tx: kept.tx });
-      expect(second.known).toBe(false);
+      expect(second.existing).toBe(false);
       await kept.commit();
-      expect(await outbox.enqueueOnce(invoice("7"))).toEqual({ id: second.id, known: true });
+      expect(await outbox.enqueueOnce(invoice("7"))).toEqual({ id: second.id, existing: true });
     });
 
     it("ADD-18 of two transactions with the same key, the later waits, gets the first one's id, and commits what else it did", async (test) => {
@@ -128,7 +128,7 @@ export function enqueueOnceTests({ database, box }: OutboxContext): void {
       const late = outbox.enqueueOnce([invoice("7"), invoice("8")], { tx: second.tx });
       await first.commit();
       const [known, added] = await late;
-      expect([known, added!.known]).toEqual([{ id, known: true }, false]);
+      expect([known, added!.existing]).toEqual([{ id, existing: true }, false]);
       await outbox.enqueue({ topic: "t", payload: "" }, { tx: second.tx });
       await second.run(`update ${names.state} set attempt = 1 where 1 = 0`);
       await second.commit();
@@ -143,8 +143,8 @@ export function enqueueOnceTests({ database, box }: OutboxContext): void {
       await outbox.enqueueOnce(invoice("7"), { tx: first.tx });
       const late = outbox.enqueueOnce(invoice("7"), { tx: second.tx });
       await first.rollback();
-      const { id, known } = await late;
-      expect(known).toBe(false);
+      const { id, existing } = await late;
+      expect(existing).toBe(false);
       await second.commit();
       expect((await outbox.list()).messages.map((message) => message.id)).toEqual([id]);
     }, 300_000);
@@ -158,7 +158,7 @@ export function enqueueOnceTests({ database, box }: OutboxContext): void {
         return (index % 3 === 0 ? other : outbox).enqueueOnce(named.map((key) => invoice(key)));
       });
       const all = (await Promise.all(calls)).flat();
-      expect(all.filter(({ known }) => !known)).toHaveLength(3);
+      expect(all.filter(({ existing }) => !existing)).toHaveLength(3);
       expect(new Set(all.map(({ id }) => id)).size).toBe(3);
       expect((await outbox.stats()).counts.Ready).toBe(3);
     }, 300_000);
@@ -167,17 +167,17 @@ export function enqueueOnceTests({ database, box }: OutboxContext): void {
       const { outbox, owner, clock } = await box();
       const { id } = await outbox.enqueueOnce(invoice("7"));
       await outbox.fail(owner, await outbox.claim({ owner }), "410");
-      expect(await outbox.enqueueOnce(invoice("7"))).toEqual({ id, known: true });
+      expect(await outbox.enqueueOnce(invoice("7"))).toEqual({ id, existing: true });
       await outbox.replay([{ id }]);
       await outbox.ack(owner, await outbox.claim({ owner }));
       clock.advance(day);
-      expect(await outbox.enqueueOnce(invoice("7"))).toEqual({ id, known: true });
+      expect(await outbox.enqueueOnce(invoice("7"))).toEqual({ id, existing: true });
       expect(await outbox.claim({ owner })).toEqual([]);
 
       clock.advance(1);
       expect((await outbox.purgeDone({ retentionMs: day })).purged).toBe(1);
       const next = await outbox.enqueueOnce(invoice("7"));
-      expect(next.known).toBe(false);
+      expect(next.existing).toBe(false);
       expect(next.id).not.toBe(id);
     });
 
@@ -192,8 +192,8 @@ export function enqueueOnceTests({ database, box }: OutboxContext): void {
       const other = await operators.editAndReplay({ id: moved!.id }, { topic: "invoice.moved" }, by);
       expect(await stored(outbox, edited)).toMatchObject({ payload: "edited", naturalKey: "same" });
       expect(await stored(outbox, other)).toMatchObject({ topic: "invoice.moved", naturalKey: null });
-      expect(await outbox.enqueueOnce(invoice("same"))).toEqual({ ...edited, known: true });
-      expect((await outbox.enqueueOnce(invoice("moved"))).known).toBe(false);
+      expect(await outbox.enqueueOnce(invoice("same"))).toEqual({ ...edited, existing: true });
+      expect((await outbox.enqueueOnce(invoice("moved"))).existing).toBe(false);
     });
 
     it("ADD-18 ADD-02 a message that an operator discards or archives frees its key; an expired one keeps it until clean-up", async () => {
@@ -208,16 +208,16 @@ export function enqueueOnceTests({ database, box }: OutboxContext): void {
       clock.advance(day);
       await outbox.reapExpired();
       expect((await stored(outbox, expired)).state).toBe("Failed");
-      expect(await outbox.enqueueOnce(invoice("expired"))).toEqual({ id: expired.id, known: true });
+      expect(await outbox.enqueueOnce(invoice("expired"))).toEqual({ id: expired.id, existing: true });
 
       expect((await operators.discard([{ id: discarded!.id }], by)).changed).toHaveLength(1);
       expect((await operators.archive([{ id: archived!.id }], by)).changed).toHaveLength(1);
       for (const key of ["discarded", "archived"])
-        expect((await outbox.enqueueOnce(invoice(key))).known).toBe(false);
+        expect((await outbox.enqueueOnce(invoice(key))).existing).toBe(false);
 
       clock.advance(day + 1);
       expect((await outbox.purgeDead({ retentionMs: day })).purged).toBe(1);
-      expect((await outbox.enqueueOnce(invoice("expired"))).known).toBe(false);
+      expect((await outbox.enqueueOnce(invoice("expired"))).existing).toBe(false);
     });
 
     it("ADD-18 claim, get, list and the view show the key; the log says what was known, and not the key", async () => {
@@ -230,7 +230,7 @@ export function enqueueOnceTests({ database, box }: OutboxContext): void {
       expect(claimed.map(({ naturalKey }) => naturalKey)).toEqual(["secret-7", null]);
       expect((await stored(outbox, claimed[1]!)).naturalKey).toBeNull();
       const lines = log.filter(({ message }) => message === "enqueue");
-      expect(lines.map(({ fields }) => fields.known)).toEqual([undefined, true, undefined]);
+      expect(lines.map(({ fields }) => fields.existing)).toEqual([undefined, true, undefined]);
       expect(JSON.stringify(log)).not.toContain("secret-7");
     });
 

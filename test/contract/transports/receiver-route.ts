@@ -1,4 +1,4 @@
-import type { Route } from "../../../src/base/node-http.js";
+import type { Route } from "../../../src/http/node.js";
 import type { Envelope } from "../../../src/messaging/envelope.js";
 import type { ContractReceiver } from "./harness.js";
 

@@ -10,12 +10,11 @@ const letters = 'abAB01 %+\\"é';
 const noise = (length: number) => Array.from({ length }, () => letters[below(letters.length)]).join("");
 const shortest = 8;
 
-/** Characters of the payload that are left in the text, as many as may tell something. */
+/** Characters of the payload that are left in the text, as many as make a quotation. */
 function quoted(text: string, payload: string): string | undefined {
-  const known = payload.toLowerCase();
-  for (const piece of text.toLowerCase().split("[payload]"))
+  for (const piece of text.split("[payload]"))
     for (let at = 0; at + shortest <= piece.length; at++)
-      if (known.includes(piece.slice(at, at + shortest))) return piece.slice(at, at + shortest);
+      if (payload.includes(piece.slice(at, at + shortest))) return piece.slice(at, at + shortest);
   return undefined;
 }
 

@@ -1,5 +1,5 @@
 /** The sender: places orders, each with a message to the inventory, and notes the responses and the messages that are dead. */
-import { createService, httpTransport, signEnvelope, type Transport } from "../../../src/messaging/index.js";
+import { createService, httpTransport, type Transport } from "../../../src/messaging/index.js";
 import { childSetup } from "./child-setup.js";
 import { secret } from "./messages.js";
 
@@ -9,9 +9,7 @@ const { settings, kind, db, peer, point, insert, run } = childSetup("orders", [
   "cancellations",
 ]);
 
-const http = httpTransport((envelope, { serviceId, secrets }) =>
-  signEnvelope(envelope, { destination: serviceId, secrets, now: new Date() }),
-);
+const http = httpTransport();
 const transport: Transport = {
   ...http,
   async send(message, destination, call) {

@@ -17,11 +17,11 @@ import { type LogLine, recordingLogger } from "../../contract/support/recording-
 import { newMessage } from "../../contract/transports/support.js";
 import { type BundledChild, bundleChild } from "../../support/bundled-child.js";
 import { runChild } from "../../support/run-child.js";
-import { tls, unsignedBody } from "../../support/transport-harness.js";
+import { tls } from "../../support/transport-harness.js";
 import { acknowledgedText, closed, failureOf, sendTo } from "../../unit/messaging/transport-support.js";
 
 const fetch = async () => new Response(acknowledgedText);
-const transport = () => closed(httpTransport(unsignedBody));
+const transport = () => closed(httpTransport());
 const folder = mkdtempSync(join(tmpdir(), "rf-")); // killed processes leave their sockets
 const freshPath = () => join(folder, `${randomUUID().slice(0, 8)}.sock`);
 const leftOvers = (path: string) => readdirSync(folder).filter((name) => name.startsWith(basename(path)));
@@ -149,7 +149,7 @@ describe("listening", () => {
         return new Promise(() => {});
       },
     });
-    const transports = createTransports({ body: unsignedBody });
+    const transports = createTransports();
     onTestFinished(() => transports.close());
     const failing = failureOf(transports.transportFor(listener.address), listener.address, newMessage());
     await arrived.promise;

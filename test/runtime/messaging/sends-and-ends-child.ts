@@ -14,14 +14,10 @@ const client = cert === undefined ? {} : { tls: { ca: cert } };
 
 const fetch = async () => Response.json({ acknowledged: true, duplicateDetected: false });
 const listener = await listen({ address: listenAt, fetch, ...server });
-const transports = createTransports({
-  body: (envelope) => JSON.stringify(envelope),
-  http: client,
-  grpc: client,
-});
+const transports = createTransports({ http: client, grpc: client });
 const { address, transport } = transports.resolve("inventory", { address: listener.address });
 const message: Envelope = {
-  messageId: "1",
+  messageId: "a1b2c3d4-e5f6-7890-abcd-ef1234567890",
   correlationId: null,
   sourceServiceId: "orders",
   messageType: "Signal",
@@ -29,7 +25,7 @@ const message: Envelope = {
   payload: null,
   headers: {},
 };
-const destination = { serviceId: "inventory", address, secrets: [] };
+const destination = { serviceId: "inventory", address, secrets: ["c2VjcmV0IG9mIGJvdGggc2lkZXM="] };
 const response = await transport.send(message, destination, { signal: new AbortController().signal });
 if (end !== "idle") await transports.close();
 await listener.close();

@@ -147,8 +147,8 @@ export function describeAdmin(harness: ContractHarness): void {
       expect((await get("inbox/stats")).json.phases).toMatchObject({ archived: 2, replaced: 1, done: 0 });
       const shown = await get("inbox/message?source=stripe&messageId=m2");
       expect(shown.json).toMatchObject({ phase: "replaced", state: "Done" });
-      const way = (await get("correlation/m2")).json.steps.map(({ phase }: { phase: string }) => phase);
-      expect(way).toEqual(["replaced", "waiting"]);
+      const trace = (await get("correlation/m2")).json.steps.map(({ phase }: { phase: string }) => phase);
+      expect(trace).toEqual(["replaced", "waiting"]);
       expect((await get("outbox/messages?state=archived")).json.error).toMatchObject({ field: "state" });
     });
 
@@ -289,7 +289,7 @@ export function describeAdmin(harness: ContractHarness): void {
       expect((await get("outbox/messages?state=waiting")).json.messages).toEqual([]);
     });
 
-    it("MSG-14 shows activity over time, blocked partition keys, and the way of one event through both queues", async () => {
+    it("MSG-14 shows activity over time, blocked partition keys, and the trace of one event through both queues", async () => {
       const { get, inbox, outbox } = await opened();
       const id = "evt_1/ü%41 x";
       const message = { source: "stripe", topic: "payment", payload: secret, partitionKey: "customer-1" };
@@ -307,12 +307,12 @@ export function describeAdmin(harness: ContractHarness): void {
       expect(blocked.partitions).toMatchObject([
         { partitionKey: "customer-1", reason: "dead", waiting: 1, head: { source: "stripe", messageId: id } },
       ]);
-      const way = await get(`correlation/${encodeURIComponent(id)}`);
-      expect(way.json.steps).toMatchObject([
+      const trace = await get(`correlation/${encodeURIComponent(id)}`);
+      expect(trace.json.steps).toMatchObject([
         { queue: "inbox", key: { messageId: id }, state: "Dead", lastError: "card declined" },
         { queue: "outbox", key: { id: sent }, state: "Ready" },
       ]);
-      expect(way.body).not.toContain(secret);
+      expect(trace.body).not.toContain(secret);
       expect((await get("correlation/none")).json).toEqual({ steps: [] });
     });
 

@@ -1,7 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type AdminOptions, createAdmin } from "../../../src/admin/create-admin.js";
-import { closeServer, listening } from "../../../src/base/node-http.js";
+import { closeServer, listening } from "../../../src/http/node.js";
 import { collectLog, type LogCollector } from "../inbox-service/start-service.js";
 
 export const adminToken = "alice:test-secret-0123456789";

@@ -1,7 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { LogFields, Logger } from "../../../src/base/logger.js";
-import { closeServer, listening } from "../../../src/base/node-http.js";
+import { closeServer, listening } from "../../../src/http/node.js";
 import { createInboxService, type InboxServiceOptions } from "../../../src/service/http/inbox-service.js";
 import { type DocumentChecks, documentChecks } from "./check-answer.js";
 

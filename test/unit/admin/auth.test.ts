@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { type AdminOptions, createAdmin } from "../../../src/admin/create-admin.js";
 import { adminRoutes } from "../../../src/admin/routes.js";
-import { routeFinder } from "../../../src/admin/routing.js";
+import { routeTable } from "../../../src/http/routes.js";
 import { allRequests } from "../../support/admin/all-requests.js";
 import { sqliteAdmin, sqliteStores } from "../../support/admin/sqlite-admin.js";
 import { adminToken } from "../../support/admin/start-admin.js";
@@ -24,8 +24,10 @@ describe("the tokens of the diagnostics API", () => {
     const stores = await sqliteStores();
     closing.push(() => stores.db.close());
     const routes = adminRoutes({ stores, tokens: adminToken });
-    const find = routeFinder(routes);
-    const tested = allRequests.map(({ method, path }) => find(path.split("?")[0]!)!.byMethod.get(method));
+    const find = routeTable(routes);
+    const tested = allRequests
+      .map(({ method, path }) => find(method, path.split("?")[0]!))
+      .map((match) => match.kind === "found" && match.route);
     expect(new Set(tested)).toEqual(new Set(routes));
   });
 

@@ -39,7 +39,7 @@ describe("what the admin page reads", () => {
     expectTypeOf<Json<Settlement<InboxKey>>>().toExtend<wire.Settlement>();
     expectTypeOf<Json<BlockedPartition<InboxKey>>>().toExtend<wire.BlockedPartition>();
     expectTypeOf<Json<Control>>().toExtend<wire.Control>();
-    expectTypeOf<Json<PhasedStep>>().toExtend<wire.WayStep>();
+    expectTypeOf<Json<PhasedStep>>().toExtend<wire.TraceStep>();
     expectTypeOf<TenantReport["state"]>().toExtend<wire.Tenant["state"]>();
   });
 });

@@ -4,9 +4,9 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { closeServer, listening } from "../../../src/base/node-http.js";
 import { type Command, exitCodes } from "../../../src/cli/command.js";
 import { commands, runCli } from "../../../src/cli/run.js";
+import { closeServer, listening } from "../../../src/http/node.js";
 import { createInbox, migrate, newOwnerToken } from "../../../src/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { cli } from "../../support/cli.js";
@@ -46,14 +46,17 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-const deadArguments: Readonly<Record<string, readonly string[]>> = {
-  list: [],
-  groups: [],
-  show: ["s/1"],
-  edit: ["s/1", "--new-topic", "t2"], // the last one that needs it dead
-  operations: [],
-};
-const { words: deadActions = [] } = commands.find(({ name }) => name === "dead")!;
+const dryRun = ["--dry-run", "--topic", "t"];
+const deadRuns = [
+  ["list"],
+  ["groups"],
+  ["show", "s/1"],
+  ["replay", ...dryRun],
+  ["discard", ...dryRun],
+  ["archive", ...dryRun],
+  ["edit", "s/1", "--new-topic", "t2"], // the last one that needs it dead
+  ["operations"],
+];
 
 /** For each command, command lines that succeed, with --json. */
 const runs: Readonly<Record<string, () => readonly (readonly string[])[]>> = {
@@ -64,12 +67,7 @@ const runs: Readonly<Record<string, () => readonly (readonly string[])[]>> = {
   status: () => [database],
   list: () => [database],
   show: () => [["s/1", ...database]],
-  dead: () =>
-    deadActions.map((action) => [
-      action,
-      ...(deadArguments[action] ?? ["--dry-run", "--topic", "t"]),
-      ...database,
-    ]),
+  dead: () => deadRuns.map((args) => [...args, ...database]),
   trace: () => [["1", ...database]],
   partitions: () => [database],
   pause: () => [["--topic", "t", ...database]],
@@ -86,7 +84,6 @@ const runs: Readonly<Record<string, () => readonly (readonly string[])[]>> = {
   sign: () => [["stripe", "--secret", "whsec_x"]],
   recover: () => [["github", "--repository", "acme/shop", "--hook", "1", "--api-url", github]],
   verify: () => [["--source", "gitlab", "--secret", "a-token-of-the-test", request]],
-  completion: () => [[]],
 };
 
 /** Runs the command until its first line. `dev` and `listen` stay until they are stopped. */
@@ -149,28 +146,8 @@ describe.each(commands.map((command): [string, Command] => [command.name, comman
       }
     });
     const tooMany = () => Array.from({ length: (command.positionals ?? 0) + 1 }, () => "x");
-
-    it("ADD-07 every shell completes it, its first words and its options", async () => {
-      for (const shell of ["bash", "zsh", "fish"]) {
-        const { out } = await cli("completion", shell);
-        const own = out
-          .split("\n")
-          .filter((line) => new RegExp(`^ {4}${name}\\) |_is ${name}' |-a ${name} `).test(line));
-        for (const word of [...(command.words ?? []), ...Object.keys(command.options)])
-          expect(own.join("\n"), shell).toMatch(new RegExp(`(--|-l |[ (']|\\b)${word}\\b`));
-      }
-      const { out } = await cli("completion", "--json");
-      const { options } = JSON.parse(out).commands.find((one: { name: string }) => one.name === name);
-      expect(options.map((option: { name: string }) => option.name)).toEqual(Object.keys(command.options));
-    });
   },
 );
-
-it("ADD-07 completion takes a shell or --json, not both", async () => {
-  const { code, err } = await cli("completion", "bash", "--json");
-  expect(code).toBe(exitCodes.usage);
-  expect(err).toContain("not both");
-});
 
 it("ADD-07 a database that does not respond is exit code 1, and its password is not printed", async () => {
   const away = ["--database", "postgres://nobody:hunter2@127.0.0.1:1/x"];

@@ -370,7 +370,7 @@ describe("commands on messages", () => {
     expect((await cli("dead", "show", "erp/2", "--database", url)).out).toMatch(/^state +Dead$/m);
   });
 
-  it("MSG-14 ADD-07 trace shows the way of an event, found by any of its ids", async () => {
+  it("MSG-14 ADD-07 trace shows the trace of an event, found by any of its ids", async () => {
     const file = join(folder, `${crypto.randomUUID()}.db`);
     const db = openSqlite({ file });
     await migrate(db);

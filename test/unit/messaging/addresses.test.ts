@@ -11,11 +11,9 @@ import { inProcessTransport } from "../../../src/messaging/transports/in-process
 import type { Transport } from "../../../src/messaging/transports/transport.js";
 import { createTransports, type TransportsOptions } from "../../../src/messaging/transports/transports.js";
 import { newMessage } from "../../contract/transports/support.js";
-import { unsignedBody } from "../../support/transport-harness.js";
 import { failureOf, sendTo } from "./transport-support.js";
 
-const create = (options: Partial<TransportsOptions> = {}) =>
-  createTransports({ body: unsignedBody, ...options });
+const create = (options: TransportsOptions = {}) => createTransports(options);
 
 const own: Transport = {
   schemes: ["carrier:"],

@@ -1,26 +1,39 @@
 import { buffer } from "node:stream/consumers";
 import { inspect } from "node:util";
 import { describe, expect, it } from "vitest";
+import { openEnvelope } from "../../../src/messaging/open-envelope.js";
 import { httpTransport } from "../../../src/messaging/transports/http-transport.js";
 import { listen } from "../../../src/messaging/transports/listen.js";
 import { gate } from "../../contract/support/gate.js";
 import { newMessage, privateText } from "../../contract/transports/support.js";
-import { tls, unsignedBody } from "../../support/transport-harness.js";
-import { acknowledgedText, closed, failureOf, sendTo, serveHttp, serveTcp } from "./transport-support.js";
+import { tls } from "../../support/transport-harness.js";
+import {
+  acknowledgedText,
+  closed,
+  failureOf,
+  sendTo,
+  serveHttp,
+  serveTcp,
+  sharedSecret,
+} from "./transport-support.js";
 
-const http = (options = {}) => closed(httpTransport(unsignedBody, options));
+const http = (options = {}) => closed(httpTransport(options));
 const message = newMessage();
 
 describe("the HTTP transport", () => {
   it("MSG-18 posts the body as JSON to /_rf/receive, or to the path of the address", async () => {
     const requests: unknown[] = [];
     const { port } = await serveHttp(async (request, response) => {
-      const body = (await buffer(request)).toString();
-      requests.push([request.method, request.url, request.headers["content-type"], body]);
+      const opened = openEnvelope(await buffer(request), {
+        serviceId: "inventory",
+        secretsOf: () => [sharedSecret],
+        now: new Date(),
+      });
+      requests.push([request.method, request.url, request.headers["content-type"], opened]);
       response.end(acknowledgedText);
     });
     const transport = http();
-    const body = unsignedBody(message, { serviceId: "", address: "", secrets: [] });
+    const body = { kind: "opened", envelope: message };
     for (const path of ["", "/", "/own/receive?tenant=1"])
       await sendTo(transport, `http://127.0.0.1:${port}${path}`, message);
     expect(requests).toEqual([

@@ -8,12 +8,11 @@ import { receiverMiddleware } from "../../../src/messaging/transports/listen.js"
 import { receiverRoute } from "../../contract/index.js";
 import { type LogLine, recordingLogger } from "../../contract/support/recording-logger.js";
 import { acknowledged, newMessage, privateText } from "../../contract/transports/support.js";
-import { unsignedBody } from "../../support/transport-harness.js";
 import { closed, failureOf, sendTo, serveHttp } from "./transport-support.js";
 
 const echo = receiverRoute(async ({ payload }) => ({ ...acknowledged, payload }));
 const middleware = receiverMiddleware(echo);
-const transport = () => closed(httpTransport(unsignedBody));
+const transport = () => closed(httpTransport());
 const send = (address: string) => sendTo(transport(), address, newMessage({ text: "ß" }));
 const echoed = { ...acknowledged, payload: { text: "ß" } };
 

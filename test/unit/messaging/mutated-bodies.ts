@@ -1,11 +1,11 @@
 import fc from "fast-check";
-import type { EnvelopeFields } from "../../../src/messaging/envelope.js";
+import type { SignedEnvelope } from "../../../src/messaging/envelope.js";
 import { serialiseEnvelope } from "../../../src/messaging/sign-envelope.js";
 
 /** A signed envelope that mutations begin with. */
 export interface Base {
   readonly body: Buffer;
-  readonly fields: EnvelopeFields;
+  readonly fields: SignedEnvelope;
 }
 
 export interface MutatedBody {
@@ -29,7 +29,7 @@ const pick = <T>(list: readonly T[], number: number): T => list[number % list.le
 
 /** Writes the fields again after a change of them. */
 const rewritten =
-  (change: (fields: EnvelopeFields, dice: Dice) => object): Mutation =>
+  (change: (fields: SignedEnvelope, dice: Dice) => object): Mutation =>
   (_, dice, { fields }) =>
     Buffer.from(serialiseEnvelope({ ...fields, ...change(fields, dice) }));
 
@@ -146,7 +146,7 @@ const ofFields = (bases: readonly Base[], now: Date): Readonly<Record<string, Mu
 });
 
 /** The same text for the same fields, in whatever order their headers are. */
-export const keyOf = ({ headers, ...fields }: EnvelopeFields): string => {
+export const keyOf = ({ headers, ...fields }: SignedEnvelope): string => {
   const sorted = Object.entries(headers).sort();
   return JSON.stringify([Object.entries(fields).sort(), sorted]);
 };

@@ -3,7 +3,7 @@ import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { z } from "zod";
 import { createService, defineMessages, signal } from "../../../src/messaging/index.js";
 import { type OpenOptions, openEnvelope, parseEnvelope } from "../../../src/messaging/open-envelope.js";
-import { serialiseEnvelope, signFields } from "../../../src/messaging/sign-envelope.js";
+import { serialiseEnvelope, signedEnvelope } from "../../../src/messaging/sign-envelope.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { times } from "../../support/times.js";
 import { type Base, keyOf, mutatedBodies } from "./mutated-bodies.js";
@@ -12,11 +12,11 @@ import { fieldsOf, now, opening, vectors } from "./support.js";
 
 /** The accepted vectors, signed anew: what is not signed by our code is then seen as a mutation that is accepted. */
 const bases: readonly Base[] = vectors.accepted.map(({ body }) => {
-  const { headers, ...rest } = fieldsOf(body);
+  const { headers, payloadText, ...rest } = fieldsOf(body);
   const { "rf-version": _, "rf-hmac": __, "rf-timestamp": timestamp, ...others } = headers;
   const secrets = opening.secretsOf(rest.sourceServiceId)!;
-  const fields = signFields(
-    { ...rest, headers: others },
+  const fields = signedEnvelope(
+    { ...rest, payload: JSON.parse(payloadText), headers: others },
     { destination: opening.serviceId, secrets, now: new Date(timestamp!) },
   );
   return { body: Buffer.from(serialiseEnvelope(fields)), fields };

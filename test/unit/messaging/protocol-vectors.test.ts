@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { openEnvelope, openFields } from "../../../src/messaging/open-envelope.js";
-import { signatureOf, signEnvelope, signedBytes, signFields } from "../../../src/messaging/sign-envelope.js";
+import { openEnvelope } from "../../../src/messaging/open-envelope.js";
+import { signatureOf, signEnvelope, signedBytes } from "../../../src/messaging/sign-envelope.js";
 import { codeBlocks, readDocument } from "../../support/markdown.js";
 import { bytesOf, fieldsOf, now, opening, order, signing, vectors } from "./support.js";
 
@@ -17,8 +17,8 @@ describe("the test vectors of the protocol", () => {
     expect(openEnvelope(Buffer.from(vector.body), opening)).toMatchObject({
       kind: "opened",
       envelope: { messageId, correlationId, sourceServiceId, messageType, endpoint },
-      payloadText: vector.payloadText,
     });
+    expect(fields.payloadText).toBe(vector.canonicalPayload);
     const bytes = signedBytes(fields, opening.serviceId);
     expect(sha256(bytes)).toBe(vector.signedBytesSha256);
     const secrets = opening.secretsOf(sourceServiceId)!;
@@ -30,23 +30,9 @@ describe("the test vectors of the protocol", () => {
     expect(openEnvelope(bytesOf(vector), opening)).toMatchObject({ kind, reason });
   });
 
-  it("MSG-06 MSG-08 vectors that need no parsing have the same outcome when a transport carries the fields apart", () => {
-    for (const { body, payloadText } of vectors.accepted) {
-      expect(openFields(fieldsOf(body), opening)).toMatchObject({ kind: "opened", payloadText });
-    }
-    const refused = vectors.rejected.filter(({ outcome }) => outcome === "refused");
-    expect(refused.length).toBeGreaterThan(20);
-    for (const { body, reason } of refused) {
-      expect(openFields(fieldsOf(body!), opening)).toMatchObject({ kind: "refused", reason });
-    }
-  });
-
   it("MSG-06 the sender writes the body of the first vector", () => {
     const [first] = vectors.accepted;
     expect(signEnvelope(order, signing)).toBe(first!.body);
-    const { payload, ...fields } = order;
-    const signed = signFields({ ...fields, payloadText: JSON.stringify(payload) }, signing);
-    expect(signed).toEqual(fieldsOf(first!.body));
   });
 });
 

@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { type OpenOptions, openEnvelope, openFields } from "../../../src/messaging/open-envelope.js";
-import { sharedSecretProblems, signEnvelope, signFields } from "../../../src/messaging/sign-envelope.js";
+import { canonicalJson } from "../../../src/messaging/canonical-json.js";
+import { type OpenOptions, openEnvelope } from "../../../src/messaging/open-envelope.js";
+import { sharedSecretProblems, signEnvelope } from "../../../src/messaging/sign-envelope.js";
 import { fieldsOf, now, opening, order, secret, signing } from "./support.js";
 
 const after = (ms: number): Date => new Date(now.getTime() + ms);
@@ -18,7 +19,7 @@ describe("signing and opening an envelope", () => {
     const headers = { traceparent: "00-1-2-01", "rf-in-reply-to": "a1b2c3d4-e5f6-7890-abcd-ef1234567890" };
     const sent = { ...order, correlationId: "c 1", messageType: "Command", headers } as const;
     const opened = openEnvelope(Buffer.from(signEnvelope(sent, signing)), opening);
-    expect(opened).toEqual({ kind: "opened", envelope: sent, payloadText: JSON.stringify(order.payload) });
+    expect(opened).toEqual({ kind: "opened", envelope: sent });
   });
 
   it("MSG-08 a retry is signed with its own timestamp", () => {
@@ -121,32 +122,79 @@ describe("signing and opening an envelope", () => {
     expect(() => signEnvelope(order, { ...signing, destination: "" })).toThrow("destination must be");
   });
 
-  it("MSG-06 MSG-22 fields that are carried apart are checked like a body", () => {
-    const { payload, ...rest } = order;
-    const fields = { ...rest, payloadText: JSON.stringify(payload) };
-    const signed = signFields(fields, signing);
-    const kind = (change: object) => openFields({ ...signed, ...change }, opening);
-    expect(kind({})).toMatchObject({ kind: "opened", envelope: order });
-    expect(kind({ payloadText: "{}" })).toMatchObject({ kind: "refused", reason: "signature wrong" });
-    expect(kind({ correlationId: "" })).toMatchObject({ reason: "correlationId is not a name" });
-    const deep = `${"[".repeat(101)}${"]".repeat(101)}`;
-    for (const [payloadText, reason] of [
+  /** A signed order whose payload's text in the body is another. */
+  const withPayload = (text: string, payload: unknown = order.payload): string =>
+    signEnvelope({ ...order, payload }, signing).replace(canonicalJson(payload), () => text);
+  const payloadOf = (body: string): unknown => {
+    const opened = openEnvelope(Buffer.from(body), opening);
+    return opened.kind === "opened" ? opened.envelope.payload : opened.reason;
+  };
+
+  it("MSG-06 the payload may be written in any way, and its handler gets what was signed", () => {
+    expect(payloadOf(withPayload('{ "quantity" : 3.0e0, "order\\u0049d":"A-17" }'))).toEqual(order.payload);
+    expect(payloadOf(withPayload('{"quantity":3.00000000000000000001,"orderId":"A-17"}'))).toEqual(
+      order.payload,
+    );
+    expect(payloadOf(withPayload("[-0]", [0]))).toStrictEqual([0]);
+    expect(payloadOf(withPayload("[-0.0e3]", [0]))).toStrictEqual([0]);
+    expect(payloadOf(withPayload('{"orderId":"A-17","quantity":4}'))).toBe("signature wrong");
+    expect(payloadOf(withPayload('{"orderId":"A-17","quantity":"3"}'))).toBe("signature wrong");
+  });
+
+  it("MSG-08 of a name that is there twice, the value that is verified is the one that is used", () => {
+    const forged = '{"orderId":"B-1","quantity":9}';
+    const own = canonicalJson(order.payload);
+    expect(payloadOf(withPayload(`${forged},"payload":${own}`))).toEqual(order.payload);
+    expect(payloadOf(withPayload(`${own},"payload":${forged}`))).toBe("signature wrong");
+    expect(payloadOf(withPayload(`${own},"\\u0070ayload":${forged}`))).toBe("signature wrong");
+    expect(payloadOf(withPayload('{"orderId":"B-1","orderId":"A-17","quantity":3}'))).toEqual(order.payload);
+    expect(payloadOf(withPayload('{"orderId":"A-17","quantity":3,"orderId":"B-1"}'))).toBe("signature wrong");
+    const body = signEnvelope({ ...order, headers: { "x-tenant": "t1" } }, signing);
+    expect(outcome(body.replace('"x-tenant":"t1"', '"x-tenant":"t1","x-tenant":"t2"'))).toBe(
+      "signature wrong",
+    );
+    expect(outcome(body.replace('"endpoint":', '"endpoint":"Other","endpoint":'))).toBe("opened");
+  });
+
+  it("MSG-08 a member named __proto__ is data, and changes no object", () => {
+    const payload = JSON.parse('{"__proto__":{"isAdmin":true},"a":1}') as object;
+    const got = payloadOf(signEnvelope({ ...order, payload }, signing)) as { isAdmin?: boolean };
+    expect(Object.keys(got)).toEqual(["__proto__", "a"]);
+    expect(got.isAdmin).toBeUndefined();
+    expect(payloadOf(withPayload('{"__proto__":{"isAdmin":true},"a":1}', { a: 1 }))).toBe("signature wrong");
+  });
+
+  it("MSG-06 MSG-22 a payload that another JSON parser could read as another value is malformed", () => {
+    for (const [text, reason] of [
+      ["1e400", "payload is NaN or infinite"],
+      ["[-1e400]", "payload is NaN or infinite"],
+      ["9007199254740993", "payload is a number beyond ±9007199254740991"],
+      ["9007199254740992", "payload is a number beyond ±9007199254740991"],
+      ["-12345678901234567890", "payload is a number beyond ±9007199254740991"],
+      ["1e30", "payload is a number beyond ±9007199254740991"],
+      ['"\\ud800"', "payload has a lone surrogate"],
+      ['{"\\udc00":1}', "payload has a lone surrogate"],
+      [`${"[".repeat(101)}${"]".repeat(101)}`, "payload is nested deeper than 100 levels"],
+      [`${"[".repeat(400_000)}${"]".repeat(400_000)}`, "payload is nested deeper than 100 levels"],
+      [`${'{"a":'.repeat(100_000)}1${"}".repeat(100_000)}`, "payload is nested deeper than 100 levels"],
+      ["NaN", "not JSON"],
+      ["[", "not JSON"],
       ["", "not JSON"],
-      [" {}", "not JSON"],
-      ["{} ", "not JSON"],
-      ['{},"endpoint":"Other"', "not JSON"],
-      ['"\ud800"', "lone surrogate"],
-      ['"\\ud800"', "lone surrogate"],
-      [deep, "nested too deep"],
-    ] as const) {
-      expect(kind({ payloadText }), payloadText).toEqual({ kind: "malformed", reason });
-      expect(() => signFields({ ...fields, payloadText }, signing), payloadText).toThrow(reason);
-    }
-    expect(() => signFields({ ...fields, payloadText: "[}" }, signing)).toThrow("not JSON");
-    expect(openFields({ ...signed, extra: 1 } as typeof signed, opening)).toEqual({
-      kind: "opened",
-      envelope: order,
-      payloadText: fields.payloadText,
-    });
+    ] as const)
+      expect(payloadOf(withPayload(text)), text.slice(0, 40)).toBe(reason);
+    expect(payloadOf(withPayload("9007199254740991", 9007199254740991))).toBe(9007199254740991);
+  });
+
+  it("MSG-06 a megabyte of small values takes time by its size, not by its square", () => {
+    const took = (count: number): number => {
+      const text = `[${'{"b":[],"a":{}},'.repeat(count)}0]`;
+      const body = Buffer.from(withPayload(text));
+      const startedAt = performance.now();
+      expect(openEnvelope(body, { ...opening, maxBytes: body.length })).toMatchObject({ kind: "refused" });
+      return performance.now() - startedAt;
+    };
+    took(1_000);
+    const [small, large] = [took(5_000), took(80_000)];
+    expect(large).toBeLessThan(16 * 8 * Math.max(small, 5));
   });
 });

@@ -1,11 +1,11 @@
-import type { Envelope, EnvelopeFields } from "../../../src/messaging/envelope.js";
+import type { Envelope, SignedEnvelope } from "../../../src/messaging/envelope.js";
 import { type OpenOptions, parseEnvelope } from "../../../src/messaging/open-envelope.js";
 import { readDocument } from "../../support/markdown.js";
 
 export interface AcceptedVector {
   readonly name: string;
   readonly body: string;
-  readonly payloadText: string;
+  readonly canonicalPayload: string;
   readonly signedBytesSha256: string;
   readonly hmac: string;
 }
@@ -63,7 +63,7 @@ export const bytesOf = ({ body, bodyBase64 }: Pick<RejectedVector, "body" | "bod
   bodyBase64 === undefined ? Buffer.from(body!) : Buffer.from(bodyBase64, "base64");
 
 /** The fields of a body that is known to be well-formed. */
-export function fieldsOf(body: Uint8Array | string): EnvelopeFields {
+export function fieldsOf(body: Uint8Array | string): SignedEnvelope {
   const parsed = parseEnvelope(Buffer.from(body), 1_048_576);
   if (parsed.kind !== "envelope") throw new Error(parsed.reason);
   return parsed.fields;

@@ -44,6 +44,8 @@ export async function serveTcp(connected: (socket: Socket) => void) {
   return { port, address: `http://127.0.0.1:${port}` };
 }
 
+export const sharedSecret = "c2VjcmV0IG9mIGJvdGggc2lkZXM=";
+
 export const sendTo = (
   transport: Transport,
   address: string,
@@ -51,7 +53,7 @@ export const sendTo = (
 ): Promise<TransportResponse> =>
   transport.send(
     message,
-    { serviceId: "inventory", address, secrets: ["c2VjcmV0IG9mIGJvdGggc2lkZXM="] },
+    { serviceId: "inventory", address, secrets: [sharedSecret] },
     { signal: new AbortController().signal },
   );
 

@@ -2,7 +2,7 @@ import { Readable } from "node:stream";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
-import { type BodyLimits, readBody } from "../../../src/base/request-body.js";
+import { type BodyLimits, readBody } from "../../../src/http/body.js";
 import { signWebhook, type WebhookScheme } from "../../../src/webhooks/index.js";
 import { createWebhookReceiver } from "../../../src/webhooks/route.js";
 import { checkScheme } from "../../../src/webhooks/schemes/check-scheme.js";

@@ -3,7 +3,7 @@ import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { afterAll, describe, expect, it } from "vitest";
-import { closeServer, listening } from "../../../src/base/node-http.js";
+import { closeServer, listening } from "../../../src/http/node.js";
 import {
   createHttpInboxStore,
   type HttpInboxStoreOptions,

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { PlainRequest } from "../../../src/base/plain-http.js";
+import type { PlainRequest } from "../../../src/http/plain.js";
 import type { WebhookInbox, WebhookRouteOptions, WebhookScheme } from "../../../src/webhooks/index.js";
 import { slack } from "../../../src/webhooks/presets/slack.js";
 import { createWebhookReceiver } from "../../../src/webhooks/route.js";

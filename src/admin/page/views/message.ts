@@ -18,7 +18,7 @@ import {
   type MessageWithAttempts,
   type WholeMessage,
 } from "../wire.js";
-import { waySteps } from "./way.js";
+import { traceSteps } from "./trace.js";
 
 const refreshMs = 1_000;
 
@@ -31,16 +31,16 @@ export const message: View = {
     const content = contentSection(context, key);
     const update = async () => {
       const found = await api.message(route.queue, key, { signal });
-      const way = await api.way(found.correlationId ?? found.messageId, { signal });
+      const trace = await api.trace(found.correlationId ?? found.messageId, { signal });
       replaceContent(
         facts,
         summarySection(context, found),
         attemptsSection(found),
         element(
           "section",
-          { class: "card", "aria-labelledby": "way-title" },
-          element("h2", { id: "way-title" }, "Its way"),
-          way.length === 0 ? element("p", { class: "none" }, "Nothing is known.") : waySteps(way),
+          { class: "card", "aria-labelledby": "trace-title" },
+          element("h2", { id: "trace-title" }, "Trace"),
+          trace.length === 0 ? element("p", { class: "none" }, "Nothing is known.") : traceSteps(trace),
         ),
       );
       return isOver(found) ? false : undefined;
@@ -103,7 +103,7 @@ function fields({ route: { queue } }: ViewContext, shown: ListedMessage): HTMLEl
     [
       "Correlation id",
       shown.correlationId !== null &&
-        element("a", { href: linkTo("way", undefined, { id: shown.correlationId }) }, shown.correlationId),
+        element("a", { href: linkTo("trace", undefined, { id: shown.correlationId }) }, shown.correlationId),
     ],
     ["Partition key", shown.partitionKey],
     ["Natural key", shown.naturalKey],

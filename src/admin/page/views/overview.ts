@@ -12,9 +12,9 @@ import {
   type Phase,
   phases,
   type Stats,
-  type WayStep,
+  type TraceStep,
 } from "../wire.js";
-import { waySteps } from "./way.js";
+import { traceSteps } from "./trace.js";
 
 const minute = 60_000;
 const ranges = [15 * minute, 60 * minute, 6 * 60 * minute, 24 * 60 * minute];
@@ -201,10 +201,10 @@ function sampleStory(signal: AbortSignal): readonly HTMLElement[] {
   const update = async () => {
     if (remembered("sample") === "") return false;
     try {
-      const found = await api.way(id, { signal });
+      const found = await api.trace(id, { signal });
       const said = storyOf(id, found);
       if (text.textContent !== said) text.textContent = said;
-      replaceContent(steps, waySteps(found));
+      replaceContent(steps, traceSteps(found));
       return found.length > 1 && found.every(({ doneAt }) => doneAt !== null) ? false : undefined;
     } catch (error) {
       announceFailure(error);
@@ -216,7 +216,7 @@ function sampleStory(signal: AbortSignal): readonly HTMLElement[] {
   return [section];
 }
 
-function storyOf(id: string, steps: readonly WayStep[]): string {
+function storyOf(id: string, steps: readonly TraceStep[]): string {
   const [received] = steps.filter(({ queue }) => queue === "inbox");
   const sent = steps.filter(({ queue }) => queue === "outbox");
   if (received === undefined) return `Waiting for the webhook ${id}.`;

@@ -4,10 +4,10 @@ import { count, duration } from "../format.js";
 import { at, field, messageLink, stateBadge } from "../parts.js";
 import { linkTo, queueName } from "../routes.js";
 import type { View } from "../shell.js";
-import { isEnded, type WayStep } from "../wire.js";
+import { isEnded, type TraceStep } from "../wire.js";
 
-export const way: View = {
-  title: "Way of an event",
+export const trace: View = {
+  title: "Trace of an event",
   async show({ route, signal }) {
     const id = route.query.id ?? "";
     return [searchForm(id), ...(id === "" ? [] : [await found(id, signal)])];
@@ -15,9 +15,9 @@ export const way: View = {
 };
 
 async function found(id: string, signal: AbortSignal): Promise<HTMLElement> {
-  const steps = await api.way(id, { signal });
+  const steps = await api.trace(id, { signal });
   if (steps.length === 0) return element("p", { class: "none" }, `No message has the id ${id}.`);
-  return element("section", { class: "card", "aria-label": "Way" }, waySteps(steps));
+  return element("section", { class: "card", "aria-label": "Trace" }, traceSteps(steps));
 }
 
 function searchForm(id: string): HTMLElement {
@@ -30,7 +30,7 @@ function searchForm(id: string): HTMLElement {
       on: {
         submit(event) {
           event.preventDefault();
-          location.hash = linkTo("way", undefined, { id: input.value.trim() });
+          location.hash = linkTo("trace", undefined, { id: input.value.trim() });
         },
       },
     },
@@ -45,7 +45,14 @@ interface Moment {
 }
 
 /** What happened to a message, in its order. */
-function momentsOf({ queue, phase, enqueuedAt, firstAttemptAt, doneAt, diedAt }: WayStep): readonly Moment[] {
+function momentsOf({
+  queue,
+  phase,
+  enqueuedAt,
+  firstAttemptAt,
+  doneAt,
+  diedAt,
+}: TraceStep): readonly Moment[] {
   const received = queue === "inbox";
   const moments: (Moment | null)[] = [
     { iso: enqueuedAt, text: received ? "received" : "enqueued" },
@@ -58,22 +65,22 @@ function momentsOf({ queue, phase, enqueuedAt, firstAttemptAt, doneAt, diedAt }:
   return moments.filter((one) => one !== null);
 }
 
-const endingOf = (phase: WayStep["phase"], received: boolean): string =>
+const endingOf = (phase: TraceStep["phase"], received: boolean): string =>
   isEnded(phase) ? phase : received ? "handled" : "published";
 
-/** The way of one event: each message of it, and its moments. */
-export const waySteps = (steps: readonly WayStep[]): HTMLElement =>
+/** The messages of one event, each with its moments. */
+export const traceSteps = (steps: readonly TraceStep[]): HTMLElement =>
   element(
     "ol",
-    { class: "way" },
+    { class: "trace" },
     steps.map((step) =>
       element(
         "li",
         {},
         element(
           "p",
-          { class: "way-head" },
-          element("span", { class: "way-queue" }, queueName[step.queue]),
+          { class: "trace-head" },
+          element("span", { class: "trace-queue" }, queueName[step.queue]),
           element("strong", {}, step.topic),
           messageLink(step.queue, step.key),
           stateBadge(step.phase),

@@ -1,13 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { type Route, respondBy } from "./node-http.js";
-import type { IncomingHeaders, ReadableRequest } from "./request-body.js";
-
-/** In a file of its own: a function app that starts loads it, and not the servers that also use it. */
-const jsonContent = { "content-type": "application/json" };
-
-/** All headers that a host has to send but the content's length. */
-export const headersOf = ({ headers, body = "" }: PlainResponse): Record<string, string> =>
-  body === "" ? { ...headers } : { ...jsonContent, ...headers };
+import type { IncomingHeaders, ReadableRequest } from "./body.js";
+import { type Route, respondBy } from "./node.js";
 
 /**
  * The part of a web `Request` that this package uses, and its path. Making a `Request` or a `Response` loads Node's whole
@@ -26,11 +19,37 @@ export interface PlainRequest extends ReadableRequest {
 export interface PlainResponse {
   readonly status: number;
   /** Names in lower case. A body without a content type is JSON. */
-  readonly headers?: Readonly<Record<string, string>>;
+  readonly headers?: ResponseHeaders;
   readonly body?: string;
 }
 
+export type ResponseHeaders = Readonly<Record<string, string>>;
+
 export type PlainRoute = (request: PlainRequest) => Promise<PlainResponse>;
+
+/** Nobody on the way keeps a response, and no browser takes it for anything but what it says that it is. */
+export const privateHeaders = { "cache-control": "no-store", "x-content-type-options": "nosniff" } as const;
+
+export const emptyResponse = (status: number, headers: ResponseHeaders = {}): PlainResponse => ({
+  status,
+  headers: { ...privateHeaders, ...headers },
+});
+
+export const textResponse = (status: number, body: string, headers?: ResponseHeaders): PlainResponse => ({
+  ...emptyResponse(status, headers),
+  body,
+});
+
+export const jsonResponse = (status: number, value: unknown, headers?: ResponseHeaders): PlainResponse =>
+  textResponse(status, JSON.stringify(value), headers);
+
+/** All headers that a host has to send but the content's length. */
+export const headersOf = ({ headers, body = "" }: PlainResponse): Record<string, string> =>
+  body === "" ? { ...headers } : { "content-type": "application/json", ...headers };
+
+/** How a response is logged: a failure of ours, a request that was refused, or `normal`. */
+export const logLevelOf = <Level>(status: number, normal: Level): "error" | "warn" | Level =>
+  status >= 500 ? "error" : status >= 400 ? "warn" : normal;
 
 /** Lets a plain function respond to one request of node:http. `failed` is told of what it throws. */
 export const respondPlainly = (
@@ -68,9 +87,6 @@ export function toWebResponse(response: PlainResponse): Response {
   const { status, body = "" } = response;
   return new Response(body === "" ? null : body, { status, headers: headersOf(response) });
 }
-
-/** Of every answer: nobody on the way keeps it, and no browser takes it for anything but what it says that it is. */
-export const privateHeaders = { "cache-control": "no-store", "x-content-type-options": "nosniff" } as const;
 
 /**
  * Whether a browser sends the request for a page of another site. Any page can make it send one, with the rights that the

@@ -1,7 +1,12 @@
-import { createHash } from "node:crypto";
-import { isSameDigest } from "../../base/same-digest.js";
-import { InvalidArgumentError } from "../../errors.js";
-import { createSecretKeys, type Secret, type Secrets } from "../../webhooks/schemes/secret-keys.js";
+import {
+  createSecretKeys,
+  digestOf,
+  isSameDigest,
+  leastSecretLength,
+  type Secret,
+  type Secrets,
+} from "../base/secrets.js";
+import { InvalidArgumentError } from "../errors.js";
 
 /** What tokens look like. Neither a comma nor white space is in them, so both can stand between tokens. */
 export interface TokenForm {
@@ -11,16 +16,12 @@ export interface TokenForm {
   readonly problemOf: (token: string) => string | undefined;
 }
 
-const shortestToken = 16;
-
 /** A secret of the characters that RFC 6750 allows in a token. */
 export function secretProblem(token: string): string | undefined {
-  if (token.length < shortestToken) return `has fewer than ${shortestToken} characters`;
+  if (token.length < leastSecretLength) return `has fewer than ${leastSecretLength} characters`;
   const isRight = /^[A-Za-z0-9\-._~+/]+=*$/.test(token);
   return isRight ? undefined : "has a character other than letters, digits and -._~+/=";
 }
-
-const serviceTokens: TokenForm = { owner: "service", problemOf: secretProblem };
 
 /** No token is longer: a longer header is not compared. */
 const bearer = /^Bearer +([\x21-\x7e]{1,4096})$/i;
@@ -36,11 +37,7 @@ export interface BearerTokensOptions {
 export type FindToken = (authorization: string | null) => Promise<string | undefined>;
 
 /** Keeps only digests of the tokens. A text may hold several tokens, with commas or white space between them. */
-export function bearerTokens(
-  tokens: Secrets,
-  options: BearerTokensOptions,
-  form: TokenForm = serviceTokens,
-): FindToken {
+export function bearerTokens(tokens: Secrets, options: BearerTokensOptions, form: TokenForm): FindToken {
   const tokenProblem = problemOf(form);
   const list = [tokens].flat();
   const fetching = list.filter((token) => typeof token === "function");
@@ -89,6 +86,3 @@ const problemOf =
   (form: TokenForm): Problem =>
   (token) =>
     typeof token !== "string" || token === "" ? "is missing or empty" : form.problemOf(token);
-
-/** Digests have one length, so comparing them does not reveal the token's length. */
-const digestOf = (text: string): Uint8Array => createHash("sha256").update(text).digest();

@@ -6,8 +6,8 @@ import { createOutbox } from "../../../src/outbox/outbox.js";
 import type { TestDatabase } from "../harness.js";
 import { setUpQueue } from "../queue/set-up.js";
 
-/** The way of an event through inbox and outbox. */
-export function messageWayTests(database: () => TestDatabase): void {
+/** The trace of an event through inbox and outbox. */
+export function messageTraceTests(database: () => TestDatabase): void {
   const stores = async () => {
     const { settings, clock, owner } = await setUpQueue(database(), "inbox", {});
     const out = await setUpQueue(database(), "outbox", { clock });
@@ -16,7 +16,7 @@ export function messageWayTests(database: () => TestDatabase): void {
     return { inbox, outbox, clock, owner };
   };
 
-  describe("the way of an event", () => {
+  describe("the trace of an event", () => {
     it("MSG-14 from webhook to published message, found by any of its ids", async () => {
       const { inbox, outbox, clock, owner } = await stores();
       const received = clock();
@@ -32,8 +32,8 @@ export function messageWayTests(database: () => TestDatabase): void {
       clock.advance(1_000);
       const published = clock();
       await outbox.ack(owner, await outbox.claim({ owner }));
-      const way = await messageTrace({ inbox: operatorsOf(inbox), outbox: operatorsOf(outbox) }, "evt_1");
-      expect(way).toMatchObject([
+      const trace = await messageTrace({ inbox: operatorsOf(inbox), outbox: operatorsOf(outbox) }, "evt_1");
+      expect(trace).toMatchObject([
         {
           queue: "inbox",
           key: { source: "stripe", messageId: "evt_1" },
@@ -50,10 +50,12 @@ export function messageWayTests(database: () => TestDatabase): void {
           state: "Done",
         },
       ]);
-      expect(way).toHaveLength(2);
-      expect(JSON.stringify(way)).not.toContain("secret");
+      expect(trace).toHaveLength(2);
+      expect(JSON.stringify(trace)).not.toContain("secret");
       // The outbox message leads back to the event by its correlation id.
-      expect(await messageTrace({ inbox: operatorsOf(inbox), outbox: operatorsOf(outbox) }, id)).toEqual(way);
+      expect(await messageTrace({ inbox: operatorsOf(inbox), outbox: operatorsOf(outbox) }, id)).toEqual(
+        trace,
+      );
       expect(await messageTrace({ inbox: operatorsOf(inbox), outbox: operatorsOf(outbox) }, "evt_3")).toEqual(
         [],
       );
@@ -77,8 +79,8 @@ export function messageWayTests(database: () => TestDatabase): void {
         correlationId: "order 7",
       });
       await outbox.enqueue({ topic: "c", payload: "", correlationId: "order 7" });
-      const way = await messageTrace({ inbox: operatorsOf(inbox), outbox: operatorsOf(outbox) }, "m2");
-      expect(way.map(({ queue, topic }) => [queue, topic])).toEqual([
+      const trace = await messageTrace({ inbox: operatorsOf(inbox), outbox: operatorsOf(outbox) }, "m2");
+      expect(trace.map(({ queue, topic }) => [queue, topic])).toEqual([
         ["inbox", "a"],
         ["inbox", "b"],
         ["outbox", "c"],

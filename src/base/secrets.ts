@@ -1,6 +1,7 @@
-import { singleFlight } from "../../base/concurrency.js";
-import { withinTime } from "../../base/timers.js";
-import { InvalidOperationError } from "../../errors.js";
+import { createHash, timingSafeEqual } from "node:crypto";
+import { InvalidOperationError } from "../errors.js";
+import { singleFlight } from "./concurrency.js";
+import { withinTime } from "./timers.js";
 
 /** A secret, or a function that fetches it from a secret store. */
 export type Secret = string | (() => SecretText | Promise<SecretText>);
@@ -103,3 +104,16 @@ const badSecret = (what: string, problem: string) =>
 
 const tooSlow = (ms: number) =>
   new InvalidOperationError(`The secret store did not respond within ${ms} ms.`);
+
+/**
+ * Compares digests or signatures in a time that says nothing about where they differ. Everything that proves a caller is
+ * compared here. Of a secret itself, compare the digest: its length is no secret.
+ */
+export const isSameDigest = (given: Uint8Array, expected: Uint8Array): boolean =>
+  given.byteLength === expected.byteLength && timingSafeEqual(given, expected);
+
+/** A shorter secret can be guessed. In bytes, or in characters of a token. */
+export const leastSecretLength = 16;
+
+/** The SHA-256 of a secret. Digests have one length, so comparing them does not reveal that of the secret. */
+export const digestOf = (secret: string): Uint8Array => createHash("sha256").update(secret).digest();

@@ -245,3 +245,6 @@ export function openBodies({ maxBytes, maxCount = defaultMaxCount }: OpenBodiesL
     },
   };
 }
+
+/** Why `fetch` failed: it hides the socket's error behind one of its own. */
+export const fetchCause = (error: unknown): unknown => (error as { cause?: unknown }).cause ?? error;

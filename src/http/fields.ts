@@ -1,9 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import type * as z from "zod/mini";
-import { type ReadableRequest, readBody } from "../../base/request-body.js";
-import type { Refusal } from "./responses.js";
+import { type ReadableRequest, readBody } from "./body.js";
 
-export const maxBodyBytes = 16 * 1024;
 /** The caller has a token, but may be slow. */
 const bodyMs = 10_000;
 /** A wrong name is quoted up to this length. */
@@ -17,7 +15,7 @@ export interface Taker<Fields> {
 }
 
 export interface ReadOptions {
-  readonly maxBytes?: number;
+  readonly maxBytes: number;
   /** Whether no body is a body without fields. */
   readonly mayBeEmpty?: boolean;
   /** Fields that the path gives. The body may not have them. */
@@ -28,7 +26,7 @@ export interface ReadOptions {
 export async function readFields<Fields>(
   request: ReadableRequest,
   operation: Taker<Fields>,
-  { maxBytes = maxBodyBytes, mayBeEmpty = false, names = {} }: ReadOptions = {},
+  { maxBytes, mayBeEmpty = false, names = {} }: ReadOptions,
 ): Promise<Read<Fields>> {
   const body = await readBody(request, { maxBytes, withinMs: bodyMs });
   if (body === "too large") return bodyRefused("BodyTooLarge", `The body has more than ${maxBytes} bytes.`);
@@ -90,3 +88,27 @@ function parsed(text: string): unknown {
     return undefined;
   }
 }
+
+/** What can be wrong with a request. */
+export const refusalCodes = [
+  "BodyTooLarge",
+  "BodyUnreadable",
+  "NotJson",
+  "NotAnObject",
+  "MissingField",
+  "UnknownField",
+  "InvalidField",
+] as const;
+
+/** What is wrong with a request, and where. The sender gets it with status 400. */
+export interface Refusal {
+  readonly code: (typeof refusalCodes)[number];
+  readonly message: string;
+  /** The field of the request, or "body". */
+  readonly field: string;
+  /** What a log gets instead of `field` where the sender has made up a name: that may be a pasted token. */
+  readonly logged?: { readonly field?: string; readonly unknown?: number };
+}
+
+/** What the sender gets. */
+export const answerOf = ({ code, message, field }: Refusal) => ({ code, message, field });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { LogFields, Logger } from "../../../src/base/logger.js";
-import { endingLog, refusalIntervalMs } from "../../../src/webhooks/responses.js";
+import { refusalIntervalMs, resultLog } from "../../../src/webhooks/responses.js";
 
 function started() {
   const lines: { level: string; fields: LogFields }[] = [];
@@ -10,7 +10,7 @@ function started() {
   };
   const logger = Object.fromEntries(["debug", "info", "warn", "error"].map((level) => [level, at(level)]));
   const time = { now: 1_000_000 };
-  return { lines, time, log: endingLog(logger as unknown as Logger, () => time.now) };
+  return { lines, time, log: resultLog(logger as unknown as Logger, () => time.now) };
 }
 
 const refusal = { source: "stripe", outcome: "unauthorized", status: 401, reason: "signature" };

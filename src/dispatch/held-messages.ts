@@ -1,0 +1,289 @@
+import { type Logger, safeReason } from "../base/logger.js";
+import { withDeadline } from "../base/timers.js";
+import { mustRunAlone, type OwnerToken } from "../queue/leases.js";
+import type { QueueMessage } from "../queue/message.js";
+import type { DispatchStore } from "../queue/work-store.js";
+import type { Decision } from "./settlement.js";
+import type { TopicRecord } from "./timing.js";
+
+/** A message that a run holds, from its claim to its settlement. */
+export interface HeldMessage<Message, Tx> {
+  readonly message: Message;
+  readonly topic: TopicRecord<Message, Tx>;
+  lease: Lease;
+  /** Set when the handler starts; all three are times of the monotonic clock. */
+  startedAt: number;
+  timeoutAt: number;
+  warnAt: number;
+  /** Of the handler's signal. Made when the handler first reads it. */
+  handlerAbort: AbortController | undefined;
+  /** Why the handler was aborted. */
+  abortReason: Error | undefined;
+  /** Ends the handler's transaction. */
+  transactionAbort: AbortController | undefined;
+  /** The handler was called. With `transactional` that needs a transaction first. */
+  isCalled: boolean;
+  /** Its transaction is acknowledging it, and locks its row until the commit. */
+  isAcking: boolean;
+  /** The lease is gone, so the result is not ours to settle. */
+  isLost: boolean;
+  /** The outcome is decided, though the handler may still run. */
+  isEnded: boolean;
+  /** How the message is settled; set when its outcome is decided. */
+  decision: Decision | undefined;
+  /** The same message from a later claim, which arrived before the settlement was confirmed. It is held in place of this. */
+  reclaimed: HeldMessage<Message, Tx> | undefined;
+}
+
+/**
+ * One claim's lease. Each claim has an owner token of its own, so the settlement of an expired lease cannot end a newer
+ * lease on the same message.
+ */
+export interface Lease {
+  readonly owner: OwnerToken;
+  readonly leaseMs: number;
+  /** When it ends by this process's monotonic clock: never later than in the database. */
+  expiresAt: number;
+  renewAt: number;
+  isRenewing: boolean;
+}
+
+/** A message that was just claimed. */
+export const newHeld = <Message, Tx>(
+  message: Message,
+  topic: TopicRecord<Message, Tx>,
+  lease: Lease,
+): HeldMessage<Message, Tx> => ({
+  message,
+  topic,
+  lease,
+  startedAt: 0,
+  timeoutAt: Number.POSITIVE_INFINITY,
+  warnAt: Number.POSITIVE_INFINITY,
+  handlerAbort: undefined,
+  abortReason: undefined,
+  transactionAbort: undefined,
+  isCalled: false,
+  isAcking: false,
+  isLost: false,
+  isEnded: false,
+  decision: undefined,
+  reclaimed: undefined,
+});
+
+/** Aborts a handler through its signal. The first reason counts. */
+export function abortHandler<Message, Tx>(held: HeldMessage<Message, Tx>, reason: Error): void {
+  held.abortReason ??= reason;
+  held.handlerAbort?.abort(held.abortReason);
+}
+
+/** What a run holds: every message waits, runs or is being settled. */
+export class HeldMessages<Message extends QueueMessage, Tx> {
+  /** Claimed, not started, in the order of the claims. */
+  waiting: HeldMessage<Message, Tx>[] = [];
+  /** Started, by row number. A handler whose lease is lost stays here until it ends. */
+  readonly running = new Map<number, HeldMessage<Message, Tx>>();
+  /** Outcome decided, settlement not confirmed, by row number. These messages are still held and renewed. */
+  readonly settling = new Map<number, HeldMessage<Message, Tx>>();
+  /** The part of `settling` that has not been sent to the store. */
+  toSettle: HeldMessage<Message, Tx>[] = [];
+  /** The partition keys of running and settling messages. */
+  readonly #busyPartitions = new Set<string>();
+  readonly #onChange: () => void;
+  readonly #onPartitionFree: () => void;
+
+  /** `onPartitionFree`: the first message of a partition queue was settled, so the next one is claimable. */
+  constructor(onChange: () => void, onPartitionFree: () => void) {
+    this.#onChange = onChange;
+    this.#onPartitionFree = onPartitionFree;
+  }
+
+  get isEmpty(): boolean {
+    return this.waiting.length + this.running.size + this.settling.size === 0;
+  }
+
+  /** Whether neither an earlier handler of this message nor another message of its partition is in its way. */
+  isFree({ seq, partitionKey }: Message): boolean {
+    return !this.running.has(seq) && (partitionKey === null || !this.#busyPartitions.has(partitionKey));
+  }
+
+  waitingSuspect(): HeldMessage<Message, Tx> | undefined {
+    return this.waiting.find(({ message }) => mustRunAlone(message));
+  }
+
+  runsSuspect(): boolean {
+    for (const { message } of this.running.values()) if (mustRunAlone(message)) return true;
+    return false;
+  }
+
+  isWaiting(held: HeldMessage<Message, Tx>): boolean {
+    return this.waiting.includes(held);
+  }
+
+  isRunning(held: HeldMessage<Message, Tx>): boolean {
+    return this.running.get(held.message.seq) === held;
+  }
+
+  /** The message's handler starts. */
+  start(held: HeldMessage<Message, Tx>): void {
+    const { seq, partitionKey } = held.message;
+    this.running.set(seq, held);
+    if (partitionKey !== null) this.#busyPartitions.add(partitionKey);
+  }
+
+  /** The message's outcome is decided: it waits for its settlement. */
+  settle(held: HeldMessage<Message, Tx>, decision: Decision): void {
+    const { seq, partitionKey } = held.message;
+    held.decision = decision;
+    this.settling.set(seq, held);
+    this.toSettle.push(held);
+    if (partitionKey !== null) this.#busyPartitions.add(partitionKey);
+    this.#onChange();
+  }
+
+  /** Gives waiting messages back to the queue, at no attempt. */
+  releaseWaiting(except?: HeldMessage<Message, Tx>): void {
+    const released = this.waiting.filter((held) => held !== except);
+    this.waiting = except === undefined ? [] : [except];
+    for (const held of released) this.settle(held, { kind: "release" });
+  }
+
+  /** The run no longer holds the message. */
+  forget(held: HeldMessage<Message, Tx>): void {
+    const { seq, partitionKey } = held.message;
+    if (this.settling.get(seq) === held) this.settling.delete(seq);
+    if (this.isRunning(held)) this.running.delete(seq);
+    if (partitionKey !== null) {
+      // A lost handler and a later claim of the same message may both be here.
+      if (!this.settling.has(seq) && !this.running.has(seq)) this.#busyPartitions.delete(partitionKey);
+      this.#onPartitionFree();
+    }
+    this.#onChange();
+  }
+}
+
+/** Renews the leases of everything that a run holds, from a third of their length on. */
+export class Leases<Message extends QueueMessage, Tx> {
+  #nextRenewalAt = Number.POSITIVE_INFINITY;
+  readonly #run: LeaseHost<Message, Tx>;
+
+  constructor(run: LeaseHost<Message, Tx>) {
+    this.#run = run;
+  }
+
+  /**
+   * The leases of one claim, by the length that a message's topic wants. The claim itself gives every message the usual
+   * lease, so a longer one is asked for at once.
+   */
+  ofClaim(owner: OwnerToken, leaseMs: number, claimedAt: number): (topicLeaseMs: number) => Lease {
+    const usual: Lease = {
+      owner,
+      leaseMs,
+      expiresAt: claimedAt + leaseMs,
+      renewAt: renewalOf(claimedAt, leaseMs),
+      isRenewing: false,
+    };
+    this.#renewFrom(usual.renewAt);
+    const longer = new Map<number, Lease>();
+    return (topicLeaseMs) => {
+      if (topicLeaseMs <= leaseMs) return usual;
+      const lease = longer.get(topicLeaseMs) ?? { ...usual, leaseMs: topicLeaseMs, renewAt: 0 };
+      longer.set(topicLeaseMs, lease);
+      this.#renewFrom(0);
+      return lease;
+    };
+  }
+
+  /**
+   * Gives messages of one claim that are about to be settled a lease object of their own, with the same owner. Their rows
+   * may be locked until the settlement is committed, and a renewal then waits for that; the renewal of the claim's other
+   * messages must not.
+   */
+  renewApart(settled: readonly HeldMessage<Message, Tx>[]): void {
+    const lease = { ...settled[0]!.lease, isRenewing: false };
+    for (const held of settled) held.lease = lease;
+    this.#renewFrom(lease.renewAt);
+  }
+
+  /** Starts the renewals that are due: of waiting, running and settling messages alike, one call for each lease. */
+  renewDue(now: number): void {
+    if (now < this.#nextRenewalAt) return;
+    const due = new Map<Lease, HeldMessage<Message, Tx>[]>();
+    for (const held of this.#renewable()) {
+      if (held.lease.renewAt > now) continue;
+      const messages = due.get(held.lease);
+      if (messages === undefined) due.set(held.lease, [held]);
+      else messages.push(held);
+    }
+    for (const [lease, messages] of due) void this.#renew(lease, messages);
+    this.#nextRenewalAt = Number.POSITIVE_INFINITY;
+    for (const { lease } of this.#renewable()) this.#renewFrom(lease.renewAt);
+  }
+
+  /** Milliseconds until `renewDue` has something to do. */
+  untilNextMs(now: number): number {
+    return Math.max(0, this.#nextRenewalAt - now);
+  }
+
+  #renewFrom(at: number): void {
+    this.#nextRenewalAt = Math.min(this.#nextRenewalAt, at);
+  }
+
+  /** Messages under a lease that is not being renewed now. */
+  *#renewable(): Generator<HeldMessage<Message, Tx>> {
+    const { waiting, running, settling } = this.#run.held;
+    for (const held of waiting) if (!held.lease.isRenewing) yield held;
+    for (const held of running.values()) if (!held.lease.isRenewing && !held.isLost) yield held;
+    for (const settles of settling.values()) {
+      const held = settles.reclaimed ?? settles;
+      if (!held.lease.isRenewing) yield held;
+    }
+  }
+
+  async #renew(lease: Lease, messages: readonly HeldMessage<Message, Tx>[]): Promise<void> {
+    const { store, logger, onChange } = this.#run;
+    const { owner, leaseMs } = lease;
+    const startedAt = performance.now();
+    lease.isRenewing = true;
+    try {
+      const sent = messages.map(({ message }) => message);
+      // After the third of the lease that has passed there is time for two renewals.
+      const { lost: lostMessages } = await withDeadline(leaseMs / 4, "A renewal", (signal) =>
+        store.renew(owner, sent, leaseMs, { signal }),
+      );
+      const lost = new Set<unknown>(lostMessages);
+      lease.expiresAt = startedAt + leaseMs;
+      lease.renewAt = renewalOf(startedAt, leaseMs);
+      for (const held of messages) if (lost.has(held.message)) this.#notRenewed(held);
+    } catch (error) {
+      lease.renewAt = performance.now() + leaseMs / 12;
+      logger.error("renewing leases failed", { messages: messages.length, error: safeReason(error) });
+    } finally {
+      lease.isRenewing = false;
+      this.#renewFrom(lease.renewAt);
+      onChange();
+    }
+  }
+
+  #notRenewed(held: HeldMessage<Message, Tx>): void {
+    const { held: all, onLost } = this.#run;
+    const settling = all.settling.get(held.message.seq);
+    // A message that is being settled may have been settled meanwhile: its settlement shows whether the lease was lost.
+    if (settling === undefined && !held.isAcking && (all.isRunning(held) || all.isWaiting(held)))
+      onLost(held);
+    else if (settling?.reclaimed === held) settling.reclaimed = undefined; // another worker has the message
+  }
+}
+
+/** What leases need of their run. */
+interface LeaseHost<Message extends QueueMessage, Tx> {
+  readonly store: Pick<DispatchStore<Message, Tx>, "renew">;
+  readonly held: HeldMessages<Message, Tx>;
+  readonly logger: Logger;
+  /** The lease on a waiting or running message has expired and may be another worker's. */
+  readonly onLost: (held: HeldMessage<Message, Tx>) => void;
+  readonly onChange: () => void;
+}
+
+/** After a third of the lease, so that a renewal may fail and be repeated. */
+const renewalOf = (from: number, leaseMs: number): number => from + leaseMs / 3;
