@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { uuidV7 } from "../../src/base/uuid.js";
+import { uuidV7 } from "../../../src/base/uuid.js";
 
 describe("uuid v7", () => {
   it("OBX-014 has the version, the variant and the time of RFC 9562", () => {
