@@ -50,7 +50,7 @@ export function outboxHandlers(
   };
 
   const sendTo = (destination: string): HandlerFunction<OutboxMessage> => {
-    const waiting = heldBack(parts, destination);
+    const waiting = waitingMessages(parts, destination);
     return async (message, { signal }) => {
       const maxRetries = maxRetriesOf(message, settings.retry.maxRetries);
       // Its process was killed at the last attempt.
@@ -90,7 +90,7 @@ class SendFailed extends Error {
 }
 
 /** What the receiver or this package says is safe to keep. Of other errors only the name and the code are. */
-const sendError = (error: unknown): string =>
+export const sendError = (error: unknown): string =>
   isMessageFault(error) ? (error as Error).message : safeReason(error);
 
 /** Sends a message once. Resolves when its receiver has acknowledged it. */
@@ -149,7 +149,7 @@ function acknowledged(response: TransportResponse, serviceId: string): Transport
 }
 
 /** The messages of one destination that wait because its circuit breaker is open. */
-interface HeldBack {
+interface WaitingMessages {
   /** The error for a message that the breaker has refused: when it is tried again. It costs no attempt. */
   later(breakerWaitMs: number): RetryAfter;
   /** A message was delivered: those that wait are due. Never rejects. */
@@ -160,11 +160,11 @@ interface HeldBack {
 const trialMessages = 3;
 /** The others come back one by one, at this interval, so that many messages are not claimed and put back again and again. */
 const spacingMs = 1_000;
-const longestHoldMs = 60 * 60_000;
-/** Another process may hold messages back that this one could deliver, so this one makes them due from time to time. */
+const longestWaitMs = 60 * 60_000;
+/** Messages may wait because of another process, and this one could deliver them: it makes them due from time to time. */
 const releaseIntervalMs = 60_000;
 
-function heldBack(parts: ServiceParts, destination: string): HeldBack {
+function waitingMessages(parts: ServiceParts, destination: string): WaitingMessages {
   const { outbox, reports, wake } = parts;
   const now = (): number => parts.now().getTime();
   const reason = `The service "${destination}" has been failing. The message waits until its circuit breaker lets it pass.`;
@@ -173,7 +173,7 @@ function heldBack(parts: ServiceParts, destination: string): HeldBack {
   let trialAt = 0;
   let trials = 0;
   let lastAt = 0;
-  let releaseAt = 0; // at the first delivery: an earlier process may have held some back
+  let releaseAt = 0; // at the first delivery: some may wait from an earlier process
 
   const delayMs = (time: number, waitMs: number): number => {
     if (time >= trialAt) {
@@ -182,9 +182,9 @@ function heldBack(parts: ServiceParts, destination: string): HeldBack {
     }
     if (trials++ < trialMessages) return waitMs;
     lastAt = Math.max(lastAt, trialAt) + spacingMs;
-    if (lastAt - time <= longestHoldMs) return lastAt - time;
-    lastAt = time + longestHoldMs;
-    return longestHoldMs * (0.5 + Math.random() / 2);
+    if (lastAt - time <= longestWaitMs) return lastAt - time;
+    lastAt = time + longestWaitMs;
+    return longestWaitMs * (0.5 + Math.random() / 2);
   };
 
   /** One batch for each delivery, so that it takes no longer than they do. */
@@ -194,7 +194,10 @@ function heldBack(parts: ServiceParts, destination: string): HeldBack {
       if (!more) releaseAt = now() + releaseIntervalMs;
       if (changed > 0) wake();
     } catch (error) {
-      reports.logger.warn("messages are still held back", { destination, error: safeReason(error) });
+      reports.logger.warn("messages still wait for their destination", {
+        destination,
+        error: safeReason(error),
+      });
     }
   });
 

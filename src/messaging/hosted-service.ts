@@ -27,7 +27,7 @@ export interface ServiceHost {
 /** Functions in one process that were given the same `open` share its service, and so its connections. */
 const services = new WeakMap<OpenService, ServiceHost["ready"]>();
 
-export interface HostOptions {
+interface HostOptions {
   /** Called before a message is acknowledged whose handler has sent others. They are committed. Must not reject. */
   afterSend(): Promise<void>;
 }

@@ -266,9 +266,9 @@ async function receivedResponse(
   const command = await sentCommand(parts, message);
   const outcome =
     command === "handled"
-      ? "known"
+      ? "duplicate"
       : await handleResponse({ endpoint, sourceServiceId, ...command, payload });
-  if (outcome === "known") reports.duplicate(incoming(message));
+  if (outcome === "duplicate") reports.duplicate(incoming(message));
   else reports.processed(incoming(message), performance.now() - startedAt);
-  return acknowledgement(undefined, outcome === "known");
+  return acknowledgement(undefined, outcome === "duplicate");
 }

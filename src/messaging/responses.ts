@@ -24,8 +24,8 @@ interface IncomingResponse {
   readonly payload: unknown;
 }
 
-/** `known`: the same response was handled before. `ignored`: the service has no handler for it. */
-type ResponseOutcome = "handled" | "known" | "ignored";
+/** `duplicate`: the same response was handled before. `ignored`: the service has no handler for it. */
+type ResponseOutcome = "handled" | "duplicate" | "ignored";
 
 export type HandleResponse = (response: IncomingResponse) => Promise<ResponseOutcome>;
 
@@ -38,7 +38,7 @@ const responseKey = (source: string, inReplyTo: string): InboxKey => ({
 /**
  * Handles a response once, however often it comes and whichever way: it is recorded under the command's id in the
  * transaction of the handler. So the outbox message need not be acknowledged in that transaction: a command that is sent
- * again after a crash brings a response that is known.
+ * again after a crash brings a duplicate.
  */
 export function responseHandler(parts: ServiceParts): HandleResponse {
   const { options, messages, inbox } = parts;
@@ -49,7 +49,7 @@ export function responseHandler(parts: ServiceParts): HandleResponse {
     if (handler === undefined) return "ignored";
     const key = responseKey(sourceServiceId, inReplyTo);
     const { kind } = await timedTransaction(parts, async ({ tx, signal }) => {
-      if (!(await inbox.markProcessed(key, { tx }))) return { kind: "known" } as const;
+      if (!(await inbox.markProcessed(key, { tx }))) return { kind: "duplicate" } as const;
       const value = await responseFrom(definition, payload, endpoint);
       const context: ResponseContext = { ...response, tx, signal };
       throwFailureResult(await handler(value, context));
@@ -59,7 +59,7 @@ export function responseHandler(parts: ServiceParts): HandleResponse {
   };
 }
 
-/** The command that a response is for, or `handled` when its response is known and its record is deleted. */
+/** The command that a response is for, or `handled` when its response was handled and its record is deleted. */
 type SentCommand = { readonly inReplyTo: string; readonly correlationId: string } | "handled";
 
 /**
@@ -81,8 +81,8 @@ export async function sentCommand(parts: ServiceParts, response: Envelope): Prom
   // The id as it is stored, so that one in capitals is the same response.
   if (isOurs)
     return { inReplyTo: command.messageId, correlationId: command.correlationId ?? command.messageId };
-  const known = command ?? (await storedUnder(parts.inbox, responseKey(sourceServiceId, inReplyTo)));
-  if (command === undefined && known !== undefined) return "handled";
+  const key = responseKey(sourceServiceId, inReplyTo);
+  if (command === undefined && (await storedUnder(parts.inbox, key)) !== undefined) return "handled";
   throw permanentFailure(
     `The service "${parts.serviceId}" has no record of a command "${endpoint}" to "${sourceServiceId}" with this message id.`,
   );

@@ -1,11 +1,9 @@
 import { omitUndefined } from "../base/defined.js";
-import { safeReason } from "../base/logger.js";
 import { abortAfter, sleep } from "../base/timers.js";
 import { uuidV7 } from "../base/uuid.js";
 import { PermanentFailure, RetryAfter } from "../dispatch/settlement.js";
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
-import { currentScope, requireScope, transaction } from "../middleware/transaction.js";
-import { isMessageFault } from "../publishers/circuit-breaker.js";
+import { currentScope } from "../middleware/transaction.js";
 import {
   checkCall,
   optionalCount,
@@ -17,7 +15,7 @@ import { backoffMs } from "../queue/retry-policy.js";
 import { validated } from "../queue/standard-schema.js";
 import { requireExecutor, type SqlExecutor } from "../sql/driver.js";
 import { canonicalJson } from "./canonical-json.js";
-import type { Deliver } from "./delivery.js";
+import { type Deliver, sendError } from "./delivery.js";
 import { type Envelope, headerProblem, type MessageType, wireLimits } from "./envelope.js";
 import {
   type CommandDefinition,
@@ -29,7 +27,7 @@ import {
 } from "./messages.js";
 import { responseFrom } from "./responses.js";
 import { mostRetries, policyOf } from "./service-options.js";
-import type { ServiceParts } from "./service-parts.js";
+import { type ServiceParts, wakingTransaction } from "./service-parts.js";
 import { requireMessageSize } from "./sign-envelope.js";
 import { headerNames, topicOf } from "./stored-message.js";
 
@@ -246,10 +244,8 @@ export function requester(parts: ServiceParts, sender: Sender, deliver: Deliver)
 }
 
 function requestFailed(destination: string, endpoint: string, error: unknown): RequestFailedError {
-  const reason = isMessageFault(error) ? (error as Error).message : safeReason(error);
-  return new RequestFailedError(`${destination} did not respond to "${endpoint}": ${reason}`, {
-    cause: error,
-  });
+  const message = `${destination} did not respond to "${endpoint}": ${sendError(error)}`;
+  return new RequestFailedError(message, { cause: error });
 }
 
 type WrappedFunction = (input: unknown, context: { readonly tx: SqlExecutor }) => unknown;
@@ -262,9 +258,8 @@ export const wrapPushCall =
     call: WrappedFunction,
   ): ((input: unknown, options?: SendOptions) => Promise<unknown>) => {
     const definition = parts.messages.get(endpoint) as PushCallDefinition;
-    const { outboxDb, settings, sentIn, wake } = parts;
+    const { outboxDb, settings } = parts;
     sender.requireDestination(destination);
-    const own = transaction(outboxDb);
 
     const record = async (input: unknown, tx: SqlExecutor, options: SendOptions): Promise<unknown> => {
       const inputText = canonicalJson(input, `The input of "${endpoint}"`);
@@ -281,12 +276,6 @@ export const wrapPushCall =
       const scope = currentScope();
       const joined = options.tx ?? (scope?.db === outboxDb ? scope.tx : undefined);
       if (joined !== undefined) return record(input, joined, options);
-      let tx: SqlExecutor | undefined;
-      const output = await own.run(undefined, () => {
-        tx = requireScope("outbox").tx;
-        return record(input, tx, options);
-      });
-      if (tx !== undefined && sentIn.has(tx)) wake();
-      return output;
+      return wakingTransaction(parts, (tx) => record(input, tx, options));
     };
   };

@@ -100,24 +100,45 @@ export interface Handling {
  * Runs a handler in a transaction on the inbox's database and commits when the outcome is `handled`. A handler whose time
  * is up is rolled back: it must not keep a connection, or SQLite's only writer. `currentTransaction` and `send` join it.
  */
-export async function timedTransaction<Outcome extends { readonly kind: string }>(
-  { inboxDb, settings: { handlerTimeoutMs }, sentIn, wake }: ServiceParts,
+export const timedTransaction = <Outcome extends { readonly kind: string }>(
+  parts: ServiceParts,
   work: (handling: Handling) => Promise<Outcome>,
-): Promise<Outcome> {
-  let used: SqlExecutor | undefined;
-  const outcome = await abortAfter(
-    handlerTimeoutMs,
-    (signal) => {
-      const within = transaction(inboxDb, {
-        begin: (run) => inboxDb.driver.transaction((tx) => run(tx), { signal }),
-      });
-      return commitIfHandled(within, () => {
-        used = requireScope("inbox").tx;
-        return work({ tx: used, signal });
-      });
-    },
-    () => new InvalidOperationError(`The handler did not finish within ${handlerTimeoutMs} ms.`),
+): Promise<Outcome> => {
+  const { inboxDb, settings } = parts;
+  return wakingIfSent(parts, (entered) =>
+    abortAfter(
+      settings.handlerTimeoutMs,
+      (signal) => {
+        const within = transaction(inboxDb, {
+          begin: (run) => inboxDb.driver.transaction((tx) => run(tx), { signal }),
+        });
+        return commitIfHandled(within, () => work({ tx: entered("inbox"), signal }));
+      },
+      () => new InvalidOperationError(`The handler did not finish within ${settings.handlerTimeoutMs} ms.`),
+    ),
   );
-  if (outcome.kind === "handled" && used !== undefined && sentIn.has(used)) wake();
-  return outcome;
+};
+
+/** Runs work in a transaction on the outbox's database. */
+export const wakingTransaction = <T>(
+  parts: ServiceParts,
+  work: (tx: SqlExecutor) => Promise<T>,
+): Promise<T> =>
+  wakingIfSent(
+    parts,
+    (entered) => transaction(parts.outboxDb).run(undefined, () => work(entered("outbox"))) as Promise<T>,
+  );
+
+/** Wakes the worker after a transaction in which a message was sent. `entered` is called inside, and returns the transaction. */
+async function wakingIfSent<T>(
+  { sentIn, wake }: ServiceParts,
+  run: (entered: (use: "inbox" | "outbox") => SqlExecutor) => Promise<T>,
+): Promise<T> {
+  let tx: SqlExecutor | undefined;
+  const result = await run((use) => {
+    tx = requireScope(use).tx;
+    return tx;
+  });
+  if (tx !== undefined && sentIn.has(tx)) wake();
+  return result;
 }

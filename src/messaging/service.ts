@@ -7,7 +7,6 @@ import { createDispatcher, type Dispatcher } from "../dispatch/dispatcher.js";
 import { createWorker, type WakeUpSource, type Worker, wakeUps } from "../dispatch/worker.js";
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import type { PlainRequest, PlainResponse, PlainRoute } from "../http/plain.js";
-import { requireScope, transaction } from "../middleware/transaction.js";
 import type { OutboxMessage } from "../queue/message.js";
 import type { SqlExecutor } from "../sql/driver.js";
 import { migrate, runBatches } from "../sql/migrate.js";
@@ -30,7 +29,7 @@ import { deadMessages } from "./reports.js";
 import { responseHandler } from "./responses.js";
 import { createSender, requester, wrapPushCall } from "./sender.js";
 import { type AnyServiceOptions, policyOf, type ServiceOptions } from "./service-options.js";
-import { outboxQueue, type ServiceParts, serviceParts } from "./service-parts.js";
+import { outboxQueue, type ServiceParts, serviceParts, wakingTransaction } from "./service-parts.js";
 import type { TransportResponse } from "./transports/transport.js";
 
 export interface ServiceReceiver {
@@ -182,19 +181,6 @@ async function createTables(parts: ServiceParts): Promise<void> {
   const names = dialect.names("outbox", options.schema ?? dialect.defaults.schema, outbox);
   await outboxDb.exclusively(names.schema, (tx) => runBatches(tx, dialect.sentView(names)));
   if (options.notify) await outboxDb.notifications?.enable(queue);
-}
-
-async function wakingTransaction<T>(
-  { outboxDb, sentIn, wake }: ServiceParts,
-  work: (tx: SqlExecutor) => Promise<T>,
-): Promise<T> {
-  let used: SqlExecutor | undefined;
-  const result = await transaction(outboxDb).run(undefined, () => {
-    used = requireScope("outbox").tx;
-    return work(used);
-  });
-  if (used !== undefined && sentIn.has(used)) wake();
-  return result as T;
 }
 
 interface ServiceLife {

@@ -57,7 +57,7 @@ export function maxRetriesOf({ headers }: OutboxMessage, usual: number): number 
 export const isExpired = ({ expiresAt }: OutboxMessage, now: Date): boolean =>
   expiresAt !== null && expiresAt <= now;
 
-export function sentStateOf(message: OutboxMessage, now: Date): SentState {
+function sentStateOf(message: OutboxMessage, now: Date): SentState {
   switch (message.state) {
     case "Ready":
       return "Pending";

@@ -45,23 +45,23 @@ export function inProcessTransport(options: InProcessOptions = {}): InProcessTra
   refuseUnknown(options, ["receivers", "timeoutMs"], "inProcessTransport");
   const { receivers = {}, timeoutMs = transportDefaults.timeoutMs } = options;
   requireDuration(timeoutMs, "inProcessTransport: timeoutMs");
-  const known = new Map(Object.entries(receivers));
+  const served = new Map(Object.entries(receivers));
   const calls = openCalls(timeoutMs);
   return {
     schemes: ["inprocess:"],
     check: (address) => void serviceIdOf(address),
     serve(serviceId, receiver) {
-      if (known.has(serviceId)) {
+      if (served.has(serviceId)) {
         throw new InvalidArgumentError(`inprocess://${serviceId} is served already, by another receiver.`);
       }
-      known.set(serviceId, receiver);
-      return () => void known.delete(serviceId);
+      served.set(serviceId, receiver);
+      return () => void served.delete(serviceId);
     },
     async send(message, { address }, { signal: outer }) {
       const serviceId = serviceIdOf(address);
       const name = `inprocess://${serviceId}`;
       return calls.run(name, outer, async (signal) => {
-        const receiver = known.get(serviceId);
+        const receiver = served.get(serviceId);
         if (receiver === undefined) {
           throw new TransportError(`No receiver serves ${name} in this process.`);
         }
@@ -76,7 +76,7 @@ export function inProcessTransport(options: InProcessOptions = {}): InProcessTra
     },
     async close() {
       await calls.close();
-      known.clear();
+      served.clear();
     },
   };
 }

@@ -48,7 +48,8 @@ export async function listenGrpc(settings: ListenSettings): Promise<Listener> {
     "grpc.max_receive_message_length": maxBytes,
     interceptors: [unread.interceptor],
   });
-  const requestDeserialize = (bytes: Buffer) => decoded(() => method.requestDeserialize(bytes));
+  const requestDeserialize = (bytes: Buffer) =>
+    decoded(() => method.requestDeserialize(bytes)) ?? "malformed"; // grpc-js takes undefined for no message at all
   server.addService(
     { Receive: { ...method, path, requestDeserialize } },
     { Receive: receiving(settings, service) },
@@ -222,7 +223,7 @@ const decoded = <T>(decode: () => T): T | undefined => {
 function receiving(
   settings: ListenSettings,
   service: GrpcService,
-): handleUnaryCall<GrpcMessage | undefined, GrpcAcknowledgement> {
+): handleUnaryCall<GrpcMessage | "malformed", GrpcAcknowledgement> {
   return async (call, answer) => {
     const gone = new AbortController();
     call.on("cancelled", () => gone.abort());
@@ -252,10 +253,10 @@ function refusal(httpStatus: number, { grpc }: GrpcService): Refusal {
 
 async function posted(
   { receiver, fetch, path }: ListenSettings,
-  message: GrpcMessage | undefined,
+  message: GrpcMessage | "malformed",
   signal: AbortSignal,
 ): Promise<PlainResponse> {
-  const body = message === undefined ? undefined : bodyOf(message);
+  const body = message === "malformed" ? undefined : bodyOf(message);
   if (body === undefined) return { status: 400 };
   const method = "POST";
   // The metadata of the call is not read: all that counts is in the message.

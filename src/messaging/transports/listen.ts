@@ -84,7 +84,7 @@ export interface ReceiverMiddlewareOptions {
 
 /**
  * The receiver as middleware of Express, Connect, or a hook of Fastify. It has to come before a parser of bodies, or
- * after one that keeps the bytes, such as `express.raw`: the signature is over the bytes.
+ * after one that keeps the bytes, such as `express.raw`: it reads the body itself.
  *
  * @example
  * const middleware = receiverMiddleware(orders.receiver.fetch);

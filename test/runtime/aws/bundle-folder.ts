@@ -35,7 +35,7 @@ export function bundleMessageApp(
     fileURLToPath(new URL(`../message-app/aws/${name}.ts`, import.meta.url)),
   );
   return bundledFolder(provided, (outFolder) =>
-    bundle({ database, entryPoints, external: ["@aws-sdk/*", "@grpc/grpc-js"], outFolder }),
+    bundle({ database, entryPoints, external: ["@aws-sdk/*", "@grpc/*"], outFolder }),
   );
 }
 

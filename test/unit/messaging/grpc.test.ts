@@ -254,9 +254,9 @@ describe("gRPC with other programs", () => {
     const one = transport();
     const payload = "x".repeat(20_000);
     const responses = await Promise.all(
-      Array.from({ length: 1_000 }, () => sendTo(one, address, newMessage(payload))),
+      Array.from({ length: 300 }, () => sendTo(one, address, newMessage(payload))),
     );
     expect(responses.every(({ acknowledged }) => acknowledged)).toBe(true);
-    expect(calls).toBe(1_000);
+    expect(calls).toBe(300);
   }, 60_000);
 });

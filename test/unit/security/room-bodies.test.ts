@@ -1,5 +1,4 @@
-import { once } from "node:events";
-import { type ClientHttp2Stream, connect } from "node:http2";
+import { type ClientHttp2Stream, connect, type IncomingHttpHeaders } from "node:http2";
 import type { Readable } from "node:stream";
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { silentLogger } from "../../../src/base/logger.js";
@@ -133,12 +132,12 @@ describe("messages by gRPC, before their signature is seen", () => {
           call.write(head);
           return call;
         };
-        return { open, closed: once(client, "close") };
+        return { open, closed: new Promise((resolve) => client.once("close", resolve)) };
       },
     };
   }
   const statusOf = async (call: ClientHttp2Stream) => {
-    const [headers] = (await once(call, "response")) as [Record<string, string | number>];
+    const headers = await new Promise<IncomingHttpHeaders>((resolve) => call.once("response", resolve));
     return `${headers[":status"]} ${headers["grpc-status"]} ${headers["rf-status"]}`;
   };
   const block = Buffer.alloc(65_536); // one for all, so that the sender takes no memory
@@ -146,21 +145,21 @@ describe("messages by gRPC, before their signature is seen", () => {
   it("MSG-09 stalled ones are bounded, over all connections, and a small message is still received", async () => {
     const { connected, address } = await listening();
     const before = heldBytes();
-    const statuses: Promise<string>[] = [];
+    const statuses: string[] = [];
     const ends: Promise<unknown>[] = [];
     for (let n = 0; n < 10; n++) {
       const { open, closed } = connected();
       ends.push(closed);
       for (let m = 0; m < 15; m++) {
         const call = open(mebibyte - 1);
-        statuses.push(statusOf(call).catch(() => "none"));
+        void statusOf(call).then((status) => statuses.push(status));
         for (let sent = 0; sent < 15; sent++) call.write(block);
       }
     }
     // 150 messages of nearly 1 MiB: connections are closed until the rest is below 64 MiB
     await Promise.race(ends);
-    const refused = await Promise.race(statuses);
-    expect(refused).toBe("200 8 503");
+    await expect.poll(() => statuses.length, { timeout: 20_000 }).toBeGreaterThan(0);
+    expect(new Set(statuses)).toEqual(new Set(["200 8 503"]));
     await expect.poll(() => heldBytes() - before, { timeout: 20_000 }).toBeLessThan(80 * mebibyte);
     const transport = grpcTransport();
     onTestFinished(() => transport.close());
