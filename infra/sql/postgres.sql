@@ -66,11 +66,7 @@ create table "infra"."inbox_state" (
   -- the same for errors that differ in ids and numbers only
   error_group varchar(16) collate "C",
   -- of a message that was claimed after a crash: since when it was claimable
-  due_since timestamptz,
-  -- the control that has parked the message
-  parked_by bigint,
-  -- the limits that have let it pass since it was last claimed
-  passes bigint[]
+  due_since timestamptz
 )
 -- vacuum before dead row versions pile up
 with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
@@ -87,11 +83,11 @@ create table "infra"."inbox_done" (
   attempt integer not null,
   processed_by varchar(100),
   last_error text,
-  -- of a message that an operator has ended: archived or replaced
-  ended_as varchar(10) collate "C"
+  -- of a message that an operator has resolved: archived or replaced
+  resolution varchar(10) collate "C"
 );
 
-create index "inbox_ended_as" on "infra"."inbox_done" (seq) include (ended_as) where ended_as is not null;
+create index "inbox_resolution" on "infra"."inbox_done" (seq) include (resolution) where resolution is not null;
 
 create table "infra"."inbox_attempts" (
   seq bigint not null,
@@ -124,7 +120,6 @@ create table "infra"."inbox_archive" (
 );
 
 create table "infra"."inbox_controls" (
-  id bigint generated always as identity primary key,
   scope varchar(10) collate "C" not null,
   -- the topic or source; empty for the whole queue
   name varchar(255) collate "C" not null,
@@ -135,10 +130,29 @@ create table "infra"."inbox_controls" (
   refilled_at timestamptz not null,
   who varchar(255) not null,
   changed_at timestamptz not null,
-  constraint "inbox_controls_key" unique (scope, name)
+  primary key (scope, name)
 );
 
-create index "inbox_parked" on "infra"."inbox_state" (parked_by, visible_at, seq) where status = 7;
+create table "infra"."inbox_keys" (
+  source varchar(255) collate "C" not null,
+  key varchar(255) collate "C" not null,
+  -- null when the key was released or is processed
+  lease_id uuid,
+  -- the end of the last lease
+  locked_until timestamptz,
+  attempt integer not null,
+  -- the name that the holder gave itself
+  owner varchar(100),
+  first_seen_at timestamptz not null,
+  last_seen_at timestamptz not null,
+  processed_at timestamptz,
+  -- the lease that finished it, so that the same call again finds that it did
+  processed_by uuid,
+  primary key (source, key)
+)
+with (fillfactor = 70);
+
+create index "inbox_keys_purge" on "infra"."inbox_keys" (source, first_seen_at);
 
 create table "infra"."inbox_partition_lock" (
   partition_key varchar(255) collate "C" primary key,
@@ -231,17 +245,17 @@ select
   m.first_seen_at as first_seen_utc,
   m.last_seen_at as last_seen_utc,
   case
-    when s.seq is null then coalesce(d.ended_as, ''done'')
-    when (s.status = 0 or (s.status = 6 and s.locked_until is null)) then ''seen''
+    when s.seq is null then coalesce(d.resolution, ''done'')
+    when s.status = 0 then ''seen''
     when s.status = 4 then ''dead''
     when s.locked_until is not null then ''running''
-    when exists (select from "infra"."inbox_controls" c where c.paused and case c.scope when ''topic'' then c.name = m.topic when ''source'' then c.name = m.source else true end) then ''paused''
+    when exists (select from "infra"."inbox_controls" p where p.paused and case p.scope when ''topic'' then p.name = m.topic when ''source'' then p.name = m.source else true end) then ''paused''
     when s.attempt > 0 then ''retrying''
     else ''waiting''
   end as status,
   case
     when s.seq is null then ''Done''
-    when (s.status = 0 or (s.status = 6 and s.locked_until is null)) then ''Seen''
+    when s.status = 0 then ''Seen''
     when s.status = 4 then ''Dead''
     else ''Processing''
   end as state,
@@ -304,86 +318,167 @@ $body1$;
 
 do $body1$
 declare
-  definition constant text := 'create or replace function "infra"."inbox_apply_controls"(p_owner uuid, p_seqs bigint[], p_limit integer, p_now timestamptz,
-  out kept text, out freed integer, out returned integer, out ending integer, out wait_ms float8)
+  definition constant text := 'create or replace function "infra"."inbox_pick_controlled"(p_limit integer, p_max_attempts integer, p_crashes_before_alone integer, p_now timestamptz,
+  out seqs bigint[], out verdict text, out wait_ms float8)
 language plpgsql
 volatile
 set enable_seqscan = off
 as $body$
 declare
-  v_now timestamptz;
-  v_control record;
-  v_tokens float8;
-  v_most integer;
-  v_count integer;
+  v_topics text[];
+  v_sources text[];
+  v_is_alone boolean;
 begin
-  freed := 0;
-  returned := 0;
-  ending := 0;
-  perform from "infra"."inbox_controls" c order by c.id for update;
-  v_now := coalesce(p_now, clock_timestamp());
+  if exists (select from "infra"."inbox_controls" c where c.scope = ''queue'' and c.paused) then
+    verdict := ''paused'';
+    return;
+  end if;
 
-  -- A pause parks, whatever the message has passed. Each limit is passed once, in any order.
-  update "infra"."inbox_state" s
-  set status = 7, parked_by = p.control, owner = null, locked_until = null,
-    reclaimable_at = s.due_since
-  from (
-    select i.seq, (
-        select c.id
-        from "infra"."inbox_controls" c
-        where case c.scope when ''topic'' then c.name = m.topic when ''source'' then c.name = m.source else true end and (c.paused or (c.per_second is not null and c.id <> all (coalesce(t.passes, ''{}''))))
-        order by c.paused desc, c.id
-        limit 1
-      ) as control
-    from unnest(p_seqs) as i(seq)
-    join "infra"."inbox_state" t on t.seq = i.seq
-    join "infra"."inbox" m on m.seq = i.seq
-  ) p
-  where s.seq = p.seq and p.control is not null and s.owner = p_owner;
+  perform from "infra"."inbox_controls" c where c.per_second is not null order by c.scope, c.name for update;
+  -- at most the tokens of one second
+  update "infra"."inbox_controls" c
+  set tokens = least(greatest(1, c.per_second), c.tokens + c.per_second * greatest(0, extract(epoch from p_now - c.refilled_at))),
+    refilled_at = greatest(c.refilled_at, p_now)
+  where c.per_second is not null;
 
-  for v_control in select c.* from "infra"."inbox_controls" c where not c.paused order by c.id loop
-    -- at most those of one second; only of a limit
-    v_tokens := least(greatest(1, v_control.per_second), v_control.tokens
-      + v_control.per_second * greatest(0, extract(epoch from v_now - v_control.refilled_at)));
-    v_most := case when v_control.per_second is null then 500 else least(floor(v_tokens), p_limit) end;
-    update "infra"."inbox_state" s
-    set status = 1,
-      -- a pause that has ended is no pass
-      passes = case when v_control.per_second is null then s.passes else s.passes || v_control.id end
-    where s.seq = any (array(
-        select r.seq
-        from "infra"."inbox_state" r
-        where r.status = 7 and r.parked_by = v_control.id
-        order by r.visible_at, r.seq
-        limit v_most
-        for update skip locked
-      ));
-    get diagnostics v_count = row_count;
-    freed := freed + v_count;
-    if v_control.per_second is null then
-      returned := returned + v_count;
-      delete from "infra"."inbox_controls" c
-      where c.id = v_control.id
-        and not exists (select from "infra"."inbox_state" r where r.status = 7 and r.parked_by = c.id);
-      if not found then ending := ending + 1; end if;
-    else
-      update "infra"."inbox_controls" c set tokens = v_tokens - v_count, refilled_at = v_now where c.id = v_control.id;
-      if exists (select from "infra"."inbox_state" r where r.status = 7 and r.parked_by = v_control.id) then
-        wait_ms := least(wait_ms, greatest(0, 1 - (v_tokens - v_count)) / v_control.per_second * 1000);
-      end if;
-    end if;
-  end loop;
+  if not exists (select from "infra"."inbox_controls" c where c.scope = ''queue'' and c.tokens < 1) then
+    select array_agg(c.name) filter (where c.scope = ''topic''), array_agg(c.name) filter (where c.scope = ''source'')
+    into v_topics, v_sources
+    from "infra"."inbox_controls" c
+    where c.paused or (c.per_second is not null and c.tokens < 1);
 
-  update "infra"."inbox_state" s
-  set passes = null
-  where s.seq = any (p_seqs) and s.owner = p_owner and s.passes is not null;
-  select json_agg(s.seq)::text into kept from "infra"."inbox_state" s where s.seq = any (p_seqs) and s.owner = p_owner;
+    with due as (
+      select s.seq, s.visible_at, m.topic, m.source, (coalesce(s.expires_at <= p_now, false) or (s.locked_until is not null and s.attempt + 1 >= p_max_attempts)) as dies,
+        s.crashes + (s.locked_until is not null)::int >= p_crashes_before_alone as alone
+      from "infra"."inbox_state" s
+      join "infra"."inbox" m on m.seq = s.seq
+      where s.status = 1 and s.visible_at <= p_now and (s.reclaimable_at is null or s.reclaimable_at <= p_now)
+        and m.topic <> all (coalesce(v_topics, ''{}''))
+        and m.source <> all (coalesce(v_sources, ''{}''))
+      order by s.visible_at, s.seq
+      limit p_limit
+      for update of s skip locked
+    ), ranked as (
+      select m.seq, c.tokens, row_number() over (partition by c.scope, c.name order by m.visible_at, m.seq) as rank
+      from due m
+      join "infra"."inbox_controls" c on c.per_second is not null and case c.scope when ''topic'' then c.name = m.topic when ''source'' then c.name = m.source else true end
+      where not m.dies
+    )
+    select array_agg(d.seq order by d.alone desc, d.visible_at, d.seq), bool_or(d.alone) into seqs, v_is_alone
+    from due d
+    where not exists (select from ranked r where r.seq = d.seq and r.rank > r.tokens);
+    if v_is_alone then seqs := seqs[1:1]; end if;
+  end if;
+
+  if seqs is not null then
+    update "infra"."inbox_controls" c
+    set tokens = c.tokens - (
+        select count(*) from "infra"."inbox_state" s join "infra"."inbox" m on m.seq = s.seq
+        where s.seq = any (seqs) and case c.scope when ''topic'' then c.name = m.topic when ''source'' then c.name = m.source else true end and not (coalesce(s.expires_at <= p_now, false) or (s.locked_until is not null and s.attempt + 1 >= p_max_attempts))
+      )
+    where c.per_second is not null;
+    return;
+  end if;
+  select ''limited'', min((1 - c.tokens) / c.per_second) * 1000 into verdict, wait_ms
+  from "infra"."inbox_controls" c
+  where c.per_second is not null and c.tokens < 1 and exists (
+      select from "infra"."inbox_state" s
+      join "infra"."inbox" m on m.seq = s.seq
+      where s.status = 1 and s.visible_at <= p_now and (s.reclaimable_at is null or s.reclaimable_at <= p_now) and case c.scope when ''topic'' then c.name = m.topic when ''source'' then c.name = m.source else true end and not exists (select from "infra"."inbox_controls" p where p.paused and case p.scope when ''topic'' then p.name = m.topic when ''source'' then p.name = m.source else true end)
+    )
+  having count(*) > 0;
 end
 $body$';
 begin
   execute definition;
 exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."inbox_apply_controls"(uuid, bigint[], integer, timestamptz)';
+  execute 'drop function if exists "infra"."inbox_pick_controlled"(integer, integer, integer, timestamptz)';
+  execute definition;
+end
+$body1$;
+
+do $body1$
+declare
+  definition constant text := 'create or replace function "infra"."inbox_claim"(p_owner uuid, p_limit integer, p_lease_ms float8, p_base_ms float8, p_max_ms float8, p_factor float8, p_jitter_ms float8, p_max_attempts integer, p_now timestamptz, p_blocks boolean)
+returns table (seq bigint, topic text, payload text, headers text, correlation_id text, partition_key text, due_at float8, source text, message_id text, hash bytea, deliveries integer, last_seen_at float8, first_seen_at float8, attempt integer, crashes smallint, last_error text, last_attempt_at float8, expires_at float8, next_attempt_at float8, locked_until float8, verdict text, wait_ms float8)
+language plpgsql
+volatile
+set enable_seqscan = off
+as $body$
+#variable_conflict use_column
+declare
+  v_now timestamptz := coalesce(p_now, statement_timestamp());
+  v_seqs bigint[];
+  v_is_alone boolean;
+  v_may_die boolean := true;
+  v_verdict text;
+  v_wait_ms float8;
+begin
+  if exists (select from "infra"."inbox_controls") then
+    select p.seqs, p.verdict, p.wait_ms into v_seqs, v_verdict, v_wait_ms
+    from "infra"."inbox_pick_controlled"(p_limit, p_max_attempts, 2, coalesce(p_now, clock_timestamp())) p;
+    if v_verdict is not null then
+      return query select null::bigint, null::text, null::text, null::text, null::text, null::text, null::float8, null::text, null::text, null::bytea, null::integer, null::float8, null::float8, null::integer, null::smallint, null::text, null::float8, null::float8, null::float8, null::float8, v_verdict, v_wait_ms;
+    end if;
+  else
+    select array_agg(d.seq order by d.alone desc, d.visible_at, d.seq), bool_or(d.alone), bool_or(d.may_die)
+    into v_seqs, v_is_alone, v_may_die
+    from (
+      select s.seq, s.visible_at, s.locked_until is not null or s.expires_at <= v_now as may_die,
+        s.crashes + (s.locked_until is not null)::int >= 2 as alone
+      from "infra"."inbox_state" s
+      where s.status = 1 and s.visible_at <= v_now and (s.reclaimable_at is null or s.reclaimable_at <= v_now)
+      order by s.visible_at, s.seq
+      limit p_limit
+      for update skip locked
+    ) d;
+    if v_is_alone then v_seqs := v_seqs[1:1]; end if;
+  end if;
+  if v_seqs is null then return; end if;
+
+  if v_may_die then
+    perform "infra"."inbox_record_attempts"(json_agg(json_build_object(''seq'', s.seq, ''attempt'', s.attempt + 1,
+      ''ended_at'', s.locked_until, ''worker'', s.owner, ''error'', ''The lease expired: its worker crashed, was cut off, or took too long without renewing.'')))
+    from "infra"."inbox_state" s
+    where s.seq = any (v_seqs) and s.locked_until is not null;
+  end if;
+
+  return query
+  update "infra"."inbox_state" s
+  set status = case when (s.expires_at <= v_now or (s.locked_until is not null and s.attempt + 1 >= p_max_attempts)) then 4 else 1 end,
+    attempt = s.attempt + (s.locked_until is not null)::int,
+    crashes = s.crashes + (s.locked_until is not null)::int,
+    owner = case when (s.expires_at <= v_now or (s.locked_until is not null and s.attempt + 1 >= p_max_attempts)) then null else p_owner end,
+    locked_until = case when (s.expires_at <= v_now or (s.locked_until is not null and s.attempt + 1 >= p_max_attempts)) then null else v_now + (p_lease_ms) * interval ''1 millisecond'' end,
+    due_since = s.reclaimable_at,
+    reclaimable_at = v_now + (p_lease_ms) * interval ''1 millisecond'' + (round(least(p_max_ms, p_base_ms * power(p_factor, least(s.attempt + (s.locked_until is not null)::int + 1, 64))) + random() * p_jitter_ms)) * interval ''1 millisecond'',
+    last_error = case
+      when s.expires_at <= v_now then ''It was not handled before its expiresAt.''
+      when s.locked_until is not null then ''The lease expired: its worker crashed, was cut off, or took too long without renewing.''
+      else s.last_error
+    end,
+    error_group = case
+      when s.expires_at <= v_now then ''0364ffd2687495ed''
+      when s.locked_until is not null then ''95af8e5501557ab4''
+      else s.error_group
+    end,
+    died_at = case when (s.expires_at <= v_now or (s.locked_until is not null and s.attempt + 1 >= p_max_attempts)) then v_now else s.died_at end
+  from "infra"."inbox" m
+  where s.seq = any (v_seqs) and m.seq = s.seq
+  returning s.seq, m.topic::text, m.payload, m.headers, m.correlation_id::text, m.partition_key::text, date_part(''epoch'', m.due_at) * 1000, m.source::text, m.message_id::text, m.hash, m.deliveries, date_part(''epoch'', m.last_seen_at) * 1000, date_part(''epoch'', m.first_seen_at) * 1000, s.attempt, s.crashes, s.last_error, date_part(''epoch'', s.last_attempt_at) * 1000, date_part(''epoch'', s.expires_at) * 1000, date_part(''epoch'', s.reclaimable_at) * 1000, date_part(''epoch'', s.locked_until) * 1000,
+    case when s.status = 4 then case when s.expires_at <= v_now then ''expired'' else ''exhausted'' end end, null::float8;
+
+  if v_may_die and not p_blocks then
+    perform "infra"."inbox_leave_partition"(array_agg(s.seq))
+    from "infra"."inbox_state" s
+    where s.seq = any (v_seqs) and s.status = 4 and s.keyed;
+  end if;
+end
+$body$';
+begin
+  execute definition;
+exception when invalid_function_definition then
+  execute 'drop function if exists "infra"."inbox_claim"(uuid, integer, float8, float8, float8, float8, float8, integer, timestamptz, boolean)';
   execute definition;
 end
 $body1$;
@@ -573,27 +668,24 @@ begin
     end if;
   end loop;
 
-  -- A message without a state row is done. One that was marked Processing by hand (held) is never claimed. A free key
-  -- of an inbox store counts as seen.
-  select case when s.status = 6 and (s.locked_until is null or s.locked_until <= v_now)
-    then 0 else s.status end into v_status from "infra"."inbox_state" s where s.seq = v_seq;
-  if found and v_status <> 6 and (not v_is_same or v_status in (0, 2, 4)) then
+  -- A message without a state row is done. One that was marked Processing by hand is never claimed.
+  select s.status into v_status from "infra"."inbox_state" s where s.seq = v_seq;
+  if found and (not v_is_same or v_status in (0, 2, 4)) then
     -- Lock the row only to change it: the caller''s transaction may be long, and a settlement would wait for it.
-    select case when s.status = 6 and (s.locked_until is null or s.locked_until <= v_now)
-    then 0 else s.status end into v_status from "infra"."inbox_state" s where s.seq = v_seq for update;
+    select s.status into v_status from "infra"."inbox_state" s where s.seq = v_seq for update;
   end if;
   if not found then v_status := 3; end if;
   v_changed := coalesce(v_hash <> p_hash, false);
   v_enqueued := v_status in (0, 2) or (p_revive and v_status = 4);
 
-  if v_status in (3, 6) then -- it keeps the content that was handled, or is being handled
+  if v_status = 3 then -- it keeps the content that was handled
     update "infra"."inbox" m
     set last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = v_changed
     where m.seq = v_seq;
-    return case when v_changed then ''conflict'' when v_status = 3 then ''done'' else ''duplicate'' end;
+    return case when v_changed then ''conflict'' else ''done'' end;
   end if;
 
-  if v_is_same and v_status in (1, 5, 7) then
+  if v_is_same and v_status in (1, 5) then
     update "infra"."inbox" m
     set last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = false
     where m.seq = v_seq;
@@ -615,7 +707,7 @@ begin
       reclaimable_at = null, visible_at = coalesce(p_due_at, v_now), expires_at = p_expires_at
     where s.seq = v_seq;
     if v_key is not null then insert into "infra"."inbox_pending_arrivals" (seqs) values (array[v_seq]); end if;
-  elsif v_status in (1, 5, 7)
+  elsif v_status in (1, 5)
     and (p_due_at is distinct from v_due_at or p_expires_at is distinct from v_expires_at) then
     -- A lease stays as it is and a back-off that has begun is not cut short. An expiry that a replay removed is not
     -- set again by the same delivery.
@@ -860,163 +952,45 @@ $body1$;
 
 do $body1$
 declare
-  definition constant text := 'create or replace function "infra"."inbox_try_begin"(p_source text, p_message_id text, p_lease_id uuid, p_lease_ms float8, p_headers text, p_now timestamptz,
-  out status smallint, out mine boolean, out locked_until timestamptz)
+  definition constant text := 'create or replace function "infra"."inbox_try_begin"(p_source text, p_key text, p_lease_id uuid, p_lease_ms float8, p_owner text, p_now timestamptz,
+  out processed boolean, out mine boolean, out locked_until timestamptz)
 language plpgsql
 volatile
 as $body$
 declare
-  v_now timestamptz := coalesce(p_now, clock_timestamp());
-  v_seq bigint;
-  v_owner uuid;
-  v_takes boolean := false;
+  v_now timestamptz;
+  v_key record;
+  v_is_free boolean;
 begin
+  -- Of two calls that insert the same key, one waits and finds the key of the other.
   loop
-    select m.seq into v_seq
-    from "infra"."inbox" m
-    where m.source = p_source and m.message_id = p_message_id
+    insert into "infra"."inbox_keys" as k (source, key, attempt, first_seen_at, last_seen_at)
+    values (p_source, p_key, 0, coalesce(p_now, clock_timestamp()), coalesce(p_now, clock_timestamp()))
+    on conflict (source, key) do nothing;
+    select k.lease_id, k.locked_until, k.processed_at into v_key
+    from "infra"."inbox_keys" k
+    where k.source = p_source and k.key = p_key
     for update;
-    exit when found;
-
-    insert into "infra"."inbox" as m (source, message_id, topic, payload, headers, first_seen_at, last_seen_at)
-    values (p_source, p_message_id, '''', '''', p_headers, v_now, v_now)
-    on conflict (source, message_id) do nothing
-    returning m.seq into v_seq;
-    if found then
-      v_now := coalesce(p_now, clock_timestamp());
-      status := 6;
-      mine := true;
-      locked_until := v_now + (p_lease_ms) * interval ''1 millisecond'';
-      insert into "infra"."inbox_state" (seq, status, visible_at, locked_until, owner, attempt)
-      values (v_seq, 6, v_now, "inbox_try_begin".locked_until, p_lease_id, 1);
-      return;
-    end if;
+    exit when found; -- else a purge has just deleted it
   end loop;
-
-  select s.status, s.owner, s.locked_until into status, v_owner, locked_until
-  from "infra"."inbox_state" s
-  where s.seq = v_seq
-  for update;
   v_now := coalesce(p_now, clock_timestamp());
-  if status is null then -- a message without a state row is done
-    status := 3;
-  elsif status = 0 or (status = 6 and (locked_until is null or locked_until <= v_now)) then
-    status := 6;
-    v_owner := p_lease_id;
-    v_takes := true;
-    locked_until := v_now + (p_lease_ms) * interval ''1 millisecond'';
-    update "infra"."inbox_state" s
-    set status = 6, visible_at = v_now, locked_until = "inbox_try_begin".locked_until, owner = p_lease_id, attempt = s.attempt + 1
-    where s.seq = v_seq;
+  processed := v_key.processed_at is not null;
+  v_is_free := not processed and coalesce(v_key.locked_until <= v_now, true);
+  mine := v_is_free or (not processed and v_key.lease_id = p_lease_id);
+  locked_until := case when v_is_free then v_now + (p_lease_ms) * interval ''1 millisecond'' else v_key.locked_until end;
+  if v_is_free then
+    update "infra"."inbox_keys" k
+    set lease_id = p_lease_id, locked_until = v_now + (p_lease_ms) * interval ''1 millisecond'', attempt = k.attempt + 1, owner = p_owner, last_seen_at = v_now
+    where k.source = p_source and k.key = p_key;
+  else
+    update "infra"."inbox_keys" k set last_seen_at = v_now where k.source = p_source and k.key = p_key;
   end if;
-  mine := coalesce(status = 6 and v_owner = p_lease_id, false);
-  update "infra"."inbox" m
-  set last_seen_at = v_now, headers = case when v_takes then p_headers else m.headers end
-  where m.seq = v_seq;
 end
 $body$';
 begin
   execute definition;
 exception when invalid_function_definition then
   execute 'drop function if exists "infra"."inbox_try_begin"(text, text, uuid, float8, text, timestamptz)';
-  execute definition;
-end
-$body1$;
-
-do $body1$
-declare
-  definition constant text := 'create or replace function "infra"."inbox_renew_key"(p_source text, p_message_id text, p_lease_id uuid, p_lease_ms float8, p_now timestamptz) returns timestamptz
-language plpgsql
-volatile
-as $body$
-declare
-  v_now timestamptz;
-  v_seq bigint;
-  v_state record;
-begin
-  select m.seq into v_seq from "infra"."inbox" m where m.source = p_source and m.message_id = p_message_id;
-  select s.owner, s.locked_until, s.attempt, s.last_error into v_state
-  from "infra"."inbox_state" s
-  where s.seq = v_seq and s.status = 6
-  for update;
-  v_now := coalesce(p_now, clock_timestamp());
-  if v_state.owner = p_lease_id and v_state.locked_until > v_now then
-    update "infra"."inbox_state" s set locked_until = v_now + (p_lease_ms) * interval ''1 millisecond'' where s.seq = v_seq;
-    return v_now + (p_lease_ms) * interval ''1 millisecond'';
-  end if;
-  return null;
-end
-$body$';
-begin
-  execute definition;
-exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."inbox_renew_key"(text, text, uuid, float8, timestamptz)';
-  execute definition;
-end
-$body1$;
-
-do $body1$
-declare
-  definition constant text := 'create or replace function "infra"."inbox_finish_key"(p_source text, p_message_id text, p_lease_id uuid, p_now timestamptz) returns boolean
-language plpgsql
-volatile
-as $body$
-declare
-  v_now timestamptz;
-  v_seq bigint;
-  v_state record;
-begin
-  select m.seq into v_seq from "infra"."inbox" m where m.source = p_source and m.message_id = p_message_id;
-  select s.owner, s.locked_until, s.attempt, s.last_error into v_state
-  from "infra"."inbox_state" s
-  where s.seq = v_seq and s.status = 6
-  for update;
-  v_now := coalesce(p_now, clock_timestamp());
-  if v_state.owner = p_lease_id and v_state.locked_until > v_now then
-    delete from "infra"."inbox_state" s where s.seq = v_seq;
-    insert into "infra"."inbox_done" (seq, processed_at, attempt, processed_by, last_error)
-    values (v_seq, v_now, v_state.attempt, p_lease_id::text, v_state.last_error);
-    return true;
-  end if;
-  return exists (select from "infra"."inbox_done" d where d.seq = v_seq and d.processed_by = p_lease_id::text);
-end
-$body$';
-begin
-  execute definition;
-exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."inbox_finish_key"(text, text, uuid, timestamptz)';
-  execute definition;
-end
-$body1$;
-
-do $body1$
-declare
-  definition constant text := 'create or replace function "infra"."inbox_release_key"(p_source text, p_message_id text, p_lease_id uuid, p_now timestamptz) returns boolean
-language plpgsql
-volatile
-as $body$
-declare
-  v_now timestamptz;
-  v_seq bigint;
-  v_state record;
-begin
-  select m.seq into v_seq from "infra"."inbox" m where m.source = p_source and m.message_id = p_message_id;
-  select s.owner, s.locked_until, s.attempt, s.last_error into v_state
-  from "infra"."inbox_state" s
-  where s.seq = v_seq and s.status = 6
-  for update;
-  v_now := coalesce(p_now, clock_timestamp());
-  if v_state.owner = p_lease_id and v_state.locked_until > v_now then
-    update "infra"."inbox_state" s set owner = null, locked_until = null, visible_at = v_now where s.seq = v_seq;
-    return true;
-  end if;
-  return false;
-end
-$body$';
-begin
-  execute definition;
-exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."inbox_release_key"(text, text, uuid, timestamptz)';
   execute definition;
 end
 $body1$;
@@ -1059,11 +1033,7 @@ create table "infra"."outbox_state" (
   -- the same for errors that differ in ids and numbers only
   error_group varchar(16) collate "C",
   -- of a message that was claimed after a crash: since when it was claimable
-  due_since timestamptz,
-  -- the control that has parked the message
-  parked_by bigint,
-  -- the limits that have let it pass since it was last claimed
-  passes bigint[]
+  due_since timestamptz
 )
 -- vacuum before dead row versions pile up
 with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
@@ -1113,7 +1083,6 @@ create table "infra"."outbox_archive" (
 );
 
 create table "infra"."outbox_controls" (
-  id bigint generated always as identity primary key,
   scope varchar(10) collate "C" not null,
   -- the topic or source; empty for the whole queue
   name varchar(255) collate "C" not null,
@@ -1124,10 +1093,8 @@ create table "infra"."outbox_controls" (
   refilled_at timestamptz not null,
   who varchar(255) not null,
   changed_at timestamptz not null,
-  constraint "outbox_controls_key" unique (scope, name)
+  primary key (scope, name)
 );
-
-create index "outbox_parked" on "infra"."outbox_state" (parked_by, visible_at, seq) where status = 7;
 
 create table "infra"."outbox_partition_lock" (
   partition_key varchar(255) collate "C" primary key,
@@ -1220,7 +1187,7 @@ select
     when s.seq is null then ''done''
     when s.status = 4 then ''dead''
     when s.locked_until is not null then ''running''
-    when exists (select from "infra"."outbox_controls" c where c.paused and case c.scope when ''topic'' then c.name = m.topic when ''source'' then false else true end) then ''paused''
+    when exists (select from "infra"."outbox_controls" p where p.paused and case p.scope when ''topic'' then p.name = m.topic when ''source'' then false else true end) then ''paused''
     when s.attempt > 0 then ''retrying''
     else ''waiting''
   end as status,
@@ -1293,86 +1260,166 @@ $body1$;
 
 do $body1$
 declare
-  definition constant text := 'create or replace function "infra"."outbox_apply_controls"(p_owner uuid, p_seqs bigint[], p_limit integer, p_now timestamptz,
-  out kept text, out freed integer, out returned integer, out ending integer, out wait_ms float8)
+  definition constant text := 'create or replace function "infra"."outbox_pick_controlled"(p_limit integer, p_max_attempts integer, p_crashes_before_alone integer, p_now timestamptz,
+  out seqs bigint[], out verdict text, out wait_ms float8)
 language plpgsql
 volatile
 set enable_seqscan = off
 as $body$
 declare
-  v_now timestamptz;
-  v_control record;
-  v_tokens float8;
-  v_most integer;
-  v_count integer;
+  v_topics text[];
+  v_sources text[];
+  v_is_alone boolean;
 begin
-  freed := 0;
-  returned := 0;
-  ending := 0;
-  perform from "infra"."outbox_controls" c order by c.id for update;
-  v_now := coalesce(p_now, clock_timestamp());
+  if exists (select from "infra"."outbox_controls" c where c.scope = ''queue'' and c.paused) then
+    verdict := ''paused'';
+    return;
+  end if;
 
-  -- A pause parks, whatever the message has passed. Each limit is passed once, in any order.
-  update "infra"."outbox_state" s
-  set status = 7, parked_by = p.control, owner = null, locked_until = null,
-    reclaimable_at = s.due_since
-  from (
-    select i.seq, (
-        select c.id
-        from "infra"."outbox_controls" c
-        where case c.scope when ''topic'' then c.name = m.topic when ''source'' then false else true end and (c.paused or (c.per_second is not null and c.id <> all (coalesce(t.passes, ''{}''))))
-        order by c.paused desc, c.id
-        limit 1
-      ) as control
-    from unnest(p_seqs) as i(seq)
-    join "infra"."outbox_state" t on t.seq = i.seq
-    join "infra"."outbox" m on m.seq = i.seq
-  ) p
-  where s.seq = p.seq and p.control is not null and s.owner = p_owner;
+  perform from "infra"."outbox_controls" c where c.per_second is not null order by c.scope, c.name for update;
+  -- at most the tokens of one second
+  update "infra"."outbox_controls" c
+  set tokens = least(greatest(1, c.per_second), c.tokens + c.per_second * greatest(0, extract(epoch from p_now - c.refilled_at))),
+    refilled_at = greatest(c.refilled_at, p_now)
+  where c.per_second is not null;
 
-  for v_control in select c.* from "infra"."outbox_controls" c where not c.paused order by c.id loop
-    -- at most those of one second; only of a limit
-    v_tokens := least(greatest(1, v_control.per_second), v_control.tokens
-      + v_control.per_second * greatest(0, extract(epoch from v_now - v_control.refilled_at)));
-    v_most := case when v_control.per_second is null then 500 else least(floor(v_tokens), p_limit) end;
-    update "infra"."outbox_state" s
-    set status = 1,
-      -- a pause that has ended is no pass
-      passes = case when v_control.per_second is null then s.passes else s.passes || v_control.id end
-    where s.seq = any (array(
-        select r.seq
-        from "infra"."outbox_state" r
-        where r.status = 7 and r.parked_by = v_control.id
-        order by r.visible_at, r.seq
-        limit v_most
-        for update skip locked
-      ));
-    get diagnostics v_count = row_count;
-    freed := freed + v_count;
-    if v_control.per_second is null then
-      returned := returned + v_count;
-      delete from "infra"."outbox_controls" c
-      where c.id = v_control.id
-        and not exists (select from "infra"."outbox_state" r where r.status = 7 and r.parked_by = c.id);
-      if not found then ending := ending + 1; end if;
-    else
-      update "infra"."outbox_controls" c set tokens = v_tokens - v_count, refilled_at = v_now where c.id = v_control.id;
-      if exists (select from "infra"."outbox_state" r where r.status = 7 and r.parked_by = v_control.id) then
-        wait_ms := least(wait_ms, greatest(0, 1 - (v_tokens - v_count)) / v_control.per_second * 1000);
-      end if;
-    end if;
-  end loop;
+  if not exists (select from "infra"."outbox_controls" c where c.scope = ''queue'' and c.tokens < 1) then
+    select array_agg(c.name) filter (where c.scope = ''topic''), array_agg(c.name) filter (where c.scope = ''source'')
+    into v_topics, v_sources
+    from "infra"."outbox_controls" c
+    where c.paused or (c.per_second is not null and c.tokens < 1);
 
-  update "infra"."outbox_state" s
-  set passes = null
-  where s.seq = any (p_seqs) and s.owner = p_owner and s.passes is not null;
-  select json_agg(s.seq)::text into kept from "infra"."outbox_state" s where s.seq = any (p_seqs) and s.owner = p_owner;
+    with due as (
+      select s.seq, s.visible_at, m.topic, (coalesce(s.expires_at <= p_now, false) or (s.locked_until is not null and s.attempt + 1 >= p_max_attempts)) as dies,
+        s.crashes + (s.locked_until is not null)::int >= p_crashes_before_alone as alone
+      from "infra"."outbox_state" s
+      join "infra"."outbox" m on m.seq = s.seq
+      where s.status = 1 and s.visible_at <= p_now and (s.reclaimable_at is null or s.reclaimable_at <= p_now)
+        and m.topic <> all (coalesce(v_topics, ''{}''))
+      order by s.visible_at, s.seq
+      limit p_limit
+      for update of s skip locked
+    ), ranked as (
+      select m.seq, c.tokens, row_number() over (partition by c.scope, c.name order by m.visible_at, m.seq) as rank
+      from due m
+      join "infra"."outbox_controls" c on c.per_second is not null and case c.scope when ''topic'' then c.name = m.topic when ''source'' then false else true end
+      where not m.dies
+    )
+    select array_agg(d.seq order by d.alone desc, d.visible_at, d.seq), bool_or(d.alone) into seqs, v_is_alone
+    from due d
+    where not exists (select from ranked r where r.seq = d.seq and r.rank > r.tokens);
+    if v_is_alone then seqs := seqs[1:1]; end if;
+  end if;
+
+  if seqs is not null then
+    update "infra"."outbox_controls" c
+    set tokens = c.tokens - (
+        select count(*) from "infra"."outbox_state" s join "infra"."outbox" m on m.seq = s.seq
+        where s.seq = any (seqs) and case c.scope when ''topic'' then c.name = m.topic when ''source'' then false else true end and not (coalesce(s.expires_at <= p_now, false) or (s.locked_until is not null and s.attempt + 1 >= p_max_attempts))
+      )
+    where c.per_second is not null;
+    return;
+  end if;
+  select ''limited'', min((1 - c.tokens) / c.per_second) * 1000 into verdict, wait_ms
+  from "infra"."outbox_controls" c
+  where c.per_second is not null and c.tokens < 1 and exists (
+      select from "infra"."outbox_state" s
+      join "infra"."outbox" m on m.seq = s.seq
+      where s.status = 1 and s.visible_at <= p_now and (s.reclaimable_at is null or s.reclaimable_at <= p_now) and case c.scope when ''topic'' then c.name = m.topic when ''source'' then false else true end and not exists (select from "infra"."outbox_controls" p where p.paused and case p.scope when ''topic'' then p.name = m.topic when ''source'' then false else true end)
+    )
+  having count(*) > 0;
 end
 $body$';
 begin
   execute definition;
 exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."outbox_apply_controls"(uuid, bigint[], integer, timestamptz)';
+  execute 'drop function if exists "infra"."outbox_pick_controlled"(integer, integer, integer, timestamptz)';
+  execute definition;
+end
+$body1$;
+
+do $body1$
+declare
+  definition constant text := 'create or replace function "infra"."outbox_claim"(p_owner uuid, p_limit integer, p_lease_ms float8, p_base_ms float8, p_max_ms float8, p_factor float8, p_jitter_ms float8, p_max_attempts integer, p_now timestamptz, p_blocks boolean)
+returns table (seq bigint, topic text, payload text, headers text, correlation_id text, partition_key text, due_at float8, id uuid, message_id uuid, natural_key text, created_at float8, attempt integer, crashes smallint, last_error text, last_attempt_at float8, expires_at float8, next_attempt_at float8, locked_until float8, verdict text, wait_ms float8)
+language plpgsql
+volatile
+set enable_seqscan = off
+as $body$
+#variable_conflict use_column
+declare
+  v_now timestamptz := coalesce(p_now, statement_timestamp());
+  v_seqs bigint[];
+  v_is_alone boolean;
+  v_may_die boolean := true;
+  v_verdict text;
+  v_wait_ms float8;
+begin
+  if exists (select from "infra"."outbox_controls") then
+    select p.seqs, p.verdict, p.wait_ms into v_seqs, v_verdict, v_wait_ms
+    from "infra"."outbox_pick_controlled"(p_limit, p_max_attempts, 2, coalesce(p_now, clock_timestamp())) p;
+    if v_verdict is not null then
+      return query select null::bigint, null::text, null::text, null::text, null::text, null::text, null::float8, null::uuid, null::uuid, null::text, null::float8, null::integer, null::smallint, null::text, null::float8, null::float8, null::float8, null::float8, v_verdict, v_wait_ms;
+    end if;
+  else
+    select array_agg(d.seq order by d.alone desc, d.visible_at, d.seq), bool_or(d.alone), bool_or(d.may_die)
+    into v_seqs, v_is_alone, v_may_die
+    from (
+      select s.seq, s.visible_at, s.locked_until is not null or s.expires_at <= v_now as may_die,
+        s.crashes + (s.locked_until is not null)::int >= 2 as alone
+      from "infra"."outbox_state" s
+      where s.status = 1 and s.visible_at <= v_now and (s.reclaimable_at is null or s.reclaimable_at <= v_now)
+      order by s.visible_at, s.seq
+      limit p_limit
+      for update skip locked
+    ) d;
+    if v_is_alone then v_seqs := v_seqs[1:1]; end if;
+  end if;
+  if v_seqs is null then return; end if;
+
+  if v_may_die then
+    perform "infra"."outbox_record_attempts"(json_agg(json_build_object(''seq'', s.seq, ''attempt'', s.attempt + 1,
+      ''ended_at'', s.locked_until, ''worker'', s.owner, ''error'', ''The lease expired: its worker crashed, was cut off, or took too long without renewing.'')))
+    from "infra"."outbox_state" s
+    where s.seq = any (v_seqs) and s.locked_until is not null;
+  end if;
+
+  return query
+  update "infra"."outbox_state" s
+  set status = case when (s.expires_at <= v_now or (s.locked_until is not null and s.attempt + 1 >= p_max_attempts)) then 4 else 1 end,
+    attempt = s.attempt + (s.locked_until is not null)::int,
+    crashes = s.crashes + (s.locked_until is not null)::int,
+    owner = case when (s.expires_at <= v_now or (s.locked_until is not null and s.attempt + 1 >= p_max_attempts)) then null else p_owner end,
+    locked_until = case when (s.expires_at <= v_now or (s.locked_until is not null and s.attempt + 1 >= p_max_attempts)) then null else v_now + (p_lease_ms) * interval ''1 millisecond'' end,
+    due_since = s.reclaimable_at,
+    reclaimable_at = v_now + (p_lease_ms) * interval ''1 millisecond'' + (round(least(p_max_ms, p_base_ms * power(p_factor, least(s.attempt + (s.locked_until is not null)::int + 1, 64))) + random() * p_jitter_ms)) * interval ''1 millisecond'',
+    last_error = case
+      when s.expires_at <= v_now then ''It was not handled before its expiresAt.''
+      when s.locked_until is not null then ''The lease expired: its worker crashed, was cut off, or took too long without renewing.''
+      else s.last_error
+    end,
+    error_group = case
+      when s.expires_at <= v_now then ''0364ffd2687495ed''
+      when s.locked_until is not null then ''95af8e5501557ab4''
+      else s.error_group
+    end,
+    died_at = case when (s.expires_at <= v_now or (s.locked_until is not null and s.attempt + 1 >= p_max_attempts)) then v_now else s.died_at end
+  from "infra"."outbox" m
+  where s.seq = any (v_seqs) and m.seq = s.seq
+  returning s.seq, m.topic::text, m.payload, m.headers, m.correlation_id::text, m.partition_key::text, date_part(''epoch'', m.due_at) * 1000, m.id, m.message_id, m.natural_key::text, date_part(''epoch'', m.created_at) * 1000, s.attempt, s.crashes, s.last_error, date_part(''epoch'', s.last_attempt_at) * 1000, date_part(''epoch'', s.expires_at) * 1000, date_part(''epoch'', s.reclaimable_at) * 1000, date_part(''epoch'', s.locked_until) * 1000,
+    case when s.status = 4 then case when s.expires_at <= v_now then ''expired'' else ''exhausted'' end end, null::float8;
+
+  if v_may_die and not p_blocks then
+    perform "infra"."outbox_leave_partition"(array_agg(s.seq))
+    from "infra"."outbox_state" s
+    where s.seq = any (v_seqs) and s.status = 4 and s.keyed;
+  end if;
+end
+$body$';
+begin
+  execute definition;
+exception when invalid_function_definition then
+  execute 'drop function if exists "infra"."outbox_claim"(uuid, integer, float8, float8, float8, float8, float8, integer, timestamptz, boolean)';
   execute definition;
 end
 $body1$;

@@ -25,7 +25,8 @@ create table if not exists "oncebox_operations" (
 ) strict;
 
 create table "Inbox" (
-  seq integer primary key,
+  -- no number is used twice: the archive keeps them
+  seq integer primary key autoincrement,
   source text not null,
   message_id text not null,
   topic text not null,
@@ -47,50 +48,42 @@ create table "Inbox" (
 create table "InboxState" (
   seq integer primary key,
   status integer not null,
-  attempt integer not null default 0,
   visible_at integer not null,
+  -- of a message that was leased: the time from which other workers may take it over
+  reclaimable_at integer,
   locked_until integer,
   owner text,
+  attempt integer not null default 0,
   crashes integer not null default 0,
   expires_at integer,
-  processed_at integer,
-  processed_by text,
+  -- 1 for a message with a partition key, else null
+  keyed integer,
   -- not of a done message: there it is processed_at
   last_attempt_at integer,
-  -- of a dead message, and of no other
+  -- of a dead message
   died_at integer,
   last_error text,
   -- the same for errors that differ in ids and numbers only
   error_group text,
-  -- since when it was claimable at its last claim; null when that was of an unclaimed message
-  due_since integer,
-  -- the control that has parked the message
-  parked_by integer,
-  -- the limits that have let it pass since it was last claimed, such as ',3,9,'
-  passes text,
-  -- of a done message that an operator has ended: archived or replaced
-  ended_as text
+  -- of a message that was claimed after a crash: since when it was claimable
+  due_since integer
 ) strict;
 
 create index "InboxReady" on "InboxState" (visible_at, seq) where status = 1;
 
-create index "InboxHeld" on "InboxState" (visible_at, seq) where status = 2;
+create index "InboxDead" on "InboxState" (seq, error_group, died_at) where status = 4;
 
-create index "InboxLeased" on "InboxState" (visible_at, seq) where status = 6;
-
-create index "InboxEndedAs" on "InboxState" (seq, ended_as) where ended_as is not null;
-
-create index "InboxDead" on "InboxState" (seq, error_group, died_at) where died_at is not null;
-
-create index "InboxExpiry" on "InboxState" (expires_at) where expires_at is not null and status in (1, 2, 5, 4, 7);
-
-create table "InboxCursor" (
-  id integer primary key check (id = 1),
-  seq integer not null,
-  last_deleted integer not null
+create table "InboxDone" (
+  seq integer primary key,
+  processed_at integer not null,
+  attempt integer not null,
+  processed_by text,
+  last_error text,
+  -- of a message that an operator has resolved: archived or replaced
+  resolution text
 ) strict;
 
-insert into "InboxCursor" (id, seq, last_deleted) values (1, 0, 0);
+create index "InboxResolution" on "InboxDone" (seq, resolution) where resolution is not null;
 
 create table "InboxPartitionQueue" (
   position integer primary key,
@@ -130,14 +123,6 @@ begin
   );
 end;
 
-create trigger "InboxRecordLostAttempt"
-after update of crashes on "InboxState"
-when new.crashes > old.crashes and old.locked_until is not null
-begin
-  insert into "InboxAttempts" (seq, attempt, ended_at, worker, error)
-  values (new.seq, new.attempt, old.locked_until, old.owner, 'The lease expired: its worker crashed, was cut off, or took too long without renewing.');
-end;
-
 create table "InboxArchive" (
   seq integer primary key,
   source text not null,
@@ -158,10 +143,7 @@ create table "InboxArchive" (
   archived_by text not null
 ) strict;
 
-create index "InboxCorrelation" on "Inbox" (correlation_id) where correlation_id is not null;
-
 create table "InboxControls" (
-  id integer primary key autoincrement,
   scope text not null,
   -- the topic or source; empty for the whole queue
   name text not null,
@@ -172,79 +154,38 @@ create table "InboxControls" (
   refilled_at integer not null,
   who text not null,
   changed_at integer not null,
-  unique (scope, name)
+  primary key (scope, name)
 ) strict;
 
-create index "InboxParked" on "InboxState" (parked_by, visible_at, seq) where status = 7;
-
-create trigger "InboxAddState"
-after insert on "Inbox"
-when new.topic = '' or new.due_at is not null or new.expires_at is not null or new.partition_key is not null
-begin
-  insert into "InboxPartitionQueue" (partition_key, seq)
-  select new.partition_key, new.seq where new.partition_key is not null;
-  insert into "InboxState" (seq, status, visible_at, expires_at)
-  values (
-    new.seq,
-    case
-      when new.topic = '' then 0
-      when new.partition_key is not null and exists (
-    select 1 from "InboxPartitionQueue" q
-    join "InboxPartitionQueue" before on before.partition_key = q.partition_key and before.position < q.position
-    where q.seq = new.seq
-  ) then 5
-      else 1
-    end,
-    coalesce(new.due_at, new.first_seen_at),
-    new.expires_at
-  );
-end;
-
-create trigger "InboxApplyRedelivery"
-after update of topic on "Inbox"
-when new.topic <> '' and (
-  old.due_at is not new.due_at or old.expires_at is not new.expires_at
-  or exists (select 1 from "InboxState" where seq = new.seq and (status = 0 or (status = 2 and visible_at = 253402214400000) or (status = 6 and (locked_until is null or locked_until <= new.last_seen_at))))
-)
-begin
-  insert into "InboxState" (seq, status, visible_at, expires_at)
-  select new.seq, 1, coalesce(new.due_at, new.first_seen_at), new.expires_at
-  where (new.due_at is not null or new.expires_at is not null) and not exists (select 1 from "InboxState" where seq = new.seq);
-  update "InboxState"
-  set visible_at = case when attempt = 0 then coalesce(new.due_at, new.first_seen_at) else max(visible_at, coalesce(new.due_at, 0)) end,
-    -- an expiry that a replay took away stays away when the same delivery comes again
-    expires_at = case when old.expires_at is new.expires_at then expires_at else new.expires_at end
-  where seq = new.seq and (status in (1, 5, 7)
-    or (status = 2 and locked_until is null and visible_at < 253402214400000))
-    and (old.due_at is not new.due_at or old.expires_at is not new.expires_at);
-  update "InboxState"
-  set status = 1, attempt = 0, crashes = 0, owner = null, locked_until = null,
-    visible_at = coalesce(new.due_at, new.last_seen_at), expires_at = new.expires_at
-  where seq = new.seq and (status = 0 or (status = 2 and visible_at = 253402214400000) or (status = 6 and (locked_until is null or locked_until <= new.last_seen_at)));
-  insert into "InboxPartitionQueue" (partition_key, seq)
-  select new.partition_key, new.seq
-  where new.partition_key is not null
-    and exists (select 1 from "InboxState" where seq = new.seq and status = 1)
-  on conflict (seq) do nothing;
-  update "InboxState"
-  set status = 5
-  where new.partition_key is not null and seq = new.seq and status = 1 and exists (
-    select 1 from "InboxPartitionQueue" q
-    join "InboxPartitionQueue" before on before.partition_key = q.partition_key and before.position < q.position
-    where q.seq = new.seq
-  );
-end;
+create index "InboxCorrelation" on "Inbox" (correlation_id) where correlation_id is not null;
 
 create trigger "InboxRemoveState"
 after delete on "Inbox"
 begin
   delete from "InboxState" where seq = old.seq;
+  delete from "InboxDone" where seq = old.seq;
   delete from "InboxAttempts" where seq = old.seq;
   delete from "InboxPartitionQueue" where old.partition_key is not null and seq = old.seq;
-  update "InboxCursor"
-  set last_deleted = old.seq
-  where last_deleted < old.seq and not exists (select 1 from "Inbox" where seq > old.seq);
 end;
+
+create table "InboxKeys" (
+  source text not null,
+  key text not null,
+  lease_id text,
+  locked_until integer,
+  -- how often it was leased
+  attempt integer not null,
+  -- the name that the holder gave
+  owner text,
+  first_seen_at integer not null,
+  last_seen_at integer not null,
+  processed_at integer,
+  -- the lease that finished it: the same call again finds that it was done
+  processed_by text,
+  primary key (source, key)
+) strict;
+
+create index "InboxKeysSeen" on "InboxKeys" (source, first_seen_at);
 
 insert into "oncebox_migrations" (queue, number, name) values ('inbox:Inbox', 1, 'inbox');
 
@@ -260,8 +201,8 @@ select
   strftime('%Y-%m-%dT%H:%M:%fZ', m.first_seen_at / 1000.0, 'unixepoch') as FirstSeenUtc,
   strftime('%Y-%m-%dT%H:%M:%fZ', m.last_seen_at / 1000.0, 'unixepoch') as LastSeenUtc,
   case
-    when s.status = 3 then coalesce(s.ended_as, 'done')
-    when (s.status = 0 or (s.status = 6 and s.locked_until is null)) then 'seen'
+    when s.seq is null then coalesce(d.resolution, 'done')
+    when s.status = 0 then 'seen'
     when s.status = 4 then 'dead'
     when s.locked_until is not null then 'running'
     when exists (select 1 from "InboxControls" c where c.paused and case c.scope when 'topic' then c.name = m.topic when 'source' then c.name = m.source else true end) then 'paused'
@@ -269,28 +210,30 @@ select
     else 'waiting'
   end as Status,
   case
-    when s.status = 3 then 'Done'
-    when (s.status = 0 or (s.status = 6 and s.locked_until is null)) then 'Seen'
+    when s.seq is null then 'Done'
+    when s.status = 0 then 'Seen'
     when s.status = 4 then 'Dead'
     else 'Processing'
   end as State,
   strftime('%Y-%m-%dT%H:%M:%fZ', s.locked_until / 1000.0, 'unixepoch') as LockedUntil,
   s.owner as OwnerToken,
-  coalesce(s.attempt, 0) as Attempt,
-  s.last_error as LastError,
-  strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(s.visible_at, m.first_seen_at) / 1000.0, 'unixepoch') as NextAttemptAt,
+  coalesce(s.attempt, d.attempt) as Attempt,
+  coalesce(s.last_error, d.last_error) as LastError,
+  strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(s.reclaimable_at, s.visible_at) / 1000.0, 'unixepoch') as NextAttemptAt,
   strftime('%Y-%m-%dT%H:%M:%fZ', m.due_at / 1000.0, 'unixepoch') as DueTimeUtc,
-  strftime('%Y-%m-%dT%H:%M:%fZ', s.expires_at / 1000.0, 'unixepoch') as ExpiresAt,
+  strftime('%Y-%m-%dT%H:%M:%fZ', iif(s.seq is null, m.expires_at, s.expires_at) / 1000.0, 'unixepoch') as ExpiresAt,
   m.correlation_id as CorrelationId,
-  strftime('%Y-%m-%dT%H:%M:%fZ', s.processed_at / 1000.0, 'unixepoch') as ProcessedAt,
+  strftime('%Y-%m-%dT%H:%M:%fZ', d.processed_at / 1000.0, 'unixepoch') as ProcessedAt,
   m.deliveries as Deliveries,
   m.partition_key as PartitionKey,
-  strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(s.processed_at, s.last_attempt_at) / 1000.0, 'unixepoch') as LastAttemptAt
+  strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(d.processed_at, s.last_attempt_at) / 1000.0, 'unixepoch') as LastAttemptAt
 from "Inbox" m
-left join "InboxState" s on s.seq = m.seq;
+left join "InboxState" s on s.seq = m.seq
+left join "InboxDone" d on d.seq = m.seq;
 
 create table "Outbox" (
-  seq integer primary key,
+  -- no number is used twice: the archive keeps them
+  seq integer primary key autoincrement,
   id text not null unique,
   message_id text not null,
   topic text not null,
@@ -309,44 +252,38 @@ create unique index "OutboxNaturalKey" on "Outbox" (topic, natural_key) where na
 create table "OutboxState" (
   seq integer primary key,
   status integer not null,
-  attempt integer not null default 0,
   visible_at integer not null,
+  -- of a message that was leased: the time from which other workers may take it over
+  reclaimable_at integer,
   locked_until integer,
   owner text,
+  attempt integer not null default 0,
   crashes integer not null default 0,
   expires_at integer,
-  processed_at integer,
-  processed_by text,
+  -- 1 for a message with a partition key, else null
+  keyed integer,
   -- not of a done message: there it is processed_at
   last_attempt_at integer,
-  -- of a dead message, and of no other
+  -- of a dead message
   died_at integer,
   last_error text,
   -- the same for errors that differ in ids and numbers only
   error_group text,
-  -- since when it was claimable at its last claim; null when that was of an unclaimed message
-  due_since integer,
-  -- the control that has parked the message
-  parked_by integer,
-  -- the limits that have let it pass since it was last claimed, such as ',3,9,'
-  passes text
+  -- of a message that was claimed after a crash: since when it was claimable
+  due_since integer
 ) strict;
 
 create index "OutboxReady" on "OutboxState" (visible_at, seq) where status = 1;
 
-create index "OutboxHeld" on "OutboxState" (visible_at, seq) where status = 2;
+create index "OutboxDead" on "OutboxState" (seq, error_group, died_at) where status = 4;
 
-create index "OutboxDead" on "OutboxState" (seq, error_group, died_at) where died_at is not null;
-
-create index "OutboxExpiry" on "OutboxState" (expires_at) where expires_at is not null and status in (1, 2, 5, 4, 7);
-
-create table "OutboxCursor" (
-  id integer primary key check (id = 1),
-  seq integer not null,
-  last_deleted integer not null
+create table "OutboxDone" (
+  seq integer primary key,
+  processed_at integer not null,
+  attempt integer not null,
+  processed_by text,
+  last_error text
 ) strict;
-
-insert into "OutboxCursor" (id, seq, last_deleted) values (1, 0, 0);
 
 create table "OutboxPartitionQueue" (
   position integer primary key,
@@ -386,14 +323,6 @@ begin
   );
 end;
 
-create trigger "OutboxRecordLostAttempt"
-after update of crashes on "OutboxState"
-when new.crashes > old.crashes and old.locked_until is not null
-begin
-  insert into "OutboxAttempts" (seq, attempt, ended_at, worker, error)
-  values (new.seq, new.attempt, old.locked_until, old.owner, 'The lease expired: its worker crashed, was cut off, or took too long without renewing.');
-end;
-
 create table "OutboxArchive" (
   seq integer primary key,
   id text not null,
@@ -414,10 +343,7 @@ create table "OutboxArchive" (
   archived_by text not null
 ) strict;
 
-create index "OutboxCorrelation" on "Outbox" (correlation_id) where correlation_id is not null;
-
 create table "OutboxControls" (
-  id integer primary key autoincrement,
   scope text not null,
   -- the topic or source; empty for the whole queue
   name text not null,
@@ -428,43 +354,18 @@ create table "OutboxControls" (
   refilled_at integer not null,
   who text not null,
   changed_at integer not null,
-  unique (scope, name)
+  primary key (scope, name)
 ) strict;
 
-create index "OutboxParked" on "OutboxState" (parked_by, visible_at, seq) where status = 7;
-
-create trigger "OutboxAddState"
-after insert on "Outbox"
-when new.topic = '' or new.due_at is not null or new.expires_at is not null or new.partition_key is not null
-begin
-  insert into "OutboxPartitionQueue" (partition_key, seq)
-  select new.partition_key, new.seq where new.partition_key is not null;
-  insert into "OutboxState" (seq, status, visible_at, expires_at)
-  values (
-    new.seq,
-    case
-      when new.topic = '' then 0
-      when new.partition_key is not null and exists (
-    select 1 from "OutboxPartitionQueue" q
-    join "OutboxPartitionQueue" before on before.partition_key = q.partition_key and before.position < q.position
-    where q.seq = new.seq
-  ) then 5
-      else 1
-    end,
-    coalesce(new.due_at, new.created_at),
-    new.expires_at
-  );
-end;
+create index "OutboxCorrelation" on "Outbox" (correlation_id) where correlation_id is not null;
 
 create trigger "OutboxRemoveState"
 after delete on "Outbox"
 begin
   delete from "OutboxState" where seq = old.seq;
+  delete from "OutboxDone" where seq = old.seq;
   delete from "OutboxAttempts" where seq = old.seq;
   delete from "OutboxPartitionQueue" where old.partition_key is not null and seq = old.seq;
-  update "OutboxCursor"
-  set last_deleted = old.seq
-  where last_deleted < old.seq and not exists (select 1 from "Outbox" where seq > old.seq);
 end;
 
 insert into "oncebox_migrations" (queue, number, name) values ('outbox:Outbox', 1, 'outbox');
@@ -478,7 +379,7 @@ select
   m.payload as Payload,
   strftime('%Y-%m-%dT%H:%M:%fZ', m.created_at / 1000.0, 'unixepoch') as CreatedAt,
   case
-    when s.status = 3 then 'done'
+    when s.seq is null then 'done'
     when s.status = 4 then 'dead'
     when s.locked_until is not null then 'running'
     when exists (select 1 from "OutboxControls" c where c.paused and case c.scope when 'topic' then c.name = m.topic when 'source' then false else true end) then 'paused'
@@ -486,26 +387,27 @@ select
     else 'waiting'
   end as Status,
   case
-    when s.status = 3 then 'Done'
+    when s.seq is null then 'Done'
     when s.status = 4 then 'Failed'
     when s.locked_until is not null then 'InProgress'
     else 'Ready'
   end as State,
   strftime('%Y-%m-%dT%H:%M:%fZ', s.locked_until / 1000.0, 'unixepoch') as LockedUntil,
   s.owner as OwnerToken,
-  coalesce(s.status, 1) = 3 as IsProcessed,
-  strftime('%Y-%m-%dT%H:%M:%fZ', s.processed_at / 1000.0, 'unixepoch') as ProcessedAt,
-  s.processed_by as ProcessedBy,
-  coalesce(s.attempt, 0) as RetryCount,
-  s.last_error as LastError,
-  strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(s.visible_at, m.created_at) / 1000.0, 'unixepoch') as NextAttemptAt,
+  s.seq is null as IsProcessed,
+  strftime('%Y-%m-%dT%H:%M:%fZ', d.processed_at / 1000.0, 'unixepoch') as ProcessedAt,
+  d.processed_by as ProcessedBy,
+  coalesce(s.attempt, d.attempt) as RetryCount,
+  coalesce(s.last_error, d.last_error) as LastError,
+  strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(s.reclaimable_at, s.visible_at) / 1000.0, 'unixepoch') as NextAttemptAt,
   m.message_id as MessageId,
   m.correlation_id as CorrelationId,
   strftime('%Y-%m-%dT%H:%M:%fZ', m.due_at / 1000.0, 'unixepoch') as DueTimeUtc,
-  strftime('%Y-%m-%dT%H:%M:%fZ', s.expires_at / 1000.0, 'unixepoch') as ExpiresAt,
+  strftime('%Y-%m-%dT%H:%M:%fZ', iif(s.seq is null, m.expires_at, s.expires_at) / 1000.0, 'unixepoch') as ExpiresAt,
   m.partition_key as PartitionKey,
-  strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(s.processed_at, s.last_attempt_at) / 1000.0, 'unixepoch') as LastAttemptAt,
+  strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(d.processed_at, s.last_attempt_at) / 1000.0, 'unixepoch') as LastAttemptAt,
   m.headers as Headers,
   m.natural_key as NaturalKey
 from "Outbox" m
-left join "OutboxState" s on s.seq = m.seq;
+left join "OutboxState" s on s.seq = m.seq
+left join "OutboxDone" d on d.seq = m.seq;

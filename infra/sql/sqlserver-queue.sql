@@ -117,7 +117,11 @@ begin transaction;
 if exists (select 1 from [$(Schema)].[$(Queue)Controls] c)
 begin
   update [$(Schema)].[$(Queue)Controls]
-  set tokens = case when tokens + per_second * case when refilled_at < @now then datediff_big(millisecond, refilled_at, @now) else 0 end / 1000 < case when per_second > 1 then per_second else 1 end then tokens + per_second * case when refilled_at < @now then datediff_big(millisecond, refilled_at, @now) else 0 end / 1000 else case when per_second > 1 then per_second else 1 end end, -- at most those of one second
+  set tokens = case -- at most those of one second
+      when tokens + per_second * case when refilled_at < @now then datediff_big(millisecond, refilled_at, @now) else 0 end / 1000 < case when per_second > 1 then per_second else 1 end
+        then tokens + per_second * case when refilled_at < @now then datediff_big(millisecond, refilled_at, @now) else 0 end / 1000
+      else case when per_second > 1 then per_second else 1 end
+    end,
     refilled_at = case when refilled_at < @now then @now else refilled_at end
   output inserted.scope, inserted.name, inserted.paused, inserted.per_second, inserted.tokens into @controls (scope, name, paused, per_second, tokens)
   from [$(Schema)].[$(Queue)Controls] with (index([$(Queue)Controls_PK]), updlock, rowlock, readcommittedlock)
@@ -134,7 +138,8 @@ begin
   where r.status = 1 and r.visible_at <= @now and (r.reclaimable_at is null or r.reclaimable_at <= @now)
     and not exists (
       select 1 from @controls c
-      where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source)) and (c.paused = 1 or (c.per_second is not null and c.tokens < 1 and c.scope <> N'queue' and case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end = 0))
+      where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source)) and (c.paused = 1
+        or (c.per_second is not null and c.tokens < 1 and c.scope <> N'queue' and case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end = 0))
     )
   order by r.visible_at, r.seq option (loop join, force order);
 
@@ -228,7 +233,7 @@ begin
     from @controls c
     where c.per_second is not null and c.tokens < 1 and exists (
       select 1
-      from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Ready]), readpast, rowlock, readcommittedlock)
+      from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Ready]), updlock, readpast, rowlock, readcommittedlock)
       cross apply [$(Schema)].[$(Queue)_KeyOf](r.seq) m
       where r.status = 1 and r.visible_at <= @now and (r.reclaimable_at is null or r.reclaimable_at <= @now) and (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
         and not exists (select 1 from @controls h where h.paused = 1 and (h.scope = N'queue' or (h.scope = N'topic' and h.name = m.topic) or (h.scope = N'source' and h.name = m.source)))

@@ -255,7 +255,3 @@ function fromStoredResponse({ status, headers, body }: StoredResponse): Response
     headers: headers.map(([name, value]): [string, string] => [name, value]),
   });
 }
-
-/** A response in the format of RFC 9457. */
-export const problemResponse = (status: number, title: string): Response =>
-  Response.json({ title, status }, { status, headers: { "content-type": "application/problem+json" } });

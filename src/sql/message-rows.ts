@@ -18,7 +18,7 @@ import { fromStoredText, inboxKey, type KeyShape, outboxKey } from "./message-co
 /** The differences between inbox and outbox: the key, the names of the states, and the columns beside the shared ones. */
 export interface QueueShape<Key, Message, State extends string> extends KeyShape<Key> {
   readonly states: readonly State[];
-  /** `owner`: of claimed rows, which may leave out the owner, the status and the processing columns. */
+  /** `owner`: of claimed rows, which leave out the owner, the status, and how a message ended. */
   readonly toMessage: (row: SqlRow, dialect: Dialect, owner?: string) => Message;
   /** The rows of a state: their status codes, three at most, and whether they are leased where the codes do not say it. */
   readonly rowsIn: (state: State) => {
@@ -28,56 +28,41 @@ export interface QueueShape<Key, Message, State extends string> extends KeyShape
   readonly stateOf: (row: { readonly status: number; readonly leased: boolean }) => State;
 }
 
-/**
- * The columns that are empty for nearly every message at its first attempt. A row has them one by one, or all in one
- * column `rare_columns`: null when none is set, else the JSON text of an object with the same names, times as numbers that
- * `fromTime` takes, and the hash in hexadecimal. A claim packs them because the time to read a row grows with its columns:
- * on SQLite a drain was a third slower without.
- */
-function rareColumns(row: SqlRow): SqlRow {
-  const packed = row.rare_columns as string | null | undefined;
-  if (packed === undefined) return row;
-  return packed === null ? noneSet : (JSON.parse(packed) as SqlRow);
-}
-
-const noneSet: SqlRow = { attempt: 0, crashes: 0, deliveries: 1 };
-
 const time = (dialect: Dialect, value: unknown): Date | null =>
   value === null || value === undefined ? null : dialect.fromTime(value);
 
 const text = (value: unknown): string | null => (value as string | null | undefined) ?? null;
 
-/** Drivers return bytes as a Buffer, as another Uint8Array, or in hexadecimal within `rare_columns`. */
+/** Drivers return bytes as a Buffer or as another Uint8Array. */
 function hashOf(value: unknown): Buffer | null {
   if (value === null || value === undefined) return null;
-  if (typeof value === "string") return Buffer.from(value, "hex");
   const { buffer, byteOffset, byteLength } = value as Uint8Array;
   return Buffer.from(buffer, byteOffset, byteLength);
 }
 
-function queueColumns(row: SqlRow, rare: SqlRow, dialect: Dialect, owner: string | undefined): QueueMessage {
-  const headers = text(rare.headers);
+function queueColumns(row: SqlRow, dialect: Dialect, owner: string | undefined): QueueMessage {
+  const headers = text(row.headers);
   const isDead = row.status !== undefined && Number(row.status) === status.dead;
   const message = new MessageBase() as Writable<QueueMessage>;
   message.seq = rowNumber(row.seq);
   message.topic = row.topic as string;
   message.payload = fromStoredText(row.payload as string);
   message.headers = headers === null ? null : (JSON.parse(fromStoredText(headers)) as Record<string, string>);
-  message.correlationId = text(rare.correlation_id);
-  message.partitionKey = text(rare.partition_key);
-  message.attempt = Number(rare.attempt ?? 0);
-  message.dueAt = time(dialect, rare.due_at);
-  message.expiresAt = time(dialect, rare.expires_at);
+  message.correlationId = text(row.correlation_id);
+  message.partitionKey = text(row.partition_key);
+  message.attempt = Number(row.attempt ?? 0);
+  message.dueAt = time(dialect, row.due_at);
+  message.expiresAt = time(dialect, row.expires_at);
   message.nextAttemptAt = dialect.fromTime(row.next_attempt_at);
   message.lockedUntil = time(dialect, row.locked_until);
   message.owner = owner ?? (row.owner as string | null | undefined)?.toLowerCase() ?? null;
-  message.lastError = text(rare.last_error);
-  message.lastAttemptAt = time(dialect, row.processed_at ?? rare.last_attempt_at);
+  message.lastError = text(row.last_error);
+  message.lastAttemptAt = time(dialect, row.processed_at ?? row.last_attempt_at);
   message.diedAt = isDead ? time(dialect, row.died_at) : null;
   message.errorGroup = isDead ? (text(row.error_group) ?? "") : null;
   message.processedAt = time(dialect, row.processed_at);
   message.processedBy = text(row.processed_by);
-  message.crashes = Number(rare.crashes ?? 0);
+  message.crashes = Number(row.crashes ?? 0);
   return message;
 }
 
@@ -97,15 +82,14 @@ export const inboxShape: QueueShape<InboxKey, InboxMessage, InboxState> = {
   states: inboxStates,
   // Set one by one: Object.assign, and even more a literal that spreads so many properties, takes twice as long.
   toMessage(row, dialect, owner) {
-    const rare = rareColumns(row);
-    const message = queueColumns(row, rare, dialect, owner) as Writable<InboxMessage>;
+    const message = queueColumns(row, dialect, owner) as Writable<InboxMessage>;
     message.state = inboxStateOf(Number(row.status ?? status.ready));
     message.source = row.source as string;
     message.messageId = row.message_id as string;
-    message.hash = hashOf(rare.hash);
+    message.hash = hashOf(row.hash);
     message.firstSeenAt = dialect.fromTime(row.first_seen_at);
-    message.lastSeenAt = dialect.fromTime(rare.last_seen_at ?? row.first_seen_at);
-    message.deliveries = Number(rare.deliveries ?? 1);
+    message.lastSeenAt = dialect.fromTime(row.last_seen_at ?? row.first_seen_at);
+    message.deliveries = Number(row.deliveries ?? 1);
     message.resolution = text(row.resolution) as Resolution | null;
     if (message.resolution !== null) message.lastAttemptAt = null; // its attempts are in the archive
     return message;
@@ -127,12 +111,11 @@ export const outboxShape: QueueShape<OutboxKey, OutboxMessage, OutboxState> = {
   ...outboxKey,
   states: outboxStates,
   toMessage(row, dialect, owner) {
-    const rare = rareColumns(row);
-    const message = queueColumns(row, rare, dialect, owner) as Writable<OutboxMessage>;
+    const message = queueColumns(row, dialect, owner) as Writable<OutboxMessage>;
     message.state = outboxStateOf(Number(row.status ?? status.ready), row.locked_until !== null);
     message.id = (row.id as string).toLowerCase();
     message.messageId = (row.message_id as string).toLowerCase();
-    message.naturalKey = text(rare.natural_key);
+    message.naturalKey = text(row.natural_key);
     message.createdAt = dialect.fromTime(row.created_at);
     return message;
   },

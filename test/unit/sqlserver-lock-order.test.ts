@@ -96,7 +96,7 @@ end`,
       const states = claim.accesses.filter(({ table, locks }) => table === "state" && locks);
       expect(claim.accesses[locked]!.hints).toContain(`index([${queue}Controls_PK]), updlock`);
       expect(claim.accesses.slice(0, locked).filter(({ locks }) => locks)).toEqual([]);
-      expect(states.map(({ skips }) => skips)).toEqual([true, true, false]); // two picks, and the update of what they locked
+      expect(states.map(({ skips }) => skips)).toEqual([true, true, false, true]); // two picks, the update of what they locked, what waits for a limit
       for (const verb of ["PutControl", "EndControl"]) {
         const { name, accesses } = procedures.find((one) => one.name === `${queue}_${verb}`)!;
         expect(new Set(accesses.map(({ table }) => table)), name).toEqual(new Set(["controls"]));

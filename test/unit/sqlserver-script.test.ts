@@ -104,6 +104,7 @@ describe("the schema of SQL Server, as a DBA reads it", () => {
     const texts = [text, ...queues.flatMap(readsOf).map((read) => read.text)].join("\n");
     const lookUps = [
       /\[infra\]\.\[(?:In|Out)box\] m[^\n]*(?:\n[^\n]*)?m\.(?:source|id) = [@ik]/g,
+      /\[infra\]\.\[InboxKeys\] k[^\n]*\n[^\n]*k\.source = @/g,
       /\[infra\]\.\[(?:In|Out)box\] k[^\n]*(?:\n[^\n]*){4}k\.(?:source|id) = @/g,
     ].flatMap((lookUp) => {
       const found = texts.match(lookUp)!;
@@ -111,7 +112,7 @@ describe("the schema of SQL Server, as a DBA reads it", () => {
       return found;
     });
     expect(lookUps.length).toBeGreaterThan(10);
-    for (const one of lookUps) expect(one).toMatch(/with \(index\(\[(In|Out)box_Key\]\), forceseek/);
+    for (const one of lookUps) expect(one).toMatch(/with \(index\(\[(In|Out)box(Keys)?_Key\]\), forceseek/);
     expect(procedure("Outbox_Enqueue")).toMatch(
       /\[Outbox\] m with \(index\(\[Outbox_NaturalKey\]\), forceseek, readcommittedlock\)\s+on m\.topic = i\.topic and m\.natural_key = /,
     );

@@ -10,8 +10,8 @@ import {
   lockRow,
   lockTarget,
   type Procedure,
+  pickFrom,
   procedure,
-  readPast,
   seekEach,
 } from "./procedure.js";
 import { signatures } from "./procedure-calls.js";
@@ -80,7 +80,11 @@ export const claimControls = (n: QueueNames) => ({
 declare @wait_ms float;`,
   exist: `exists (select 1 from ${controlsTable(n)} c)`,
   read: `update ${controlsTable(n)}
-set tokens = case when ${refilled} < ${burst} then ${refilled} else ${burst} end, -- at most those of one second
+set tokens = case -- at most those of one second
+    when ${refilled} < ${burst}
+      then ${refilled}
+    else ${burst}
+  end,
   refilled_at = case when refilled_at < @now then @now else refilled_at end
 output inserted.scope, inserted.name, inserted.paused, inserted.per_second, inserted.tokens into @controls (${controlColumns})
 from ${controlsTable(n)} with (index(${n.bare("Controls_PK")}), ${lockTarget})
@@ -91,7 +95,8 @@ select ${columns("c", controlColumns.split(", "))} from ${controlsTable(n)} c wh
   /** A condition on a message `m`. The limit of the whole queue is left to `cut`: with it, this would walk past all messages. */
   lets: (dies: string) => `not exists (
     select 1 from @controls c
-    where ${appliesTo()} and (c.paused = 1 or (${isLimit} and c.tokens < 1 and c.scope <> N'queue' and ${asInt(dies)} = 0))
+    where ${appliesTo()} and (c.paused = 1
+      or (${isLimit} and c.tokens < 1 and c.scope <> N'queue' and ${asInt(dies)} = 0))
   )`,
   /** Leaves of each limit as many as it has tokens. What dies needs none. */
   cut: `delete from @picked
@@ -124,7 +129,7 @@ begin
     from @controls c
     where ${isLimit} and c.tokens < 1 and exists (
       select 1
-      from ${n.state} r with (index(${n.bare("_Ready")}), ${readPast})
+      from ${pickFrom(n, "_Ready")}
       cross apply ${keyOf(n, "r.seq")} m
       where ${claimable("r")} and ${appliesTo()}
         and not exists (select 1 from @controls h where h.paused = 1 and ${appliesTo(true, "h")})
