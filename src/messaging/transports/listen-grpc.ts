@@ -171,7 +171,9 @@ class UnreadCalls {
       const isTooLarge = status.code === this.service.grpc.status.RESOURCE_EXHAUSTED && !status.metadata;
       if (isTooLarge) this.reportTooLarge();
       sendStatus(isTooLarge ? refusal(413, this.service) : status);
-      setTimeout(() => connection.socket.destroy(), lingerMs);
+      // Of one that is too large by its declared length nothing is kept; its connection serves the next message.
+      const holdsNothing = isTooLarge && /^Received message larger than max/.test(status.details ?? "");
+      if (!holdsNothing) setTimeout(() => connection.socket.destroy(), lingerMs);
     };
     const entry: UnreadCall = { end: (status) => call.sendStatus(refusal(status, this.service)) };
     const timer = setTimeout(() => entry.end(408), bodyMs);

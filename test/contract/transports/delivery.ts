@@ -46,7 +46,8 @@ export function deliveryTests(harness: TransportHarness): void {
 
     it("MSG-09 texts of any language arrive in the endpoint and in headers, too", async () => {
       const { send, received } = await start(harness, async () => acknowledged);
-      const headers = Object.fromEntries(texts.map((text, index) => [`x-${index}`, text]));
+      const sendable = texts.filter((text) => !/\p{Cc}/u.test(text)); // the protocol allows no control characters there
+      const headers = Object.fromEntries(sendable.map((text, index) => [`x-${index}`, text]));
       const message = { ...newMessage(texts), endpoint: "Aufträge-発注", headers };
       expect(await send(message)).toEqual(acknowledged);
       expect(received).toMatchObject([message]);

@@ -220,7 +220,7 @@ describe("listening", () => {
     const receiver = { fetch, respond, handle: respond, maxBodyBytes: 1 };
     for (const what of [{}, { fetch, receiver }])
       await expect(listen({ address: "http://127.0.0.1:0", ...what })).rejects.toThrow(
-        /receiver, or fetch, and not both/,
+        /pass receiver or fetch, not both/,
       );
     await expect(listen({ address: "http://127.0.0.1:0", fetch, port: 1 } as never)).rejects.toThrow(
       /option port/,
