@@ -12,8 +12,8 @@ import { type SoakResult, soak } from "./soak.js";
 
 const seconds = times(4);
 const isLong = seconds > 60;
-const shape = { ms: seconds * 1_000, leaseMs: isLong ? 1_500 : 1_000, maxAttempts: isLong ? 12 : 6 };
-const timeoutMs = seconds * 1_000 + 600_000;
+const shape = { ms: seconds * 1_000, leaseMs: 2_500, maxAttempts: isLong ? 12 : 6 };
+const timeoutMs = seconds * 1_000 + 900_000;
 
 describe("four worker processes under kills, stops past the lease and settlements slower than it", () => {
   it(

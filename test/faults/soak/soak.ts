@@ -42,7 +42,9 @@ const processes = 4;
 const messagesAtOnce = 6;
 const betweenMessagesMs = 100;
 const betweenProbesMs = 50;
-const longestDrainMs = 240_000;
+const longestDrainMs = 480_000;
+/** No more come in while so many wait: a busy machine would never drain them. */
+const mostWaiting = 300;
 const longestWaitForFaultsMs = 180_000;
 /** A write that takes longer is noted. */
 const stallMs = 150;
@@ -69,11 +71,12 @@ export async function soak(plan: SoakPlan): Promise<SoakResult> {
     return ["--no-warnings", bundled.path, JSON.stringify(options)];
   });
   const stalls: Stall[] = [];
+  let isDrained = false;
+  const watch = watchDatabase(plan, stalls, () => isDrained);
   try {
     await Promise.all([
       fillInbox(inbox, 0, plan),
       fillInbox(inbox, 1, plan),
-      watchDatabase(plan, stalls),
       causeFaults(fleet, plan),
       endFaults(plan, () => {
         const { kills, stops, poisoned } = fleet.counts;
@@ -82,7 +85,9 @@ export async function soak(plan: SoakPlan): Promise<SoakResult> {
     ]);
     await untilDrained(inbox);
   } finally {
+    isDrained = true;
     await fleet.close();
+    await watch;
     await bundled.remove();
   }
   const ended = (await fleet.close()).map((one) => ({ ...one, records: readRecords(recordsOf(one.id)) }));
@@ -100,14 +105,19 @@ const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 async function fillInbox(inbox: Inbox, first: number, { faults, leaseMs }: SoakPlan): Promise<void> {
   for (let from = first; !faults.isOver; from += 2 * messagesAtOnce) {
     await inbox.enqueue(soakMessages(from, messagesAtOnce, leaseMs));
+    while (!faults.isOver && (await inbox.stats()).counts.Processing > mostWaiting) await pause(500);
     await pause(betweenMessagesMs);
   }
 }
 
 /** Notes when a small write to a table of its own takes long: then the database, or the machine, serves nobody. */
-async function watchDatabase({ database, faults }: SoakPlan, stalls: Stall[]): Promise<void> {
+async function watchDatabase(
+  { database }: SoakPlan,
+  stalls: Stall[],
+  isDrained: () => boolean,
+): Promise<void> {
   let seenAt = clock();
-  while (!faults.isOver) {
+  while (!isDrained()) {
     await database.raw(`update ${tableOf(database, "probe")} set n = n + 1`);
     await pause(betweenProbesMs);
     const now = clock();
