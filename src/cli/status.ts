@@ -15,8 +15,6 @@ import {
   UsageError,
 } from "./command.js";
 import { controlLine, phaseLine, shownControl } from "./controls.js";
-import { filterHelp, filterOptions, queuesOf } from "./message-options.js";
-import { tableLines } from "./output.js";
 import {
   chosenStores,
   type QueueStores,
@@ -25,7 +23,9 @@ import {
   storeOptions,
   withExistingDatabase,
   withStores,
-} from "./queue-stores.js";
+} from "./load-app.js";
+import { filterHelp, filterOptions, queuesOf } from "./message-options.js";
+import { tableLines } from "./output.js";
 
 export const statusCommand: Command = {
   name: "status",
