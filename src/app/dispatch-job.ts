@@ -38,7 +38,7 @@ export function dispatchJob({ definition, logger, wakeUp, tenants, ...parts }: O
       inbox: incoming && ((limit: Budget) => incoming.run(inbox, limit, options)),
       outbox: outgoing && ((limit: Budget) => outgoing.run(outbox, limit, options)),
     };
-    return dispatchWithSuccessor(jobs, budget, { wokenUp, wakeUp, logger });
+    return dispatchAll(jobs, budget, { wokenUp, wakeUp, logger });
   };
 }
 
@@ -70,27 +70,29 @@ export function appDispatchers(parts: AppParts, definition: AppDefinition, logge
 }
 
 interface SuccessorOptions {
-  /** A wake-up started this run: it polls once more after a moment. */
+  /** A wake-up started this run: it polls once more after `lingerMs`. */
   readonly wokenUp: boolean;
   /** Without one the timer continues. */
   readonly wakeUp: WakeUp | undefined;
   readonly logger: Logger;
 }
 
-/** Dispatches within the budget. When the time is over before the work, it wakes a successor. */
-export async function dispatchWithSuccessor(
+/** Dispatches both queues within one budget. When the time is over before the work, it wakes a successor. */
+export async function dispatchAll(
   jobs: DispatchJobs,
   budget: Budget,
   { wokenUp, wakeUp, logger }: SuccessorOptions,
 ): Promise<DispatchReport> {
-  if (wakeUp === undefined) return dispatchAll(jobs, budget, wokenUp);
-  const successor = successorOf(wakeUp, budget, logger);
+  const successor = wakeUp && successorOf(wakeUp, budget, logger);
+  const time = successor?.budgetBefore ?? budget;
   try {
-    const report = await dispatchAll(jobs, successor.budgetBefore, wokenUp);
-    if (report.more && hasProgressed(report)) await successor.wake();
+    let report = await dispatchOnce(jobs, time);
+    if (wokenUp && !report.more && (await waitedWithin(time, lingerMs)))
+      report = joined(report, await dispatchOnce(jobs, time));
+    if (report.more && hasProgressed(report)) await successor?.wake();
     return report;
   } finally {
-    successor.close();
+    successor?.close();
   }
 }
 
@@ -111,22 +113,6 @@ type TenantCounts = Readonly<
 interface DispatchJobs {
   readonly inbox: ((budget: Budget) => Promise<DispatchResult>) | undefined;
   readonly outbox: ((budget: Budget) => Promise<DispatchResult>) | undefined;
-}
-
-/**
- * Dispatches both queues within one budget. With `linger`, for a run that a wake-up started, both queues are dispatched
- * again after `lingerMs`.
- */
-export async function dispatchAll(
-  jobs: DispatchJobs,
-  budget: Budget,
-  linger: boolean,
-): Promise<DispatchReport> {
-  let report = await dispatchOnce(jobs, budget);
-  if (linger && !report.more && (await waitedWithin(budget, lingerMs))) {
-    report = joined(report, await dispatchOnce(jobs, budget));
-  }
-  return report;
 }
 
 async function dispatchOnce(jobs: DispatchJobs, budget: Budget): Promise<DispatchReport> {

@@ -14,7 +14,7 @@ export interface GithubRecoveryDefinition extends Omit<RecoverGithubOptions, "to
   readonly app?: { readonly id: number | string; readonly privateKey: Credential | SecretReference };
 }
 
-export type GithubRecoveryJob = (budget: Budget) => Promise<GithubRecovery>;
+type GithubRecoveryJob = (budget: Budget) => Promise<GithubRecovery>;
 
 /** Makes the job of a scheduled function. A credential is fetched for each run, so that it can be rotated. */
 export function githubRecoveryJob(

@@ -9,7 +9,7 @@ import {
   type OpenService,
   type ServiceHost,
 } from "../messaging/hosted-service.js";
-import { dispatchWithSuccessor } from "./dispatch-job.js";
+import { dispatchAll } from "./dispatch-job.js";
 import { coalesced, type WakeUp } from "./wake-up.js";
 
 /** A sender waits for its acknowledgement no longer than this on account of a wake-up. */
@@ -29,7 +29,7 @@ export function messageHost(open: OpenService, loggerAt: LoggerAt, wakeUp: WakeU
     async dispatch(budget, wokenUp) {
       const service = await host.ready();
       const jobs = { inbox: undefined, outbox: (limit: Budget) => service.dispatch(limit) };
-      const { outbox } = await dispatchWithSuccessor(jobs, budget, { wokenUp, wakeUp, logger });
+      const { outbox } = await dispatchAll(jobs, budget, { wokenUp, wakeUp, logger });
       return outbox!;
     },
   };

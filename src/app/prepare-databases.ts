@@ -6,7 +6,7 @@ import { statement } from "../sql/driver.js";
 import { chosenQueues, type MigrateOptions, type MigrateResult, migrate } from "../sql/migrate.js";
 import type { App } from "./create-app.js";
 
-export interface PrepareOptions {
+interface PrepareOptions {
   readonly users: readonly DatabaseUser[];
   readonly scripts: UserScripts;
   /** For an app with many tenants: the database that has, or shall have, their catalogue. */
@@ -68,7 +68,7 @@ export async function createCatalogueTable(db: Database): Promise<void> {
 }
 
 /** The texts of infra/sql/users-*.sql, which create the roles and say what each may do. */
-export interface UserScripts {
+interface UserScripts {
   readonly sqlserver: () => Promise<string>;
   readonly postgres: () => Promise<string>;
 }

@@ -10,7 +10,7 @@ import { type AppContext, appContext, databaseOf, type Platform } from "./open-a
 import { serviceStore } from "./service-store.js";
 import { tokenSecrets } from "./sources.js";
 
-export interface ServiceApp extends AppContext {
+interface ServiceApp extends AppContext {
   readonly store: LeasingInboxStore;
 }
 
@@ -28,7 +28,7 @@ export function serviceJob({ definition, resolveSecret, logger, store }: Service
   });
 }
 
-export function serviceOf({ service }: AppContext["definition"]): AppService {
+function serviceOf({ service }: AppContext["definition"]): AppService {
   if (service !== undefined) return service;
   throw new InvalidOperationError(
     'This app has no service. Add one: defineApp({ service: { tokens: { from: "env", name: "INBOX_SERVICE_TOKENS" } } }).',
@@ -47,7 +47,7 @@ export async function openServiceApp(
   return { ...context, db, store: serviceStore(context, db) };
 }
 
-export interface ServedInbox {
+interface ServedInbox {
   readonly service: InboxService;
   /** Closes the store that the definition opened. The app's own database stays open. */
   close(): Promise<void>;

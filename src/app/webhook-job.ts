@@ -7,7 +7,7 @@ import type { AppContext } from "./open-app.js";
 import { noWebhooks, webhookSources } from "./sources.js";
 import { coalesced } from "./wake-up.js";
 
-export interface WebhookApp extends AppContext {
+interface WebhookApp extends AppContext {
   /** The inbox of the app's own database; undefined for an app with many tenants. */
   readonly inbox: InboxReceiver | undefined;
 }

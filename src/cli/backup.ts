@@ -15,9 +15,8 @@ import {
   text,
   UsageError,
 } from "./command.js";
-import { withApp } from "./load-app.js";
+import { requireDatabaseFile, withApp } from "./load-app.js";
 import { withProgress } from "./output.js";
-import { requireDatabaseFile } from "./queue-stores.js";
 
 export const backupCommand: Command = {
   name: "backup",

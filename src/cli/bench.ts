@@ -16,8 +16,8 @@ import {
   UsageError,
   type Values,
 } from "./command.js";
+import { storeHelp, storeOptions, withStores } from "./load-app.js";
 import { tableLines, withProgress } from "./output.js";
-import { storeHelp, storeOptions, withStores } from "./queue-stores.js";
 import { createScratch, type ScratchDatabase } from "./scratch-database.js";
 
 const mostConcurrent = 1_000;

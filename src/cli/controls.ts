@@ -2,9 +2,9 @@ import { inboxPhases, phases } from "../queue/message.js";
 import type { Control, ControlTarget } from "../queue/operators.js";
 import { type QueueKind, type QueueStats, queueKinds, queueOf } from "../queue/work-store.js";
 import { type Command, type CommandInput, exitCodes, text, UsageError, type Values } from "./command.js";
+import { type QueueStores, storeHelp, storeOptions, withStores } from "./load-app.js";
 import { operatorName, queuesOf } from "./message-options.js";
 import { printable } from "./output.js";
-import { type QueueStores, storeHelp, storeOptions, withStores } from "./queue-stores.js";
 
 /** The options of `pause`, `resume` and `limit`. */
 const controlOptions = {

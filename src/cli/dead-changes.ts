@@ -21,6 +21,7 @@ import {
   UsageError,
   type Values,
 } from "./command.js";
+import { type QueueStores, withStores } from "./load-app.js";
 import {
   deadFilterOf,
   filterOptions,
@@ -32,7 +33,6 @@ import {
   queuesOf,
 } from "./message-options.js";
 import { progressBar, quoted, tableLines } from "./output.js";
-import { type QueueStores, withStores } from "./queue-stores.js";
 
 export const changeOptions = {
   all: { type: "boolean" },

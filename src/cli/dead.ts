@@ -14,6 +14,7 @@ import {
   type Values,
 } from "./command.js";
 import { changeDead, changeHelp, changeOptions, listOperations, notDead } from "./dead-changes.js";
+import { storeHelp, storeOptions, withStores } from "./load-app.js";
 import {
   filterHelp,
   filterOptions,
@@ -33,7 +34,6 @@ import {
   showMessage,
   showOptions,
 } from "./messages.js";
-import { storeHelp, storeOptions, withStores } from "./queue-stores.js";
 
 /** A payload is read from a file: a command line is seen by others, and kept in the shell's history. */
 const editOptions = {

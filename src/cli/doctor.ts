@@ -11,7 +11,7 @@ import type { QueueNames } from "../sql/names.js";
 import { defaults } from "../sql/store-options.js";
 import { type Catalogue, checkSchema, readCatalogue } from "./check-schema.js";
 import { type Command, exitCodes, type Terminal, text, UsageError } from "./command.js";
-import { requireDatabaseFile, storeHelp, storeOptions, withExistingDatabase } from "./queue-stores.js";
+import { requireDatabaseFile, storeHelp, storeOptions, withExistingDatabase } from "./load-app.js";
 
 export const doctorCommand: Command = {
   name: "doctor",

@@ -4,8 +4,8 @@ import { appStats } from "../app/stats.js";
 import { type Budget, timeBudget } from "../base/budget.js";
 import type { MaintenanceResult } from "../queue/maintenance.js";
 import { type Command, databaseHelp, databaseOptions, exitCodes, seconds, UsageError } from "./command.js";
+import { withExistingDatabase } from "./load-app.js";
 import { withProgress } from "./output.js";
-import { withExistingDatabase } from "./queue-stores.js";
 import { statusLine } from "./status.js";
 
 export const dispatchCommand: Command = {

@@ -8,7 +8,7 @@ import { type InboxKey, type OutboxKey, type Phase, phases } from "../queue/mess
 import type { DeadFilter } from "../queue/operators.js";
 import { type AnyMessage, type ListFilter, type QueueKind, queueKinds } from "../queue/work-store.js";
 import { duration, oneOf, text, UsageError, type Values } from "./command.js";
-import type { QueueStores } from "./queue-stores.js";
+import type { QueueStores } from "./load-app.js";
 
 /** The conditions of commands that look for messages, without the state. */
 export const filterOptions = {

@@ -10,6 +10,7 @@ import {
 import type { DeadGroup, FailedAttempt } from "../queue/operators.js";
 import { type AnyKey, type QueueKind, queueOf } from "../queue/work-store.js";
 import { type Command, type CommandInput, count, exitCodes, pageSize, UsageError } from "./command.js";
+import { type QueueStores, storeHelp, storeOptions, withStores } from "./load-app.js";
 import {
   deadFilterOf,
   filterHelp,
@@ -23,7 +24,6 @@ import {
   statesIn,
 } from "./message-options.js";
 import { printable, tableLines } from "./output.js";
-import { type QueueStores, storeHelp, storeOptions, withStores } from "./queue-stores.js";
 
 export const pageOptions = { limit: { type: "string" }, after: { type: "string" } } as const;
 export const pageHelp = {

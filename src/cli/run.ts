@@ -122,7 +122,7 @@ export const overview = (commands: readonly Command[]): string =>
     "oncebox COMMAND --help describes a command. oncebox --version prints the version.",
   ].join("\n");
 
-export function commandHelp(command: Command): string {
+function commandHelp(command: Command): string {
   const options = Object.entries(command.options).map(([name, { type }]) => {
     const flag = `--${name}${type === "string" ? ` ${name.toUpperCase()}` : ""}`;
     return `  ${flag.padEnd(28)} ${command.help[name] ?? ""}`.trimEnd();

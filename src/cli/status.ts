@@ -25,7 +25,7 @@ import {
   storeOptions,
   withExistingDatabase,
   withStores,
-} from "./queue-stores.js";
+} from "./load-app.js";
 
 export const statusCommand: Command = {
   name: "status",

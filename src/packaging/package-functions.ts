@@ -66,7 +66,7 @@ function byFunction(files: readonly string[], receivers: readonly string[]): Map
 const attributes = { os: 3, attrs: (0o100644 << 16) >>> 0, mtime: new Date(1980, 0, 2) } as const;
 
 /** Writes a zip file and returns its size. The same content gives the same bytes, so that an unchanged function is not deployed again. */
-export async function writeArchive(file: string, folder: string, names: readonly string[]): Promise<number> {
+async function writeArchive(file: string, folder: string, names: readonly string[]): Promise<number> {
   const entries: Zippable = {};
   for (const name of [...names].sort()) {
     const path = name.split(sep).join(posix.sep);

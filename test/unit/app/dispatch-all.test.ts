@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { dispatchAll } from "../../../src/app/dispatch-job.js";
+import { silentLogger } from "../../../src/base/logger.js";
 import { type App, createApp, defineApp, readEnvironment } from "../../../src/app/index.js";
 import {
   type Budget,
@@ -74,7 +75,8 @@ describe("one run over both queues", () => {
       inbox: (budget: Budget) => incoming.run(app.inbox, budget),
       outbox: (budget: Budget) => outgoing.run(failing, budget),
     };
-    await expect(dispatchAll(jobs, timeBudget(10_000), false)).rejects.toThrow("the outbox is away");
+    const options = { wokenUp: false, wakeUp: undefined, logger: silentLogger };
+    await expect(dispatchAll(jobs, timeBudget(10_000), options)).rejects.toThrow("the outbox is away");
     expect((await app.inbox.stats()).counts).toMatchObject({ Done: 1 });
   });
 });
