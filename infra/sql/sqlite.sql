@@ -171,7 +171,9 @@ end;
 create table "InboxKeys" (
   source text not null,
   key text not null,
+  -- null when the key was released or is processed
   lease_id text,
+  -- the end of the last lease
   locked_until integer,
   -- how often it was leased
   attempt integer not null,

@@ -652,10 +652,11 @@ insert into @controls (scope, name, paused, per_second, tokens)
 select c.scope, c.name, c.paused, c.per_second, c.tokens from [$(Schema)].[$(Queue)Controls] c where c.paused = 1;
 declare @pauses bit = case when exists (select 1 from @controls) then 1 else 0 end;
 if exists (select 1 from @controls c where c.scope = N'queue') return 0;
-if exists (
-  select 1 from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Ready]), readpast, rowlock, readcommittedlock)
-  where r.status = 1 and r.visible_at <= @now and (r.reclaimable_at is null or r.reclaimable_at <= @now) and (@pauses = 0 or (select top (1) 1 from [$(Schema)].[$(Queue)_KeyOf](r.seq) m inner join @controls c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))) is null)
+if @pauses = 0 and exists (
+  select 1 from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Ready]), readpast, rowlock, readcommittedlock) where r.status = 1 and r.visible_at <= @now and (r.reclaimable_at is null or r.reclaimable_at <= @now)
 ) return 1;
+-- a state under any lock is skipped: its message may be locked, too
+if @pauses = 1 and exists (select 1 from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Ready]), updlock, readpast, rowlock, readcommittedlock) where r.status = 1 and r.visible_at <= @now and (r.reclaimable_at is null or r.reclaimable_at <= @now) and (select top (1) 1 from [$(Schema)].[$(Queue)_KeyOf](r.seq) m inner join @controls c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))) is null) return 1;
 if exists (
   select 1 from [$(Schema)].[$(Queue)PartitionChanges] c with (readpast, rowlock, readcommittedlock)
   where c.change <> 1 or exists (

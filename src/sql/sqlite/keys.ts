@@ -3,12 +3,13 @@ import type { QueueNames } from "../names.js";
 import { keysTable, lease, limit, now, whole } from "./expressions.js";
 import { steps } from "./steps.js";
 
-/** A key that was processed has neither a lease nor, ever again, a holder. One that is free has no lease, or an old one. */
 export const createKeys = (n: QueueNames): readonly string[] => [
   `create table ${keysTable(n)} (
   source text not null,
   key text not null,
+  -- null when the key was released or is processed
   lease_id text,
+  -- the end of the last lease
   locked_until integer,
   -- how often it was leased
   attempt integer not null,
@@ -60,7 +61,7 @@ returning key`,
   releaseKey: steps(
     "release key",
     `update ${keysTable(n)}
-set lease_id = null, locked_until = null
+set lease_id = null, locked_until = ${now}
 where ${isKey} and ${isHeld}
 returning key`,
   ),

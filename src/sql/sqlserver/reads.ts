@@ -10,6 +10,7 @@ import {
   isKeyOf,
   keyIndex,
   keyOf,
+  pickFrom,
   readFreely,
   readPast,
   rowOf,
@@ -115,9 +116,10 @@ where ${claimable("s")} and (@pauses = 0 or ${heldByPause(n, "s")} is null);`;
 /** Returns 1 when a claim would find a message. It skips locked rows like a claim, so it neither waits nor holds others up. */
 export const due = (n: QueueNames) => `${readPauses(n)}
 if exists (select 1 from @controls c where c.scope = N'queue') return 0;
-if exists (
-  select 1 from ${n.state} r with (index(${n.bare("_Ready")}), ${readPast})
-  where ${claimable("r")} and (@pauses = 0 or ${heldByPause(n, "r")} is null)
+if @pauses = 0 and exists (
+  select 1 from ${n.state} r with (index(${n.bare("_Ready")}), ${readPast}) where ${claimable("r")}
 ) return 1;
+-- a state under any lock is skipped: its message may be locked, too
+if @pauses = 1 and exists (select 1 from ${pickFrom(n, "_Ready")} where ${claimable("r")} and ${heldByPause(n, "r")} is null) return 1;
 if ${mayBringHeads(n)} return 1;
 return 0;`;

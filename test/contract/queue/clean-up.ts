@@ -89,8 +89,8 @@ export function cleanUpTests({ database, queue, ids, keyOf, counts, states }: Qu
       const first = await store.purgeDone({ retentionMs: day, batchSize: 10, maxBatches: 2 });
       expect(first).toEqual({ purged: 20, more: true, cursor: expect.any(Number) });
       expect(await rowCount(database(), names.message)).toBe(5);
-      const isPostgres = database().db.dialect.name === "postgres"; // there done messages have a table of their own
-      expect(await rowCount(database(), isPostgres ? names.object("_done") : names.state)).toBe(5);
+      const done = names.object(database().db.dialect.name === "postgres" ? "_done" : "Done");
+      expect(await rowCount(database(), done)).toBe(5);
       const rest = await store.purgeDone({ retentionMs: day, batchSize: 10, after: first.cursor! });
       expect(rest).toEqual({ purged: 5, more: false, cursor: null });
     });

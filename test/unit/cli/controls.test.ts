@@ -104,7 +104,7 @@ describe("pause, resume and limit", () => {
 
   it("ADD-17 limits a topic, and takes the limit away", async () => {
     const limited = await run("limit", "--topic", "mail", "--per-second", "0.5", "--queue", "outbox");
-    expect(limited.out).toMatch(/^outbox {2}topic "mail": at most 0.5 per second, by /);
+    expect(limited.out).toMatch(/^outbox {2}topic "mail": at most 0.5 per second \(1 waiting\), by /);
     expect((await run("status")).out).toContain("at most 0.5 per second");
     const removed = await run("limit", "--topic", "mail", "--none", "--json");
     expect(jsonLines(removed.out)).toEqual([

@@ -61,7 +61,7 @@ describe("doctor on SQLite", () => {
   it("ADD-14 finds what was dropped, and its statement puts it right", async () => {
     const { db, url, run } = await damaged(
       'drop index "InboxReady"',
-      'drop trigger "OutboxAddState"',
+      'drop trigger "OutboxRemoveState"',
       'drop view "InboxMessages"',
       'drop view "OutboxMessages"',
       'create view "OutboxMessages" as select 1 as Id',
@@ -73,7 +73,7 @@ describe("doctor on SQLite", () => {
       "The column last_error of InboxState is missing.",
       "The index InboxReady is missing.",
       "The view InboxMessages is missing.",
-      "The trigger OutboxAddState is missing.",
+      "The trigger OutboxRemoveState is missing.",
       "The view OutboxMessages is not the one of this version.",
     ]);
     for (const { run: fix } of findings)
@@ -124,14 +124,14 @@ describe("doctor on SQLite", () => {
   });
 
   it("ADD-14 finds another journal mode, and leaves it as it is", async () => {
-    const { db, file, url, run } = await damaged('drop index "InboxHeld"');
+    const { db, file, url, run } = await damaged('drop index "InboxDead"');
     await run("pragma journal_mode = delete");
     await db.close();
     const before = await readFile(file);
     const { findings } = await doctor("--database", url);
     expect(findings.map(({ check, message }) => [check, message])).toEqual([
       ["settings", expect.stringMatching(/is not in WAL mode/)],
-      ["schema", "The index InboxHeld is missing."],
+      ["schema", "The index InboxDead is missing."],
     ]);
     expect(before.equals(await readFile(file))).toBe(true);
   });
