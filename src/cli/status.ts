@@ -15,8 +15,6 @@ import {
   UsageError,
 } from "./command.js";
 import { controlLine, phaseLine } from "./controls.js";
-import { filterHelp, filterOptions, queuesOf } from "./message-options.js";
-import { tableLines } from "./output.js";
 import {
   chosenStores,
   type QueueStores,
@@ -26,6 +24,8 @@ import {
   withExistingDatabase,
   withStores,
 } from "./load-app.js";
+import { filterHelp, filterOptions, queuesOf } from "./message-options.js";
+import { tableLines } from "./output.js";
 
 export const statusCommand: Command = {
   name: "status",

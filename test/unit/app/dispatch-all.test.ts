@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { dispatchAll } from "../../../src/app/dispatch-job.js";
-import { silentLogger } from "../../../src/base/logger.js";
 import { type App, createApp, defineApp, readEnvironment } from "../../../src/app/index.js";
+import { silentLogger } from "../../../src/base/logger.js";
 import {
   type Budget,
   createDispatcher,
