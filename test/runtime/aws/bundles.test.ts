@@ -176,14 +176,13 @@ describe("bundles for Lambda", () => {
   });
 
   it("ADD-02 FUN-09 only the diagnostics API's function holds what operators do, and the statements of its own database for it", () => {
-    const operators =
-      /src\/(operators\/|sql\/\w+\/(operators|dead-statements|control-statements|operator-read-statements))/;
+    const operators = /src\/(operators\/|sql\/\w+\/operators\.ts)/;
     for (const metafile of built.values()) {
       const partsIn = (name: string) => contentsOf(metafile, name).filter((file) => operators.test(file));
       const others = ["webhook", "consume", "dispatch", "reap", "cleanup", "inbox-service"];
       expect(others.flatMap(partsIn)).toEqual([]);
       expect(partsIn("admin")).toContain("src/operators/operators-of.ts");
-      expect(partsIn("admin").filter((file) => file.endsWith("/dead-statements.ts"))).toHaveLength(1);
+      expect(partsIn("admin").filter((file) => /sql\/\w+\/operators\.ts$/.test(file))).toHaveLength(1);
     }
   });
 
