@@ -95,8 +95,9 @@ begin
     seq bigint identity(1, 1) not null,
     source nvarchar(255) collate Latin1_General_100_BIN2 not null,
     [key] nvarchar(255) collate Latin1_General_100_BIN2 not null,
-    -- of the holder; null when the key is free or processed
+    -- null when the key was released or is processed
     lease_id uniqueidentifier null,
+    -- the end of the last lease
     locked_until datetime2(3) null,
     attempt int not null constraint [$(Queue)Keys_Attempt] default 0,
     -- the holder's name
@@ -356,7 +357,7 @@ set @now = coalesce(@given_now, sysutcdatetime());
 
 update [$(Schema)].[$(Queue)Keys] with (updlock, rowlock, readcommittedlock)
 set lease_id = case when @change = 'renew' then lease_id end,
-  locked_until = case when @change = 'renew' then (select a.later from [$(Schema)].[$(Queue)_After](@now, @lease_ms) a) end,
+  locked_until = case @change when 'renew' then (select a.later from [$(Schema)].[$(Queue)_After](@now, @lease_ms) a) when 'release' then @now end,
   processed_at = case when @change = 'finish' then coalesce(processed_at, @now) end,
   processed_by = case when @change = 'finish' then @lease_id end
 output inserted.locked_until into @changed (locked_until)

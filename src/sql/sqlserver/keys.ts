@@ -24,8 +24,9 @@ export const createKeys = (n: QueueNames): readonly string[] => [
   seq bigint identity(1, 1) not null,
   source nvarchar(255) ${binary} not null,
   [key] nvarchar(255) ${binary} not null,
-  -- of the holder; null when the key is free or processed
+  -- null when the key was released or is processed
   lease_id uniqueidentifier null,
+  -- the end of the last lease
   locked_until datetime2(3) null,
   attempt int not null constraint ${n.bare("Keys_Attempt")} default 0,
   -- the holder's name
@@ -127,7 +128,7 @@ ${readClock}
 
 update ${keysTable(n)} with (${lockTarget})
 set lease_id = case when @change = 'renew' then lease_id end,
-  locked_until = case when @change = 'renew' then ${addMs(n, "@now", "@lease_ms")} end,
+  locked_until = case @change when 'renew' then ${addMs(n, "@now", "@lease_ms")} when 'release' then @now end,
   processed_at = case when @change = 'finish' then coalesce(processed_at, @now) end,
   processed_by = case when @change = 'finish' then @lease_id end
 output inserted.locked_until into @changed (locked_until)
