@@ -101,10 +101,10 @@ await ofPublishers.run(outbox, timeBudget(1));
 
 const byType = createDispatcher<OutboxMessage, SqlExecutor>({ handlers: { t: ({ id }) => id } });
 await byType.run(outbox, timeBudget(1));
-const { id, known }: { id: string; known: boolean } = await outbox.enqueueOnce({ topic: "t", data: 1, naturalKey: "7" });
-const list: readonly { id: string; known: boolean }[] = await outbox.enqueueOnce([{ topic: "t", payload: "", naturalKey: "7" }]);
+const { id, existing }: { id: string; existing: boolean } = await outbox.enqueueOnce({ topic: "t", data: 1, naturalKey: "7" });
+const list: readonly { id: string; existing: boolean }[] = await outbox.enqueueOnce([{ topic: "t", payload: "", naturalKey: "7" }]);
 await topics.enqueueOnce(outbox, { topic: "order.created", data: { id: 7 }, naturalKey: "7" });
-export { id, known, list };
+export { id, existing, list };
 `;
 
 const wrong = {
