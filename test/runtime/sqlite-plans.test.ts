@@ -6,8 +6,8 @@ import { migrate } from "../../src/index.js";
 import type { SqlStatement } from "../../src/sql/driver.js";
 import { toAnonymous } from "../../src/sql/named-parameters.js";
 import { loadSqlite, type SqliteHandle } from "../../src/sql/sqlite/client.js";
+import type { SteppedStatement } from "../../src/sql/sqlite/connection.js";
 import { openSqlite, sqliteDialect } from "../../src/sql/sqlite/index.js";
-import type { SteppedStatement } from "../../src/sql/sqlite/steps.js";
 
 describe("how SQLite reads a large queue", () => {
   let folder: string;

@@ -9,7 +9,7 @@ import {
   type SqlStatement,
 } from "../../sql/driver.js";
 import { type PositionalText, toOccurrences, toPositional, toVariables } from "../../sql/named-parameters.js";
-import { runStepsAsync } from "../../sql/sqlite/steps.js";
+import { runStepsAsync } from "../../sql/sqlite/connection.js";
 import { isEnded, parameterKind, parameterValue, whileOpen } from "../../sql/sqlserver/connection.js";
 
 /** How a library runs a text, with the values in the order of its placeholders. */

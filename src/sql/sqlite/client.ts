@@ -5,6 +5,7 @@ import { DriverMissingError, InvalidOperationError } from "../../errors.js";
 import { closedError, transactionScope } from "../connections.js";
 import type { SqlDriver, SqlExecutor, SqlParams, SqlRow, SqlStatement } from "../driver.js";
 import {
+  needsTransaction,
   oneAtATime,
   type PreparedText,
   type RunStatement,
@@ -13,7 +14,6 @@ import {
   statementsOn,
 } from "./connection.js";
 import { damagedError, isDamaged, whenFree } from "./faults.js";
-import { needsTransaction } from "./steps.js";
 
 export interface SqliteHandle extends SqliteTransactionConnection {
   exec(text: string): void;

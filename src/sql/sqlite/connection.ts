@@ -1,7 +1,7 @@
 import { abortable } from "../../base/timers.js";
 import { endedError } from "../connections.js";
 import type { SqlParams, SqlRow, SqlStatement } from "../driver.js";
-import { type BoundText, runSteps } from "./steps.js";
+import { keywordsOf, toAnonymous } from "../named-parameters.js";
 
 /** The part of `node:sqlite`'s API that is used; `@photostructure/sqlite` and better-sqlite3 have it too. */
 export interface PreparedText {
@@ -105,4 +105,119 @@ export function oneAtATime(): RunAlone {
       void before.then(done);
     }
   };
+}
+
+/**
+ * A statement of several texts, which run in order in one transaction: SQLite has no procedures and no
+ * data-modifying CTEs. See docs/decisions/0004. Beside the caller's parameters, a step may use:
+ * - `:now`: the database's clock in milliseconds, read once for all steps, or the time that a test passes
+ * - `:rows`: the rows that the last step with rows returned, as a JSON array of objects
+ * - `:seqs`: their `seq` columns, as a JSON array
+ */
+export interface SteppedStatement extends SqlStatement {
+  readonly steps: readonly string[];
+}
+
+export const steps = (name: string, ...texts: readonly string[]): SteppedStatement => ({
+  name,
+  text: texts.join(";\n"),
+  steps: texts,
+});
+
+const textsOf = (statement: SqlStatement): readonly string[] =>
+  (statement as Partial<SteppedStatement>).steps ?? [statement.text];
+
+/** A single text is a transaction by itself. */
+export const needsTransaction = (statement: SqlStatement): boolean => textsOf(statement).length > 1;
+
+const readClock = "select cast(round(unixepoch('subsec') * 1000) as integer) as now";
+
+/** One text with `?` for its values, to be run on a connection. */
+interface BoundText {
+  readonly text: string;
+  readonly values: readonly unknown[];
+  /** Otherwise it only writes. */
+  readonly returnsRows: boolean;
+  /** The connection may keep it prepared. */
+  readonly isReusable: boolean;
+}
+
+type Rows = readonly SqlRow[];
+type Steps = Generator<BoundText, Rows, Rows>;
+
+/** Runs a statement on a connection that returns at once. */
+function runSteps(statement: SqlStatement, params: SqlParams, run: (bound: BoundText) => Rows): Rows {
+  const running = stepsOf(statement, params);
+  let next = running.next();
+  while (!next.done) next = running.next(run(next.value));
+  return next.value;
+}
+
+/** Runs a statement on a connection that returns promises. */
+export async function runStepsAsync(
+  statement: SqlStatement,
+  params: SqlParams,
+  run: (bound: BoundText) => Promise<Rows>,
+): Promise<Rows> {
+  const running = stepsOf(statement, params);
+  let next = running.next();
+  while (!next.done) next = running.next(await run(next.value));
+  return next.value;
+}
+
+/** Yields the texts to run, one after the other, and gets the rows of each. Returns the last rows. */
+function* stepsOf(statement: SqlStatement, params: SqlParams): Steps {
+  const isReusable = statement.unprepared !== true;
+  const isStepped = "steps" in statement;
+  let now = params.now ?? null;
+  let rows: Rows = [];
+  for (const { text, order, returnsRows } of compiled(statement)) {
+    if (isStepped && now === null && order.includes("now")) {
+      const [row] = yield { text: readClock, values: [], returnsRows: true, isReusable: true };
+      now = row!.now as number;
+    }
+    const provided = isStepped ? { now, rows } : undefined;
+    const values = order.map((name) => boundValue(name, params, provided));
+    const returned = yield { text, values, returnsRows, isReusable };
+    if (returnsRows) rows = returned;
+  }
+  return rows;
+}
+
+interface Provided {
+  readonly now: unknown;
+  readonly rows: Rows;
+}
+
+function boundValue(name: string, params: SqlParams, provided: Provided | undefined): unknown {
+  if (provided !== undefined) {
+    if (name === "now") return provided.now;
+    if (name === "rows") return JSON.stringify(provided.rows);
+    if (name === "seqs") return JSON.stringify(provided.rows.map((row) => row.seq));
+  }
+  const value = params[name] ?? null;
+  return typeof value === "boolean" ? Number(value) : value;
+}
+
+interface CompiledStep {
+  readonly text: string;
+  readonly order: readonly string[];
+  readonly returnsRows: boolean;
+}
+
+const compiledSteps = new WeakMap<SqlStatement, readonly CompiledStep[]>();
+
+function compiled(statement: SqlStatement): readonly CompiledStep[] {
+  let made = compiledSteps.get(statement);
+  if (made === undefined) {
+    made = textsOf(statement).map((text) => ({ ...toAnonymous(text), returnsRows: returnsRows(text) }));
+    compiledSteps.set(statement, made);
+  }
+  return made;
+}
+
+function returnsRows(text: string): boolean {
+  const keywords = keywordsOf(text);
+  if (/\breturning\b|^\s*(select|values|pragma|explain)\b/i.test(keywords)) return true;
+  return /^\s*with\b/i.test(keywords) && !/\b(insert|update|delete)\b/i.test(keywords);
 }

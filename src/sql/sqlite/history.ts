@@ -2,8 +2,8 @@ import { reasons } from "../dead-letters.js";
 import type { SqlStatement } from "../driver.js";
 import { createdColumn, literal, type QueueNames, queueId } from "../names.js";
 import { keptAttempts } from "../store-options.js";
+import { steps } from "./connection.js";
 import { archiveTable, attemptsTable, inSchema, limit, now, stepSeqs, whole } from "./expressions.js";
-import { steps } from "./steps.js";
 
 /** The table, and the trigger that keeps it short. */
 export const createAttempts = (n: QueueNames): readonly string[] => [

@@ -1,7 +1,7 @@
 import type { KeyStatements } from "../dialect.js";
 import type { QueueNames } from "../names.js";
+import { steps } from "./connection.js";
 import { keysTable, lease, limit, now, whole } from "./expressions.js";
-import { steps } from "./steps.js";
 
 export const createKeys = (n: QueueNames): readonly string[] => [
   `create table ${keysTable(n)} (

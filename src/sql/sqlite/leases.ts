@@ -3,6 +3,7 @@ import { reasonGroup, reasons } from "../dead-letters.js";
 import { type QueueStatements, status } from "../dialect.js";
 import type { SqlStatement } from "../driver.js";
 import { literal, type QueueNames } from "../names.js";
+import { steps } from "./connection.js";
 import {
   holdsState,
   isPaused,
@@ -26,7 +27,6 @@ import {
 } from "./expressions.js";
 import { recordAbandoned, recordFailed, recordLost } from "./history.js";
 import { joinPartitions, leavePartitions, removeDead } from "./partitions.js";
-import { steps } from "./steps.js";
 
 const hasExpired = `s.expires_at <= ${now}`;
 /** The message has expired, or the lost lease was its last attempt. */

@@ -2,11 +2,11 @@ import { beforeThat, reasonGroup, reasons } from "../dead-letters.js";
 import { type QueueStatements, status } from "../dialect.js";
 import type { SqlStatement } from "../driver.js";
 import { createdColumn, lastSeenAt, literal, type QueueNames } from "../names.js";
+import { steps } from "./connection.js";
 import { doneTable, keysOf, lease, limit, now, partitionQueue, stepSeqs, whole } from "./expressions.js";
 import { purgeOperations } from "./history.js";
 import { deathOf, endLost } from "./leases.js";
 import { leaveAllDead } from "./partitions.js";
-import { steps } from "./steps.js";
 
 /**
  * Leases and expiries have no index, because every message would pay for it: the table holds only unfinished messages, and

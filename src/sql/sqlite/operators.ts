@@ -8,6 +8,7 @@ import {
 import type { SqlStatement } from "../driver.js";
 import { createdColumn, literal, type QueueNames, queueId } from "../names.js";
 import { mostSources } from "../store-options.js";
+import { steps } from "./connection.js";
 import { appliesTo, holdsMessage } from "./controls.js";
 import {
   attemptsTable,
@@ -24,7 +25,6 @@ import {
 } from "./expressions.js";
 import { insertArchived, operationsTable } from "./history.js";
 import { leavePartitions } from "./partitions.js";
-import { steps } from "./steps.js";
 
 /** The time to which ages refer: that of an operation's record, else now. */
 const at = `coalesce(:at, ${now})`;

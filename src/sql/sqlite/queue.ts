@@ -7,6 +7,7 @@ import {
 } from "../dialect.js";
 import type { SqlStatement } from "../driver.js";
 import type { QueueNames } from "../names.js";
+import { type SteppedStatement, steps } from "./connection.js";
 import { holdsState, isPaused } from "./controls.js";
 import { addStates, doneTable, field, isDue, limit, now, sentSeqs, stepSeqs, whole } from "./expressions.js";
 import { claimStatement, settleStatements } from "./leases.js";
@@ -14,7 +15,6 @@ import { expireDead, purgeStatements, reap } from "./maintenance.js";
 import { joinPartitions } from "./partitions.js";
 import { readStatements } from "./reads.js";
 import { addSeen } from "./receive.js";
-import { type SteppedStatement, steps } from "./steps.js";
 
 const queueStatements = (n: QueueNames, { blockOnDead }: QueueStatementOptions): QueueStatements => ({
   claim: claimStatement(n, blockOnDead),

@@ -1,8 +1,8 @@
 import { type QueueStatements, status } from "../dialect.js";
 import { createdColumn, type QueueNames } from "../names.js";
+import { steps } from "./connection.js";
 import { holdsState } from "./controls.js";
 import { attemptsTable, doneTable, isDue, keysOf, limit, messages, now, statusOf } from "./expressions.js";
-import { steps } from "./steps.js";
 
 type ReadStatements = Pick<QueueStatements, "resolve" | "get" | "attempts" | "list" | "stats" | "oldestDue">;
 

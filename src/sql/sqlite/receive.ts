@@ -5,10 +5,10 @@ import {
   status,
 } from "../dialect.js";
 import type { QueueNames } from "../names.js";
+import { type SteppedStatement, steps } from "./connection.js";
 import { addStates, doneTable, field, names, now, stepSeqs } from "./expressions.js";
 import { classify, isSchemaMissing } from "./faults.js";
 import { joinPartitions, leavePartitions } from "./partitions.js";
-import { type SteppedStatement, steps } from "./steps.js";
 
 export const sqliteReceiving: ReceivingDialect = {
   name: "sqlite",
