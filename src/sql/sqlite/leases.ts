@@ -82,22 +82,36 @@ set attempt = s.attempt + (s.locked_until is not null),
 where s.seq in ${stepSeqs} and s.status = ${status.ready}`;
 
 /** Without the columns that a leased message does not have: the time to read a row grows with its columns. */
-const claimedRow = (
-  n: QueueNames,
-) => `m.seq, m.topic, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at, s.attempt, s.expires_at,
-  s.reclaimable_at as next_attempt_at, s.locked_until, s.last_error, s.last_attempt_at, s.crashes, m.message_id,
-  ${n.kind === "inbox" ? "m.source, m.hash, m.first_seen_at, m.last_seen_at, m.deliveries" : "m.id, m.created_at, m.natural_key"}`;
+const claimedColumns = (n: QueueNames): readonly string[] => [
+  ...[
+    "m.seq",
+    "m.topic",
+    "m.payload",
+    "m.partition_key",
+    "m.headers",
+    "m.correlation_id",
+    "m.due_at",
+    "m.message_id",
+  ],
+  ...["s.attempt", "s.expires_at", "s.reclaimable_at as next_attempt_at", "s.locked_until", "s.last_error"],
+  ...["s.last_attempt_at", "s.crashes"],
+  ...(n.kind === "inbox"
+    ? ["m.source", "m.hash", "m.first_seen_at", "m.last_seen_at", "m.deliveries"]
+    : ["m.id", "m.created_at", "m.natural_key"]),
+];
 
 /** The messages; or one row without `seq`, when a control is the reason that there are none. */
-const claimedRows = (n: QueueNames) => `select ${claimedRow(n)},
-  iif(s.status = ${status.dead}, ${deathOf}, c.verdict) as verdict, c.wait_ms
-from (
-  select case when ${isPaused(n)} then 'paused' when wait_ms is not null then 'limited' end as verdict, wait_ms
-  from (select iif(:seqs = '[]', ${tokenWaitMs(n, isDue)}, null) as wait_ms)
-) c
-left join ${n.state} s on s.seq in ${stepSeqs}
-left join ${n.message} m on m.seq = s.seq
-where s.seq is not null or c.verdict is not null`;
+const claimedRows = (n: QueueNames) => `select ${claimedColumns(n).join(", ")},
+  iif(s.status = ${status.dead}, ${deathOf}, null) as verdict, null as wait_ms
+from json_each(:seqs) picked
+cross join ${n.state} s on s.seq = picked.value
+cross join ${n.message} m on m.seq = s.seq
+union all
+select ${claimedColumns(n)
+  .map(() => "null")
+  .join(", ")}, iif(paused, 'paused', 'limited'), wait_ms
+from (select ${isPaused(n)} as paused, ${tokenWaitMs(n, isDue)} as wait_ms)
+where :seqs = '[]' and (paused or wait_ms is not null)`;
 
 export const claimStatement = (n: QueueNames, blockOnDead: boolean): SqlStatement =>
   steps(
