@@ -74,7 +74,29 @@ export type { FailedAttempt } from "./queue/operators.js";
 export type { RetryPolicy } from "./queue/retry-policy.js";
 export { backoffMs, defaultRetryPolicy } from "./queue/retry-policy.js";
 export type { StandardSchema } from "./queue/standard-schema.js";
-export type * from "./queue/work-store.js";
+export type {
+  Abandonment,
+  AbandonOptions,
+  AckOptions,
+  CallOptions,
+  ClaimOptions,
+  DeadLetterListener,
+  DispatchStore,
+  GetOptions,
+  ListFilter,
+  MessageFilter,
+  Page,
+  PurgeDeadOptions,
+  PurgeOperationsOptions,
+  PurgeOptions,
+  PurgeResult,
+  QueueStats,
+  ReapOptions,
+  ReapResult,
+  ReplayOptions,
+  Settlement,
+  WorkStore,
+} from "./queue/work-store.js";
 export type { Database, Dialect } from "./sql/dialect.js";
 export type {
   SqlDriver,

@@ -14,14 +14,25 @@ export {
 } from "./consume-once.js";
 export type { InboxService, InboxServiceOptions, InboxServiceSettings } from "./http/inbox-service.js";
 export { createInboxService, inboxServiceDefaults } from "./http/inbox-service.js";
-export * from "./inbox-store.js";
 export {
+  defaultLeaseMs,
   defaultRetentionMs,
+  type FinishResult,
   InboxKeyBusyError,
+  type InboxStore,
+  type KeyReport,
   keyProblem,
+  type LeaseLost,
+  type LeasingInboxStore,
+  longestKey,
+  longestOwner,
   longestRetentionMs,
   ownerProblem,
+  type ReleaseResult,
+  type RenewResult,
   shortestRetentionMs,
+  type TryBeginOptions,
+  type TryBeginResult,
 } from "./inbox-store.js";
 export type { MongoClient, MongoCollection } from "./mongo-inbox-store.js";
 export { createMongoInboxStore, type MongoInboxStoreOptions } from "./mongo-inbox-store.js";
