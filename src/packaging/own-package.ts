@@ -1,7 +1,6 @@
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Plugin } from "esbuild";
-import { pageModule } from "../admin/render-page.js";
 
 /** The code of this package: `src` in the repository, `dist` in the installed package. */
 export const code = fileURLToPath(new URL("..", import.meta.url));
@@ -26,9 +25,11 @@ export const ownPackage: Plugin = {
 export const pageAsTexts: Plugin = {
   name: "page as texts",
   setup({ onLoad }) {
-    onLoad({ filter: /[\\/]admin[\\/]page-files\.ts$/ }, async ({ path }) =>
-      isOncebox(path) ? { contents: await pageModule() } : undefined,
-    );
+    onLoad({ filter: /[\\/]admin[\\/]page-files\.ts$/ }, async ({ path }) => {
+      if (!isOncebox(path)) return undefined;
+      const { pageModule } = await import("../admin/render-page.js"); // only a clone has it
+      return { contents: await pageModule() };
+    });
   },
 };
 
