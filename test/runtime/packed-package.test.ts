@@ -21,7 +21,7 @@ describe("the packed package", () => {
       join(project, "package.json"),
       JSON.stringify({ name: "consumer", private: true, type: "module" }),
     );
-    await npm(["install", "--offline", "--no-audit", "--no-fund", packed.tarball], project);
+    await npm(["install", "--prefer-offline", "--no-audit", "--no-fund", packed.tarball], project);
   });
   afterAll(async () => {
     await rm(project, { recursive: true, force: true });
