@@ -18,8 +18,7 @@ import type { OpenTenants } from "./multi-tenant.js";
 import type { WakeUp } from "./wake-up.js";
 
 /**
- * The parts that the jobs of an app share. Each job is in a file of its own, so that the bundle of a function holds only
- * its own job.
+ * The parts that the jobs of an app share. Jobs are kept apart, so that the bundle of a function holds only its own.
  */
 export interface OpenApp extends AppContext, AppParts {
   close(): Promise<void>;
