@@ -33,7 +33,7 @@ describe("how SQLite reads a large queue", () => {
     (handle.prepare(`explain query plan ${toAnonymous(text).text}`).all() as { detail: string }[]).map(
       ({ detail }) => detail,
     );
-  const textsOf = (statement: SqlStatement) => (statement as SteppedStatement).steps;
+  const textsOf = (statement: SqlStatement) => (statement as SteppedStatement).steps.map(({ text }) => text);
   /** By an alias or by name. */
   const readsAll = (detail: string) =>
     /^SCAN (m|s|d|(In|Out)box(State|Done|Keys)?)( LEFT-JOIN)?$/.test(detail);

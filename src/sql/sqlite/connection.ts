@@ -1,6 +1,6 @@
 import { abortable } from "../../base/timers.js";
 import { endedError } from "../connections.js";
-import type { SqlParams, SqlRow, SqlStatement } from "../driver.js";
+import { isTrue, type SqlParams, type SqlRow, type SqlStatement } from "../driver.js";
 import { keywordsOf, toAnonymous } from "../named-parameters.js";
 
 /** The part of `node:sqlite`'s API that is used; `@photostructure/sqlite` and better-sqlite3 have it too. */
@@ -115,20 +115,27 @@ export function oneAtATime(): RunAlone {
  * - `:seqs`: their `seq` columns, as a JSON array
  */
 export interface SteppedStatement extends SqlStatement {
-  readonly steps: readonly string[];
+  readonly steps: readonly Step[];
 }
 
-export const steps = (name: string, ...texts: readonly string[]): SteppedStatement => ({
-  name,
-  text: texts.join(";\n"),
-  steps: texts,
-});
+interface Step {
+  readonly text: string;
+  /** It runs only when this column is true in one of the rows that the last step with rows returned. */
+  readonly onlyIf?: string;
+}
 
-const textsOf = (statement: SqlStatement): readonly string[] =>
-  (statement as Partial<SteppedStatement>).steps ?? [statement.text];
+export const onlyIf = (column: string, text: string): Step => ({ text, onlyIf: column });
+
+export const steps = (name: string, ...given: readonly (string | Step)[]): SteppedStatement => {
+  const all = given.map((step) => (typeof step === "string" ? { text: step } : step));
+  return { name, text: all.map(({ text }) => text).join(";\n"), steps: all };
+};
+
+const stepsIn = (statement: SqlStatement): readonly Step[] =>
+  (statement as Partial<SteppedStatement>).steps ?? [{ text: statement.text }];
 
 /** A single text is a transaction by itself. */
-export const needsTransaction = (statement: SqlStatement): boolean => textsOf(statement).length > 1;
+export const needsTransaction = (statement: SqlStatement): boolean => stepsIn(statement).length > 1;
 
 const readClock = "select cast(round(unixepoch('subsec') * 1000) as integer) as now";
 
@@ -171,7 +178,8 @@ function* stepsOf(statement: SqlStatement, params: SqlParams): Steps {
   const isStepped = "steps" in statement;
   let now = params.now ?? null;
   let rows: Rows = [];
-  for (const { text, order, returnsRows } of compiled(statement)) {
+  for (const { text, order, returnsRows, onlyIf } of compiled(statement)) {
+    if (onlyIf !== undefined && !rows.some((row) => isTrue(row[onlyIf]))) continue;
     if (isStepped && now === null && order.includes("now")) {
       const [row] = yield { text: readClock, values: [], returnsRows: true, isReusable: true };
       now = row!.now as number;
@@ -199,8 +207,7 @@ function boundValue(name: string, params: SqlParams, provided: Provided | undefi
   return typeof value === "boolean" ? Number(value) : value;
 }
 
-interface CompiledStep {
-  readonly text: string;
+interface CompiledStep extends Step {
   readonly order: readonly string[];
   readonly returnsRows: boolean;
 }
@@ -210,7 +217,11 @@ const compiledSteps = new WeakMap<SqlStatement, readonly CompiledStep[]>();
 function compiled(statement: SqlStatement): readonly CompiledStep[] {
   let made = compiledSteps.get(statement);
   if (made === undefined) {
-    made = textsOf(statement).map((text) => ({ ...toAnonymous(text), returnsRows: returnsRows(text) }));
+    made = stepsIn(statement).map((step) => ({
+      ...step,
+      ...toAnonymous(step.text),
+      returnsRows: returnsRows(step.text),
+    }));
     compiledSteps.set(statement, made);
   }
   return made;

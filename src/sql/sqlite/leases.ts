@@ -3,7 +3,7 @@ import { reasonGroup, reasons } from "../dead-letters.js";
 import { type QueueStatements, status } from "../dialect.js";
 import type { SqlStatement } from "../driver.js";
 import { literal, type QueueNames } from "../names.js";
-import { steps } from "./connection.js";
+import { onlyIf, steps } from "./connection.js";
 import {
   holdsState,
   isPaused,
@@ -32,9 +32,9 @@ const hasExpired = `s.expires_at <= ${now}`;
 /** The message has expired, or the lost lease was its last attempt. */
 const dies = `(${hasExpired} or (s.locked_until is not null and s.attempt + 1 >= :max_attempts))`;
 
-/** A message with two crashes is claimed alone. */
+/** A message with two crashes is claimed by itself. Nearly no claim finds one that died or whose lease was lost. */
 const pick = (n: QueueNames) => `with due as materialized (
-  select s.seq, s.visible_at, s.crashes + (s.locked_until is not null) >= ${crashesBeforeAlone} as alone, ${dies} as dies
+  select s.seq, s.visible_at, s.locked_until is not null as is_lost, s.crashes + (s.locked_until is not null) >= ${crashesBeforeAlone} as alone, ${dies} as dies
   from ${n.state} s
   where ${isDue} and not ${isPaused(n)} and not ${holdsState(n)} and (${dies} or not ${waitsForToken(n)})
   order by s.visible_at, s.seq
@@ -42,7 +42,7 @@ const pick = (n: QueueNames) => `with due as materialized (
 ), allowed as materialized (
   select * from due where seq not in (${overLimits(n)})
 )
-select seq
+select seq, is_lost or dies as has_ended
 from allowed
 order by alone desc, visible_at, seq
 limit (select iif(exists (select 1 from allowed where alone), 1, :limit))`;
@@ -118,10 +118,10 @@ export const claimStatement = (n: QueueNames, blockOnDead: boolean): SqlStatemen
     "claim",
     refillTokens(n),
     pick(n),
-    ...endLost(n),
+    ...endLost(n).map((text) => onlyIf("has_ended", text)),
     leaseMessages(n),
     takeTokens(n),
-    ...removeDead(n, blockOnDead),
+    ...removeDead(n, blockOnDead).map((text) => onlyIf("has_ended", text)),
     claimedRows(n),
   );
 
