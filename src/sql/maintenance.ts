@@ -7,10 +7,7 @@ import { isTrue, rowNumber } from "./driver.js";
 import type { Operations, QueueParts } from "./store.js";
 import { defaults } from "./store-options.js";
 
-/**
- * The operations that a timer calls, batch by batch. Between two batches they yield to the event loop: an embedded
- * database would otherwise keep the thread for all of them.
- */
+/** What a timer calls, batch by batch. */
 export function maintainOperations<
   Key extends object,
   Message extends QueueMessage & Key,
@@ -27,50 +24,40 @@ export function maintainOperations<
     usualRetentionMs?: number,
   ): Promise<PurgeResult> => {
     refuseUnknown(purge, ["retentionMs", "batchSize", "maxBatches", "after", "signal"], name);
-    const limit = purge.batchSize ?? defaults.purgeBatchSize;
-    requireBatchSize(limit);
+    const limit = checkedBatchSize(purge, defaults.purgeBatchSize);
     const retentionMs = purge.retentionMs ?? usualRetentionMs;
     requireDuration(retentionMs, "retentionMs");
-    optionalCount(purge.maxBatches, "maxBatches", 1);
     optionalCount(purge.after, "after", 0);
     const statement = name === "purgeDead" ? statements.purgeDead : statements.purge;
     let purged = 0;
     let after = purge.after ?? 0;
-    for (let batch = 1; ; batch++) {
+    const more = await inBatches(purge, async () => {
       const params = { limit, retention_ms: retentionMs, after_seq: after };
       const [row] = await runner.execute(statement, params, purge);
       purged += Number(row?.deleted ?? 0);
       after = rowNumber(row?.last_seq ?? after);
-      const more = isTrue(row?.more);
-      if (more) await yieldToEventLoop();
-      if (!more || batch === purge.maxBatches) {
-        if (purged > 0) options.logger.info(line, { purged });
-        return { purged, more, cursor: more ? after : null };
-      }
-    }
+      return isTrue(row?.more);
+    });
+    if (purged > 0) options.logger.info(line, { purged });
+    return { purged, more, cursor: more ? after : null };
   };
 
   return {
     async reapExpired(reap = {}) {
       refuseUnknown(reap, ["batchSize", "maxBatches", "signal"], "reapExpired");
-      const limit = reap.batchSize ?? defaults.reapBatchSize;
-      requireBatchSize(limit);
-      optionalCount(reap.maxBatches, "maxBatches", 1);
+      const limit = checkedBatchSize(reap, defaults.reapBatchSize);
       let reaped = 0;
       let dead = 0;
-      for (let batch = 1; ; batch++) {
+      const more = await inBatches(reap, async () => {
         const rows = await runner.execute(statements.reap, { limit }, reap);
         const died = rows.filter((row) => row.verdict !== "reaped");
         reaped += rows.filter((row) => row.verdict !== "expired").length;
         dead += died.length;
         for (const row of died) announceDead([shape.keyOf(row)], reasonOf(row.verdict));
-        const more = rows.length >= limit;
-        if (more) await yieldToEventLoop();
-        if (!more || batch === reap.maxBatches) {
-          if (reaped + dead > 0) options.logger.info("reap", { reaped, dead });
-          return { reaped, dead, more };
-        }
-      }
+        return rows.length >= limit;
+      });
+      if (reaped + dead > 0) options.logger.info("reap", { reaped, dead });
+      return { reaped, dead, more };
     },
 
     purgeDone: (purge = {}) => purgeMessages("purgeDone", "purge", purge, defaults.retentionMs),
@@ -79,24 +66,43 @@ export function maintainOperations<
 
     async purgeOperations(purge = {}) {
       refuseUnknown(purge, ["retentionMs", "batchSize", "maxBatches", "signal"], "purgeOperations");
-      const limit = purge.batchSize ?? defaults.purgeBatchSize;
+      const limit = checkedBatchSize(purge, defaults.purgeBatchSize);
       const retentionMs = purge.retentionMs ?? defaults.operationRetentionMs;
-      requireBatchSize(limit);
       requireDuration(retentionMs, "retentionMs");
-      optionalCount(purge.maxBatches, "maxBatches", 1);
       let purged = 0;
-      for (let batch = 1; ; batch++) {
+      const more = await inBatches(purge, async () => {
         const params = { limit, retention_ms: retentionMs };
         const [row] = await runner.execute(statements.purgeOperations, params, purge);
         const deleted = Number(row?.deleted ?? 0);
         purged += deleted;
-        const more = deleted >= limit;
-        if (more) await yieldToEventLoop();
-        if (!more || batch === purge.maxBatches) {
-          if (purged > 0) options.logger.info("purge operations", { purged });
-          return { purged, more };
-        }
-      }
+        return deleted >= limit;
+      });
+      if (purged > 0) options.logger.info("purge operations", { purged });
+      return { purged, more };
     },
   };
+}
+
+interface Batches {
+  readonly batchSize?: number | undefined;
+  readonly maxBatches?: number | undefined;
+}
+
+function checkedBatchSize({ batchSize, maxBatches }: Batches, usual: number): number {
+  const limit = batchSize ?? usual;
+  requireBatchSize(limit);
+  optionalCount(maxBatches, "maxBatches", 1);
+  return limit;
+}
+
+/**
+ * Runs batches until `runBatch` says that there is no more, or `maxBatches` are done. Returns whether there is more. Between
+ * two of them it yields to the event loop: an embedded database would otherwise keep the thread for all of them.
+ */
+async function inBatches({ maxBatches }: Batches, runBatch: () => Promise<boolean>): Promise<boolean> {
+  for (let batch = 1; ; batch++) {
+    const more = await runBatch();
+    if (more) await yieldToEventLoop();
+    if (!more || batch === maxBatches) return more;
+  }
 }
