@@ -1,6 +1,6 @@
 import type { MetricAttributes, Metrics } from "../base/telemetry.js";
+import type { TopicPlan } from "./handlers.js";
 import type { HandlingEnd } from "./settlement.js";
-import type { TopicRecord } from "./timing.js";
 
 export interface RunCounts {
   claimed: number;
@@ -12,13 +12,6 @@ export interface RunCounts {
   lost: number;
   /** Handlers that were given up and have not returned since. */
   stuck: number;
-}
-
-/** The messages of one topic that ended in one way and are not reported yet. */
-export interface HandledCount {
-  /** One object for all of them: metrics take most of their time to tell attributes apart. */
-  readonly attributes: MetricAttributes;
-  handled: number;
 }
 
 /** Dead messages are counted by the store: it also knows those that no dispatcher made dead. */
@@ -45,7 +38,8 @@ export class Counts {
   };
   readonly #metrics: Metrics | undefined;
   readonly #queue: string;
-  readonly #unreported = new Set<HandledCount>();
+  /** Handled messages that are not reported yet. */
+  readonly #unreported = new Map<MetricAttributes, number>();
 
   constructor(metrics: Metrics | undefined, queue: string) {
     this.#metrics = metrics;
@@ -60,16 +54,15 @@ export class Counts {
       this.#metrics?.count(metric, messages - dead, { queue: this.#queue });
   }
 
-  handlerReturned<Message, Tx>(topic: TopicRecord<Message, Tx>, end: HandlingEnd, tookMs: number): void {
-    this.#metrics?.duration("oncebox.handler.duration", tookMs, handledCountOf(topic, end).attributes);
+  handlerReturned(topic: TopicPlan, end: HandlingEnd, tookMs: number): void {
+    this.#metrics?.duration("oncebox.handler.duration", tookMs, attributesOf(topic, end));
   }
 
-  handled<Message, Tx>(topic: TopicRecord<Message, Tx>, end: HandlingEnd): void {
+  handled(topic: TopicPlan, end: HandlingEnd): void {
     this.total.handled++;
     if (this.#metrics === undefined) return;
-    const count = handledCountOf(topic, end);
-    count.handled++;
-    this.#unreported.add(count);
+    const attributes = attributesOf(topic, end);
+    this.#unreported.set(attributes, (this.#unreported.get(attributes) ?? 0) + 1);
   }
 
   stuck(topic: string): void {
@@ -79,12 +72,8 @@ export class Counts {
 
   /** Reports handled messages: once for each turn of the run's loop, not once for each message. */
   flushHandled(): void {
-    if (this.#unreported.size === 0) return;
-    for (const count of this.#unreported) {
-      const { handled, attributes } = count;
-      count.handled = 0;
-      if (handled > 0) this.#metrics?.count("oncebox.handled", handled, attributes); // 0: another run was first
-    }
+    for (const [attributes, handled] of this.#unreported)
+      this.#metrics?.count("oncebox.handled", handled, attributes);
     this.#unreported.clear();
   }
 
@@ -93,14 +82,9 @@ export class Counts {
   }
 }
 
-function handledCountOf<Message, Tx>(
-  { name, outcomes }: TopicRecord<Message, Tx>,
-  { kind }: HandlingEnd,
-): HandledCount {
-  let count = outcomes.get(kind);
-  if (count === undefined) {
-    count = { attributes: { topic: name, outcome: kind }, handled: 0 };
-    outcomes.set(kind, count);
-  }
-  return count;
+/** One object for all messages of a topic that ended in one way: metrics take most of their time to tell attributes apart. */
+function attributesOf({ name, attributes }: TopicPlan, { kind }: HandlingEnd): MetricAttributes {
+  const known = attributes.get(kind) ?? { topic: name, outcome: kind };
+  attributes.set(kind, known);
+  return known;
 }

@@ -1,27 +1,24 @@
 import type { Budget } from "../base/budget.js";
 import { type Logger, safeReason, withFields } from "../base/logger.js";
 import { withDeadline } from "../base/timers.js";
-import { LeaseLostError, mustRunAlone, newOwnerToken, type OwnerToken } from "../queue/leases.js";
+import { mustRunAlone, newOwnerToken, type OwnerToken } from "../queue/leases.js";
 import { queueName } from "../queue/maintenance.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { DispatchStore } from "../queue/work-store.js";
 import { Counts, type RunCounts } from "./counts.js";
 import type { DispatcherConfig } from "./dispatcher.js";
-import { abortHandler, type HeldMessage, HeldMessages, Leases, newHeld } from "./held-messages.js";
+import { HeldMessage, HeldMessages, Leases, type RunTopic } from "./held-messages.js";
 import { RunningHandlers } from "./running-handlers.js";
 import { Settlements } from "./settlement.js";
 import {
   changes,
   defaultPollIntervals,
-  fitsInto,
+  durationEstimate,
   type PollIntervals,
   type PollSchedule,
   pollSchedule,
   type RunTime,
   runTime,
-  storeCallsOf,
-  type TopicRecords,
-  topicRecords,
 } from "./timing.js";
 
 export interface DispatchResult extends Readonly<RunCounts> {
@@ -43,8 +40,6 @@ export interface RunOptions {
   readonly onStuck?: () => void;
   /** Called when the database fails, and the run goes on. Without it the run ends and rejects with the fault. */
   readonly onFault?: (error: unknown) => void;
-  /** For tests: replaces the wait of a run that holds no message. The signal fires when something has changed. */
-  readonly pause?: ((ms: number, signal: AbortSignal) => Promise<void>) | undefined;
 }
 
 /** How long handlers that return no promise may follow one another before timers, sockets and settlements are served. */
@@ -54,30 +49,38 @@ const sliceMs = 10;
 const longestSlotWaitMs = 1_000;
 
 /** Results that cannot be stored, for example during a fail-over, are handled again: a run makes no more of them than this. */
-const mostSettlingBatches = 4;
+const maxSettlingBatches = 4;
+
+/** Until a call of the store has been measured it is expected to take this long, which makes a reserve of half a second. */
+const expectedStoreCallMs = 75;
+
+/**
+ * A message is started when this fraction of its topic's recent handlers would have ended in the time that is left; see
+ * docs/decisions/0007-what-fits-into-the-time.md.
+ */
+const likelyEnough = 0.8;
 
 /**
  * One run of a dispatcher over one store, from the first claim to the last settlement. All that it holds is in `#held`; its
  * parts settle, renew and handle that.
  */
-export class DispatchRun<Message extends QueueMessage, Tx> {
-  readonly #store: DispatchStore<Message, Tx>;
+export class DispatchRun {
+  readonly #store: DispatchStore<QueueMessage>;
   readonly #budget: Budget;
-  readonly #config: DispatcherConfig<Message, Tx>;
+  readonly #config: DispatcherConfig;
   readonly #options: RunOptions;
   readonly #logger: Logger;
   readonly #time: RunTime;
-  readonly #topics: TopicRecords<Message, Tx>;
+  readonly #topics = new Map<string, RunTopic>();
   readonly #polls: PollSchedule;
   readonly #counts: Counts;
   /** Notified of every change that the loop may have to react to. */
   readonly #changed = changes();
-  readonly #held: HeldMessages<Message, Tx>;
-  readonly #leases: Leases<Message, Tx>;
-  readonly #settlements: Settlements<Message, Tx>;
-  readonly #handlers: RunningHandlers<Message, Tx>;
+  readonly #held = new HeldMessages(this.#changed.notify, () => this.#expectMessages());
+  readonly #leases: Leases;
+  readonly #settlements: Settlements;
+  readonly #handlers: RunningHandlers;
 
-  #isAborted: boolean;
   #isClaiming = false;
   /** Aborts the claim that is under way. An aborted claim may leave leased messages behind, so it is used at the end only. */
   readonly #claimAbort = new AbortController();
@@ -87,40 +90,41 @@ export class DispatchRun<Message extends QueueMessage, Tx> {
   #mayHaveMissed = false;
   /** Messages were not handled because of time. */
   #hasUnfinished = false;
-  /** A message that must be handled alone could not be started. Another claim would return it again. */
+  /** A message that must be handled by itself could not be started. Another claim would return it again. */
   #suspectNotStarted = false;
   /** The database cannot be used. The run settles what it can and rejects with this. */
   #fault: unknown;
 
   constructor(
-    store: DispatchStore<Message, Tx>,
+    store: DispatchStore<QueueMessage>,
     budget: Budget,
-    config: DispatcherConfig<Message, Tx>,
+    config: DispatcherConfig,
     options: RunOptions = {},
   ) {
     this.#store = store;
     this.#budget = budget;
     this.#config = config;
     this.#options = options;
-    this.#isAborted = budget.signal.aborted;
-    const { notify: onChange } = this.#changed;
-    const logger = withFields(config.logger, { store: store.id });
-    const counts = new Counts(config.metrics, queueName(store));
-    const time = runTime(budget, config.reserveMs, storeCallsOf(store, config.storeCalls), config.lateness);
-    const held = new HeldMessages<Message, Tx>(onChange, () => this.#expectMessages());
-    const parts = { store, config, logger, counts, time, held, onChange };
-    const leases = new Leases<Message, Tx>({ ...parts, onLost: (lost) => this.#loseLease(lost) });
-    this.#logger = logger;
-    this.#counts = counts;
-    this.#time = time;
-    this.#topics = topicRecords(config, options.defaultTimeoutMs ?? Number.POSITIVE_INFINITY);
+    this.#logger = withFields(config.logger, { store: store.id });
+    this.#counts = new Counts(config.metrics, queueName(store));
     this.#polls = pollSchedule(options.poll ?? defaultPollIntervals);
-    this.#held = held;
-    this.#leases = leases;
-    this.#settlements = new Settlements({ ...parts, leases });
+    const storeCalls = config.storeCalls.get(store) ?? durationEstimate(expectedStoreCallMs);
+    config.storeCalls.set(store, storeCalls);
+    this.#time = runTime(budget, config.reserveMs, storeCalls, config.lateness);
+    const shared = {
+      store,
+      config,
+      logger: this.#logger,
+      counts: this.#counts,
+      time: this.#time,
+      held: this.#held,
+      onChange: this.#changed.notify,
+    };
+    this.#leases = new Leases(shared);
+    this.#settlements = new Settlements({ ...shared, leases: this.#leases });
     this.#handlers = new RunningHandlers({
-      ...parts,
-      beforeAck: (acked) => leases.renewApart([acked]),
+      ...shared,
+      leases: this.#leases,
       onDatabaseFault: (error) => this.#databaseFailed(error),
       onAllStuck: () => {
         if (!this.#isStopping()) options.onStuck?.(); // a run that ends settles first
@@ -132,11 +136,7 @@ export class DispatchRun<Message extends QueueMessage, Tx> {
     const { signal } = this.#budget;
     const fullRunMs = this.#time.usableMs();
     const unsubscribe = this.#options.onWake?.(() => this.#wake());
-    const abort = (): void => {
-      this.#isAborted = true;
-      this.#changed.notify();
-    };
-    signal.addEventListener("abort", abort);
+    signal.addEventListener("abort", this.#changed.notify);
     // Without an end there is no deadline to be late for.
     const stopWatching = Number.isFinite(fullRunMs) ? this.#config.lateness.watch() : undefined;
     try {
@@ -144,7 +144,7 @@ export class DispatchRun<Message extends QueueMessage, Tx> {
     } finally {
       await this.#windDown(fullRunMs);
       this.#counts.flushHandled();
-      signal.removeEventListener("abort", abort);
+      signal.removeEventListener("abort", this.#changed.notify);
       unsubscribe?.();
       stopWatching?.();
     }
@@ -157,7 +157,7 @@ export class DispatchRun<Message extends QueueMessage, Tx> {
 
   /** Start, settle, check, renew, claim; then wait for a change. */
   async #loop(): Promise<void> {
-    const { keepPolling = false, pause } = this.#options;
+    const { keepPolling = false } = this.#options;
     for (;;) {
       this.#startWaiting();
       this.#settlements.send();
@@ -167,9 +167,7 @@ export class DispatchRun<Message extends QueueMessage, Tx> {
       this.#leases.renewDue(now);
       this.#claimMore();
       if (this.#isStopping() || !(keepPolling || this.#canGoOn())) return;
-      const isBusy = this.#isClaiming || !this.#held.isEmpty;
-      if (pause === undefined || isBusy) await this.#changed.next(this.#untilNextStepMs(now));
-      else await this.#pauseInstead(pause);
+      await this.#changed.next(this.#untilNextStepMs(now));
     }
   }
 
@@ -179,7 +177,7 @@ export class DispatchRun<Message extends QueueMessage, Tx> {
 
   /** Whether the run must stop though it has time left. */
   #mustStop(): boolean {
-    return this.#isAborted || this.#fault !== undefined || this.#suspectNotStarted;
+    return this.#budget.signal.aborted || this.#fault !== undefined || this.#suspectNotStarted;
   }
 
   #canGoOn(): boolean {
@@ -202,13 +200,6 @@ export class DispatchRun<Message extends QueueMessage, Tx> {
       canRelease ? this.#untilBlockedMs(now) : Number.POSITIVE_INFINITY,
       pollMs > 0 ? Math.max(1, pollMs) : Number.POSITIVE_INFINITY, // 0: the next change decides
     );
-  }
-
-  async #pauseInstead(pause: NonNullable<RunOptions["pause"]>): Promise<void> {
-    const changed = new AbortController();
-    void this.#changed.next(Number.POSITIVE_INFINITY).then(() => changed.abort());
-    await pause(this.#polls.waitMs(), changed.signal);
-    if (!changed.signal.aborted) this.#polls.endWait();
   }
 
   #wake(): void {
@@ -247,72 +238,42 @@ export class DispatchRun<Message extends QueueMessage, Tx> {
    * released, and everything that runs or is being settled ends first. It stays among the waiting messages until then, so
    * its lease is renewed and can be lost like any other.
    */
-  #startAlone(suspect: HeldMessage<Message, Tx>): void {
+  #startAlone(suspect: HeldMessage): void {
     const held = this.#held;
     if (held.waiting.length > 1) held.releaseWaiting(suspect);
     if (held.running.size > 0 || held.settling.size > 0 || this.#isClaiming) return;
-    const now = performance.now();
-    if (this.#isExpired(suspect, now)) return;
+    if (this.#leases.isExpired(suspect, performance.now())) return;
     if (!fitsInto(suspect.topic, this.#time.usableMs())) {
       this.#suspectNotStarted = true;
       return;
     }
     held.waiting = [];
-    this.#handlers.start(suspect, now);
+    this.#handlers.start(suspect);
   }
 
-  /**
-   * Starts waiting messages for up to a slice of time. With handlers that take microseconds, reading clocks is what costs:
-   * the monotonic clock is read once for each message, the budget once in a millisecond.
-   */
+  /** Starts waiting messages for up to a slice of time. */
   #startSlice(): void {
     const { waiting, running } = this.#held;
-    const { concurrency } = this.#config;
-    let now = performance.now();
-    let checkedAt = now;
-    let usableMs = this.#time.usableMs();
-    const sliceEnd = now + sliceMs;
-    const left: HeldMessage<Message, Tx>[] = [];
+    const sliceEnd = performance.now() + sliceMs;
+    const left: HeldMessage[] = [];
     for (const held of waiting) {
-      if (now - checkedAt > 1) {
-        checkedAt = now;
-        usableMs = this.#time.usableMs();
-      }
-      const isFull = running.size >= concurrency || now > sliceEnd || usableMs <= 0;
+      const now = performance.now();
+      const isFull = running.size >= this.#config.concurrency || now > sliceEnd;
       // A handler that has just run may have aborted the budget's signal.
-      if (isFull || this.#mustStop() || !this.#isStartable(held, usableMs)) left.push(held);
-      else if (!this.#isExpired(held, now)) now = this.#handlers.start(held, now);
+      if (isFull || this.#isStopping() || !this.#isStartable(held)) left.push(held);
+      else if (!this.#leases.isExpired(held, now)) this.#handlers.start(held);
     }
     this.#held.waiting = left; // only now: a lost lease replaces the list
-    if (left.length > 0 && now > sliceEnd) setImmediate(this.#changed.notify);
+    if (left.length > 0 && performance.now() > sliceEnd) this.#changed.notify();
   }
 
   /** Whether a waiting message may start now. The dispatcher's own `concurrency` is not checked here. */
-  #isStartable({ message, topic }: HeldMessage<Message, Tx>, usableMs: number): boolean {
-    return topic.running < topic.maxConcurrency && fitsInto(topic, usableMs) && this.#held.isFree(message);
-  }
-
-  /** A process that was frozen may find that its leases are over: another worker may have such a message. */
-  #isExpired(held: HeldMessage<Message, Tx>, now: number): boolean {
-    if (now < held.lease.expiresAt) return false;
-    this.#loseLease(held);
-    return true;
-  }
-
-  /**
-   * The lease on a message has expired and may be another worker's. A running handler is aborted, and counts as lost when
-   * it has ended; a waiting message counts at once.
-   */
-  #loseLease(held: HeldMessage<Message, Tx>): void {
-    if (held.isLost) return;
-    held.isLost = true;
-    abortHandler(held, new LeaseLostError());
-    if (!this.#held.isRunning(held)) {
-      this.#held.waiting = this.#held.waiting.filter((other) => other !== held);
-      this.#counts.add("lost", 1);
-    }
-    this.#logger.warn("lease lost", this.#config.describe(held.message));
-    this.#changed.notify();
+  #isStartable({ message, topic }: HeldMessage): boolean {
+    return (
+      topic.running < topic.concurrency &&
+      fitsInto(topic, this.#time.usableMs()) &&
+      this.#held.isUnblocked(message)
+    );
   }
 
   /** Claims when there is room for more messages and a claim may find some. */
@@ -333,17 +294,15 @@ export class DispatchRun<Message extends QueueMessage, Tx> {
     const now = performance.now();
     if (this.#untilPollMs(now) > 0 || this.#untilBlockedMs(now) <= 0) return false;
     const { concurrency, batchSize } = this.#config;
-    if (settling.size >= mostSettlingBatches * batchSize) return false;
-    const usableMs = this.#time.usableMs();
-    let startable = 0;
-    for (const held of waiting) if (this.#isStartable(held, usableMs)) startable++;
+    if (settling.size >= maxSettlingBatches * batchSize) return false;
+    const startable = waiting.filter((held) => this.#isStartable(held)).length;
     return startable < concurrency && waiting.length - startable < batchSize;
   }
 
   /** Whether the run can still claim and handle a message in the time that is left. The first claim is always tried. */
   #hasTimeToClaim(): boolean {
     if (this.#counts.total.claimed === 0) return true;
-    return this.#topics.quickestMs() + this.#time.storeCallMs() <= this.#time.usableMs();
+    return this.#config.topics.quickestMs() + this.#time.storeCallMs() <= this.#time.usableMs();
   }
 
   /** Milliseconds until the queue may be polled: a wait after an empty claim, or after a fault of the database. */
@@ -365,7 +324,7 @@ export class DispatchRun<Message extends QueueMessage, Tx> {
         (signal) => this.#store.claim({ ...options, signal }),
         claimAbort,
       );
-      this.#claimed(messages, performance.now(), claimedAt);
+      this.#countClaim(messages.length, claimedAt);
       this.#keep(messages, owner, claimedAt);
     } catch (error) {
       if (claimAbort.aborted) return;
@@ -381,15 +340,16 @@ export class DispatchRun<Message extends QueueMessage, Tx> {
   #claimSize(): number {
     const { batchSize, concurrency } = this.#config;
     const soonMs = Math.min(this.#time.usableMs(), longestSlotWaitMs);
-    const rounds = Math.ceil(soonMs / Math.max(1, this.#topics.quickestMs()));
+    const rounds = Math.ceil(soonMs / Math.max(1, this.#config.topics.quickestMs()));
     return Math.min(batchSize, Math.max(1, rounds) * concurrency);
   }
 
-  #claimed({ length }: readonly Message[], now: number, sentAt: number): void {
+  #countClaim(claimed: number, sentAt: number): void {
+    const now = performance.now();
     this.#time.storeCallTook(now - sentAt);
-    this.#counts.add("claimed", length);
-    this.#isDrained = length === 0 && !this.#mayHaveMissed;
-    if (length > 0) this.#polls.foundMessages();
+    this.#counts.add("claimed", claimed);
+    this.#isDrained = claimed === 0 && !this.#mayHaveMissed;
+    if (claimed > 0) this.#polls.foundMessages();
     else if (this.#isDrained) this.#polls.foundNothing(now);
   }
 
@@ -400,7 +360,7 @@ export class DispatchRun<Message extends QueueMessage, Tx> {
    * - while it is being settled, the new lease is held until the settlement shows whether the message was settled before
    *   the claim, or has to be settled under the new lease.
    */
-  #keep(messages: readonly Message[], owner: OwnerToken, claimedAt: number): void {
+  #keep(messages: readonly QueueMessage[], owner: OwnerToken, claimedAt: number): void {
     if (messages.length === 0) return;
     const held = this.#held;
     if (held.waiting.length > 0) {
@@ -409,17 +369,25 @@ export class DispatchRun<Message extends QueueMessage, Tx> {
     }
     const leaseFor = this.#leases.ofClaim(owner, this.#config.leaseMs, claimedAt);
     for (const message of messages) {
-      const topic = this.#topics.of(message.topic);
-      const claimed = newHeld(message, topic, leaseFor(topic.leaseMs));
+      const topic = this.#topicOf(message);
+      const claimed = new HeldMessage(message, topic, leaseFor(topic.leaseMs));
       const settling = held.settling.get(message.seq);
       if (settling !== undefined) {
         settling.reclaimed = claimed;
         continue;
       }
       const running = held.running.get(message.seq);
-      if (running !== undefined) this.#loseLease(running);
+      if (running !== undefined) this.#leases.lose(running);
       held.waiting.push(claimed);
     }
+  }
+
+  #topicOf(message: QueueMessage): RunTopic {
+    const plan = this.#config.topics.of(message.topic);
+    const timeoutMs = plan.timeoutMs ?? this.#options.defaultTimeoutMs ?? Number.POSITIVE_INFINITY;
+    const topic = this.#topics.get(plan.name) ?? { ...plan, timeoutMs, running: 0 };
+    this.#topics.set(plan.name, topic);
+    return topic;
   }
 
   /**
@@ -481,15 +449,15 @@ export class DispatchRun<Message extends QueueMessage, Tx> {
     for (const { topic } of this.#held.waiting) {
       if (fitsInto(topic, fullRunMs)) continue;
       const needsMs = Math.round(topic.durations.meanMs());
-      this.#logger.warn("too little time for this topic", {
-        topic: topic.name,
-        needsMs,
-        hasMs: Math.round(fullRunMs),
-      });
+      const hasMs = Math.round(fullRunMs);
+      this.#logger.warn("too little time for this topic", { topic: topic.name, needsMs, hasMs });
       topic.durations.forget();
     }
   }
 }
+
+const fitsInto = ({ durations }: RunTopic, ms: number): boolean =>
+  durations.fractionWithin(ms) >= likelyEnough;
 
 /**
  * Whether a run settled a message. A run that settled none (its time is too short for the next message, or other

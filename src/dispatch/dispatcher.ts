@@ -1,58 +1,23 @@
 import type { Budget } from "../base/budget.js";
-import { type LogFields, type Logger, type LoggerOption, loggerOf } from "../base/logger.js";
+import { omitUndefined } from "../base/defined.js";
+import { type Logger, type LoggerOption, loggerOf } from "../base/logger.js";
 import { guardedMetrics, type Metrics, type Telemetry, type Tracing } from "../base/telemetry.js";
-import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
-import { refuseUnknown, requireBatchSize, requireDuration } from "../queue/arguments.js";
+import { InvalidArgumentError } from "../errors.js";
+import { optionalCount, refuseUnknown, requireBatchSize, requireDuration } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
 import { type RetryPolicy, retryPolicy } from "../queue/retry-policy.js";
 import type { DispatchStore } from "../queue/work-store.js";
-import type { HandledCount } from "./counts.js";
 import { type DispatchResult, DispatchRun, type RunOptions } from "./dispatch-run.js";
 import type { HandlerMiddleware } from "./handle-message.js";
 import {
   type BeginHandlerTransaction,
   type Handlers,
   type OnUnhandled,
-  type ResolvedHandler,
-  resolveHandlers,
   type TopicPattern,
-  type TopicPlan,
+  type TopicPlans,
   topicPlans,
 } from "./handlers.js";
 import { type DurationEstimate, type Lateness, lateness } from "./timing.js";
-
-export interface DispatcherConfig<Message extends QueueMessage, Tx> {
-  readonly handlers: ReadonlyMap<TopicPattern, ResolvedHandler<Message, Tx>>;
-  readonly planOf: (topic: string) => TopicPlan<Message, Tx>;
-  readonly middleware: readonly HandlerMiddleware<Message, Tx>[];
-  readonly concurrency: number;
-  readonly timeoutMs: number | undefined;
-  readonly batchSize: number;
-  readonly leaseMs: number;
-  readonly retry: RetryPolicy | undefined;
-  /** Undefined: learned. */
-  readonly reserveMs: number | undefined;
-  readonly settleTimeoutMs: number;
-  readonly expectedHandlerMs: number;
-  readonly logger: Logger;
-  /** Undefined: nothing is measured. */
-  readonly metrics: Metrics | undefined;
-  /** Undefined: nothing is traced. */
-  readonly tracing: Tracing | undefined;
-  /** Both, for handlers that measure and trace what they do. Undefined without either. */
-  readonly telemetry: Telemetry | undefined;
-  readonly random: () => number;
-  /** Undefined: the store begins transactions. */
-  readonly begin: BeginHandlerTransaction<Tx, Tx> | undefined;
-  /** By topic, learned over all runs of this dispatcher, so that a warm function knows its handlers. */
-  readonly durations: Map<string, DurationEstimate>;
-  /** By topic, and by how the handling ended: the same objects in all runs, so that metrics know them again. */
-  readonly outcomes: Map<string, Map<string, HandledCount>>;
-  /** By store: how long its calls take. */
-  readonly storeCalls: WeakMap<object, DurationEstimate>;
-  readonly lateness: Lateness;
-  readonly describe: (message: Message) => LogFields;
-}
 
 export interface Dispatcher<Message extends QueueMessage, Tx = unknown> {
   /** Claims, handles and settles until nothing is left or the budget is nearly used up. */
@@ -77,69 +42,18 @@ export function createDispatcher<Message extends QueueMessage, Tx = unknown>(
   options: OfStore<Message, Tx> & DispatcherOptions<Message, Tx> & { readonly transaction?: undefined },
 ): Dispatcher<Message, Tx>;
 export function createDispatcher<Message extends QueueMessage, Tx>(options: object): Dispatcher<Message, Tx> {
-  const config = dispatcherConfig(options as CheckedOptions<Message, Tx>);
+  const config = dispatcherConfig(options as AnyOptions);
   return {
-    // a handler of any message also handles a more specific one
+    // From here on the type of messages and transactions does not matter: handlers get what the store returns.
     run: (store, budget, runOptions) =>
-      new DispatchRun(store as unknown as DispatchStore<Message, Tx>, budget, config, runOptions).run(),
+      new DispatchRun(store as unknown as DispatchStore<QueueMessage>, budget, config, runOptions).run(),
   };
-}
-
-/** The options, checked and with their defaults. */
-export function dispatcherConfig<Message extends QueueMessage, Tx>(
-  options: CheckedOptions<Message, Tx>,
-): DispatcherConfig<Message, Tx> {
-  checkOptions(options);
-  const retry = options.retry === undefined ? undefined : retryPolicy(options.retry);
-  const metrics = options.metrics === undefined ? undefined : guardedMetrics(options.metrics);
-  const { tracing } = options;
-  const handlers = resolveHandlers(options.handlers, retry);
-  const config: DispatcherConfig<Message, Tx> = {
-    handlers,
-    planOf: topicPlans(handlers, options),
-    middleware: options.use ?? [],
-    concurrency: options.concurrency ?? 10,
-    timeoutMs: options.timeoutMs,
-    batchSize: options.batchSize ?? 50,
-    leaseMs: options.leaseMs ?? 30_000,
-    retry,
-    reserveMs: options.reserveMs,
-    settleTimeoutMs: options.settleTimeoutMs ?? 10_000,
-    expectedHandlerMs: options.expectedHandlerMs ?? 100,
-    logger: loggerOf(options.logger),
-    metrics,
-    tracing,
-    telemetry: (metrics ?? tracing) && { metrics, tracing },
-    random: options.random ?? Math.random,
-    begin: options.transaction,
-    durations: new Map(),
-    outcomes: new Map(),
-    storeCalls: new WeakMap(),
-    lateness: lateness(),
-    describe: describeKey,
-  };
-  requireBatchSize(config.batchSize);
-  requireDuration(config.leaseMs, "leaseMs");
-  if (config.reserveMs !== undefined) requireDuration(config.reserveMs, "reserveMs");
-  if (config.timeoutMs !== undefined) requireDuration(config.timeoutMs, "timeoutMs");
-  requireDuration(config.settleTimeoutMs, "settleTimeoutMs");
-  requireDuration(config.expectedHandlerMs, "expectedHandlerMs");
-  if (!Number.isInteger(config.concurrency) || config.concurrency < 1) {
-    throw new ArgumentRangeError("concurrency must be a whole number, 1 or more.");
-  }
-  return config;
-}
-
-/** An inbox message's source and id, or an outbox message's id. */
-function describeKey(message: QueueMessage): LogFields {
-  const { source, messageId, id } = message as { source?: string; messageId?: string; id?: string };
-  return source === undefined ? { id, messageId } : { source, messageId };
 }
 
 export interface DispatcherOptions<Message extends QueueMessage, Tx = unknown> {
   /** By topic, case-sensitive. Written behind `store` and `transaction`, its messages and `tx` have their types. */
   readonly handlers: Handlers<Message, Tx>;
-  /** Topics that are acknowledged without a handler: `["customer.*"]`. A handler of the topic itself goes before. */
+  /** Topics that are acknowledged without a handler: `["customer.*"]`. A handler of the topic itself comes first. */
   readonly ignore?: readonly TopicPattern[];
   /** What becomes of a message without a handler: `"retry"` by default, because the next deployment may bring one. */
   readonly onUnhandled?: OnUnhandled;
@@ -189,36 +103,91 @@ export interface InTransactions<StoreTx, Tx> {
   readonly transaction: BeginHandlerTransaction<StoreTx, Tx>;
 }
 
-type CheckedOptions<Message extends QueueMessage, Tx> = DispatcherOptions<Message, Tx> &
-  OfStore<Message, Tx> &
-  Partial<InTransactions<Tx, Tx>>;
+type AnyOptions = DispatcherOptions<QueueMessage> &
+  OfStore<QueueMessage, unknown> &
+  Partial<InTransactions<unknown, unknown>>;
 
-const knownOptions = [
+/** The options, checked and with their defaults, and what is learned over all runs. */
+export interface DispatcherConfig {
+  readonly topics: TopicPlans;
+  readonly middleware: readonly HandlerMiddleware<QueueMessage>[];
+  readonly concurrency: number;
+  readonly batchSize: number;
+  readonly leaseMs: number;
+  /** Undefined: learned. */
+  readonly reserveMs: number | undefined;
+  readonly settleTimeoutMs: number;
+  readonly logger: Logger;
+  readonly metrics: Metrics | undefined;
+  readonly tracing: Tracing | undefined;
+  /** Both, for handlers that measure and trace what they do. Undefined without either. */
+  readonly telemetry: Telemetry | undefined;
+  readonly random: () => number;
+  /** Undefined: the store begins transactions. */
+  readonly begin: BeginHandlerTransaction<unknown, unknown> | undefined;
+  /** By store: how long its calls take. */
+  readonly storeCalls: WeakMap<object, DurationEstimate>;
+  readonly lateness: Lateness;
+}
+
+const defaults = {
+  ignore: [],
+  onUnhandled: "retry",
+  use: [],
+  concurrency: 10,
+  batchSize: 50,
+  leaseMs: 30_000,
+  settleTimeoutMs: 10_000,
+  expectedHandlerMs: 100,
+  random: Math.random,
+} as const;
+
+const optionsWithoutDefault = [
   "handlers",
-  "ignore",
-  "onUnhandled",
-  "use",
-  "concurrency",
   "timeoutMs",
-  "batchSize",
-  "leaseMs",
   "retry",
   "reserveMs",
-  "settleTimeoutMs",
-  "expectedHandlerMs",
   "logger",
   "metrics",
   "tracing",
-  "random",
   "store",
   "transaction",
 ];
 
-/** Refuses unknown options. A store that is given and undefined, or a transaction instead of a function that begins them, is a mistake. */
-function checkOptions(options: { readonly store?: unknown; readonly transaction?: unknown }): void {
-  refuseUnknown(options, knownOptions, "createDispatcher");
+function dispatcherConfig(given: AnyOptions): DispatcherConfig {
+  refuseUnknown(given, [...Object.keys(defaults), ...optionsWithoutDefault], "createDispatcher");
+  const options = { ...defaults, ...omitUndefined(given) };
+  const { concurrency, batchSize, leaseMs, settleTimeoutMs, expectedHandlerMs, tracing } = options;
+  const { reserveMs, timeoutMs, transaction } = options;
+  requireStoreAndTransaction(given);
+  requireBatchSize(batchSize);
+  optionalCount(concurrency, "concurrency", 1);
+  const durations = { leaseMs, settleTimeoutMs, expectedHandlerMs, reserveMs, timeoutMs };
+  for (const [name, ms] of Object.entries(omitUndefined(durations))) requireDuration(ms, name);
+  const metrics = options.metrics && guardedMetrics(options.metrics);
+  return {
+    topics: topicPlans(options, options.retry && retryPolicy(options.retry)),
+    middleware: options.use,
+    concurrency,
+    batchSize,
+    leaseMs,
+    reserveMs,
+    settleTimeoutMs,
+    logger: loggerOf(options.logger),
+    metrics,
+    tracing,
+    telemetry: (metrics ?? tracing) && { metrics, tracing },
+    random: options.random,
+    begin: transaction,
+    storeCalls: new WeakMap(),
+    lateness: lateness(),
+  };
+}
+
+/** A store that is given and undefined, or a transaction instead of a function that begins them, is a mistake. */
+function requireStoreAndTransaction(options: AnyOptions): void {
   const { store, transaction } = options;
-  if ("store" in options && typeof (store as { claim?: unknown } | undefined)?.claim !== "function")
+  if ("store" in options && typeof store?.claim !== "function")
     throw new InvalidArgumentError(
       "createDispatcher: store must be an inbox or an outbox. Leave it out if the dispatcher serves several.",
     );

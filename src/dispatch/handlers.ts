@@ -1,9 +1,10 @@
-import type { Telemetry } from "../base/telemetry.js";
+import type { MetricAttributes, Telemetry } from "../base/telemetry.js";
 import { InvalidArgumentError } from "../errors.js";
-import { refuseUnknown, requireDuration, requireName } from "../queue/arguments.js";
+import { optionalCount, refuseUnknown, requireDuration, requireName } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
 import { type RetryPolicy, retryPolicy } from "../queue/retry-policy.js";
 import type { StandardSchema } from "../queue/standard-schema.js";
+import { type DurationEstimate, durationEstimate } from "./timing.js";
 
 export interface HandlerContext<Tx = unknown> {
   /** Fires when the handler's or the function's time is nearly up, or when the lease is lost. A handler that stops then loses nothing. */
@@ -58,7 +59,7 @@ export type HandlerDefinition<Message, Tx = unknown> =
   | PlainHandlerDefinition<Message, Tx>
   | TransactionalHandlerDefinition<Message, Tx>;
 
-/** A function alone, or a definition. */
+/** A function, or a definition. */
 export type HandlerEntry<Message, Tx = unknown> =
   // Without a property that tells the three apart, the compiler would not type the parameters of a definition's `handle`.
   (HandlerFunction<Message, Tx> & { readonly transactional?: undefined }) | HandlerDefinition<Message, Tx>;
@@ -73,55 +74,6 @@ export function typedHandler<Data, Message extends QueueMessage = QueueMessage, 
   options: TopicOptions & { readonly transactional?: boolean } = {},
 ): HandlerDefinition<Message, Tx> {
   return { ...options, schema, handle } as HandlerDefinition<Message, Tx>;
-}
-
-export interface ResolvedHandler<Message, Tx> extends Omit<CheckedTopicOptions, "retry"> {
-  readonly handle: HandlerFunction<Message, Tx>;
-  readonly transactional?: boolean;
-  /** The topic, or the pattern of topics. */
-  readonly topic: TopicPattern;
-  /** The topic's policy, or the dispatcher's. Undefined: the store's policy applies. */
-  readonly retry: RetryPolicy | undefined;
-}
-
-const knownHandlerOptions = [
-  "handle",
-  "schema",
-  "timeoutMs",
-  "concurrency",
-  "leaseMs",
-  "retry",
-  "transactional",
-];
-
-/** Checks every handler when the dispatcher is made. */
-export function resolveHandlers<Message, Tx>(
-  handlers: Handlers<Message, Tx>,
-  defaultRetry: RetryPolicy | undefined,
-): ReadonlyMap<string, ResolvedHandler<Message, Tx>> {
-  const resolved = new Map<string, ResolvedHandler<Message, Tx>>();
-  for (const [topic, entry] of Object.entries(handlers)) {
-    requirePattern(topic, "a handler's topic");
-    const definition = typeof entry === "function" ? { handle: entry } : entry;
-    refuseUnknown(definition, knownHandlerOptions, `handler of "${topic}"`);
-    if (typeof definition.handle !== "function") {
-      throw new InvalidArgumentError(
-        `The handler of "${topic}" needs a function: { handle(message, context) { … } }.`,
-      );
-    }
-    if (definition.timeoutMs !== undefined) requireDuration(definition.timeoutMs, `timeoutMs of "${topic}"`);
-    if (definition.leaseMs !== undefined) requireDuration(definition.leaseMs, `leaseMs of "${topic}"`);
-    if (
-      definition.concurrency !== undefined &&
-      !(Number.isInteger(definition.concurrency) && definition.concurrency > 0)
-    ) {
-      throw new InvalidArgumentError(`concurrency of "${topic}" must be a whole number, 1 or more.`);
-    }
-    const retry =
-      definition.retry === undefined ? defaultRetry : retryPolicy({ ...defaultRetry, ...definition.retry });
-    resolved.set(topic, { ...definition, topic, retry } as ResolvedHandler<Message, Tx>);
-  }
-  return resolved;
 }
 
 declare const transactionOf: unique symbol;
@@ -150,53 +102,116 @@ export type BeginHandlerTransaction<StoreTx, Tx> = (
   options: BeginOptions,
 ) => Promise<RanInTransaction<Tx>>;
 
+/** A topic, or all that begin with some text: `"order.created"`, `"order.*"`, `"*"`. */
+export type TopicPattern = string;
+
+const onUnhandledChoices = ["ack", "dead", "retry"] as const;
+
 /** What becomes of a message whose topic has no handler. */
-export type OnUnhandled = "ack" | "dead" | "retry";
+export type OnUnhandled = (typeof onUnhandledChoices)[number];
 
-const onUnhandledChoices: readonly OnUnhandled[] = ["ack", "dead", "retry"];
-
-/** What is done with the messages of a topic. */
-export interface TopicPlan<Message, Tx> {
+/** How the messages of a topic, or of all topics of one pattern, are handled. */
+export interface TopicPlan {
   /** The topic, or the pattern it fits: their number is bounded where a handler or `ignore` names them. */
   readonly name: TopicPattern;
-  readonly handler: ResolvedHandler<Message, Tx> | undefined;
+  readonly handler: TopicHandler | undefined;
   /** Without a handler: what becomes of the message. `"ignore"` when the app said so for this topic. */
   readonly onUnhandled: OnUnhandled | "ignore";
+  /** Handlers of this topic that may run at once. */
+  readonly concurrency: number;
+  readonly timeoutMs: number | undefined;
+  readonly leaseMs: number;
+  /** Undefined: the store's policy applies. */
+  readonly retry: RetryPolicy | undefined;
+  /** How long its handlers take: learned over all runs of a dispatcher, so that a warm function knows its handlers. */
+  readonly durations: DurationEstimate;
+  /** Of its metrics, by how the handling ended: the same objects in all runs, so that metrics know them again. */
+  readonly attributes: Map<string, MetricAttributes>;
 }
 
-/** Finds the plan of a topic: of its handler or of `ignore`, whichever pattern is longer, else of `onUnhandled`. */
-export function topicPlans<Message, Tx>(
-  handlers: ReadonlyMap<TopicPattern, ResolvedHandler<Message, Tx>>,
-  {
-    ignore = [],
-    onUnhandled = "retry",
-  }: { readonly ignore?: readonly TopicPattern[]; readonly onUnhandled?: OnUnhandled },
-): (topic: string) => TopicPlan<Message, Tx> {
-  checkTopicOptions(handlers, ignore, onUnhandled);
-  const plans = new Map<TopicPattern, TopicPlan<Message, Tx>>();
-  for (const name of ignore) plans.set(name, { name, handler: undefined, onUnhandled: "ignore" });
-  for (const [name, handler] of handlers) plans.set(name, { name, handler, onUnhandled });
-  const find = topicMatcher(plans);
-  return (topic) => find(topic) ?? { name: topic, handler: undefined, onUnhandled };
+export interface TopicHandler extends CheckedTopicOptions {
+  readonly handle: HandlerFunction<QueueMessage>;
+  readonly transactional?: boolean;
 }
 
-function checkTopicOptions(
-  handlers: ReadonlyMap<TopicPattern, unknown>,
-  ignore: unknown,
-  onUnhandled: unknown,
-): void {
+export interface TopicPlans {
+  /** The plan of the topic's handler or of `ignore`, whichever pattern is longer, else of `onUnhandled`. */
+  of(topic: string): TopicPlan;
+  /** The mean duration of the fastest topic. */
+  quickestMs(): number;
+}
+
+/** The options of a dispatcher that are about topics. */
+interface TopicsOptions {
+  readonly handlers: Handlers<QueueMessage>;
+  readonly ignore: readonly TopicPattern[];
+  readonly onUnhandled: OnUnhandled;
+  readonly concurrency: number;
+  readonly timeoutMs?: number | undefined;
+  readonly leaseMs: number;
+  readonly expectedHandlerMs: number;
+}
+
+/** Checks every handler and pattern when the dispatcher is made. */
+export function topicPlans(options: TopicsOptions, defaultRetry: RetryPolicy | undefined): TopicPlans {
+  const { handlers, ignore, onUnhandled, expectedHandlerMs } = options;
+  checkUnhandled(options);
+  const planOf = (
+    name: TopicPattern,
+    handler: TopicHandler | undefined,
+    outcome: TopicPlan["onUnhandled"],
+  ): TopicPlan => ({
+    name,
+    handler,
+    onUnhandled: outcome,
+    concurrency: handler?.concurrency ?? options.concurrency,
+    timeoutMs: handler?.timeoutMs ?? options.timeoutMs,
+    leaseMs: handler?.leaseMs ?? options.leaseMs,
+    retry: handler?.retry === undefined ? defaultRetry : retryPolicy({ ...defaultRetry, ...handler.retry }),
+    durations: durationEstimate(handler === undefined ? 0 : expectedHandlerMs),
+    attributes: new Map(),
+  });
+  const handled = Object.entries(handlers).map(([topic, entry]) =>
+    planOf(topic, checkedHandler(topic, entry), onUnhandled),
+  );
+  const ignored = ignore.map((topic) => planOf(topic, undefined, "ignore"));
+  const find = topicMatcher(new Map([...ignored, ...handled].map((plan) => [plan.name, plan])));
+  return {
+    of: (topic) => find(topic) ?? planOf(topic, undefined, onUnhandled),
+    quickestMs: () =>
+      handled.length === 0
+        ? expectedHandlerMs
+        : Math.min(...handled.map(({ durations }) => durations.meanMs())),
+  };
+}
+
+function checkUnhandled({ handlers, ignore, onUnhandled }: TopicsOptions): void {
   if (!Array.isArray(ignore)) throw new InvalidArgumentError("ignore must be a list of topics.");
   for (const pattern of ignore) {
     requirePattern(pattern, "a topic of ignore");
-    if (handlers.has(pattern))
+    if (Object.hasOwn(handlers, pattern))
       throw new InvalidArgumentError(`The topic ${JSON.stringify(pattern)} has a handler and is in ignore.`);
   }
-  if (!onUnhandledChoices.includes(onUnhandled as OnUnhandled))
+  if (!onUnhandledChoices.includes(onUnhandled))
     throw new InvalidArgumentError(`onUnhandled must be one of ${onUnhandledChoices.join(", ")}.`);
 }
 
-/** A topic, or all that begin with some text: `"order.created"`, `"order.*"`, `"*"`. */
-export type TopicPattern = string;
+const handlerOptions = ["handle", "schema", "timeoutMs", "concurrency", "leaseMs", "retry", "transactional"];
+
+function checkedHandler(topic: TopicPattern, entry: HandlerEntry<QueueMessage>): TopicHandler {
+  requirePattern(topic, "a handler's topic");
+  const handler = typeof entry === "function" ? { handle: entry } : (entry as TopicHandler);
+  refuseUnknown(handler, handlerOptions, `handler of "${topic}"`);
+  const { handle, timeoutMs, leaseMs, concurrency } = handler as TopicHandler;
+  if (typeof handle !== "function")
+    throw new InvalidArgumentError(
+      `The handler of "${topic}" needs a function: { handle(message, context) { … } }.`,
+    );
+  if (timeoutMs !== undefined) requireDuration(timeoutMs, `timeoutMs of "${topic}"`);
+  if (leaseMs !== undefined) requireDuration(leaseMs, `leaseMs of "${topic}"`);
+  optionalCount(concurrency, `concurrency of "${topic}"`, 1);
+  return handler;
+}
 
 /** A star is only understood at the end. Elsewhere it would look as if it matched and never would. */
 function requirePattern(pattern: TopicPattern, what: string): void {

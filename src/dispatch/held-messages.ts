@@ -1,38 +1,44 @@
-import { type Logger, safeReason } from "../base/logger.js";
+import { type LogFields, type Logger, safeReason } from "../base/logger.js";
 import { withDeadline } from "../base/timers.js";
-import { mustRunAlone, type OwnerToken } from "../queue/leases.js";
+import { LeaseLostError, mustRunAlone, type OwnerToken } from "../queue/leases.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { DispatchStore } from "../queue/work-store.js";
+import type { Counts } from "./counts.js";
+import type { TopicPlan } from "./handlers.js";
 import type { Decision } from "./settlement.js";
-import type { TopicRecord } from "./timing.js";
 
 /** A message that a run holds, from its claim to its settlement. */
-export interface HeldMessage<Message, Tx> {
-  readonly message: Message;
-  readonly topic: TopicRecord<Message, Tx>;
-  lease: Lease;
-  /** Set when the handler starts; all three are times of the monotonic clock. */
-  startedAt: number;
-  timeoutAt: number;
-  warnAt: number;
-  /** Of the handler's signal. Made when the handler first reads it. */
-  handlerAbort: AbortController | undefined;
-  /** Why the handler was aborted. */
-  abortReason: Error | undefined;
+export class HeldMessage {
+  /** When the handler started, and when a warning is due that it is slow: times of the monotonic clock. */
+  startedAt = 0;
+  warnAt = Number.POSITIVE_INFINITY;
+  /** Of the handler's signal. The first reason counts. */
+  readonly abort = new AbortController();
   /** Ends the handler's transaction. */
   transactionAbort: AbortController | undefined;
   /** The handler was called. With `transactional` that needs a transaction first. */
-  isCalled: boolean;
+  isCalled = false;
   /** Its transaction is acknowledging it, and locks its row until the commit. */
-  isAcking: boolean;
+  isAcking = false;
   /** The lease is gone, so the result is not ours to settle. */
-  isLost: boolean;
-  /** The outcome is decided, though the handler may still run. */
-  isEnded: boolean;
+  isLost = false;
   /** How the message is settled; set when its outcome is decided. */
   decision: Decision | undefined;
   /** The same message from a later claim, which arrived before the settlement was confirmed. It is held in place of this. */
-  reclaimed: HeldMessage<Message, Tx> | undefined;
+  reclaimed: HeldMessage | undefined;
+
+  constructor(
+    readonly message: QueueMessage,
+    readonly topic: RunTopic,
+    public lease: Lease,
+  ) {}
+}
+
+/** What a run knows about one topic, or about all topics of one pattern. */
+export interface RunTopic extends TopicPlan {
+  /** Infinity: only the end of the run limits a handler. */
+  readonly timeoutMs: number;
+  running: number;
 }
 
 /**
@@ -48,45 +54,22 @@ export interface Lease {
   isRenewing: boolean;
 }
 
-/** A message that was just claimed. */
-export const newHeld = <Message, Tx>(
-  message: Message,
-  topic: TopicRecord<Message, Tx>,
-  lease: Lease,
-): HeldMessage<Message, Tx> => ({
-  message,
-  topic,
-  lease,
-  startedAt: 0,
-  timeoutAt: Number.POSITIVE_INFINITY,
-  warnAt: Number.POSITIVE_INFINITY,
-  handlerAbort: undefined,
-  abortReason: undefined,
-  transactionAbort: undefined,
-  isCalled: false,
-  isAcking: false,
-  isLost: false,
-  isEnded: false,
-  decision: undefined,
-  reclaimed: undefined,
-});
-
-/** Aborts a handler through its signal. The first reason counts. */
-export function abortHandler<Message, Tx>(held: HeldMessage<Message, Tx>, reason: Error): void {
-  held.abortReason ??= reason;
-  held.handlerAbort?.abort(held.abortReason);
+/** An inbox message's source and id, or an outbox message's id. */
+export function describeKey(message: QueueMessage): LogFields {
+  const { source, messageId, id } = message as { source?: string; messageId?: string; id?: string };
+  return source === undefined ? { id, messageId } : { source, messageId };
 }
 
 /** What a run holds: every message waits, runs or is being settled. */
-export class HeldMessages<Message extends QueueMessage, Tx> {
+export class HeldMessages {
   /** Claimed, not started, in the order of the claims. */
-  waiting: HeldMessage<Message, Tx>[] = [];
+  waiting: HeldMessage[] = [];
   /** Started, by row number. A handler whose lease is lost stays here until it ends. */
-  readonly running = new Map<number, HeldMessage<Message, Tx>>();
+  readonly running = new Map<number, HeldMessage>();
   /** Outcome decided, settlement not confirmed, by row number. These messages are still held and renewed. */
-  readonly settling = new Map<number, HeldMessage<Message, Tx>>();
+  readonly settling = new Map<number, HeldMessage>();
   /** The part of `settling` that has not been sent to the store. */
-  toSettle: HeldMessage<Message, Tx>[] = [];
+  toSettle: HeldMessage[] = [];
   /** The partition keys of running and settling messages. */
   readonly #busyPartitions = new Set<string>();
   readonly #onChange: () => void;
@@ -98,16 +81,12 @@ export class HeldMessages<Message extends QueueMessage, Tx> {
     this.#onPartitionFree = onPartitionFree;
   }
 
-  get isEmpty(): boolean {
-    return this.waiting.length + this.running.size + this.settling.size === 0;
-  }
-
   /** Whether neither an earlier handler of this message nor another message of its partition is in its way. */
-  isFree({ seq, partitionKey }: Message): boolean {
+  isUnblocked({ seq, partitionKey }: QueueMessage): boolean {
     return !this.running.has(seq) && (partitionKey === null || !this.#busyPartitions.has(partitionKey));
   }
 
-  waitingSuspect(): HeldMessage<Message, Tx> | undefined {
+  waitingSuspect(): HeldMessage | undefined {
     return this.waiting.find(({ message }) => mustRunAlone(message));
   }
 
@@ -116,23 +95,19 @@ export class HeldMessages<Message extends QueueMessage, Tx> {
     return false;
   }
 
-  isWaiting(held: HeldMessage<Message, Tx>): boolean {
-    return this.waiting.includes(held);
-  }
-
-  isRunning(held: HeldMessage<Message, Tx>): boolean {
+  isRunning(held: HeldMessage): boolean {
     return this.running.get(held.message.seq) === held;
   }
 
   /** The message's handler starts. */
-  start(held: HeldMessage<Message, Tx>): void {
+  start(held: HeldMessage): void {
     const { seq, partitionKey } = held.message;
     this.running.set(seq, held);
     if (partitionKey !== null) this.#busyPartitions.add(partitionKey);
   }
 
   /** The message's outcome is decided: it waits for its settlement. */
-  settle(held: HeldMessage<Message, Tx>, decision: Decision): void {
+  settle(held: HeldMessage, decision: Decision): void {
     const { seq, partitionKey } = held.message;
     held.decision = decision;
     this.settling.set(seq, held);
@@ -142,14 +117,14 @@ export class HeldMessages<Message extends QueueMessage, Tx> {
   }
 
   /** Gives waiting messages back to the queue, at no attempt. */
-  releaseWaiting(except?: HeldMessage<Message, Tx>): void {
+  releaseWaiting(except?: HeldMessage): void {
     const released = this.waiting.filter((held) => held !== except);
     this.waiting = except === undefined ? [] : [except];
     for (const held of released) this.settle(held, { kind: "release" });
   }
 
   /** The run no longer holds the message. */
-  forget(held: HeldMessage<Message, Tx>): void {
+  forget(held: HeldMessage): void {
     const { seq, partitionKey } = held.message;
     if (this.settling.get(seq) === held) this.settling.delete(seq);
     if (this.isRunning(held)) this.running.delete(seq);
@@ -162,12 +137,21 @@ export class HeldMessages<Message extends QueueMessage, Tx> {
   }
 }
 
-/** Renews the leases of everything that a run holds, from a third of their length on. */
-export class Leases<Message extends QueueMessage, Tx> {
-  #nextRenewalAt = Number.POSITIVE_INFINITY;
-  readonly #run: LeaseHost<Message, Tx>;
+/** What leases need of their run. */
+interface LeaseHost {
+  readonly store: Pick<DispatchStore<QueueMessage>, "renew">;
+  readonly held: HeldMessages;
+  readonly counts: Counts;
+  readonly logger: Logger;
+  readonly onChange: () => void;
+}
 
-  constructor(run: LeaseHost<Message, Tx>) {
+/** Renews the leases of everything that a run holds, from a third of their length on. */
+export class Leases {
+  #nextRenewalAt = Number.POSITIVE_INFINITY;
+  readonly #run: LeaseHost;
+
+  constructor(run: LeaseHost) {
     this.#run = run;
   }
 
@@ -199,7 +183,7 @@ export class Leases<Message extends QueueMessage, Tx> {
    * may be locked until the settlement is committed, and a renewal then waits for that; the renewal of the claim's other
    * messages must not.
    */
-  renewApart(settled: readonly HeldMessage<Message, Tx>[]): void {
+  renewApart(settled: readonly HeldMessage[]): void {
     const lease = { ...settled[0]!.lease, isRenewing: false };
     for (const held of settled) held.lease = lease;
     this.#renewFrom(lease.renewAt);
@@ -208,7 +192,7 @@ export class Leases<Message extends QueueMessage, Tx> {
   /** Starts the renewals that are due: of waiting, running and settling messages alike, one call for each lease. */
   renewDue(now: number): void {
     if (now < this.#nextRenewalAt) return;
-    const due = new Map<Lease, HeldMessage<Message, Tx>[]>();
+    const due = new Map<Lease, HeldMessage[]>();
     for (const held of this.#renewable()) {
       if (held.lease.renewAt > now) continue;
       const messages = due.get(held.lease);
@@ -225,12 +209,36 @@ export class Leases<Message extends QueueMessage, Tx> {
     return Math.max(0, this.#nextRenewalAt - now);
   }
 
+  /** A process that was frozen may find that its leases are over: another worker may have such a message. */
+  isExpired(held: HeldMessage, now: number): boolean {
+    if (now < held.lease.expiresAt) return false;
+    this.lose(held);
+    return true;
+  }
+
+  /**
+   * The lease on a waiting or running message has expired and may be another worker's. A running handler is aborted, and
+   * counts as lost when it has ended; a waiting message counts at once.
+   */
+  lose(lost: HeldMessage): void {
+    const { held, counts, logger, onChange } = this.#run;
+    if (lost.isLost) return;
+    lost.isLost = true;
+    lost.abort.abort(new LeaseLostError());
+    if (!held.isRunning(lost)) {
+      held.waiting = held.waiting.filter((other) => other !== lost);
+      counts.add("lost", 1);
+    }
+    logger.warn("lease lost", describeKey(lost.message));
+    onChange();
+  }
+
   #renewFrom(at: number): void {
     this.#nextRenewalAt = Math.min(this.#nextRenewalAt, at);
   }
 
   /** Messages under a lease that is not being renewed now. */
-  *#renewable(): Generator<HeldMessage<Message, Tx>> {
+  *#renewable(): Generator<HeldMessage> {
     const { waiting, running, settling } = this.#run.held;
     for (const held of waiting) if (!held.lease.isRenewing) yield held;
     for (const held of running.values()) if (!held.lease.isRenewing && !held.isLost) yield held;
@@ -240,7 +248,7 @@ export class Leases<Message extends QueueMessage, Tx> {
     }
   }
 
-  async #renew(lease: Lease, messages: readonly HeldMessage<Message, Tx>[]): Promise<void> {
+  async #renew(lease: Lease, messages: readonly HeldMessage[]): Promise<void> {
     const { store, logger, onChange } = this.#run;
     const { owner, leaseMs } = lease;
     const startedAt = performance.now();
@@ -265,24 +273,14 @@ export class Leases<Message extends QueueMessage, Tx> {
     }
   }
 
-  #notRenewed(held: HeldMessage<Message, Tx>): void {
-    const { held: all, onLost } = this.#run;
+  #notRenewed(held: HeldMessage): void {
+    const all = this.#run.held;
     const settling = all.settling.get(held.message.seq);
     // A message that is being settled may have been settled meanwhile: its settlement shows whether the lease was lost.
-    if (settling === undefined && !held.isAcking && (all.isRunning(held) || all.isWaiting(held)))
-      onLost(held);
+    if (settling === undefined && !held.isAcking && (all.isRunning(held) || all.waiting.includes(held)))
+      this.lose(held);
     else if (settling?.reclaimed === held) settling.reclaimed = undefined; // another worker has the message
   }
-}
-
-/** What leases need of their run. */
-interface LeaseHost<Message extends QueueMessage, Tx> {
-  readonly store: Pick<DispatchStore<Message, Tx>, "renew">;
-  readonly held: HeldMessages<Message, Tx>;
-  readonly logger: Logger;
-  /** The lease on a waiting or running message has expired and may be another worker's. */
-  readonly onLost: (held: HeldMessage<Message, Tx>) => void;
-  readonly onChange: () => void;
 }
 
 /** After a third of the lease, so that a renewal may fail and be repeated. */

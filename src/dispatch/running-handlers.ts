@@ -1,24 +1,17 @@
-import { type LogFields, type Logger, loggedError, writes } from "../base/logger.js";
+import { type LogFields, type Logger, loggedError } from "../base/logger.js";
 import { LeaseLostError } from "../queue/leases.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { Counts } from "./counts.js";
-import {
-  endHandlerTransaction,
-  type Handled,
-  type HandlingHost,
-  handleMessage,
-  handleTraced,
-  NotCalledError,
-} from "./handle-message.js";
-import { abortHandler, type HeldMessage, type HeldMessages } from "./held-messages.js";
+import { endHandlerTransaction, type HandlingHost, handleMessage, NotCalledError } from "./handle-message.js";
+import { describeKey, type HeldMessage, type HeldMessages } from "./held-messages.js";
 import { decisionOf, type HandlingEnd } from "./settlement.js";
 
 /** How long a handler that was given up may take to return before it counts as stuck; no longer than its time-out. */
 const longestGraceMs = 5_000;
 
 /** What running handlers need of their run. */
-interface HandlersHost<Message extends QueueMessage, Tx> extends HandlingHost<Message, Tx> {
-  readonly held: HeldMessages<Message, Tx>;
+interface HandlersHost extends HandlingHost {
+  readonly held: HeldMessages;
   readonly counts: Counts;
   readonly logger: Logger;
   /** No transaction could be begun for a handler. */
@@ -35,42 +28,34 @@ interface GivenUpHandler {
 }
 
 /** The handlers of a run: from the start of each to the decision how its message is settled. */
-export class RunningHandlers<Message extends QueueMessage, Tx> {
+export class RunningHandlers {
   /** When a handler was last started, by the monotonic clock. */
   lastStartAt = Number.NEGATIVE_INFINITY;
-  readonly #run: HandlersHost<Message, Tx>;
-  readonly #givenUp = new Map<HeldMessage<Message, Tx>, GivenUpHandler>();
-  /** Whether lines about each message go anywhere. Unless they do, not even their fields are put together. */
-  readonly #logsEach: boolean;
+  readonly #run: HandlersHost;
+  readonly #givenUp = new Map<HeldMessage, GivenUpHandler>();
 
-  constructor(run: HandlersHost<Message, Tx>) {
+  constructor(run: HandlersHost) {
     this.#run = run;
-    this.#logsEach = writes(run.config.logger, "info");
   }
 
-  /** Returns the time at which the handler returned or gave the thread back. */
-  start(held: HeldMessage<Message, Tx>, now: number): number {
-    const { message, topic } = held;
+  start(held: HeldMessage): void {
     const { config, logger } = this.#run;
-    held.startedAt = now;
+    const now = performance.now();
     this.lastStartAt = now;
-    held.timeoutAt = now + topic.timeoutMs;
+    held.startedAt = now;
     held.warnAt = now + config.leaseMs;
     this.#run.held.start(held);
-    topic.running++;
-    if (this.#logsEach) logger.info("handle", this.#fieldsOf(message));
-    const { tracing } = config;
-    const handled =
-      tracing === undefined ? handleMessage(this.#run, held) : handleTraced(this.#run, held, tracing);
-    if (!(handled instanceof Promise)) return this.#returned(held, handled);
-    void handled.then((result) => this.#returned(held, result));
-    return performance.now();
+    held.topic.running++;
+    logger.info("handle", fieldsOf(held.message));
+    const end = handleMessage(this.#run, held);
+    if (end instanceof Promise) void end.then((awaited) => this.#returned(held, awaited));
+    else this.#returned(held, end);
   }
 
   /** Gives up handlers past their time-out, warns of slow ones, and reports those that ignore their signal. */
   check(now: number): void {
     for (const held of this.#run.held.running.values()) {
-      if (now >= held.timeoutAt) this.#timeOut(held);
+      if (now >= timeoutAt(held)) this.#timeOut(held);
       else if (now >= held.warnAt) this.#warnOfSlow(held, now);
     }
     for (const [held, entry] of this.#givenUp) {
@@ -83,13 +68,13 @@ export class RunningHandlers<Message extends QueueMessage, Tx> {
   /** Milliseconds until `check` has something to do. */
   untilNextCheckMs(now: number): number {
     let next = Number.POSITIVE_INFINITY;
-    for (const held of this.#run.held.running.values()) next = Math.min(next, held.timeoutAt, held.warnAt);
+    for (const held of this.#run.held.running.values()) next = Math.min(next, timeoutAt(held), held.warnAt);
     for (const entry of this.#givenUp.values()) if (!entry.isReported) next = Math.min(next, entry.stuckAt);
     return Math.max(0, next - now);
   }
 
   abortAll(reason: Error): void {
-    for (const held of this.#run.held.running.values()) abortHandler(held, reason);
+    for (const held of this.#run.held.running.values()) held.abort.abort(reason);
   }
 
   /** At the end of the run. */
@@ -97,29 +82,24 @@ export class RunningHandlers<Message extends QueueMessage, Tx> {
     for (const held of [...this.#run.held.running.values()]) this.#giveUp(held, { kind: "cutOff" });
   }
 
-  /** A handler has returned or thrown. Returns the time. */
-  #returned(held: HeldMessage<Message, Tx>, handled: Handled): number {
-    const end = handlingEndOf(held, handled.end);
-    const now = performance.now();
-    const tookMs = now - held.startedAt;
+  /** A handler has returned or thrown. */
+  #returned(held: HeldMessage, returned: HandlingEnd): void {
+    const { counts } = this.#run;
+    const end = handlingEndOf(held, returned);
+    const tookMs = performance.now() - held.startedAt;
     // A handler that failed says nothing about the duration of one that succeeds.
     if (end.kind === "ok") held.topic.durations.add(tookMs);
-    this.#run.counts.handlerReturned(held.topic, end, tookMs);
-    if (held.isEnded) this.#givenUpReturned(held);
-    else this.#decide(held, end, handled.isAcked);
-    return now;
-  }
-
-  #givenUpReturned(held: HeldMessage<Message, Tx>): void {
-    if (this.#givenUp.get(held)?.isReported) this.#run.counts.total.stuck--;
-    this.#givenUp.delete(held);
+    counts.handlerReturned(held.topic, end, tookMs);
+    const givenUp = this.#givenUp.get(held);
+    if (givenUp?.isReported) counts.total.stuck--;
+    if (givenUp === undefined) this.#decide(held, end);
+    else this.#givenUp.delete(held);
   }
 
   /** Decides the outcome of a message whose handler has ended or is given up. */
-  #decide(held: HeldMessage<Message, Tx>, end: HandlingEnd, isAcked: boolean): void {
+  #decide(held: HeldMessage, end: HandlingEnd): void {
     const { held: all, counts, config, onDatabaseFault } = this.#run;
     const { message, topic } = held;
-    held.isEnded = true;
     topic.running--;
     all.running.delete(message.seq);
     // It would have taken at least so long. With less time left there is no need to try.
@@ -128,7 +108,7 @@ export class RunningHandlers<Message extends QueueMessage, Tx> {
     counts.handled(topic, end);
     this.#logEnd(message, end);
     const error = end.kind === "error" ? end.error : undefined;
-    if (isAcked) {
+    if (end.kind === "ok" && end.isAcked) {
       counts.add("acked", 1); // even if a renewal found it lost: the acknowledgement was committed before the renewal
       all.forget(held);
     } else if (held.isLost || error instanceof LeaseLostError) {
@@ -137,67 +117,65 @@ export class RunningHandlers<Message extends QueueMessage, Tx> {
     } else if (error instanceof NotCalledError) {
       if (error.cause !== undefined) onDatabaseFault(error.cause);
       all.settle(held, { kind: "release" }); // the message was not tried
-    } else {
-      const retry = topic.handler?.retry ?? config.retry;
-      all.settle(held, decisionOf(end, message, retry, config.random));
-    }
+    } else all.settle(held, decisionOf(end, message, topic.retry, config.random));
   }
 
-  #logEnd(message: Message, end: HandlingEnd): void {
+  #logEnd(message: QueueMessage, end: HandlingEnd): void {
     if (end.kind === "ok" || end.kind === "ignored") return;
     const { logger } = this.#run;
-    const fields = this.#fieldsOf(message);
+    const fields = fieldsOf(message);
     if (end.kind === "noHandler")
       logger.warn("no handler for this topic", { ...fields, onUnhandled: end.onUnhandled });
     else if (end.kind !== "error")
       logger.error("handler did not finish in time", { ...fields, end: end.kind });
     else if (end.error instanceof NotCalledError)
-      logger.error("no transaction could be begun", { ...fields, error: end.error.reason });
+      logger.error("no transaction could be begun", { ...fields, error: end.error.message });
     else logger.error("handler failed", { ...fields, ...loggedError(end.error) });
   }
 
-  #timeOut(held: HeldMessage<Message, Tx>): void {
+  #timeOut(held: HeldMessage): void {
     const { timeoutMs } = held.topic;
-    abortHandler(held, new DOMException(`The handler's ${timeoutMs} ms are over.`, "TimeoutError"));
+    held.abort.abort(new DOMException(`The handler's ${timeoutMs} ms are over.`, "TimeoutError"));
     this.#giveUp(held, { kind: "timedOut", afterMs: timeoutMs });
   }
 
   /** Decides the end of a handler that has not stopped. The handler may go on; the run does not wait for it. */
-  #giveUp(held: HeldMessage<Message, Tx>, end: HandlingEnd): void {
+  #giveUp(held: HeldMessage, end: HandlingEnd): void {
     endHandlerTransaction(held);
     const isWaitingForTransaction = held.transactionAbort !== undefined && !held.isCalled;
     const graceMs = Math.min(longestGraceMs, held.topic.timeoutMs);
     this.#givenUp.set(held, { stuckAt: performance.now() + graceMs, isReported: false });
-    this.#decide(held, isWaitingForTransaction ? { kind: "error", error: new NotCalledError() } : end, false);
+    this.#decide(held, isWaitingForTransaction ? { kind: "error", error: new NotCalledError() } : end);
   }
 
-  #warnOfSlow(held: HeldMessage<Message, Tx>, now: number): void {
+  #warnOfSlow(held: HeldMessage, now: number): void {
     held.warnAt = Number.POSITIVE_INFINITY;
     const runningMs = Math.round(now - held.startedAt);
-    this.#run.logger.warn("handler is still running", { ...this.#fieldsOf(held.message), runningMs });
+    this.#run.logger.warn("handler is still running", { ...fieldsOf(held.message), runningMs });
   }
 
-  #reportStuck(held: HeldMessage<Message, Tx>): void {
+  #reportStuck(held: HeldMessage): void {
     const { counts, config, logger, onAllStuck } = this.#run;
     counts.stuck(held.topic.name);
-    logger.error("handler ignores its signal and still runs", this.#fieldsOf(held.message));
+    logger.error("handler ignores its signal and still runs", fieldsOf(held.message));
     const { stuck } = counts.total;
     if (stuck !== config.concurrency) return;
     logger.error("as many handlers are stuck as may run at once; restart this process", { stuck });
     onAllStuck();
   }
+}
 
-  #fieldsOf(message: Message): LogFields {
-    const { topic, attempt } = message;
-    return { topic, ...this.#run.config.describe(message), attempt };
-  }
+const timeoutAt = ({ startedAt, topic }: HeldMessage): number => startedAt + topic.timeoutMs;
+
+function fieldsOf(message: QueueMessage): LogFields {
+  const { topic, attempt } = message;
+  return { topic, ...describeKey(message), attempt };
 }
 
 /** What a handler throws after it was aborted is the consequence of that, and is reported so. */
-function handlingEndOf<Message, Tx>(
-  { abortReason }: HeldMessage<Message, Tx>,
-  end: HandlingEnd,
-): HandlingEnd {
-  if (end.kind !== "error" || abortReason === undefined) return end;
-  return abortReason instanceof LeaseLostError ? { kind: "error", error: abortReason } : { kind: "cutOff" };
+function handlingEndOf({ abort: { signal } }: HeldMessage, end: HandlingEnd): HandlingEnd {
+  if (end.kind !== "error" || !signal.aborted) return end;
+  return signal.reason instanceof LeaseLostError
+    ? { kind: "error", error: signal.reason }
+    : { kind: "cutOff" };
 }

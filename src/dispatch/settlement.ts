@@ -5,7 +5,7 @@ import { sleep, withDeadline, yieldToEventLoop } from "../base/timers.js";
 import { ArgumentRangeError, knownByCode, PayloadNotJsonError } from "../errors.js";
 import type { QueueMessage } from "../queue/message.js";
 import { backoffMs, longestMs, type RetryPolicy } from "../queue/retry-policy.js";
-import type { CallOptions, DispatchStore, Settlement } from "../queue/work-store.js";
+import type { DispatchStore, Settlement } from "../queue/work-store.js";
 import type { Counts } from "./counts.js";
 import type { OnUnhandled } from "./handlers.js";
 import type { HeldMessage, HeldMessages, Leases } from "./held-messages.js";
@@ -67,7 +67,8 @@ export function retryAfter(
 
 /** How the handling of one message ended. */
 export type HandlingEnd =
-  | { readonly kind: "ok" }
+  /** `isAcked`: the handler's transaction has acknowledged the message. */
+  | { readonly kind: "ok"; readonly isAcked: boolean }
   | { readonly kind: "error"; readonly error: unknown }
   | { readonly kind: "timedOut"; readonly afterMs: number }
   | { readonly kind: "cutOff" }
@@ -168,10 +169,10 @@ const firstWaitMs = 100;
 const longestWaitMs = 2_000;
 
 /** What settlements need of their run. */
-interface SettlementHost<Message extends QueueMessage, Tx> {
-  readonly store: DispatchStore<Message, Tx>;
-  readonly held: HeldMessages<Message, Tx>;
-  readonly leases: Leases<Message, Tx>;
+interface SettlementHost {
+  readonly store: DispatchStore<QueueMessage>;
+  readonly held: HeldMessages;
+  readonly leases: Leases;
   readonly counts: Counts;
   readonly time: RunTime;
   readonly logger: Logger;
@@ -179,12 +180,15 @@ interface SettlementHost<Message extends QueueMessage, Tx> {
   readonly onChange: () => void;
 }
 
+/** Messages of one claim that are settled by one call of the store. */
+type Batch = readonly HeldMessage[];
+
 /** Sends the settlements of a run's messages to the store. */
-export class Settlements<Message extends QueueMessage, Tx> {
-  readonly #run: SettlementHost<Message, Tx>;
+export class Settlements {
+  readonly #run: SettlementHost;
   #isSending = false;
 
-  constructor(run: SettlementHost<Message, Tx>) {
+  constructor(run: SettlementHost) {
     this.#run = run;
   }
 
@@ -200,62 +204,62 @@ export class Settlements<Message extends QueueMessage, Tx> {
   }
 
   async #sendGroups(): Promise<void> {
-    const { store, held, onChange } = this.#run;
+    const { held, onChange } = this.#run;
     await yieldToEventLoop(); // messages that finish in the same tick go together
     while (held.toSettle.length > 0) {
       const group = held.toSettle;
       held.toSettle = [];
-      await mapLimit(callsFor(store, group), callsAtOnce, (call) => this.#settle(call));
+      await mapLimit(batchesOf(group), callsAtOnce, (batch) => this.#settle(batch));
     }
     this.#isSending = false;
     onChange();
   }
 
   /**
-   * Settles the messages of one call. If that fails, for example during a fail-over, it is tried again for as long as a
-   * lease lasts: the handlers have done their work. The caller does not wait for that, so other settlements go on.
+   * Settles a batch. If that fails, for example during a fail-over, it is tried again for as long as a lease lasts: the
+   * handlers have done their work. The caller does not wait for that, so other settlements go on.
    */
-  async #settle(call: SettleCall<Message, Tx>): Promise<void> {
-    this.#run.leases.renewApart(call.messages);
-    const giveUpAt = performance.now() + call.messages[0]!.lease.leaseMs;
-    for (let tries = 1; tries <= triesAtOnce; tries++) if (await this.#isSettled(call)) return;
-    void this.#keepTrying(call, giveUpAt);
+  async #settle(batch: Batch): Promise<void> {
+    this.#run.leases.renewApart(batch);
+    const giveUpAt = performance.now() + batch[0]!.lease.leaseMs;
+    for (let tries = 1; tries <= triesAtOnce; tries++) if (await this.#isSettled(batch)) return;
+    void this.#keepTrying(batch, giveUpAt);
   }
 
-  async #keepTrying(call: SettleCall<Message, Tx>, giveUpAt: number): Promise<void> {
+  async #keepTrying(batch: Batch, giveUpAt: number): Promise<void> {
     let waitMs = firstWaitMs;
     for (;;) {
       const leftMs = Math.min(giveUpAt - performance.now(), this.#run.time.untilReturnMs());
-      if (leftMs <= 0) return this.#giveUp(call);
+      if (leftMs <= 0) return this.#giveUp(batch);
       await sleep(Math.min(waitMs, leftMs));
-      if (await this.#isSettled(call)) return;
+      if (await this.#isSettled(batch)) return;
       waitMs = Math.min(2 * waitMs, longestWaitMs);
     }
   }
 
-  async #isSettled(call: SettleCall<Message, Tx>): Promise<boolean> {
-    const { time, logger, config } = this.#run;
+  async #isSettled(batch: Batch): Promise<boolean> {
+    const { store, time, logger, config } = this.#run;
+    const startedAt = performance.now();
     try {
-      const startedAt = performance.now();
       const result = await withDeadline(config.settleTimeoutMs, "A settlement", (signal) =>
-        call.send({ signal }),
+        sendBatch(store, batch, signal),
       );
       time.storeCallTook(performance.now() - startedAt);
-      this.#confirm(call, result);
+      this.#confirm(batch, result);
       return true;
     } catch (error) {
-      const messages = call.messages.length;
-      logger.error("settling failed", { call: call.count, messages, error: safeReason(error) });
+      const { kind } = batch[0]!.decision!;
+      logger.error("settling failed", { call: kind, messages: batch.length, error: safeReason(error) });
       return false;
     }
   }
 
-  #confirm({ messages, count }: SettleCall<Message, Tx>, { lost, dead }: Settlement<unknown>): void {
+  #confirm(batch: Batch, { lost, dead }: Settlement<unknown>): void {
     const { held: all, counts } = this.#run;
     const lostMessages = new Set(lost);
     let settled = 0;
     let notHeld = 0;
-    for (const held of messages) {
+    for (const held of batch) {
       const { reclaimed } = held;
       const isLost = lostMessages.has(held.message);
       if (isLost && reclaimed !== undefined) {
@@ -269,19 +273,19 @@ export class Settlements<Message extends QueueMessage, Tx> {
       if (reclaimed !== undefined) all.waiting.push(reclaimed);
     }
     counts.add("lost", notHeld);
-    counts.add(count, settled, dead.length);
+    counts.add(countOf[batch[0]!.decision!.kind], settled, dead.length);
   }
 
   /** Leaves the messages to their lease: when it has expired, they are claimed again. */
-  #giveUp({ messages }: SettleCall<Message, Tx>): void {
-    for (const held of messages) {
+  #giveUp(batch: Batch): void {
+    for (const held of batch) {
       if (held.reclaimed === undefined) this.#run.held.forget(held);
       else this.#settleReclaimed(held, held.reclaimed);
     }
   }
 
   /** The message was claimed again before its settlement reached the database. It is settled under that lease instead. */
-  #settleReclaimed(held: HeldMessage<Message, Tx>, reclaimed: HeldMessage<Message, Tx>): void {
+  #settleReclaimed(held: HeldMessage, reclaimed: HeldMessage): void {
     const decision = held.decision!;
     // The expiry of the first lease has counted the attempt.
     const again = decision.kind === "abandon" ? { ...decision, costsAttempt: false } : decision;
@@ -289,19 +293,11 @@ export class Settlements<Message extends QueueMessage, Tx> {
   }
 }
 
-/** One call of the store, which settles messages of one claim. */
-interface SettleCall<Message, Tx> {
-  readonly messages: readonly HeldMessage<Message, Tx>[];
-  readonly count: "acked" | "released" | "abandoned" | "failed";
-  readonly send: (options: CallOptions) => Promise<Settlement<unknown>>;
-}
+const countOf = { ack: "acked", release: "released", abandon: "abandoned", fail: "failed" } as const;
 
-/** One call for each claim and kind of decision; abandons by their limit of attempts, failures one by one. */
-function callsFor<Message extends QueueMessage, Tx>(
-  store: DispatchStore<Message, Tx>,
-  group: readonly HeldMessage<Message, Tx>[],
-): readonly SettleCall<Message, Tx>[] {
-  const batches = new Map<string, HeldMessage<Message, Tx>[]>();
+/** One batch for each claim and kind of decision; abandons by their limit of attempts, failures one by one. */
+function batchesOf(group: readonly HeldMessage[]): Iterable<Batch> {
+  const batches = new Map<string, HeldMessage[]>();
   for (const held of group) {
     const decision = held.decision!;
     const limit = decision.kind === "abandon" ? decision.maxAttempts : "";
@@ -311,37 +307,30 @@ function callsFor<Message extends QueueMessage, Tx>(
     if (batch === undefined) batches.set(key, [held]);
     else batch.push(held);
   }
-  return [...batches.values()].map((batch) => callFor(store, batch));
+  return batches.values();
 }
 
-function callFor<Message extends QueueMessage, Tx>(
-  store: DispatchStore<Message, Tx>,
-  batch: readonly HeldMessage<Message, Tx>[],
-): SettleCall<Message, Tx> {
-  const { lease, decision } = batch[0]!;
-  const { owner } = lease;
+function sendBatch(
+  store: DispatchStore<QueueMessage>,
+  batch: Batch,
+  signal: AbortSignal,
+): Promise<Settlement<unknown>> {
+  const { owner } = batch[0]!.lease;
+  const decision = batch[0]!.decision!;
   const messages = batch.map(({ message }) => message);
-  const call = (count: SettleCall<Message, Tx>["count"], send: SettleCall<Message, Tx>["send"]) => ({
-    messages: batch,
-    count,
-    send,
-  });
-  switch (decision!.kind) {
+  switch (decision.kind) {
     case "ack":
-      return call("acked", (options) => store.ack(owner, messages, options));
+      return store.ack(owner, messages, { signal });
     case "release":
-      return call("released", (options) => store.release(owner, messages, options));
-    case "fail": {
-      const { error } = decision!;
-      return call("failed", (options) => store.fail(owner, messages, error, options));
-    }
+      return store.release(owner, messages, { signal });
+    case "fail":
+      return store.fail(owner, messages, decision.error, { signal });
     case "abandon": {
-      const { maxAttempts } = decision!;
       const items = batch.map((held) => {
-        const { delayMs, error, costsAttempt } = held.decision as Extract<Decision, { kind: "abandon" }>;
+        const { delayMs, error, costsAttempt } = held.decision as typeof decision;
         return { message: held.message, delayMs, error, costsAttempt };
       });
-      return call("abandoned", (options) => store.abandon(owner, items, { ...options, maxAttempts }));
+      return store.abandon(owner, items, { signal, maxAttempts: decision.maxAttempts });
     }
   }
 }

@@ -6,6 +6,7 @@ import type { QueueMessage } from "../queue/message.js";
 import type { DispatchStore, ReapOptions, ReapResult } from "../queue/work-store.js";
 import type { RunOptions } from "./dispatch-run.js";
 import type { Dispatcher } from "./dispatcher.js";
+import { defaultPollIntervals } from "./timing.js";
 
 /** Subscribes to wake-ups: `wake` makes the worker poll before its next poll is due. Returns how to unsubscribe. */
 export type WakeUpSource = (wake: () => void, signal: AbortSignal) => Promise<() => Promise<void>>;
@@ -30,8 +31,6 @@ export interface WorkerOptions<Message extends QueueMessage, Tx, Stored extends 
   readonly exitWhenStuck?: boolean;
   readonly wakeUp?: WakeUpSource;
   readonly logger?: LoggerOption;
-  /** For tests: replaces the wait between polls. */
-  readonly pause?: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 
 export interface Worker {
@@ -41,23 +40,14 @@ export interface Worker {
   wake(): void;
 }
 
-const workerDefaults = {
-  pollMs: 500,
-  idlePollMs: 5_000,
+const durationDefaults = {
+  ...defaultPollIntervals,
   reapMs: 60_000,
   drainMs: 10_000,
   defaultTimeoutMs: 5 * 60_000,
-} as const;
+};
 
-const knownOptions = [
-  ...Object.keys(workerDefaults),
-  "dispatcher",
-  "store",
-  "exitWhenStuck",
-  "wakeUp",
-  "logger",
-  "pause",
-];
+const otherOptions = ["dispatcher", "store", "exitWhenStuck", "wakeUp", "logger"];
 
 /** A reap that takes longer is given up, so that a silent connection does not end all reaping. */
 const longestReapMs = 60_000;
@@ -67,11 +57,11 @@ const longestStopListeningMs = 2_000;
 export function createWorker<Message extends QueueMessage, Tx, Stored extends Message>(
   options: WorkerOptions<Message, Tx, Stored>,
 ): Worker {
-  refuseUnknown(options, knownOptions, "createWorker");
-  const { pollMs, idlePollMs, reapMs, drainMs, defaultTimeoutMs } = { ...workerDefaults, ...options };
+  refuseUnknown(options, [...Object.keys(durationDefaults), ...otherOptions], "createWorker");
+  const { pollMs, idlePollMs, reapMs, drainMs, defaultTimeoutMs } = { ...durationDefaults, ...options };
   for (const [name, ms] of Object.entries({ pollMs, idlePollMs, reapMs, drainMs, defaultTimeoutMs }))
     requireDuration(ms, name);
-  const { dispatcher, store, pause } = options;
+  const { dispatcher, store } = options;
   const logger = loggerOf(options.logger);
   const stopping = new AbortController();
   const { signal } = stopping;
@@ -92,13 +82,12 @@ export function createWorker<Message extends QueueMessage, Tx, Stored extends Me
     }
   };
 
-  const wait = (ms: number): Promise<void> => (pause ?? sleep)(ms, signal).catch(() => {}); // it stops
+  const wait = (ms: number): Promise<void> => sleep(ms, signal).catch(() => {}); // it stops
 
   const runOptions: RunOptions = {
     keepPolling: true,
     poll: { pollMs, idlePollMs },
     defaultTimeoutMs,
-    pause,
     onWake: wakes.subscribe,
     onFault: (error) => report("dispatch", error),
     onStuck() {
@@ -119,7 +108,7 @@ export function createWorker<Message extends QueueMessage, Tx, Stored extends Me
       await attempt("reap", () =>
         withDeadline(longestReapMs, "A reap", (own) => store.reapExpired({ signal: own }), signal),
       );
-      await sleep(reapMs, signal).catch(() => {});
+      await wait(reapMs);
     }
   };
 
@@ -144,19 +133,14 @@ export function createWorker<Message extends QueueMessage, Tx, Stored extends Me
 }
 
 /** Passes wake-ups on to the runs that are subscribed at the moment. */
-interface WakeUps {
-  wake(): void;
-  /** Returns how to unsubscribe. */
-  subscribe(wake: () => void): () => void;
-}
-
-export function wakeUps(): WakeUps {
+export function wakeUps() {
   const subscribers = new Set<() => void>();
   return {
-    wake() {
+    wake(): void {
       for (const wake of subscribers) wake();
     },
-    subscribe(wake) {
+    /** Returns how to unsubscribe. */
+    subscribe(wake: () => void): () => void {
       subscribers.add(wake);
       return () => void subscribers.delete(wake);
     },

@@ -1,23 +1,14 @@
-import { describe, expect, it } from "vitest";
-import { handlerContext } from "../../src/dispatch/handle-message.js";
+import { expect, it } from "vitest";
+import type { HandlerContext } from "../../src/index.js";
+import { message, startRun } from "../support/scripted-run.js";
 
-describe("handlerContext", () => {
-  it("makes the signal only when it is read", () => {
-    let made = 0;
-    const context = handlerContext("store", undefined, "entry", () => {
-      made++;
-      return new AbortController().signal;
-    });
-    expect(context).toMatchObject({ store: "store", tx: undefined });
-    expect(made).toBe(0);
-    expect(context.signal).toBeInstanceOf(AbortSignal);
-    expect(made).toBe(1);
+it("a handler's context has the signal in a copy, too, and nothing of the message", async () => {
+  const contexts: HandlerContext[] = [];
+  const run = startRun({
+    claims: [[message(1, { payload: "secret" })]],
+    handlers: { t: (_, context) => contexts.push({ ...context }) },
   });
-
-  it("has the signal in a copy, too, and no other properties than it was given", () => {
-    const { signal } = new AbortController();
-    const context = handlerContext("store", 1, { payload: "secret" }, () => signal);
-    expect({ ...context }).toEqual({ store: "store", tx: 1, signal });
-    expect(JSON.stringify(context)).not.toContain("secret");
-  });
+  await run.ended;
+  expect(contexts).toEqual([{ store: "s", tx: undefined, signal: expect.any(AbortSignal) }]);
+  expect(JSON.stringify(contexts)).not.toContain("secret");
 });

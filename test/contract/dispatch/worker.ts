@@ -47,29 +47,6 @@ export function workerTests(context: DispatchContext): void {
       expect(await countIn("pending")).toBe(1);
     });
 
-    it("IBX-124 OBX-103 ADD-09 the worker polls every 500 ms by default, and up to every 5 s while there is nothing to do", async () => {
-      const { store, enqueue, countIn } = await context.subject(kind);
-      const waits: number[] = [];
-      const idle = gate();
-      const worker = createWorker({
-        dispatcher: createDispatcher<AnyMessage>({ handlers: { t: () => {} } }),
-        store,
-        async pause(ms) {
-          waits.push(ms);
-          if (waits.length === 6) await enqueue("t", ["1", "2"]);
-          if (waits.length > 6 && ms === 5_000) idle.open();
-        },
-      });
-      await idle.promise;
-      await worker.stop();
-      expect(waits.slice(0, 6)).toEqual([500, 1_000, 2_000, 4_000, 5_000, 5_000]);
-      // the waits start again; while a slow database settles what was handled, the shortest may go by without a pause
-      const again = waits.slice(6, waits.indexOf(5_000, 6) + 1);
-      expect(again.length).toBeGreaterThan(1);
-      expect(again).toEqual([500, 1_000, 2_000, 4_000, 5_000].slice(-again.length));
-      expect(await countIn("done")).toBe(2);
-    });
-
     it("IBX-072 OBX-053 the worker reaps when it starts, and again and again", async () => {
       const { store, enqueue, clock } = await context.subject(kind);
       const reaps: number[] = [];
@@ -125,25 +102,28 @@ export function workerTests(context: DispatchContext): void {
       await worker.stop();
     });
 
-    it("a wake-up ends the pause at once", async () => {
+    it("a wake-up ends the wait for the next poll at once", async () => {
       const { store, enqueue, countIn } = await context.subject(kind);
-      const paused = gate();
+      const polled = gate();
       const handled = gate();
       let wake = (): void => {};
       const worker = createWorker({
         dispatcher: createDispatcher<AnyMessage>({ handlers: { t: () => handled.open() } }),
-        store,
+        store: {
+          ...store,
+          async claim(options: Parameters<typeof store.claim>[0]) {
+            const messages = await store.claim(options);
+            polled.open();
+            return messages;
+          },
+        },
+        pollMs: 24 * 3_600_000, // only a wake-up ends this
         wakeUp: async (wakeWorker) => {
           wake = wakeWorker;
           return async () => {};
         },
-        pause: (_ms, signal) =>
-          new Promise((resolve) => {
-            signal.addEventListener("abort", () => resolve()); // only a wake-up or the end of the worker aborts it
-            paused.open();
-          }),
       });
-      await paused.promise;
+      await polled.promise;
       await enqueue("t", ["x"]);
       wake();
       await handled.promise;
@@ -194,7 +174,7 @@ export function workerTests(context: DispatchContext): void {
         dispatcher: createDispatcher<AnyMessage>({ handlers: { t: () => handled.open() } }),
         store: flaky,
         logger,
-        pause: async () => {},
+        pollMs: 1,
       });
       await handled.promise;
       await worker.stop();
