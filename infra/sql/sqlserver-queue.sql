@@ -17,7 +17,7 @@ declare @changes table (
   change tinyint not null, unique (seq, number)
 );
 declare @heads table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
-declare @free table (seq bigint not null primary key);
+declare @unlocked table (seq bigint not null primary key);
 
 exec @locked = sp_getapplock @Resource = N'oncebox $(Schema).$(Queue) partitions', @LockMode = 'Exclusive', @LockOwner = 'Transaction', @LockTimeout = 0;
 
@@ -61,20 +61,20 @@ begin
     order by q.position
   ) h option (loop join, force order);
 
-  insert into @free (seq)
+  insert into @unlocked (seq)
   select s.seq
   from @heads h
   inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = h.seq option (loop join, force order);
 
   update [$(Schema)].[$(Queue)State]
   set status = 1
-  from @free f, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [$(Queue)State].seq = f.seq and [$(Queue)State].status = 5 option (loop join, force order);
+  from @unlocked u, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
+  where [$(Queue)State].seq = u.seq and [$(Queue)State].status = 5 option (loop join, force order);
 
   insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
   select h.seq, h.partition_key, 2
   from @heads h
-  where not exists (select 1 from @free f where f.seq = h.seq);
+  where not exists (select 1 from @unlocked u where u.seq = h.seq);
 end
 commit transaction;
 go
@@ -484,7 +484,7 @@ else
 
 select @last_seq = max(w.seq), @more = case when count(*) = @limit then 1 else 0 end from @scanned w;
 
-if not exists (select 1 from [$(Schema)].[$(Queue)] m with (forceseek, readpast, rowlock, readcommittedlock) where m.seq = @last_seq and m.$(BornAt) < @before)
+if not exists (select 1 from [$(Schema)].[$(Queue)] m with (forceseek, readpast, rowlock, readcommittedlock) where m.seq = @last_seq and m.$(CreatedAt) < @before)
   set @more = 0;
 
 if exists (select 1 from @scanned w where w.keyed = 1)
@@ -579,8 +579,8 @@ where (@status is null or coalesce(s.status, 3) in (@status, @status_2, @status_
   and (@source is null or exists (select 1 from [$(Schema)].[$(Queue)_KeyOf](w.seq) k where k.source = @source collate Latin1_General_100_BIN2))
   and (@error is null or charindex(@error collate Latin1_General_100_BIN2, coalesce(s.last_error, d.last_error) collate Latin1_General_100_BIN2) > 0)
   and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-  and (@until is null or case when s.status = 4 then s.died_at else m.$(BornAt) end <= @until)
-  and (@since is null or case when s.status = 4 then s.died_at else m.$(BornAt) end >= @since)
+  and (@until is null or case when s.status = 4 then s.died_at else m.$(CreatedAt) end <= @until)
+  and (@since is null or case when s.status = 4 then s.died_at else m.$(CreatedAt) end >= @since)
 order by w.seq
 option (recompile);
 go

@@ -1,6 +1,6 @@
 import { status } from "../dialect.js";
 import type { QueueNames } from "../names.js";
-import { asInt, binary } from "./expressions.js";
+import { asInt, binary, controlsTable } from "./expressions.js";
 import {
   atomically,
   claimable,
@@ -14,10 +14,7 @@ import {
   procedure,
   seekEach,
 } from "./procedure.js";
-import { signatures } from "./procedure-calls.js";
-
-/** Pauses and limits; empty nearly always. */
-export const controlsTable = (n: QueueNames): string => n.object("Controls");
+import { parametersOf } from "./procedure-calls.js";
 
 /** A row is a control: a pause, a limit or both. */
 export const createControls = (n: QueueNames): string => `create table ${controlsTable(n)} (
@@ -175,7 +172,7 @@ begin
 end`);
 
 export const controlProcedures = (n: QueueNames): readonly Procedure[] => [
-  procedure(n, "Controls", signatures.Controls, readControls(n), signatures.Controls),
-  procedure(n, "PutControl", signatures.PutControl, put(n)),
-  procedure(n, "EndControl", signatures.EndControl, end(n)),
+  procedure(n, "Controls", readControls(n), parametersOf(n, "Controls")),
+  procedure(n, "PutControl", put(n)),
+  procedure(n, "EndControl", end(n)),
 ];

@@ -8,6 +8,21 @@ export function names(kind: QueueNames["kind"], schema: string, table: string): 
   return queueNames({ kind, schema, table }, { object, bare }, { state: "State", view: "Messages" });
 }
 
+/** Done messages: they have no state row. */
+export const doneTable = (n: QueueNames): string => n.object("Done");
+
+/** The failed attempts of messages. An ack writes nothing here. Only a caller that has locked a message's state writes its rows. */
+export const attemptsTable = (n: QueueNames): string => n.object("Attempts");
+
+/** The keys of inbox stores; only beside an inbox. */
+export const keysTable = (n: QueueNames): string => n.object("Keys");
+
+/** Dead messages that operators have archived. */
+export const archiveTable = (n: QueueNames): string => n.object("Archive");
+
+/** Pauses and limits; empty nearly always. */
+export const controlsTable = (n: QueueNames): string => n.object("Controls");
+
 export const unicodeLiteral = (value: string): string => `N${literal(value)}`;
 
 /** Compares byte by byte: `=` must not depend on the collation that the database was created with. */

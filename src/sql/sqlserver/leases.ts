@@ -3,28 +3,15 @@ import { reasonGroup, reasons } from "../dead-letters.js";
 import { status } from "../dialect.js";
 import { literal, type QueueNames } from "../names.js";
 import { claimControls, isPaused } from "./controls.js";
-import { addMs, asBit, backoffSql, binary, prepareBackoff, unicodeLiteral } from "./expressions.js";
-import {
-  changedTable,
-  dies,
-  finish,
-  finishedTable,
-  insertDone,
-  outputChanged,
-  pick,
-  picked,
-  pickedColumns,
-  pickedTable,
-  recordAttempts,
-  recordLost,
-} from "./history.js";
+import { addMs, asBit, asInt, backoffSql, binary, prepareBackoff, unicodeLiteral } from "./expressions.js";
+import { finish, finishedTable, insertDone, recordAttempts } from "./history.js";
 import { hasChanges, joinPartition, leavePartition } from "./partitions.js";
 import {
   atomically,
   claimable,
   claimedRow,
-  doneTable,
   indented,
+  isLost,
   keyOf,
   lockRow,
   owned,
@@ -102,7 +89,7 @@ ${seekEach};
 
 ${recordLost(n, "@claimed")}
 
-${leavePartition(n, "@claimed", `@blocks = 0 and c.keyed = 1 and c.status = ${status.dead}`)}
+${leaveIfDead(n, "@claimed")}
 
 ${controls.take}
 
@@ -119,19 +106,65 @@ else
   order by c.seq ${seekEach};`)}`;
 }
 
-/** Updates the rows that @items numbers and returns the numbers of those that it changed. `after` runs in the same transaction. */
-export function settle(n: QueueNames, set: string, condition: string, after?: string): string {
-  const update = `update ${n.state}
-set ${set}
-output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
-from ${seqs}, ${n.state} with (${lockRow})
-where ${stateTable(n)}.seq = i.seq and ${condition} ${seekEach};`;
-  return `declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
+/**
+ * The rows that a claim or the reaper chose and locked, with the leases that it ends. `lost`: a worker had it, and that is a
+ * crash. A claim that keeps to limits asks for the topic and the source, too.
+ */
+export const pickedTable = `declare @picked table (
+  seq bigint not null primary key, visible_at datetime2(3) not null, locked_until datetime2(3) null, owner uniqueidentifier null,
+  lost int not null, crashes int not null, dies int not null, topic nvarchar(255) ${binary} null, source nvarchar(255) ${binary} null
+);`;
 
-${after === undefined ? update : atomically(`${update}\n\n${after}`)}
+/** What a claim or the reaper has done to the rows that it picked. */
+export const changedTable = (name: string): string => `declare ${name} table (
+  seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null, keyed bit null
+);`;
 
-select c.seq from @changed c;`;
-}
+export const outputChanged = (
+  into: string,
+): string => `output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
+  into ${into} (seq, status, expires_at, attempt, keyed)`;
+
+/** Picks rows `r`, @limit at most. */
+export const pick = ({
+  from,
+  where,
+  order,
+}: Readonly<Record<"from" | "where" | "order", string>>): string => `insert into @picked (${pickedColumns})
+select top (@limit) ${picked}
+from ${from}
+where ${where}
+order by ${order};`;
+
+/** A claimable row with a lease was lost by its worker. That counts as an attempt, perhaps the last. */
+const dies = (s: string): string =>
+  `${s}.expires_at <= @now or (${isLost(s)} and ${s}.attempt + 1 >= @max_attempts)`;
+
+const pickedColumns = "seq, visible_at, locked_until, owner, lost, crashes, dies";
+const picked = `r.seq, r.visible_at, r.locked_until, r.owner, ${asInt(isLost("r"))},
+  r.crashes + ${asInt(isLost("r"))}, ${asInt(dies("r"))}`;
+
+/** Records the attempts whose leases a claim or the reaper has ended: rows of @picked that are among the changed ones. */
+export const recordLost = (
+  n: QueueNames,
+  changed: string,
+): string => `if exists (select 1 from @picked p where p.lost = 1)
+begin
+${indented(
+  recordAttempts(
+    n,
+    `select c.seq, c.attempt, p.locked_until, p.owner,
+  ${unicodeLiteral(reasons.leaseExpired)}
+from @picked p inner join ${changed} c on c.seq = p.seq
+where p.lost = 1`,
+    changed,
+  ),
+)}
+end`;
+
+/** The dead among the rows leave their partition queues, unless they shall block them. */
+export const leaveIfDead = (n: QueueNames, changed: string): string =>
+  leavePartition(n, changed, `@blocks = 0 and c.keyed = 1 and c.status = ${status.dead}`);
 
 /** Deletes the states and keeps the messages as done. */
 export const ack = (n: QueueNames): string => `${finishedTable}
@@ -172,7 +205,7 @@ where i.attempts is null ${seekEach}`,
   "@changed",
 )}
 
-${leavePartition(n, "@changed", `@blocks = 0 and c.keyed = 1 and c.status = ${status.dead}`)}`)}
+${leaveIfDead(n, "@changed")}`)}
 
 select c.seq, ${asBit(`c.status = ${status.dead}`)} as dead from @changed c;`;
 }
@@ -187,6 +220,23 @@ export const fail = (n: QueueNames): string => `declare @failed nvarchar(max) = 
 exec ${n.object("_Abandon")} @now = @now, @owner = @owner, @items = @failed, @max_attempts = 0, @base_ms = 1, @factor = 1,
   @max_ms = 1, @jitter_ms = 0, @blocks = @blocks;`;
 
+/**
+ * The message keeps its place in the order, the time since when it was claimable and its count of crashes. A dead message whose
+ * expiry was reported stays dead.
+ */
+export const release = (n: QueueNames): string => {
+  const s = stateTable(n);
+  return settle(n, `owner = null, locked_until = null, reclaimable_at = ${s}.due_since`, owned(s));
+};
+
+export const renew = (n: QueueNames): string => {
+  const s = stateTable(n);
+  const until = addMs(n, "@lease_end", `\n    ${backoffSql(`(${s}.attempt + 1)`, `${s}.seq`)}`);
+  return `${prepareLease(n)}
+${prepareBackoff}
+${settle(n, `locked_until = @lease_end,\n  reclaimable_at = ${until}`, owned(s))}`;
+};
+
 /** Dead messages are handled again, as if they were new. */
 export const replay = (n: QueueNames): string => {
   const s = stateTable(n);
@@ -200,28 +250,16 @@ export const replay = (n: QueueNames): string => {
   );
 };
 
-/**
- * Done messages are sent again. The message is locked first, as by a purge; and the state exists before the done row goes, so
- * that a read finds one of them.
- */
-export const resend = (
-  n: QueueNames,
-): string => `declare @sent table (seq bigint not null primary key, keyed bit null, last_error nvarchar(max) null);
+/** Updates the rows that @items numbers and returns the numbers of those that it changed. `after` runs in the same transaction. */
+function settle(n: QueueNames, set: string, condition: string, after?: string): string {
+  const update = `update ${n.state}
+set ${set}
+output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
+from ${seqs}, ${n.state} with (${lockRow})
+where ${stateTable(n)}.seq = i.seq and ${condition} ${seekEach};`;
+  return `declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
-${atomically(`insert into @sent (seq, keyed, last_error)
-select m.seq, case when m.partition_key is not null then 1 end, d.last_error
-from ${seqs}
-inner join ${n.message} m with (${lockRow}) on m.seq = i.seq
-inner join ${doneTable(n)} d with (${lockRow}) on d.seq = m.seq ${seekEach};
+${after === undefined ? update : atomically(`${update}\n\n${after}`)}
 
-insert into ${n.state} (seq, status, visible_at, expires_at, last_error, keyed)
-select c.seq, case when c.keyed = 1 then ${status.blocked} else ${status.ready} end, @now, ${addMs(n, "@now", "@ttl_ms")}, c.last_error, c.keyed
-from @sent c;
-
-delete from ${doneTable(n)}
-from @sent c, ${doneTable(n)} with (${lockRow})
-where ${n.bare("Done")}.seq = c.seq ${seekEach};
-
-${joinPartition(n, "@sent", "c.keyed = 1")}`)}
-
-select c.seq from @sent c;`;
+select c.seq from @changed c;`;
+}

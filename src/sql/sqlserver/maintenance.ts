@@ -1,18 +1,12 @@
 import { beforeThat, reasonGroup, reasons } from "../dead-letters.js";
 import { status } from "../dialect.js";
 import { createdColumn, lastSeenAt, literal, type QueueNames } from "../names.js";
-import { addMs, binary, unicodeLiteral } from "./expressions.js";
-import { changedTable, deleteAttempts, outputChanged, pick, pickedTable, recordLost } from "./history.js";
-import {
-  hasChanges,
-  leaveDead,
-  leavePartition,
-  partitionChangesTable,
-  partitionQueueTable,
-} from "./partitions.js";
+import { addMs, binary, doneTable, unicodeLiteral } from "./expressions.js";
+import { changedTable, leaveIfDead, outputChanged, pick, pickedTable, recordLost } from "./leases.js";
+import { hasChanges, leaveDead, partitionChangesTable, partitionQueueTable } from "./partitions.js";
 import {
   atomically,
-  doneTable,
+  deleteEach,
   indented,
   keyOf,
   lockRow,
@@ -55,7 +49,7 @@ ${seekEach};
 
 ${recordLost(n, "@reaped")}
 
-${leavePartition(n, "@reaped", `@blocks = 0 and c.keyed = 1 and c.status = ${status.dead}`)}
+${leaveIfDead(n, "@reaped")}
 
 if @blocks = 0 and exists (select 1 from ${partitionQueueTable(n)} q with (${readPast}))
   ${leaveDead(n).replaceAll("\n", "\n  ")}`)}
@@ -69,13 +63,13 @@ from @reaped r
 cross apply ${keyOf(n, "r.seq")} k ${seekEach};`;
 }
 
-/** Each chosen row is tested again where it is locked: another process may be telling of it by then. */
+/** Each chosen row is tested again where it is locked: another process may be reporting it by then. */
 export function expireDead(n: QueueNames): string {
   const s = stateTable(n);
   const expired = unicodeLiteral(reasons.expired);
   const saysNothing = (t: string) =>
     `charindex(${expired} ${binary}, coalesce(${t}.last_error, N'') ${binary}) = 0`;
-  const untold = (t: string) =>
+  const isUnreported = (t: string) =>
     `${t}.status = ${status.dead} and ${t}.expires_at <= @now and ((${t}.locked_until is null and ${saysNothing(t)}) or ${t}.locked_until <= @now)`;
   return `${prepareLease(n)}
 declare @expired table (seq bigint not null primary key);
@@ -87,10 +81,10 @@ output inserted.seq into @expired (seq)
 from (
   select top (@limit) r.seq
   from ${pickFrom(n, "_Dead")}
-  where ${untold("r")}
+  where ${isUnreported("r")}
   order by r.seq
 ) p, ${n.state} with (forceseek, ${skipLocked})
-where ${s}.seq = p.seq and ${untold(s)} ${seekEach};
+where ${s}.seq = p.seq and ${isUnreported(s)} ${seekEach};
 
 select e.seq, k.*
 from @expired e
@@ -166,15 +160,11 @@ from @old o, ${n.message} with (${lockRow})
 where ${m}.seq = o.seq and ${m}.${lastSeenAt(n)} < @before ${seekEach};
 
 if @status = ${status.done}
-  delete from ${doneTable(n)}
-  from @gone g, ${doneTable(n)} with (${lockRow})
-  where ${n.bare("Done")}.seq = g.seq ${seekEach};
+${indented(deleteEach(n, "Done", "@gone"))}
 else
-  delete from ${n.state}
-  from @gone g, ${n.state} with (${lockRow})
-  where ${stateTable(n)}.seq = g.seq ${seekEach};
+${indented(deleteEach(n, "State", "@gone"))}
 
-${deleteAttempts(n, "@gone")}`)}
+${deleteEach(n, "Attempts", "@gone")}`)}
 
 select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;`;
 }

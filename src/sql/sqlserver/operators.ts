@@ -1,52 +1,81 @@
-import {
-  type DeadStatements,
-  type OperatorDialect,
-  type OperatorReadStatements,
-  type OperatorStatements,
-  status,
-} from "../dialect.js";
+import { type OperatorDialect, status } from "../dialect.js";
 import { type SqlStatement, statement } from "../driver.js";
 import { createdColumn, keyColumns, type QueueNames, queueId } from "../names.js";
 import { mostSources } from "../store-options.js";
 import { heldByPause, readPauses } from "./controls.js";
-import { addMs, asBit, binary, unicodeLiteral } from "./expressions.js";
-import { attemptsTable, operationsTable } from "./history.js";
+import { addMs, asBit, attemptsTable, binary, doneTable, unicodeLiteral } from "./expressions.js";
+import { operationsTable } from "./history.js";
 import { declareMoves, movedQueue } from "./partitions.js";
-import {
-  columns,
-  doneTable,
-  isKeyOf,
-  keyIndex,
-  lockRow,
-  readFreely,
-  seekEach,
-  withState,
-} from "./procedure.js";
-import { callProcedure, type ParameterName, parameterType, signatures } from "./procedure-calls.js";
+import { columns, isKeyOf, keyIndex, lockRow, readFreely, seekEach, withState } from "./procedure.js";
+import { callProcedure, filter, type ParameterName, parameterType } from "./procedure-calls.js";
+
+export const sqlServerOperators: OperatorDialect = {
+  changes(n) {
+    const { nextDead, lockOperation, operations } = operatorReads(n);
+    return {
+      discard: callProcedure(n, "discard", "Discard"),
+      archive: callProcedure(n, "archive", "Archive"),
+      nextDead: readStatement(n, nextDead),
+      addOperation: writeOperation(n, "add operation", "AddOperation"),
+      lockOperation: readStatement(n, lockOperation),
+      moveOperation: writeOperation(n, "move operation", "MoveOperation"),
+      operations: readStatement(n, operations),
+      putControl: callProcedure(n, "put control", "PutControl"),
+      endControl: callProcedure(n, "end control", "EndControl"),
+    };
+  },
+  reads(n) {
+    const reads = operatorReads(n);
+    return {
+      deadGroups: readStatement(n, reads.deadGroups),
+      countDead: readStatement(n, reads.countDead),
+      controls: callProcedure(n, "controls", "Controls", {}, []),
+      unfinished: readStatement(n, reads.unfinished),
+      enqueuedBefore: readStatement(n, reads.enqueuedBefore),
+      doneBefore: readStatement(n, reads.doneBefore),
+      diedBefore: readStatement(n, reads.diedBefore),
+      blockedPartitions: readStatement(n, reads.blockedPartitions),
+      byCorrelation: readStatement(n, reads.byCorrelation),
+    };
+  },
+};
 
 /** A read of operators. It is no procedure: operators may read the tables, and a DBA has less to review. See docs/decisions/0029. */
-export interface Read {
+interface Read {
   /** For logs and errors, such as `dead groups`. */
   readonly name: string;
   readonly parameters: readonly ParameterName[];
   readonly body: string;
 }
 
-const typeOf = (n: QueueNames, one: ParameterName) => parameterType(n.kind, one).replace(" = null", "");
-
-const declared = (n: QueueNames, { parameters }: Read): readonly string[] =>
-  parameters.map((one) => `@${one} ${typeOf(n, one)}`);
-
-const textOf = ({ parameters, body }: Read): string =>
-  `set nocount on;
-${parameters.includes("now") ? "set @now = coalesce(@now, sysutcdatetime());\n" : ""}${readFreely}
-${body}`;
+export function operatorReads(n: QueueNames) {
+  const read = (name: string, parameters: readonly ParameterName[], body: string): Read => ({
+    name,
+    parameters,
+    body,
+  });
+  const deadFilter = ["now", "at", ...filter] as const;
+  const window = ["before_seq", "limit", "since", "bucket_ms"] as const;
+  return {
+    nextDead: read("next dead", [...deadFilter, "after_seq", "limit"], nextDead(n)),
+    lockOperation: read("lock operation", ["id"], readOperation(n, ` with (${lockRow})`)),
+    operations: read("operations", ["id", "limit"], listOperations(n)),
+    deadGroups: read("dead groups", [...deadFilter, "limit"], deadGroups(n)),
+    countDead: read("count dead", deadFilter, countDead(n)),
+    unfinished: read("unfinished", ["now", "limit"], unfinished(n)),
+    enqueuedBefore: read("enqueued before", window, enqueuedBefore(n)),
+    doneBefore: read("done before", window, doneBefore(n)),
+    diedBefore: read("died before", window, diedBefore(n)),
+    blockedPartitions: read("blocked partitions", ["now", "limit"], blockedPartitions(n)),
+    byCorrelation: read("by correlation", ["correlation_id", "id", "limit"], byCorrelation(n)),
+  };
+}
 
 /**
  * The text is constant and its parameters have types, as those of a procedure, so its plan is reused. Each value is converted
  * to its type before the call. The isolation level that the text may set ends with it.
  */
-export function readStatement(n: QueueNames, read: Read): SqlStatement {
+function readStatement(n: QueueNames, read: Read): SqlStatement {
   const typed = read.parameters.map((one) => `@typed_${one} ${typeOf(n, one)} = @${one}`);
   const values = read.parameters.map((one) => `@${one} = @typed_${one}`);
   return statement(
@@ -59,6 +88,32 @@ exec sp_executesql ${unicodeLiteral(textOf(read))}, ${unicodeLiteral(declared(n,
 /** The same as a batch without values, to look at its plan. */
 export const readBatch = (n: QueueNames, read: Read): string =>
   `declare ${declared(n, read).join(", ")};\n${textOf(read)}`;
+
+const declared = (n: QueueNames, { parameters }: Read): readonly string[] =>
+  parameters.map((one) => `@${one} ${typeOf(n, one)}`);
+
+const typeOf = (n: QueueNames, one: ParameterName) => parameterType(n, one).replace(" = null", "");
+
+const textOf = ({ parameters, body }: Read): string =>
+  `set nocount on;
+${parameters.includes("now") ? "set @now = coalesce(@now, sysutcdatetime());\n" : ""}${readFreely}
+${body}`;
+
+/** Writes by a procedure, and reads what it has written. */
+function writeOperation(n: QueueNames, name: string, procedure: "AddOperation" | "MoveOperation") {
+  const { text } = callProcedure(n, name, procedure);
+  return statement(name, `${text};\n${readOperation(n)}`);
+}
+
+const readOperation = (n: QueueNames, hint = "") => `select ${operation}
+from ${operationsTable(n.schema)} o${hint}
+where o.id = @id and o.queue = ${unicodeLiteral(queueId(n))};`;
+
+/** The unfinished first. */
+const listOperations = (n: QueueNames) => `select top (@limit) ${operation}
+from ${operationsTable(n.schema)} o
+where o.queue = ${unicodeLiteral(queueId(n))} and (@id is null or o.id = @id)
+order by case when o.ended_at is null then 0 else 1 end, o.started_at desc, o.id desc;`;
 
 const operation = columns("o", [
   "id",
@@ -74,48 +129,6 @@ const operation = columns("o", [
   "resumed_by",
   "resumed_at",
 ]);
-
-const readOperation = (n: QueueNames, hint = "") => `select ${operation}
-from ${operationsTable(n.schema)} o${hint}
-where o.id = @id and o.queue = ${unicodeLiteral(queueId(n))};`;
-
-/** The unfinished first. */
-const listOperations = (n: QueueNames) => `select top (@limit) ${operation}
-from ${operationsTable(n.schema)} o
-where o.queue = ${unicodeLiteral(queueId(n))} and (@id is null or o.id = @id)
-order by case when o.ended_at is null then 0 else 1 end, o.started_at desc, o.id desc;`;
-
-export const operationReads = (n: QueueNames) =>
-  ({
-    lockOperation: {
-      name: "lock operation",
-      parameters: ["id"],
-      body: readOperation(n, ` with (${lockRow})`),
-    },
-    operations: { name: "operations", parameters: ["id", "limit"], body: listOperations(n) },
-  }) satisfies Record<string, Read>;
-
-/** Writes by a procedure, and reads what it has written. */
-function writeOperation(
-  n: QueueNames,
-  name: string,
-  procedure: "AddOperation" | "MoveOperation",
-): SqlStatement {
-  const { text } = callProcedure(n, name, procedure, signatures[procedure]);
-  return statement(name, `${text};\n${readOperation(n)}`);
-}
-
-export const operationStatements = (
-  n: QueueNames,
-): Pick<OperatorStatements, "addOperation" | "lockOperation" | "moveOperation" | "operations"> => {
-  const { lockOperation, operations } = operationReads(n);
-  return {
-    addOperation: writeOperation(n, "add operation", "AddOperation"),
-    lockOperation: readStatement(n, lockOperation),
-    moveOperation: writeOperation(n, "move operation", "MoveOperation"),
-    operations: readStatement(n, operations),
-  };
-};
 
 /** The time to which ages refer: that of an operation's record, else now. */
 const at = "coalesce(@at, @now)";
@@ -166,37 +179,6 @@ ${fromDead(n)}
 where s.seq > @after_seq and ${dead(n)}
 order by s.seq
 option (recompile);`;
-
-const filter = [
-  "now",
-  "at",
-  "topic",
-  "source",
-  "error",
-  "error_group",
-  "older_than_ms",
-  "newer_than_ms",
-] as const;
-
-export const deadReads = (n: QueueNames) =>
-  ({
-    deadGroups: { name: "dead groups", parameters: [...filter, "limit"], body: deadGroups(n) },
-    countDead: { name: "count dead", parameters: filter, body: countDead(n) },
-    nextDead: { name: "next dead", parameters: [...filter, "after_seq", "limit"], body: nextDead(n) },
-  }) satisfies Record<string, Read>;
-
-export function deadStatements(n: QueueNames): DeadStatements {
-  const { deadGroups, countDead } = deadReads(n);
-  return { deadGroups: readStatement(n, deadGroups), countDead: readStatement(n, countDead) };
-}
-
-export const operatorStatements = (n: QueueNames): OperatorStatements => ({
-  discard: callProcedure(n, "discard", "Discard", signatures.Discard),
-  archive: callProcedure(n, "archive", "Archive", signatures.Archive),
-  nextDead: readStatement(n, deadReads(n).nextDead),
-  ...operationStatements(n),
-  ...controlStatements(n),
-});
 
 const unfinished = (n: QueueNames) => `select count_big(*) as [count], @now as now
 from (
@@ -305,51 +287,3 @@ from @found f
 inner join ${n.message} m with (forceseek) on m.seq = f.seq
 ${withState(n, "f.seq")}
 order by f.seq ${seekEach};`;
-
-const window = ["before_seq", "limit", "since", "bucket_ms"] as const;
-
-export const operatorReads = (n: QueueNames) =>
-  ({
-    unfinished: { name: "unfinished", parameters: ["now", "limit"], body: unfinished(n) },
-    enqueuedBefore: { name: "enqueued before", parameters: window, body: enqueuedBefore(n) },
-    doneBefore: { name: "done before", parameters: window, body: doneBefore(n) },
-    diedBefore: { name: "died before", parameters: window, body: diedBefore(n) },
-    blockedPartitions: {
-      name: "blocked partitions",
-      parameters: ["now", "limit"],
-      body: blockedPartitions(n),
-    },
-    byCorrelation: {
-      name: "by correlation",
-      parameters: ["correlation_id", "id", "limit"],
-      body: byCorrelation(n),
-    },
-  }) satisfies Record<string, Read>;
-
-export const readControls = (n: QueueNames): OperatorReadStatements["controls"] =>
-  callProcedure(n, "controls", "Controls", []);
-
-/** Each changes one control and returns it. */
-const controlStatements = (n: QueueNames): Pick<OperatorStatements, "putControl" | "endControl"> => ({
-  putControl: callProcedure(n, "put control", "PutControl", signatures.PutControl),
-  endControl: callProcedure(n, "end control", "EndControl", signatures.EndControl),
-});
-
-export const sqlServerOperators: OperatorDialect = {
-  changes: operatorStatements,
-  reads: operatorReadStatements,
-};
-
-export function operatorReadStatements(n: QueueNames): OperatorReadStatements {
-  const reads = operatorReads(n);
-  return {
-    ...deadStatements(n),
-    controls: readControls(n),
-    unfinished: readStatement(n, reads.unfinished),
-    enqueuedBefore: readStatement(n, reads.enqueuedBefore),
-    doneBefore: readStatement(n, reads.doneBefore),
-    diedBefore: readStatement(n, reads.diedBefore),
-    blockedPartitions: readStatement(n, reads.blockedPartitions),
-    byCorrelation: readStatement(n, reads.byCorrelation),
-  };
-}

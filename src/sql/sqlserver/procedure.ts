@@ -1,9 +1,11 @@
 import { status } from "../dialect.js";
 import type { QueueNames } from "../names.js";
-import { addMs, binary, inLines } from "./expressions.js";
-import { type ParameterName, parameterType } from "./procedure-calls.js";
+import { addMs, binary, doneTable, inLines } from "./expressions.js";
+import { type ParameterName, type ProcedureName, parametersOf, parameterType } from "./procedure-calls.js";
 
 export interface Procedure {
+  /** Without the queue in front, such as `Claim`. */
+  readonly suffix: ProcedureName;
   readonly name: string;
   /** The batch that creates or replaces it. Grants on it stay. */
   readonly text: string;
@@ -15,17 +17,18 @@ export interface Procedure {
  */
 export function procedure(
   n: QueueNames,
-  suffix: string,
-  parameters: readonly ParameterName[],
+  suffix: ProcedureName,
   body: string,
   optional: readonly ParameterName[] = [],
 ): Procedure {
   const name = n.object(`_${suffix}`);
+  const parameters = parametersOf(n, suffix);
   const declared = parameters.map(
-    (one) => `@${one} ${parameterType(n.kind, one)}${optional.includes(one) ? " = null" : ""}`,
+    (one) => `@${one} ${parameterType(n, one)}${optional.includes(one) ? " = null" : ""}`,
   );
   const clock = parameters.includes("now") ? " set @now = coalesce(@now, sysutcdatetime());" : "";
   return {
+    suffix,
     name,
     text: `create or alter procedure ${name}${declared.length === 0 ? "" : `\n  ${inLines(declared)}`}
 as
@@ -45,7 +48,7 @@ commit transaction;`;
  * The same for a procedure that turns XACT_ABORT off for a while. An error or a cancelled request then leaves a caller's
  * transaction open, and it must be as deep as before: its COMMIT would otherwise end the inner level only, and commit nothing.
  */
-export const atOwnLevel = (
+export const beginUnlessOpen = (
   body: string,
 ) => `declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
 if @outermost = 1 begin transaction;
@@ -79,6 +82,15 @@ export const pickFrom = (n: QueueNames, index: string) =>
 /** Joins by a seek for each chosen row, whatever the statistics say, and never by scanning the table. */
 export const seekEach = "option (loop join, force order)";
 
+/** Deletes the rows that a table of the queue has for the messages in `gone`, which has `seq`. */
+export const deleteEach = (
+  n: QueueNames,
+  table: string,
+  gone: string,
+): string => `delete from ${n.object(table)}
+from ${gone} g, ${n.object(table)} with (${lockRow})
+where ${n.bare(table)}.seq = g.seq ${seekEach};`;
+
 export const seqs = "openjson(@items) with (seq bigint '$') i";
 
 /**
@@ -87,9 +99,6 @@ export const seqs = "openjson(@items) with (seq bigint '$') i";
  * that two claimers get it, and refuses an alias together with OUTPUT.
  */
 export const stateTable = (n: QueueNames) => n.bare("State");
-
-/** Done messages: they have no state row. */
-export const doneTable = (n: QueueNames): string => n.object("Done");
 
 /** A row that @owner holds. Whatever ends a lease empties the owner. */
 export const owned = (s: string) => `${s}.owner = @owner`;
@@ -127,7 +136,7 @@ export const isKeyOf = (n: QueueNames, m = "m"): string =>
   n.kind === "inbox" ? `${m}.source = @source and ${m}.message_id = @message_id` : `${m}.id = @id`;
 
 /**
- * Finds the known messages and inserts the others, in a transaction of `atOwnLevel`. When another call inserts the same key in between, the insert waits for
+ * Finds the known messages and inserts the others, in a transaction of `beginUnlessOpen`. When another call inserts the same key in between, the insert waits for
  * it and fails. In a transaction of its own the procedure fails too, and the caller's retry finds the message. A caller's
  * transaction must not be doomed by that: XACT_ABORT is off for the insert, and the next round finds what the other call
  * has committed. A range lock would prevent all this, but would also make every new key wait for its neighbour.

@@ -4,7 +4,7 @@ import { asBit, asInt, binary, differs, inLines } from "./expressions.js";
 import { finish, finishedTable, insertDone } from "./history.js";
 import { joinPartition, leavePartition, lockArrivals } from "./partitions.js";
 import {
-  atOwnLevel,
+  beginUnlessOpen,
   findOrInsert,
   indented,
   inserted,
@@ -105,16 +105,11 @@ declare @received table (
 declare @enqueued table (seq bigint not null primary key, keyed bit null);
 declare @buried table (seq bigint not null primary key, keyed bit null);
 
-${atOwnLevel(`${lockArrivals(n)}
+${beginUnlessOpen(`${lockArrivals(n)}
 
 ${findOrInsert(find, insert)}
 
-insert into ${n.state} (seq, status, visible_at, expires_at, keyed)
-select a.seq, case when a.partition_key is null then ${status.ready} else ${status.blocked} end, coalesce(a.due_at, @now),
-  a.expires_at, case when a.partition_key is not null then 1 end
-from @received a;
-
-${joinPartition(n, "@received", "c.partition_key is not null")}
+${insertStates(n, "@received")}
 
 if exists (select 1 from @known)
 begin
@@ -178,6 +173,17 @@ left join @enqueued w on w.seq = a.seq
 left join @known k on k.seq = a.seq;`;
 }
 
+/** The states of new messages. One with a partition key is blocked until it is the head of its partition queue. */
+export const insertStates = (
+  n: QueueNames,
+  added: string,
+) => `insert into ${n.state} (seq, status, visible_at, expires_at, keyed)
+select a.seq, case when a.partition_key is null then ${status.ready} else ${status.blocked} end, coalesce(a.due_at, @now),
+  a.expires_at, case when a.partition_key is not null then 1 end
+from ${added} a;
+
+${joinPartition(n, added, "c.partition_key is not null")}`;
+
 /** Finds the message that @source and @message_id name, and locks it and then its state. Inserts it when it is unknown. */
 const findKey = (n: QueueNames, hash: string, more = "") =>
   findOrInsert(
@@ -203,7 +209,7 @@ export const alreadyProcessed = (
 ) => `declare @seq bigint, @old_status tinyint, @content_changed bit = 0;
 declare @added table (seq bigint not null primary key);
 
-${atOwnLevel(`${findKey(n, "@hash", `, @content_changed = ${asInt(differs("m.hash", "@hash"))}`)}
+${beginUnlessOpen(`${findKey(n, "@hash", `, @content_changed = ${asInt(differs("m.hash", "@hash"))}`)}
 
 if @seq is not null
   update ${n.message} with (${lockTarget})
@@ -222,7 +228,7 @@ export const mark = (n: QueueNames) => `declare @seq bigint, @old_status tinyint
 declare @added table (seq bigint not null primary key);
 ${finishedTable}
 
-${atOwnLevel(`${findKey(n, "null")}
+${beginUnlessOpen(`${findKey(n, "null")}
 
 if @seq is null
 begin

@@ -2,20 +2,22 @@ import { type LedgerStatements, type Migration, status } from "../dialect.js";
 import { statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 import { type ShownStatusParts, sentQuery, shownState, shownStatus } from "../views.js";
-import { appliesTo, controlsTable, createControls } from "./controls.js";
-import { afterFunction, binary, quote, unicodeLiteral } from "./expressions.js";
+import { appliesTo, createControls } from "./controls.js";
 import {
-  archiveRows,
+  afterFunction,
   archiveTable,
-  attemptRows,
   attemptsTable,
-  createOperations,
-  doneRows,
-} from "./history.js";
+  binary,
+  controlsTable,
+  doneTable,
+  quote,
+  unicodeLiteral,
+} from "./expressions.js";
+import { archiveRows, attemptRows, createOperations, doneRows } from "./history.js";
 import { createKeys } from "./keys.js";
 import { partitionChangesTable, partitionQueueTable, partitionTables } from "./partitions.js";
-import { doneTable, indented, rowFunctions } from "./procedure.js";
-import { inboxProcedures, outboxProcedures } from "./queue.js";
+import { indented, rowFunctions } from "./procedure.js";
+import { procedures } from "./queue.js";
 
 const shown = (n: QueueNames): ShownStatusParts => ({
   isDone: "s.seq is null",
@@ -197,7 +199,7 @@ export const routines = (n: QueueNames): readonly string[] => [
   messagesView(n),
   afterFunction(n),
   ...rowFunctions(n),
-  ...(n.kind === "inbox" ? inboxProcedures(n) : outboxProcedures(n)).map(({ text }) => text),
+  ...procedures(n).map(({ text }) => text),
 ];
 
 const ledgerTable = (schema: string) => `${quote(schema)}.${quote("oncebox_migrations")}`;
