@@ -1,4 +1,5 @@
-import { endedError } from "../connections.js";
+import { abortable } from "../../base/timers.js";
+import { endedError, transactionScope } from "../connections.js";
 import {
   asTransaction,
   type SqlExecutor,
@@ -53,6 +54,30 @@ export function startRequest(
     running: running.then(({ recordset }) => (recordset ?? []) as readonly SqlRow[]),
     cancel: () => void request.cancel(),
   };
+}
+
+/** Runs `work` in a transaction that has begun, and ends it. */
+export async function runTransaction<T>(
+  transaction: MssqlTransaction,
+  types: Types | undefined,
+  work: (tx: SqlExecutor) => Promise<T>,
+  signal: AbortSignal | undefined,
+): Promise<T> {
+  const tx = transactionExecutor(transaction, types);
+  const scope = transactionScope({ query: (s, p, o) => tx.query(s, p, { signal, ...o }) });
+  try {
+    const result = await abortable(work(scope.tx), signal);
+    scope.end();
+    await tx.idle();
+    await transaction.commit();
+    return result;
+  } catch (error) {
+    scope.end();
+    // Where the server has rolled back already this fails, and the first error is the one to report.
+    const undone = tx.idle().then(() => transaction.rollback().catch(() => {}));
+    if (!signal?.aborted) await undone;
+    throw error;
+  }
 }
 
 interface TransactionExecutor extends SqlQueryable {
