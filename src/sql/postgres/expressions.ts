@@ -30,42 +30,32 @@ export const now = "coalesce(:now::timestamptz, statement_timestamp())";
 export const isDue = (s: string, time: string): string =>
   `${s}.status = ${status.ready} and ${s}.visible_at <= ${time} and (${s}.reclaimable_at is null or ${s}.reclaimable_at <= ${time})`;
 
+/** The first status of a message, and the column `keyed`: one with a partition key is blocked until it is the head of its queue. */
+export const firstStatus = (partitionKey: string): string =>
+  `case when ${partitionKey} is null then ${status.ready} else ${status.blocked} end`;
+export const keyed = (partitionKey: string): string => `case when ${partitionKey} is not null then true end`;
+
 export const ms = (expression: string) => `(${expression}) * interval '1 millisecond'`;
 
 /** Milliseconds since 1970: a number is cheaper to write and to read than a timestamp's text. */
 export const epochMs = (column: string) => `date_part('epoch', ${column}) * 1000`;
 
-const body = (text: string): string => {
-  let tag = "$body$";
-  for (let i = 1; text.includes(tag); i++) tag = `$body${i}$`;
-  return `${tag}\n${text}\n${tag}`;
-};
-
 /**
  * Replaces the function in place: sessions that call it meanwhile go on, and grants stay. Only where a new version returns
- * other columns, which `create or replace` refuses, the function is dropped first.
+ * other columns, which `create or replace` refuses, the function is dropped first. `parameters` may have those that it returns.
  */
-export const create = (
+export const createFunction = (
   name: string,
-  types: string,
-  declaration: string,
+  parameters: string,
+  returns: string,
   text: string,
   behaviour = "volatile",
-): string => {
-  const definition = literal(
-    `create or replace function ${name}${declaration}\nlanguage plpgsql\n${behaviour}\nas ${body(text)}`,
+): string =>
+  replace(
+    `create or replace function ${name}(${parameters})${returns === "" ? "" : `\n${returns}`}\nlanguage plpgsql\n${behaviour}\nas ${body(text)}`,
+    "invalid_function_definition",
+    [`function if exists ${name}(${parameters})`],
   );
-  return `do ${body(
-    `declare
-  definition constant text := ${definition};
-begin
-  execute definition;
-exception when invalid_function_definition then
-  execute ${literal(`drop function if exists ${name}(${types})`)};
-  execute definition;
-end`,
-  )}`;
-};
 
 /** The function of a trigger cannot be dropped; its declaration never changes. */
 export const createTrigger = (name: string, text: string, behaviour = "volatile"): string =>
@@ -76,17 +66,26 @@ export const createTrigger = (name: string, text: string, behaviour = "volatile"
  * replace` refuses, the view is dropped first, with the view of ours that may read it. A view of somebody else that reads it
  * stops the migration.
  */
-export const createView = (name: string, query: string, reader = name): string => {
-  const definition = literal(`create or replace view ${name} as\n${query}`);
-  return `do ${body(
+export const createView = (name: string, query: string, reader = name): string =>
+  replace(`create or replace view ${name} as\n${query}`, "invalid_table_definition", [
+    `view if exists ${reader}`,
+    `view if exists ${name}`,
+  ]);
+
+const replace = (definition: string, refusal: string, dropped: readonly string[]): string =>
+  `do ${body(
     `declare
-  definition constant text := ${definition};
+  definition constant text := ${literal(definition)};
 begin
   execute definition;
-exception when invalid_table_definition then
-  execute ${literal(`drop view if exists ${reader}`)};
-  execute ${literal(`drop view if exists ${name}`)};
+exception when ${refusal} then
+${dropped.map((one) => `  execute ${literal(`drop ${one}`)};`).join("\n")}
   execute definition;
 end`,
   )}`;
+
+const body = (text: string): string => {
+  let tag = "$body$";
+  for (let i = 1; text.includes(tag); i++) tag = `$body${i}$`;
+  return `${tag}\n${text}\n${tag}`;
 };

@@ -1,7 +1,7 @@
 import type { KeyStatements } from "../dialect.js";
 import { statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
-import { create, epochMs, keysTable, ms, now } from "./expressions.js";
+import { createFunction, epochMs, keysTable, ms, now } from "./expressions.js";
 
 /** The keys of inbox stores. Nothing but their own statements touches them. */
 export const keyRows = (n: QueueNames): readonly string[] => [
@@ -112,15 +112,15 @@ select count(*)::int as deleted from gone`,
 
 /** A function of steps, because it decides once, by one time: that at which it holds the key. */
 export const tryBeginFunction = (n: QueueNames): string =>
-  create(
+  createFunction(
     n.object("_try_begin"),
-    "text, text, uuid, float8, text, timestamptz",
-    `(p_source text, p_key text, p_lease_id uuid, p_lease_ms float8, p_owner text, p_now timestamptz,
-  out processed boolean, out mine boolean, out locked_until timestamptz)`,
+    `p_source text, p_key text, p_lease_id uuid, p_lease_ms float8, p_owner text, p_now timestamptz,
+  out processed boolean, out mine boolean, out locked_until timestamptz`,
+    "",
     `declare
   v_now timestamptz;
   v_key record;
-  v_is_free boolean;
+  v_is_available boolean;
 begin
   -- Of two calls that insert the same key, one waits and finds the key of the other.
   loop
@@ -135,10 +135,10 @@ begin
   end loop;
   v_now := coalesce(p_now, clock_timestamp());
   processed := v_key.processed_at is not null;
-  v_is_free := not processed and coalesce(v_key.locked_until <= v_now, true);
-  mine := v_is_free or (not processed and v_key.lease_id = p_lease_id);
-  locked_until := case when v_is_free then v_now + ${ms("p_lease_ms")} else v_key.locked_until end;
-  if v_is_free then
+  v_is_available := not processed and coalesce(v_key.locked_until <= v_now, true);
+  mine := v_is_available or (not processed and v_key.lease_id = p_lease_id);
+  locked_until := case when v_is_available then v_now + ${ms("p_lease_ms")} else v_key.locked_until end;
+  if v_is_available then
     update ${keysTable(n)} k
     set lease_id = p_lease_id, locked_until = v_now + ${ms("p_lease_ms")}, attempt = k.attempt + 1, owner = p_owner, last_seen_at = v_now
     where k.source = p_source and k.key = p_key;

@@ -3,7 +3,7 @@ import { reasonGroup, reasons } from "../dead-letters.js";
 import { type QueueStatements, status } from "../dialect.js";
 import { type SqlStatement, statement } from "../driver.js";
 import { createdColumn, literal, type QueueNames } from "../names.js";
-import { controlsTable, create, doneTable, epochMs, isDue, ms, now } from "./expressions.js";
+import { controlsTable, createFunction, doneTable, epochMs, isDue, ms, now } from "./expressions.js";
 import { recordAttempts } from "./history.js";
 import { leavePartitions, rejoinPartitions } from "./partitions.js";
 
@@ -25,36 +25,36 @@ export const claimStatement = (n: QueueNames, blockOnDead: boolean): SqlStatemen
     `select r.* from ${n.object("_claim")}(${claimParameters.map(([name, type]) => `:${name}::${type}`).join(", ")}, ${blockOnDead}) r`,
   );
 
-/** The columns of a claimed message: name, type, expression. */
-const claimedColumns = (n: QueueNames): readonly (readonly [name: string, type: string, value: string])[] => [
-  ["seq", "bigint", "s.seq"],
-  ["topic", "text", "m.topic::text"],
-  ["payload", "text", "m.payload"],
-  ["headers", "text", "m.headers"],
-  ["correlation_id", "text", "m.correlation_id::text"],
-  ["partition_key", "text", "m.partition_key::text"],
-  ["due_at", "float8", epochMs("m.due_at")],
+/** The columns of a claimed message: their declarations and expressions. */
+const claimedColumns = (n: QueueNames): readonly (readonly [declared: string, value: string])[] => [
+  ["seq bigint", "s.seq"],
+  ["topic text", "m.topic::text"],
+  ["payload text", "m.payload"],
+  ["headers text", "m.headers"],
+  ["correlation_id text", "m.correlation_id::text"],
+  ["partition_key text", "m.partition_key::text"],
+  ["due_at float8", epochMs("m.due_at")],
   ...(n.kind === "inbox"
     ? ([
-        ["source", "text", "m.source::text"],
-        ["message_id", "text", "m.message_id::text"],
-        ["hash", "bytea", "m.hash"],
-        ["deliveries", "integer", "m.deliveries"],
-        ["last_seen_at", "float8", epochMs("m.last_seen_at")],
+        ["source text", "m.source::text"],
+        ["message_id text", "m.message_id::text"],
+        ["hash bytea", "m.hash"],
+        ["deliveries integer", "m.deliveries"],
+        ["last_seen_at float8", epochMs("m.last_seen_at")],
       ] as const)
     : ([
-        ["id", "uuid", "m.id"],
-        ["message_id", "uuid", "m.message_id"],
-        ["natural_key", "text", "m.natural_key::text"],
+        ["id uuid", "m.id"],
+        ["message_id uuid", "m.message_id"],
+        ["natural_key text", "m.natural_key::text"],
       ] as const)),
-  [createdColumn(n), "float8", epochMs(`m.${createdColumn(n)}`)],
-  ["attempt", "integer", "s.attempt"],
-  ["crashes", "smallint", "s.crashes"],
-  ["last_error", "text", "s.last_error"],
-  ["last_attempt_at", "float8", epochMs("s.last_attempt_at")],
-  ["expires_at", "float8", epochMs("s.expires_at")],
-  ["next_attempt_at", "float8", epochMs("s.reclaimable_at")],
-  ["locked_until", "float8", epochMs("s.locked_until")],
+  [`${createdColumn(n)} float8`, epochMs(`m.${createdColumn(n)}`)],
+  ["attempt integer", "s.attempt"],
+  ["crashes smallint", "s.crashes"],
+  ["last_error text", "s.last_error"],
+  ["last_attempt_at float8", epochMs("s.last_attempt_at")],
+  ["expires_at float8", epochMs("s.expires_at")],
+  ["next_attempt_at float8", epochMs("s.reclaimable_at")],
+  ["locked_until float8", epochMs("s.locked_until")],
 ];
 
 /**
@@ -66,26 +66,21 @@ export function claimFunction(n: QueueNames): string {
   const hasLease = "s.locked_until is not null";
   const dies = `(s.expires_at <= v_now or (${hasLease} and s.attempt + 1 >= p_max_attempts))`;
   const columns = claimedColumns(n);
-  return create(
+  return createFunction(
     n.object("_claim"),
-    `${claimParameters.map(([, type]) => type).join(", ")}, boolean`,
-    `(${claimParameters.map(([name, type]) => `p_${name} ${type}`).join(", ")}, p_blocks boolean)
-returns table (${columns.map(([name, type]) => `${name} ${type}`).join(", ")}, verdict text, wait_ms float8)`,
+    `${claimParameters.map(([name, type]) => `p_${name} ${type}`).join(", ")}, p_blocks boolean`,
+    `returns table (${columns.map(([declared]) => declared).join(", ")}, verdict text, wait_ms float8)`,
     `#variable_conflict use_column
 declare
   v_now timestamptz := coalesce(p_now, statement_timestamp());
   v_seqs bigint[];
   v_is_alone boolean;
   v_may_die boolean := true;
-  v_verdict text;
-  v_wait_ms float8;
 begin
   if exists (select from ${controlsTable(n)}) then
-    select p.seqs, p.verdict, p.wait_ms into v_seqs, v_verdict, v_wait_ms
-    from ${n.object("_pick_controlled")}(p_limit, p_max_attempts, ${crashesBeforeAlone}, coalesce(p_now, clock_timestamp())) p;
-    if v_verdict is not null then
-      return query select ${columns.map(([, type]) => `null::${type}`).join(", ")}, v_verdict, v_wait_ms;
-    end if;
+    select p.seqs, p.verdict, p.wait_ms into v_seqs, verdict, wait_ms
+    from ${n.object("_pick_controlled")}(p_limit, p_max_attempts, coalesce(p_now, clock_timestamp())) p;
+    if verdict is not null then return next; end if;
   else
     select array_agg(d.seq order by d.alone desc, d.visible_at, d.seq), bool_or(d.alone), bool_or(d.may_die)
     into v_seqs, v_is_alone, v_may_die
@@ -103,10 +98,8 @@ begin
   if v_seqs is null then return; end if;
 
   if v_may_die then
-    perform ${n.object("_record_attempts")}(json_agg(json_build_object('seq', s.seq, 'attempt', s.attempt + 1,
-      'ended_at', s.locked_until, 'worker', s.owner, 'error', ${literal(reasons.leaseExpired)})))
-    from ${n.state} s
-    where s.seq = any (v_seqs) and ${hasLease};
+    perform ${n.object("_record_attempts")}(json_agg(lost))
+    from (${lostAttempts(n.state)} and s.seq = any (v_seqs)) lost;
   end if;
 
   return query
@@ -131,7 +124,7 @@ begin
     died_at = case when ${dies} then v_now else s.died_at end
   from ${n.message} m
   where s.seq = any (v_seqs) and m.seq = s.seq
-  returning ${columns.map(([, , value]) => value).join(", ")},
+  returning ${columns.map(([, value]) => value).join(", ")},
     case when s.status = ${status.dead} then case when s.expires_at <= v_now then 'expired' else 'exhausted' end end, null::float8;
 
   if v_may_die and not p_blocks then
@@ -149,6 +142,12 @@ const backoff = (attempts: string, colon = ":", type = "::float8"): string =>
   ms(
     `round(least(${colon}max_ms${type}, ${colon}base_ms${type} * power(${colon}factor${type}, least(${attempts}, 64))) + random() * ${colon}jitter_ms${type})`,
   );
+
+/** The attempts that ended with their leases, of rows that have not been changed yet. A condition may follow. */
+export const lostAttempts = (from: string): string =>
+  `select s.seq, s.attempt + 1 as attempt, s.locked_until as ended_at, s.owner as worker, ${literal(reasons.leaseExpired)} as error
+      from ${from} s
+      where s.locked_until is not null`;
 
 export const lease = ms(":lease_ms::float8");
 
@@ -207,9 +206,7 @@ from abandoned
 where ${removeDead(n, blockOnDead, "abandoned", "leaving.dead")}
   and ${recordAttempts(
     n,
-    "abandoned",
-    { attempt: "failed.attempt", endedAt: now, worker: ":owner::uuid", error: "failed.error" },
-    "failed.attempts is null",
+    `select seq, attempt, ${now} as ended_at, :owner::uuid as worker, error from abandoned where attempts is null`,
   )}`,
   ),
   fail: statement(
@@ -224,7 +221,7 @@ where ${removeDead(n, blockOnDead, "abandoned", "leaving.dead")}
 select seq
 from ended
 where ${removeDead(n, blockOnDead, "ended", "true")}
-  and ${recordAttempts(n, "ended", { attempt: "failed.attempt", endedAt: now, worker: ":owner::uuid", error: ":error::text" })}`,
+  and ${recordAttempts(n, `select seq, attempt, ${now} as ended_at, :owner::uuid as worker, :error::text as error from ended`)}`,
   ),
   // The message keeps its place in the order, the time since when it was claimable and its count of crashes.
   release: statement(

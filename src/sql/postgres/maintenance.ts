@@ -4,7 +4,7 @@ import { type SqlStatement, statement } from "../driver.js";
 import { createdColumn, keyColumns, lastSeenAt, literal, type QueueNames } from "../names.js";
 import { attemptsTable, doneTable, ms, now } from "./expressions.js";
 import { purgeOperations, recordAttempts } from "./history.js";
-import { lease, removeDead } from "./leases.js";
+import { lease, lostAttempts, removeDead } from "./leases.js";
 import { isInPartition, unblock } from "./partitions.js";
 
 const before = `${now} - ${ms(":retention_ms::float8")}`;
@@ -25,14 +25,6 @@ const goneMessages = (n: QueueNames) => `gone as (
   delete from ${attemptsTable(n)} a
   where a.seq = any (array(select seq from gone))
 )`;
-
-/** The attempt that ended with its lease. */
-const lostAttempt = {
-  attempt: "failed.attempt + 1",
-  endedAt: "failed.locked_until",
-  worker: "failed.owner",
-  error: literal(reasons.leaseExpired),
-};
 
 /**
  * reclaimable_at already holds the end of the lease plus the back-off and stays, so reaper and claim come to the same time. Leases and
@@ -72,7 +64,7 @@ select r.seq, ${keyColumns(n)
 from reaped r
 join ${n.message} m on m.seq = r.seq
 where ${removeDead(n, blockOnDead, "reaped", `leaving.status = ${status.dead}`)}${blockOnDead ? "" : ` and ${unblock(n)}`}
-  and ${recordAttempts(n, "ended", lostAttempt, "failed.locked_until is not null")}`,
+  and ${recordAttempts(n, lostAttempts("ended"))}`,
   );
 }
 
@@ -117,7 +109,7 @@ ${result(n)}`,
   where m.seq = any (array(select seq from scanned where died_at < ${before}))
     and m.${lastSeenAt(n)} < ${before}
     and s.status = ${status.dead} and s.died_at < ${before}
-    and coalesce(s.locked_until <= ${now}, true) -- another process tells of its expiry
+    and coalesce(s.locked_until <= ${now}, true) -- else another process reports its expiry
     and not ${isInPartition(n, "s")}
   for update skip locked
 ), ${goneMessages(n)}, gone_states as (

@@ -1,116 +1,17 @@
-import {
-  type DeadStatements,
-  type OperatorDialect,
-  type OperatorReadStatements,
-  type OperatorStatements,
-  status,
-} from "../dialect.js";
+import { type OperatorDialect, status } from "../dialect.js";
 import { type SqlStatement, statement } from "../driver.js";
 import { createdColumn, keyColumns, literal, type QueueNames, queueId } from "../names.js";
 import { mostSources } from "../store-options.js";
 import { appliesTo, holdsMessage } from "./controls.js";
-import { attemptsTable, controlsTable, doneTable, epochMs, ms, now } from "./expressions.js";
-import { insertArchived, operationsTable } from "./history.js";
+import { archiveTable, attemptsTable, controlsTable, doneTable, epochMs, ms, now } from "./expressions.js";
+import { operationsTable } from "./history.js";
+import { seqs } from "./leases.js";
 import { leavePartitions, partitionQueue } from "./partitions.js";
 import { messages } from "./views.js";
 
-/** The time to which ages refer: that of an operation's record, else now. */
-const at = `coalesce(:at::timestamptz, ${now})`;
+export const postgresOperators: OperatorDialect = { changes, reads };
 
-/**
- * Dead messages `s` that match. A message's own row is read only where a condition needs it. With `offset 0` it is looked up by its
- * number: a join would read the whole table, Done messages and all.
- */
-const dead = (n: QueueNames) => `s.status = ${status.dead}
-    and s.died_at <= ${at}
-    and (:error_group::text is null or coalesce(s.error_group, '') = :error_group)
-    and (:error::text is null or position(:error in s.last_error) > 0)
-    and (:older_than_ms::float8 is null or s.died_at <= ${at} - ${ms(":older_than_ms::float8")})
-    and (:newer_than_ms::float8 is null or s.died_at >= ${at} - ${ms(":newer_than_ms::float8")})
-    and (coalesce(:topic::text, :source::text) is null or exists (
-      select from ${n.message} m
-      where m.seq = s.seq
-        and (:topic::text is null or m.topic = :topic)
-        and (:source::text is null or ${n.kind === "inbox" ? "m.source = :source" : "false"})
-      offset 0
-    ))`;
-
-/** Planned for its own conditions each time. */
-const planned = (name: string, text: string): SqlStatement => ({
-  ...statement(name, text),
-  unprepared: true,
-});
-
-export const deadStatements = (n: QueueNames): DeadStatements => ({
-  deadGroups: planned(
-    "dead groups",
-    `select g.error_group, g.count, ${epochMs("g.first_at")} as first_at, ${epochMs("g.last_at")} as last_at, s.last_error,
-  ${keyColumns(n)
-    .map((column) => `m.${column}`)
-    .join(", ")}
-from (
-  select coalesce(s.error_group, '') as error_group, count(*)::float8 as count, min(s.died_at) as first_at,
-    max(s.died_at) as last_at, max(s.seq) as seq
-  from ${n.state} s
-  where ${dead(n)}
-  group by coalesce(s.error_group, '')
-  order by count desc, error_group
-  limit (select :limit::int)
-) g
-join ${n.state} s on s.seq = g.seq
-join ${n.message} m on m.seq = g.seq
-order by g.count desc, g.error_group`,
-  ),
-  countDead: planned(
-    "count dead",
-    `select count(*)::float8 as count
-from ${n.state} s
-where ${dead(n)}`,
-  ),
-});
-
-const operation = `id, ${epochMs("started_at")} as started_at, who, action, queue, filter, matched, done, last_seq,
-  ${epochMs("ended_at")} as ended_at, resumed_by, ${epochMs("resumed_at")} as resumed_at`;
-
-/**
- * Ends the states and the attempts of dead messages, and does what the given CTEs do with `gone`. The message is locked before its
- * state, as everywhere. A dead message has no done row.
- */
-const takeDead = (n: QueueNames, ctes: string): string => `with locked as (
-  select m.seq
-  from ${n.message} m
-  where m.seq = any (translate(:items, '[]', '{}')::bigint[])
-  order by m.seq
-  for update
-), gone as (
-  delete from ${n.state} s
-  where s.seq = any (array(select seq from locked)) and s.status = ${status.dead}
-  returning s.seq, s.keyed, s.attempt, s.last_error, s.error_group, s.died_at
-), ${ctes}, gone_attempts as (
-  delete from ${attemptsTable(n)} a
-  where a.seq = any (array(select seq from gone))
-)
-select seq
-from gone
-where ${leavePartitions(n, "gone")}`;
-
-const goneMessages = (n: QueueNames) => `gone_messages as (
-  delete from ${n.message} m
-  where m.seq = any (array(select seq from gone))
-)`;
-
-/** The key stays, and is purged with other Done messages. What it contained is in the archive. */
-const keepAsDone = (n: QueueNames) => `emptied as (
-  update ${n.message} m
-  set payload = '', headers = null
-  where m.seq = any (array(select seq from gone))
-), kept as (
-  insert into ${doneTable(n)} (seq, processed_at, attempt, last_error, resolution)
-  select seq, ${now}, attempt, last_error, :resolution
-  from gone
-)`;
-
-export function operatorStatements(n: QueueNames): OperatorStatements {
+function changes(n: QueueNames): ReturnType<OperatorDialect["changes"]> {
   const table = operationsTable(n.schema);
   const queue = literal(queueId(n));
   return {
@@ -120,7 +21,7 @@ export function operatorStatements(n: QueueNames): OperatorStatements {
       takeDead(
         n,
         `archived as (
-  ${insertArchived(n, "gone", now)}
+  ${insertArchived(n)}
 ), ${n.kind === "inbox" ? keepAsDone(n) : goneMessages(n)}`,
       ),
     ),
@@ -164,33 +65,9 @@ where queue = ${queue} and (:id::uuid is null or id = :id::uuid)
 order by ended_at is null desc, started_at desc, id desc
 limit (select :limit::int)`,
     ),
-    ...controlStatements(n),
-  };
-}
-
-const control = (n: QueueNames) => `c.scope, c.name, c.paused, c.per_second, c.who,
-  ${epochMs("c.changed_at")} as changed_at, (
-    select count(*) from ${n.state} s join ${n.message} m on m.seq = s.seq
-    where s.status in (${status.ready}, ${status.blocked}) and s.locked_until is null and ${appliesTo(n)}
-  )::float8 as waiting`;
-
-export const readControls = (n: QueueNames): OperatorReadStatements["controls"] =>
-  statement(
-    "controls",
-    `select ${control(n)}
-from ${controlsTable(n)} c
-order by c.changed_at, c.scope, c.name`,
-  );
-
-/** The part of a control that ends, the pause or the limit; and the part that stays. */
-const endedPart = `c.scope = :scope and c.name = :name
-    and case when :paused::boolean then c.paused else c.per_second is not null end`;
-const otherPart = "case when :paused::boolean then c.per_second is not null else c.paused end";
-
-export const controlStatements = (n: QueueNames): Pick<OperatorStatements, "putControl" | "endControl"> => ({
-  putControl: statement(
-    "put control",
-    `insert into ${controlsTable(n)} as c (scope, name, paused, per_second, refilled_at, who, changed_at)
+    putControl: statement(
+      "put control",
+      `insert into ${controlsTable(n)} as c (scope, name, paused, per_second, refilled_at, who, changed_at)
 values (:scope, :name, coalesce(:paused::boolean, false), :per_second::float8, ${now}, :who, ${now})
 on conflict (scope, name) do update
 set paused = coalesce(:paused::boolean, c.paused),
@@ -198,10 +75,10 @@ set paused = coalesce(:paused::boolean, c.paused),
   who = excluded.who,
   changed_at = excluded.changed_at
 returning ${control(n)}`,
-  ),
-  endControl: statement(
-    "end control",
-    `with deleted as (
+    ),
+    endControl: statement(
+      "end control",
+      `with deleted as (
   delete from ${controlsTable(n)} c
   where ${endedPart} and not ${otherPart}
   returning c.scope, c.name
@@ -217,57 +94,154 @@ from (
   union all
   select * from changed
 ) c`,
-  ),
-});
+    ),
+  };
+}
 
-/** Counts rows by bucket. `rows` has `seq` and `happened_at`. Planned each time, so that the limit is known. */
-const byBucket = (name: string, rows: string): SqlStatement => ({
-  ...statement(
-    name,
-    `select b.bucket, count(*)::float8 as count, min(b.seq) as first_seq
-from (
-  select r.seq, case
-      when r.happened_at < :since::timestamptz then -1
-      else floor(${epochMs("(r.happened_at - :since::timestamptz)")} / :bucket_ms::float8)
-    end as bucket
-  from (
-    ${rows}
-    limit :limit::int
-  ) r
-) b
-group by b.bucket`,
-  ),
+/**
+ * Ends the states and the attempts of dead messages, and does what the given CTEs do with `gone`. The message is locked before its
+ * state, as everywhere. A dead message has no done row.
+ */
+const takeDead = (n: QueueNames, ctes: string): string => `with locked as (
+  select m.seq
+  from ${n.message} m
+  where m.seq = ${seqs}
+  order by m.seq
+  for update
+), gone as (
+  delete from ${n.state} s
+  where s.seq = any (array(select seq from locked)) and s.status = ${status.dead}
+  returning s.seq, s.keyed, s.attempt, s.last_error, s.error_group, s.died_at
+), ${ctes}, gone_attempts as (
+  delete from ${attemptsTable(n)} a
+  where a.seq = any (array(select seq from gone))
+)
+select seq
+from gone
+where ${leavePartitions(n, "gone")}`;
+
+const goneMessages = (n: QueueNames) => `gone_messages as (
+  delete from ${n.message} m
+  where m.seq = any (array(select seq from gone))
+)`;
+
+/** The key stays, and is purged with other Done messages. What it contained is in the archive. */
+const keepAsDone = (n: QueueNames) => `emptied as (
+  update ${n.message} m
+  set payload = '', headers = null
+  where m.seq = any (array(select seq from gone))
+), kept as (
+  insert into ${doneTable(n)} (seq, processed_at, attempt, last_error, resolution)
+  select seq, ${now}, attempt, last_error, :resolution
+  from gone
+)`;
+
+const insertArchived = (n: QueueNames): string => {
+  const key = n.kind === "inbox" ? "source" : "id";
+  return `insert into ${archiveTable(n)} (seq, ${key}, message_id, topic, partition_key, payload, correlation_id, headers, enqueued_at,
+    attempt, last_error, error_group, attempts, died_at, archived_at, archived_by)
+  select m.seq, m.${key}, m.message_id, m.topic, m.partition_key, m.payload, m.correlation_id, m.headers, m.${createdColumn(n)},
+    g.attempt, g.last_error, g.error_group, coalesce((
+      select json_agg(json_build_object(
+        'attempt', a.attempt, 'endedAt', round(${epochMs("a.ended_at")}), 'worker', a.worker, 'error', a.error) order by a.number)::text
+      from ${attemptsTable(n)} a
+      where a.seq = g.seq
+    ), '[]'), g.died_at, ${now}, :who
+  from gone g
+  join ${n.message} m on m.seq = g.seq`;
+};
+
+/** The time to which ages refer: that of an operation's record, else now. */
+const at = `coalesce(:at::timestamptz, ${now})`;
+
+/**
+ * Dead messages `s` that match. A message's own row is read only where a condition needs it. With `offset 0` it is looked up by its
+ * number: a join would read the whole table, Done messages and all.
+ */
+const dead = (n: QueueNames) => `s.status = ${status.dead}
+    and s.died_at <= ${at}
+    and (:error_group::text is null or coalesce(s.error_group, '') = :error_group)
+    and (:error::text is null or position(:error in s.last_error) > 0)
+    and (:older_than_ms::float8 is null or s.died_at <= ${at} - ${ms(":older_than_ms::float8")})
+    and (:newer_than_ms::float8 is null or s.died_at >= ${at} - ${ms(":newer_than_ms::float8")})
+    and (coalesce(:topic::text, :source::text) is null or exists (
+      select from ${n.message} m
+      where m.seq = s.seq
+        and (:topic::text is null or m.topic = :topic)
+        and (:source::text is null or ${n.kind === "inbox" ? "m.source = :source" : "false"})
+      offset 0
+    ))`;
+
+/** Planned for its own conditions each time. */
+const planned = (name: string, text: string): SqlStatement => ({
+  ...statement(name, text),
   unprepared: true,
 });
 
-export const operatorReadStatements = (n: QueueNames): OperatorReadStatements => ({
-  ...deadStatements(n),
-  controls: readControls(n),
-  unfinished: statement(
-    "unfinished",
-    `select count(*)::float8 as count, ${epochMs(now)} as now
+const operation = `id, ${epochMs("started_at")} as started_at, who, action, queue, filter, matched, done, last_seq,
+  ${epochMs("ended_at")} as ended_at, resumed_by, ${epochMs("resumed_at")} as resumed_at`;
+
+/** The part of a control that ends, the pause or the limit; and the part that stays. */
+const endedPart = `c.scope = :scope and c.name = :name
+    and case when :paused::boolean then c.paused else c.per_second is not null end`;
+const otherPart = "case when :paused::boolean then c.per_second is not null else c.paused end";
+
+function reads(n: QueueNames): ReturnType<OperatorDialect["reads"]> {
+  return {
+    deadGroups: planned(
+      "dead groups",
+      `select g.error_group, g.count, ${epochMs("g.first_at")} as first_at, ${epochMs("g.last_at")} as last_at, s.last_error,
+  ${keys(n)}
+from (
+  select coalesce(s.error_group, '') as error_group, count(*)::float8 as count, min(s.died_at) as first_at,
+    max(s.died_at) as last_at, max(s.seq) as seq
+  from ${n.state} s
+  where ${dead(n)}
+  group by coalesce(s.error_group, '')
+  order by count desc, error_group
+  limit (select :limit::int)
+) g
+join ${n.state} s on s.seq = g.seq
+join ${n.message} m on m.seq = g.seq
+order by g.count desc, g.error_group`,
+    ),
+    countDead: planned(
+      "count dead",
+      `select count(*)::float8 as count
+from ${n.state} s
+where ${dead(n)}`,
+    ),
+    controls: statement(
+      "controls",
+      `select ${control(n)}
+from ${controlsTable(n)} c
+order by c.changed_at, c.scope, c.name`,
+    ),
+    unfinished: statement(
+      "unfinished",
+      `select count(*)::float8 as count, ${epochMs(now)} as now
 from (
   select from ${n.state} s
   where s.status in (${status.ready}, ${status.processing}, ${status.blocked})
   limit (select :limit::int)
 ) u`,
-  ),
-  enqueuedBefore: byBucket(
-    "enqueued before",
-    `select m.seq, m.${createdColumn(n)} as happened_at from ${n.message} m where m.seq < :before_seq::bigint order by m.seq desc`,
-  ),
-  doneBefore: byBucket(
-    "done before",
-    `select d.seq, d.processed_at as happened_at from ${doneTable(n)} d where d.seq < :before_seq::bigint order by d.seq desc`,
-  ),
-  diedBefore: byBucket(
-    "died before",
-    `select s.seq, s.died_at as happened_at from ${n.state} s
+    ),
+    enqueuedBefore: byBucket(
+      "enqueued before",
+      `select m.seq, m.${createdColumn(n)} as happened_at from ${n.message} m where m.seq < :before_seq::bigint order by m.seq desc`,
+    ),
+    doneBefore: byBucket(
+      "done before",
+      `select d.seq, d.processed_at as happened_at from ${doneTable(n)} d where d.seq < :before_seq::bigint order by d.seq desc`,
+    ),
+    diedBefore: byBucket(
+      "died before",
+      `select s.seq, s.died_at as happened_at from ${n.state} s
     where s.status = ${status.dead} and s.seq < :before_seq::bigint order by s.seq desc`,
-  ),
-  blockedPartitions: statement(
-    "blocked partitions",
-    `select h.partition_key, h.waiting, ${epochMs("b.since")} as waiting_since, ${keys(n)}, m.topic, s.status,
+    ),
+    blockedPartitions: statement(
+      "blocked partitions",
+      `select h.partition_key, h.waiting, ${epochMs("b.since")} as waiting_since, ${keys(n)}, m.topic, s.status,
   s.locked_until is not null as leased, ${holdsMessage(n)} as paused, s.attempt, s.last_error,
   ${epochMs("coalesce(s.reclaimable_at, s.visible_at)")} as next_attempt_at,
   ${epochMs("s.died_at")} as died_at
@@ -291,10 +265,10 @@ where s.status = ${status.dead} or (h.waiting > 0
   and (${holdsMessage(n)} or s.locked_until is not null or s.attempt > 0 or coalesce(s.reclaimable_at, s.visible_at) > ${now}))
 order by s.status = ${status.dead} desc, h.waiting desc, h.partition_key
 limit (select :limit::int)`,
-  ),
-  byCorrelation: statement(
-    "by correlation",
-    `with ${n.kind === "inbox" ? `recursive ${sources(n)}, ` : ""}found as (
+    ),
+    byCorrelation: statement(
+      "by correlation",
+      `with ${n.kind === "inbox" ? `recursive ${sources(n)}, ` : ""}found as (
   select * from (
     select m.seq from ${n.message} m where m.correlation_id = :correlation_id::text order by m.seq limit (select :limit::int)
   ) correlated
@@ -312,8 +286,33 @@ ${messages(n)}
 where m.seq = any (array(select seq from found))
 order by m.seq
 limit (select :limit::int)`,
-  ),
-});
+    ),
+  };
+}
+
+const control = (n: QueueNames) => `c.scope, c.name, c.paused, c.per_second, c.who,
+  ${epochMs("c.changed_at")} as changed_at, (
+    select count(*) from ${n.state} s join ${n.message} m on m.seq = s.seq
+    where s.status in (${status.ready}, ${status.blocked}) and s.locked_until is null and ${appliesTo(n)}
+  )::float8 as waiting`;
+
+/** Counts rows by bucket. `rows` has `seq` and `happened_at`. It is planned each time, so that the limit is known. */
+const byBucket = (name: string, rows: string): SqlStatement =>
+  planned(
+    name,
+    `select b.bucket, count(*)::float8 as count, min(b.seq) as first_seq
+from (
+  select r.seq, case
+      when r.happened_at < :since::timestamptz then -1
+      else floor(${epochMs("(r.happened_at - :since::timestamptz)")} / :bucket_ms::float8)
+    end as bucket
+  from (
+    ${rows}
+    limit :limit::int
+  ) r
+) b
+group by b.bucket`,
+  );
 
 const keys = (n: QueueNames) =>
   keyColumns(n)
@@ -338,8 +337,3 @@ const ownId = (n: QueueNames) =>
   from (select source from sources where source is not null limit ${mostSources}) s
   join ${n.message} m on m.source = s.source and m.message_id = :correlation_id::text`
     : `select m.seq from ${n.message} m where m.id = :id::uuid`;
-
-export const postgresOperators: OperatorDialect = {
-  changes: operatorStatements,
-  reads: operatorReadStatements,
-};

@@ -23,6 +23,7 @@ export const postgresReceiving: ReceivingDialect = {
 
 function receiveStatements(n: QueueNames, options: ReceiveStatementOptions): ReceiveStatements {
   const revive = String(options.reviveDead);
+  const many = `select r.* from ${n.object("_receive_many")}(:items::json, ${revive}, :now::timestamptz) r`;
   return {
     // The usual cases, a new message and the same one again, are one statement. Only a delivery that changes a known
     // message calls the function, which decides step by step. When neither a state row nor a done row is visible,
@@ -64,14 +65,8 @@ end as outcome
 from (values (1)) always
 left join stored a on true`,
     ),
-    receiveMany: statement(
-      "receive many",
-      `select r.* from ${n.object("_receive_many")}(:items::json, ${revive}, :now::timestamptz) r`,
-    ),
-    receiveKeyed: statement(
-      "receive keyed",
-      `select r.* from ${n.object("_receive_keyed")}(:items::json, ${revive}, :now::timestamptz) r`,
-    ),
+    receiveMany: statement("receive many", many),
+    receiveKeyed: statement("receive keyed", many),
     mark: statement(
       "mark",
       `select seq

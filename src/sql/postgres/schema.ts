@@ -7,7 +7,8 @@ import { archiveRows, attemptRows, createOperations, recordAttemptsFunction } fr
 import { keyRows, tryBeginFunction } from "./keys.js";
 import { claimFunction } from "./leases.js";
 import { partitionFunctions, partitionTables } from "./partitions.js";
-import { enqueueOnceFunction, inboxFunctions } from "./receive-routines.js";
+import { enqueueFunction } from "./queue.js";
+import { inboxFunctions } from "./receive-routines.js";
 import { messagesView } from "./views.js";
 
 /**
@@ -77,6 +78,18 @@ const correlationIndex = (n: QueueNames) =>
 const naturalKeyIndex = (n: QueueNames) =>
   `create unique index ${n.bare("_natural_key")} on ${n.message} (topic, natural_key) where natural_key is not null`;
 
+/** What both queues have. */
+const sharedTables = (n: QueueNames) => [
+  stateTable(n),
+  ...stateIndexes(n),
+  correlationIndex(n),
+  doneRows(n),
+  attemptRows(n),
+  archiveRows(n),
+  controlRows(n),
+  ...partitionTables(n),
+];
+
 export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>> = {
   inbox: [
     {
@@ -102,16 +115,9 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   content_changed boolean not null default false,
   constraint ${n.bare("_key")} unique (source, message_id)
 )`,
-        stateTable(n),
-        ...stateIndexes(n),
-        correlationIndex(n),
-        doneRows(n),
+        ...sharedTables(n),
         resolutionIndex(n),
-        attemptRows(n),
-        archiveRows(n),
-        controlRows(n),
         ...keyRows(n),
-        ...partitionTables(n),
       ],
     },
   ],
@@ -136,38 +142,20 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   constraint ${n.bare("_key")} unique (id)
 )`,
         naturalKeyIndex(n),
-        stateTable(n),
-        ...stateIndexes(n),
-        correlationIndex(n),
-        doneRows(n),
-        attemptRows(n),
-        archiveRows(n),
-        controlRows(n),
-        ...partitionTables(n),
+        ...sharedTables(n),
       ],
     },
   ],
 };
 
-export const routines = (n: QueueNames): readonly string[] =>
-  n.kind === "inbox"
-    ? [
-        messagesView(n),
-        recordAttemptsFunction(n),
-        pickControlled(n),
-        claimFunction(n),
-        ...partitionFunctions(n),
-        ...inboxFunctions(n),
-        tryBeginFunction(n),
-      ]
-    : [
-        messagesView(n),
-        recordAttemptsFunction(n),
-        pickControlled(n),
-        claimFunction(n),
-        ...partitionFunctions(n),
-        enqueueOnceFunction(n),
-      ];
+export const routines = (n: QueueNames): readonly string[] => [
+  messagesView(n),
+  recordAttemptsFunction(n),
+  pickControlled(n),
+  claimFunction(n),
+  ...partitionFunctions(n),
+  ...(n.kind === "inbox" ? [...inboxFunctions(n), tryBeginFunction(n)] : [enqueueFunction(n)]),
+];
 
 const ledgerTable = (schema: string) => `${quote(schema)}.${quote("oncebox_migrations")}`;
 
