@@ -1,4 +1,5 @@
 import { status } from "../dialect.js";
+import { type SqlStatement, statement } from "../driver.js";
 import { literal, type QueueNames, queueNames } from "../names.js";
 
 export const quote = (name: string): string => `"${name.replaceAll('"', '""')}"`;
@@ -22,6 +23,36 @@ export const keysTable = (n: QueueNames): string => n.object("_keys");
 export const archiveTable = (n: QueueNames): string => n.object("_archive");
 /** Pauses and limits; empty nearly always. */
 export const controlsTable = (n: QueueNames): string => n.object("_controls");
+
+/**
+ * Statements, each named after its property: `purgeKeys` is "purge keys" in logs and errors. The texts of `unprepared` are planned
+ * each time, for their own conditions and limits.
+ */
+export const named = <Key extends string>(
+  texts: Readonly<Record<Key, string>>,
+  unprepared: readonly NoInfer<Key>[] = [],
+): Readonly<Record<Key, SqlStatement>> => {
+  const statements = {} as Record<Key, SqlStatement>;
+  for (const [key, text] of Object.entries(texts) as [Key, string][]) {
+    const named = statement(
+      key.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`),
+      text,
+    );
+    statements[key] = unprepared.includes(key) ? { ...named, unprepared: true } : named;
+  }
+  return statements;
+};
+
+/** Writes each of the columns that a text declares, such as `id uuid, topic text`. */
+export const eachColumn = (columns: string, write: (name: string, type: string) => string): string =>
+  columns.replace(/(\w+) (\w+)/g, (_, name: string, type: string) => write(name, type));
+
+/** Every message with its state row or, when it is done, with its done row. */
+export const messages = (n: QueueNames): string => `from ${n.message} m
+left join ${n.state} s on s.seq = m.seq
+left join ${doneTable(n)} d on d.seq = m.seq`;
+
+export const messageKey = (n: QueueNames): string => (n.kind === "inbox" ? "m.source, m.message_id" : "m.id");
 
 /** The database's clock, unless a test passes a time. It is stable within a statement, so an index scan can use it. */
 export const now = "coalesce(:now::timestamptz, statement_timestamp())";

@@ -1,4 +1,3 @@
-import { type SqlStatement, statement } from "../driver.js";
 import { literal, type QueueNames, queueId } from "../names.js";
 import { keptAttempts } from "../store-options.js";
 import { archiveTable, attemptsTable, createFunction, ms, now, quote } from "./expressions.js";
@@ -93,10 +92,7 @@ export const createOperations = (schema: string): string =>
 )`;
 
 /** Of ended operations: one that goes on is needed to resume it. */
-export const purgeOperations = (n: QueueNames): SqlStatement =>
-  statement(
-    "purge operations",
-    `with gone as (
+export const purgeOperations = (n: QueueNames): string => `with gone as (
   delete from ${operationsTable(n.schema)}
   where id = any (array(
       select id
@@ -107,5 +103,4 @@ export const purgeOperations = (n: QueueNames): SqlStatement =>
   returning id
 )
 select count(*)::int as deleted
-from gone`,
-  );
+from gone`;

@@ -1,29 +1,95 @@
 import { crashesBeforeAlone } from "../../queue/leases.js";
 import { reasonGroup, reasons } from "../dead-letters.js";
-import { type QueueStatements, status } from "../dialect.js";
-import { type SqlStatement, statement } from "../driver.js";
+import { status } from "../dialect.js";
 import { createdColumn, literal, type QueueNames } from "../names.js";
-import { controlsTable, createFunction, doneTable, epochMs, isDue, ms, now } from "./expressions.js";
+import {
+  controlsTable,
+  createFunction,
+  doneTable,
+  eachColumn,
+  epochMs,
+  isDue,
+  ms,
+  named,
+  now,
+} from "./expressions.js";
 import { recordAttempts } from "./history.js";
 import { leavePartitions, rejoinPartitions } from "./partitions.js";
 
-const claimParameters = [
-  ["owner", "uuid"],
-  ["limit", "integer"],
-  ["lease_ms", "float8"],
-  ["base_ms", "float8"],
-  ["max_ms", "float8"],
-  ["factor", "float8"],
-  ["jitter_ms", "float8"],
-  ["max_attempts", "integer"],
-  ["now", "timestamptz"],
-] as const;
+export const leaseStatements = (n: QueueNames, blockOnDead: boolean) =>
+  named({
+    claim: `select r.* from ${n.object("_claim")}(${eachColumn(claimParameters, (name, type) => `:${name}::${type}`)}, ${blockOnDead}) r`,
+    ack: `with finished as (
+  delete from ${n.state} s
+  where s.seq = ${seqs} and ${ownedBy("s")}
+  returning s.seq, s.attempt, s.last_error, s.keyed
+), kept as (
+  insert into ${doneTable(n)} (seq, processed_at, attempt, processed_by, last_error)
+  select seq, ${now}, attempt, :processed_by, last_error
+  from finished
+  where ${leavePartitions(n, "finished")}
+)
+select count(*) = :count::int as all_changed, case when count(*) <> :count::int then array_agg(seq) end as seqs
+from finished`,
+    abandon: `with abandoned as (
+  update ${n.state} s
+  set status = case when i.attempts is null and s.attempt + 1 >= :max_attempts::int then ${status.dead} else ${status.ready} end,
+    attempt = s.attempt + coalesce(i.attempts, 1),
+    crashes = 0,
+    owner = null,
+    locked_until = null,
+    reclaimable_at = null,
+    visible_at = ${now} + coalesce(${ms("i.delay_ms")}, ${backoff("s.attempt + 1")}),
+    last_error = coalesce(i.error, s.last_error),
+    error_group = case when i.error is null then s.error_group else i.error_group end,
+    last_attempt_at = case when i.attempts = 0 then s.last_attempt_at else ${now} end,
+    died_at = case when i.attempts is null and s.attempt + 1 >= :max_attempts::int then ${now} else s.died_at end
+  from jsonb_to_recordset(:items::jsonb) as i(seq bigint, delay_ms float8, error text, error_group text, attempts int)
+  where s.seq = i.seq and ${ownedBy("s")}
+  returning s.seq, s.status = ${status.dead} as dead, s.keyed, s.attempt, i.attempts, i.error
+)
+select seq, dead
+from abandoned
+where ${removeDead(n, blockOnDead, "abandoned", "leaving.dead")}
+  and ${recordAttempts(
+    n,
+    `select seq, attempt, ${now} as ended_at, :owner::uuid as worker, error from abandoned where attempts is null`,
+  )}`,
+    fail: `with ended as (
+  update ${n.state} s
+  set status = ${status.dead}, attempt = s.attempt + 1, owner = null, locked_until = null, reclaimable_at = null, last_error = :error,
+    error_group = :error_group, last_attempt_at = ${now}, died_at = ${now}
+  where s.seq = ${seqs} and ${ownedBy("s")}
+  returning s.seq, s.keyed, s.attempt
+)
+select seq
+from ended
+where ${removeDead(n, blockOnDead, "ended", "true")}
+  and ${recordAttempts(n, `select seq, attempt, ${now} as ended_at, :owner::uuid as worker, :error::text as error from ended`)}`,
+    // The message keeps its place in the order, the time since when it was claimable and its count of crashes.
+    release: `update ${n.state} s
+set owner = null, locked_until = null, reclaimable_at = s.due_since
+where s.seq = ${seqs} and ${ownedBy("s")}
+returning s.seq`,
+    renew: `update ${n.state} s
+set locked_until = ${now} + ${lease}, reclaimable_at = ${now} + ${lease} + ${backoff("s.attempt + 1")}
+where s.seq = ${seqs} and ${ownedBy("s")}
+returning s.seq`,
+    replay: `with replayed as (
+  update ${n.state} s
+  set status = case when s.keyed then ${status.blocked} else ${status.ready} end,
+    attempt = 0, crashes = 0, owner = null, locked_until = null, reclaimable_at = null, visible_at = ${now},
+    died_at = null, expires_at = ${now} + ${ms(":ttl_ms::float8")}
+  where s.seq = ${seqs} and s.status = ${status.dead}
+  returning s.seq, s.keyed
+)
+select seq
+from replayed
+where ${rejoinPartitions(n, "replayed")}`,
+  });
 
-export const claimStatement = (n: QueueNames, blockOnDead: boolean): SqlStatement =>
-  statement(
-    "claim",
-    `select r.* from ${n.object("_claim")}(${claimParameters.map(([name, type]) => `:${name}::${type}`).join(", ")}, ${blockOnDead}) r`,
-  );
+const claimParameters =
+  "owner uuid, limit integer, lease_ms float8, base_ms float8, max_ms float8, factor float8, jitter_ms float8, max_attempts integer, now timestamptz";
 
 /** The columns of a claimed message: their declarations and expressions. */
 const claimedColumns = (n: QueueNames): readonly (readonly [declared: string, value: string])[] => [
@@ -68,7 +134,7 @@ export function claimFunction(n: QueueNames): string {
   const columns = claimedColumns(n);
   return createFunction(
     n.object("_claim"),
-    `${claimParameters.map(([name, type]) => `p_${name} ${type}`).join(", ")}, p_blocks boolean`,
+    `${eachColumn(claimParameters, (name, type) => `p_${name} ${type}`)}, p_blocks boolean`,
     `returns table (${columns.map(([declared]) => declared).join(", ")}, verdict text, wait_ms float8)`,
     `#variable_conflict use_column
 declare
@@ -160,96 +226,3 @@ const ownedBy = (s: string) => `${s}.owner = :owner::uuid`;
 /** A condition that is always true: the dead rows of a CTE leave their partition queues, unless they shall block them. */
 export const removeDead = (n: QueueNames, blockOnDead: boolean, cte: string, dead: string): string =>
   blockOnDead ? "true" : leavePartitions(n, cte, dead);
-
-type SettleNames = "ack" | "abandon" | "fail" | "release" | "renew" | "replay";
-
-export const settleStatements = (
-  n: QueueNames,
-  blockOnDead: boolean,
-): Pick<QueueStatements, SettleNames> => ({
-  ack: statement(
-    "ack",
-    `with finished as (
-  delete from ${n.state} s
-  where s.seq = ${seqs} and ${ownedBy("s")}
-  returning s.seq, s.attempt, s.last_error, s.keyed
-), kept as (
-  insert into ${doneTable(n)} (seq, processed_at, attempt, processed_by, last_error)
-  select seq, ${now}, attempt, :processed_by, last_error
-  from finished
-  where ${leavePartitions(n, "finished")}
-)
-select count(*) = :count::int as all_changed, case when count(*) <> :count::int then array_agg(seq) end as seqs
-from finished`,
-  ),
-  abandon: statement(
-    "abandon",
-    `with abandoned as (
-  update ${n.state} s
-  set status = case when i.attempts is null and s.attempt + 1 >= :max_attempts::int then ${status.dead} else ${status.ready} end,
-    attempt = s.attempt + coalesce(i.attempts, 1),
-    crashes = 0,
-    owner = null,
-    locked_until = null,
-    reclaimable_at = null,
-    visible_at = ${now} + coalesce(${ms("i.delay_ms")}, ${backoff("s.attempt + 1")}),
-    last_error = coalesce(i.error, s.last_error),
-    error_group = case when i.error is null then s.error_group else i.error_group end,
-    last_attempt_at = case when i.attempts = 0 then s.last_attempt_at else ${now} end,
-    died_at = case when i.attempts is null and s.attempt + 1 >= :max_attempts::int then ${now} else s.died_at end
-  from jsonb_to_recordset(:items::jsonb) as i(seq bigint, delay_ms float8, error text, error_group text, attempts int)
-  where s.seq = i.seq and ${ownedBy("s")}
-  returning s.seq, s.status = ${status.dead} as dead, s.keyed, s.attempt, i.attempts, i.error
-)
-select seq, dead
-from abandoned
-where ${removeDead(n, blockOnDead, "abandoned", "leaving.dead")}
-  and ${recordAttempts(
-    n,
-    `select seq, attempt, ${now} as ended_at, :owner::uuid as worker, error from abandoned where attempts is null`,
-  )}`,
-  ),
-  fail: statement(
-    "fail",
-    `with ended as (
-  update ${n.state} s
-  set status = ${status.dead}, attempt = s.attempt + 1, owner = null, locked_until = null, reclaimable_at = null, last_error = :error,
-    error_group = :error_group, last_attempt_at = ${now}, died_at = ${now}
-  where s.seq = ${seqs} and ${ownedBy("s")}
-  returning s.seq, s.keyed, s.attempt
-)
-select seq
-from ended
-where ${removeDead(n, blockOnDead, "ended", "true")}
-  and ${recordAttempts(n, `select seq, attempt, ${now} as ended_at, :owner::uuid as worker, :error::text as error from ended`)}`,
-  ),
-  // The message keeps its place in the order, the time since when it was claimable and its count of crashes.
-  release: statement(
-    "release",
-    `update ${n.state} s
-set owner = null, locked_until = null, reclaimable_at = s.due_since
-where s.seq = ${seqs} and ${ownedBy("s")}
-returning s.seq`,
-  ),
-  renew: statement(
-    "renew",
-    `update ${n.state} s
-set locked_until = ${now} + ${lease}, reclaimable_at = ${now} + ${lease} + ${backoff("s.attempt + 1")}
-where s.seq = ${seqs} and ${ownedBy("s")}
-returning s.seq`,
-  ),
-  replay: statement(
-    "replay",
-    `with replayed as (
-  update ${n.state} s
-  set status = case when s.keyed then ${status.blocked} else ${status.ready} end,
-    attempt = 0, crashes = 0, owner = null, locked_until = null, reclaimable_at = null, visible_at = ${now},
-    died_at = null, expires_at = ${now} + ${ms(":ttl_ms::float8")}
-  where s.seq = ${seqs} and s.status = ${status.dead}
-  returning s.seq, s.keyed
-)
-select seq
-from replayed
-where ${rejoinPartitions(n, "replayed")}`,
-  ),
-});

@@ -1,81 +1,17 @@
 import { beforeThat, reasonGroup, reasons } from "../dead-letters.js";
-import { type QueueStatements, status } from "../dialect.js";
-import { type SqlStatement, statement } from "../driver.js";
-import { createdColumn, keyColumns, lastSeenAt, literal, type QueueNames } from "../names.js";
-import { attemptsTable, doneTable, ms, now } from "./expressions.js";
+import { status } from "../dialect.js";
+import { createdColumn, lastSeenAt, literal, type QueueNames } from "../names.js";
+import { attemptsTable, doneTable, messageKey, ms, named, now } from "./expressions.js";
 import { purgeOperations, recordAttempts } from "./history.js";
 import { lease, lostAttempts, removeDead } from "./leases.js";
 import { isInPartition, unblock } from "./partitions.js";
 
-const before = `${now} - ${ms(":retention_ms::float8")}`;
-
-/** What a purge deleted, and whether a later window may have more: no message ends before it is enqueued. */
-const result = (n: QueueNames) => `select (select count(*) from gone)::int as deleted,
-  (select max(seq) from scanned) as last_seq,
-  (select count(*) = :limit::int from scanned) and exists (
-    select from ${n.message} m
-    where m.seq = (select max(seq) from scanned) and m.${createdColumn(n)} < ${before}
-  ) as more`;
-
-const goneMessages = (n: QueueNames) => `gone as (
-  delete from ${n.message} m
-  where m.seq = any (array(select seq from old))
-  returning m.seq
-), gone_attempts as (
-  delete from ${attemptsTable(n)} a
-  where a.seq = any (array(select seq from gone))
-)`;
-
-/**
- * reclaimable_at already holds the end of the lease plus the back-off and stays, so reaper and claim come to the same time. Leases and
- * expiries have no index, because every message would pay for it: the table holds only unfinished messages, and a
- * claim finds lost and expired ones by itself.
- */
-export function reap(n: QueueNames, blockOnDead: boolean): SqlStatement {
-  const hasLease = "s.locked_until is not null";
-  const dies = `(s.expires_at <= ${now} or (${hasLease} and s.attempt + 1 >= :max_attempts::int))`;
-  return statement(
-    "reap",
-    `with ended as (
-  select s.seq, s.attempt, s.locked_until, s.owner
-  from ${n.state} s
-  where s.status in (${status.ready}, ${status.blocked})
-    and case when ${hasLease} then s.locked_until < ${now} else s.expires_at <= ${now} end
-  limit (select :limit::int)
-  for update skip locked
-), reaped as (
-  update ${n.state} s
-  set status = case when ${dies} then ${status.dead} else s.status end,
-    attempt = s.attempt + (${hasLease})::int,
-    crashes = s.crashes + (${hasLease})::int,
-    owner = null,
-    locked_until = null,
-    last_error = case when s.expires_at <= ${now} then ${literal(reasons.expired)} else ${literal(reasons.leaseExpired)} end,
-    error_group = case when s.expires_at <= ${now} then ${literal(reasonGroup("expired"))} else ${literal(reasonGroup("leaseExpired"))} end,
-    last_attempt_at = coalesce(s.locked_until, s.last_attempt_at),
-    died_at = case when ${dies} then ${now} else s.died_at end
-  where s.seq = any (array(select seq from ended))
-  returning s.seq, s.status, s.expires_at, s.keyed
-)
-select r.seq, ${keyColumns(n)
-      .map((c) => `m.${c}`)
-      .join(", ")},
-  case when r.status <> ${status.dead} then 'reaped' when r.expires_at <= ${now} then 'expired' else 'exhausted' end as verdict
-from reaped r
-join ${n.message} m on m.seq = r.seq
-where ${removeDead(n, blockOnDead, "reaped", `leaving.status = ${status.dead}`)}${blockOnDead ? "" : ` and ${unblock(n)}`}
-  and ${recordAttempts(n, lostAttempts("ended"))}`,
-  );
-}
-
-export const purgeStatements = (
-  n: QueueNames,
-): Pick<QueueStatements, "purge" | "purgeDead" | "purgeOperations"> => ({
-  // Walks the primary key of the done rows in windows. An index of their times would be paid for by every ack. The
-  // message is deleted first: a redelivery that has just locked it keeps both rows.
-  purge: statement(
-    "purge",
-    `with scanned as (
+export const maintenanceStatements = (n: QueueNames, blockOnDead: boolean) =>
+  named({
+    reap: reap(n, blockOnDead),
+    // Walks the primary key of the done rows in windows. An index of their times would be paid for by every ack. The
+    // message is deleted first: a redelivery that has just locked it keeps both rows.
+    purge: `with scanned as (
   select d.seq, d.processed_at
   from ${doneTable(n)} d
   where d.seq > :after_seq::bigint
@@ -92,11 +28,8 @@ export const purgeStatements = (
   where d.seq = any (array(select seq from gone))
 )
 ${result(n)}`,
-  ),
-  // Walks the index of dead messages in windows.
-  purgeDead: statement(
-    "purge dead",
-    `with scanned as (
+    // Walks the index of dead messages in windows.
+    purgeDead: `with scanned as (
   select s.seq, s.died_at
   from ${n.state} s
   where s.status = ${status.dead} and s.seq > :after_seq::bigint
@@ -117,16 +50,69 @@ ${result(n)}`,
   where s.seq = any (array(select seq from gone))
 )
 ${result(n)}`,
-  ),
-  purgeOperations: purgeOperations(n),
-});
+    purgeOperations: purgeOperations(n),
+  });
+
+/**
+ * reclaimable_at already holds the end of the lease plus the back-off and stays, so reaper and claim come to the same time. Leases and
+ * expiries have no index, because every message would pay for it: the table holds only unfinished messages, and a
+ * claim finds lost and expired ones by itself.
+ */
+function reap(n: QueueNames, blockOnDead: boolean): string {
+  const hasLease = "s.locked_until is not null";
+  const dies = `(s.expires_at <= ${now} or (${hasLease} and s.attempt + 1 >= :max_attempts::int))`;
+  return `with ended as (
+  select s.seq, s.attempt, s.locked_until, s.owner
+  from ${n.state} s
+  where s.status in (${status.ready}, ${status.blocked})
+    and case when ${hasLease} then s.locked_until < ${now} else s.expires_at <= ${now} end
+  limit (select :limit::int)
+  for update skip locked
+), reaped as (
+  update ${n.state} s
+  set status = case when ${dies} then ${status.dead} else s.status end,
+    attempt = s.attempt + (${hasLease})::int,
+    crashes = s.crashes + (${hasLease})::int,
+    owner = null,
+    locked_until = null,
+    last_error = case when s.expires_at <= ${now} then ${literal(reasons.expired)} else ${literal(reasons.leaseExpired)} end,
+    error_group = case when s.expires_at <= ${now} then ${literal(reasonGroup("expired"))} else ${literal(reasonGroup("leaseExpired"))} end,
+    last_attempt_at = coalesce(s.locked_until, s.last_attempt_at),
+    died_at = case when ${dies} then ${now} else s.died_at end
+  where s.seq = any (array(select seq from ended))
+  returning s.seq, s.status, s.expires_at, s.keyed
+)
+select r.seq, ${messageKey(n)},
+  case when r.status <> ${status.dead} then 'reaped' when r.expires_at <= ${now} then 'expired' else 'exhausted' end as verdict
+from reaped r
+join ${n.message} m on m.seq = r.seq
+where ${removeDead(n, blockOnDead, "reaped", `leaving.status = ${status.dead}`)}${blockOnDead ? "" : ` and ${unblock(n)}`}
+  and ${recordAttempts(n, lostAttempts("ended"))}`;
+}
+
+const before = `${now} - ${ms(":retention_ms::float8")}`;
+
+/** What a purge deleted, and whether a later window may have more: no message ends before it is enqueued. */
+const result = (n: QueueNames) => `select (select count(*) from gone)::int as deleted,
+  (select max(seq) from scanned) as last_seq,
+  (select count(*) = :limit::int from scanned) and exists (
+    select from ${n.message} m
+    where m.seq = (select max(seq) from scanned) and m.${createdColumn(n)} < ${before}
+  ) as more`;
+
+const goneMessages = (n: QueueNames) => `gone as (
+  delete from ${n.message} m
+  where m.seq = any (array(select seq from old))
+  returning m.seq
+), gone_attempts as (
+  delete from ${attemptsTable(n)} a
+  where a.seq = any (array(select seq from gone))
+)`;
 
 /** Of dead messages of an outbox whose expiry has not been reported. */
-export function expireDead(n: QueueNames): SqlStatement {
+export function expireDead(n: QueueNames): string {
   const saysNothing = `position(${literal(reasons.expired)} in coalesce(s.last_error, '')) = 0`;
-  return statement(
-    "expire dead",
-    `with ended as (
+  return `with ended as (
   select s.seq
   from ${n.state} s
   where s.status = ${status.dead} and s.expires_at <= ${now}
@@ -143,6 +129,5 @@ export function expireDead(n: QueueNames): SqlStatement {
 )
 select e.seq, m.id
 from expired e
-join ${n.message} m on m.seq = e.seq`,
-  );
+join ${n.message} m on m.seq = e.seq`;
 }

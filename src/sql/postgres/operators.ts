@@ -1,73 +1,68 @@
-import { type OperatorDialect, status } from "../dialect.js";
-import { type SqlStatement, statement } from "../driver.js";
-import { createdColumn, keyColumns, literal, type QueueNames, queueId } from "../names.js";
+import {
+  type OperatorDialect,
+  type OperatorReadStatements,
+  type OperatorStatements,
+  status,
+} from "../dialect.js";
+import { createdColumn, literal, type QueueNames, queueId } from "../names.js";
 import { mostSources } from "../store-options.js";
 import { appliesTo, holdsMessage } from "./controls.js";
-import { archiveTable, attemptsTable, controlsTable, doneTable, epochMs, ms, now } from "./expressions.js";
+import {
+  archiveTable,
+  attemptsTable,
+  controlsTable,
+  doneTable,
+  epochMs,
+  messageKey,
+  messages,
+  ms,
+  named,
+  now,
+} from "./expressions.js";
 import { operationsTable } from "./history.js";
 import { seqs } from "./leases.js";
 import { leavePartitions, partitionQueue } from "./partitions.js";
-import { messages } from "./views.js";
 
 export const postgresOperators: OperatorDialect = { changes, reads };
 
-function changes(n: QueueNames): ReturnType<OperatorDialect["changes"]> {
+function changes(n: QueueNames): OperatorStatements {
   const table = operationsTable(n.schema);
   const queue = literal(queueId(n));
-  return {
-    discard: statement("discard", takeDead(n, goneMessages(n))),
-    archive: statement(
-      "archive",
-      takeDead(
+  return named(
+    {
+      discard: takeDead(n, goneMessages(n)),
+      archive: takeDead(
         n,
         `archived as (
   ${insertArchived(n)}
 ), ${n.kind === "inbox" ? keepAsDone(n) : goneMessages(n)}`,
       ),
-    ),
-    nextDead: planned(
-      "next dead",
-      `select s.seq
+      nextDead: `select s.seq
 from ${n.state} s
 where s.seq > :after_seq::bigint and ${dead(n)}
 order by s.seq
 limit (select :limit::int)`,
-    ),
-    // A whole millisecond, so that no message that is dead by now died after it.
-    addOperation: statement(
-      "add operation",
-      `insert into ${table} (id, started_at, who, action, queue, filter)
+      // A whole millisecond, so that no message that is dead by now died after it.
+      addOperation: `insert into ${table} (id, started_at, who, action, queue, filter)
 values (:id::uuid, date_trunc('milliseconds', ${now} + interval '999 microseconds'), :who, :action, ${queue}, :filter)
 returning ${operation}`,
-    ),
-    lockOperation: statement(
-      "lock operation",
-      `select ${operation}
+      lockOperation: `select ${operation}
 from ${table}
 where id = :id::uuid and queue = ${queue}
 for update`,
-    ),
-    moveOperation: statement(
-      "move operation",
-      `update ${table}
+      moveOperation: `update ${table}
 set matched = :matched::bigint, done = :done::bigint, last_seq = :last_seq::bigint,
   ended_at = case when :ended::boolean then ${now} end,
   resumed_by = coalesce(:who::text, resumed_by),
   resumed_at = case when :who::text is null then resumed_at else ${now} end
 where id = :id::uuid
 returning ${operation}`,
-    ),
-    operations: statement(
-      "operations",
-      `select ${operation}
+      operations: `select ${operation}
 from ${table}
 where queue = ${queue} and (:id::uuid is null or id = :id::uuid)
 order by ended_at is null desc, started_at desc, id desc
 limit (select :limit::int)`,
-    ),
-    putControl: statement(
-      "put control",
-      `insert into ${controlsTable(n)} as c (scope, name, paused, per_second, refilled_at, who, changed_at)
+      putControl: `insert into ${controlsTable(n)} as c (scope, name, paused, per_second, refilled_at, who, changed_at)
 values (:scope, :name, coalesce(:paused::boolean, false), :per_second::float8, ${now}, :who, ${now})
 on conflict (scope, name) do update
 set paused = coalesce(:paused::boolean, c.paused),
@@ -75,10 +70,7 @@ set paused = coalesce(:paused::boolean, c.paused),
   who = excluded.who,
   changed_at = excluded.changed_at
 returning ${control(n)}`,
-    ),
-    endControl: statement(
-      "end control",
-      `with deleted as (
+      endControl: `with deleted as (
   delete from ${controlsTable(n)} c
   where ${endedPart} and not ${otherPart}
   returning c.scope, c.name
@@ -94,8 +86,9 @@ from (
   union all
   select * from changed
 ) c`,
-    ),
-  };
+    },
+    ["nextDead"],
+  );
 }
 
 /**
@@ -172,12 +165,6 @@ const dead = (n: QueueNames) => `s.status = ${status.dead}
       offset 0
     ))`;
 
-/** Planned for its own conditions each time. */
-const planned = (name: string, text: string): SqlStatement => ({
-  ...statement(name, text),
-  unprepared: true,
-});
-
 const operation = `id, ${epochMs("started_at")} as started_at, who, action, queue, filter, matched, done, last_seq,
   ${epochMs("ended_at")} as ended_at, resumed_by, ${epochMs("resumed_at")} as resumed_at`;
 
@@ -186,12 +173,11 @@ const endedPart = `c.scope = :scope and c.name = :name
     and case when :paused::boolean then c.paused else c.per_second is not null end`;
 const otherPart = "case when :paused::boolean then c.per_second is not null else c.paused end";
 
-function reads(n: QueueNames): ReturnType<OperatorDialect["reads"]> {
-  return {
-    deadGroups: planned(
-      "dead groups",
-      `select g.error_group, g.count, ${epochMs("g.first_at")} as first_at, ${epochMs("g.last_at")} as last_at, s.last_error,
-  ${keys(n)}
+function reads(n: QueueNames): OperatorReadStatements {
+  return named(
+    {
+      deadGroups: `select g.error_group, g.count, ${epochMs("g.first_at")} as first_at, ${epochMs("g.last_at")} as last_at, s.last_error,
+  ${messageKey(n)}
 from (
   select coalesce(s.error_group, '') as error_group, count(*)::float8 as count, min(s.died_at) as first_at,
     max(s.died_at) as last_at, max(s.seq) as seq
@@ -204,44 +190,29 @@ from (
 join ${n.state} s on s.seq = g.seq
 join ${n.message} m on m.seq = g.seq
 order by g.count desc, g.error_group`,
-    ),
-    countDead: planned(
-      "count dead",
-      `select count(*)::float8 as count
+      countDead: `select count(*)::float8 as count
 from ${n.state} s
 where ${dead(n)}`,
-    ),
-    controls: statement(
-      "controls",
-      `select ${control(n)}
+      controls: `select ${control(n)}
 from ${controlsTable(n)} c
 order by c.changed_at, c.scope, c.name`,
-    ),
-    unfinished: statement(
-      "unfinished",
-      `select count(*)::float8 as count, ${epochMs(now)} as now
+      unfinished: `select count(*)::float8 as count, ${epochMs(now)} as now
 from (
   select from ${n.state} s
   where s.status in (${status.ready}, ${status.processing}, ${status.blocked})
   limit (select :limit::int)
 ) u`,
-    ),
-    enqueuedBefore: byBucket(
-      "enqueued before",
-      `select m.seq, m.${createdColumn(n)} as happened_at from ${n.message} m where m.seq < :before_seq::bigint order by m.seq desc`,
-    ),
-    doneBefore: byBucket(
-      "done before",
-      `select d.seq, d.processed_at as happened_at from ${doneTable(n)} d where d.seq < :before_seq::bigint order by d.seq desc`,
-    ),
-    diedBefore: byBucket(
-      "died before",
-      `select s.seq, s.died_at as happened_at from ${n.state} s
+      enqueuedBefore: byBucket(
+        `select m.seq, m.${createdColumn(n)} as happened_at from ${n.message} m where m.seq < :before_seq::bigint order by m.seq desc`,
+      ),
+      doneBefore: byBucket(
+        `select d.seq, d.processed_at as happened_at from ${doneTable(n)} d where d.seq < :before_seq::bigint order by d.seq desc`,
+      ),
+      diedBefore: byBucket(
+        `select s.seq, s.died_at as happened_at from ${n.state} s
     where s.status = ${status.dead} and s.seq < :before_seq::bigint order by s.seq desc`,
-    ),
-    blockedPartitions: statement(
-      "blocked partitions",
-      `select h.partition_key, h.waiting, ${epochMs("b.since")} as waiting_since, ${keys(n)}, m.topic, s.status,
+      ),
+      blockedPartitions: `select h.partition_key, h.waiting, ${epochMs("b.since")} as waiting_since, ${messageKey(n)}, m.topic, s.status,
   s.locked_until is not null as leased, ${holdsMessage(n)} as paused, s.attempt, s.last_error,
   ${epochMs("coalesce(s.reclaimable_at, s.visible_at)")} as next_attempt_at,
   ${epochMs("s.died_at")} as died_at
@@ -265,17 +236,14 @@ where s.status = ${status.dead} or (h.waiting > 0
   and (${holdsMessage(n)} or s.locked_until is not null or s.attempt > 0 or coalesce(s.reclaimable_at, s.visible_at) > ${now}))
 order by s.status = ${status.dead} desc, h.waiting desc, h.partition_key
 limit (select :limit::int)`,
-    ),
-    byCorrelation: statement(
-      "by correlation",
-      `with ${n.kind === "inbox" ? `recursive ${sources(n)}, ` : ""}found as (
+      byCorrelation: `with ${n.kind === "inbox" ? `recursive ${sources(n)}, ` : ""}found as (
   select * from (
     select m.seq from ${n.message} m where m.correlation_id = :correlation_id::text order by m.seq limit (select :limit::int)
   ) correlated
   union
   ${ownId(n)}
 )
-select ${keys(n)}${n.kind === "inbox" ? "" : ", m.message_id"}, m.topic, coalesce(s.status, ${status.done}) as status,
+select ${messageKey(n)}${n.kind === "inbox" ? "" : ", m.message_id"}, m.topic, coalesce(s.status, ${status.done}) as status,
   s.locked_until is not null as leased, m.correlation_id, m.partition_key, coalesce(s.attempt, d.attempt) as attempt,
   coalesce(s.last_error, d.last_error) as last_error, ${epochMs(`m.${createdColumn(n)}`)} as enqueued_at,
   (select min(${epochMs("a.ended_at")}) from ${attemptsTable(n)} a where a.seq = m.seq) as first_failed_at,
@@ -286,8 +254,9 @@ ${messages(n)}
 where m.seq = any (array(select seq from found))
 order by m.seq
 limit (select :limit::int)`,
-    ),
-  };
+    },
+    ["deadGroups", "countDead", "enqueuedBefore", "doneBefore", "diedBefore"],
+  );
 }
 
 const control = (n: QueueNames) => `c.scope, c.name, c.paused, c.per_second, c.who,
@@ -296,11 +265,10 @@ const control = (n: QueueNames) => `c.scope, c.name, c.paused, c.per_second, c.w
     where s.status in (${status.ready}, ${status.blocked}) and s.locked_until is null and ${appliesTo(n)}
   )::float8 as waiting`;
 
-/** Counts rows by bucket. `rows` has `seq` and `happened_at`. It is planned each time, so that the limit is known. */
-const byBucket = (name: string, rows: string): SqlStatement =>
-  planned(
-    name,
-    `select b.bucket, count(*)::float8 as count, min(b.seq) as first_seq
+/** Counts rows by bucket. `rows` has `seq` and `happened_at`. */
+const byBucket = (
+  rows: string,
+): string => `select b.bucket, count(*)::float8 as count, min(b.seq) as first_seq
 from (
   select r.seq, case
       when r.happened_at < :since::timestamptz then -1
@@ -311,13 +279,7 @@ from (
     limit :limit::int
   ) r
 ) b
-group by b.bucket`,
-  );
-
-const keys = (n: QueueNames) =>
-  keyColumns(n)
-    .map((column) => `m.${column}`)
-    .join(", ");
+group by b.bucket`;
 
 /**
  * The sources of an inbox, each found by one step in the index of its keys: an index of message ids alone would be paid for by

@@ -8,21 +8,29 @@ import {
 import { type SqlStatement, statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 import { isPaused } from "./controls.js";
-import { createFunction, doneTable, epochMs, firstStatus, isDue, keyed, ms, now } from "./expressions.js";
-import { claimStatement, seqs, settleStatements } from "./leases.js";
-import { expireDead, purgeStatements, reap } from "./maintenance.js";
+import {
+  createFunction,
+  doneTable,
+  eachColumn,
+  epochMs,
+  firstStatus,
+  isDue,
+  keyed,
+  ms,
+  named,
+  now,
+} from "./expressions.js";
+import { leaseStatements, seqs } from "./leases.js";
+import { expireDead, maintenanceStatements } from "./maintenance.js";
 import { pendingArrivals, rejoinPartitions } from "./partitions.js";
 import { readStatements } from "./reads.js";
 
-export function inboxStatements(n: QueueNames, options: QueueStatementOptions): InboxStatements {
-  return {
-    ...queueStatements(n, options),
-    alreadyProcessed: statement(
-      "already processed",
-      `select r.* from ${n.object("_already_processed")}(:source, :message_id, :hash, :now::timestamptz) r`,
-    ),
-  };
-}
+export const inboxStatements = (n: QueueNames, options: QueueStatementOptions): InboxStatements => ({
+  ...queueStatements(n, options),
+  ...named({
+    alreadyProcessed: `select r.* from ${n.object("_already_processed")}(:source, :message_id, :hash, :now::timestamptz) r`,
+  }),
+});
 
 export function outboxStatements(n: QueueNames, options: QueueStatementOptions): OutboxStatements {
   // The caller makes the ids. An enqueue whose result was lost can therefore be repeated and adds nothing.
@@ -41,23 +49,19 @@ from added`;
 
   return {
     ...queueStatements(n, options),
-    enqueue: statement("enqueue", enqueue(scalars)),
-    enqueueMany: statement("enqueue many", enqueue(records(":items::json", content))),
-    enqueueKeyed: statement("enqueue keyed", enqueueWithKeys(false)),
-    enqueueOnce: statement("enqueue once", enqueueWithKeys(true)),
-    expireDead: expireDead(n),
-    listDone: statement(
-      "list done",
-      `select d.seq, m.id, m.topic, ${epochMs("d.processed_at")} as processed_at
+    ...named({
+      enqueue: enqueue(scalars),
+      enqueueMany: enqueue(`json_to_recordset(:items::json) as i(${content})`),
+      enqueueKeyed: enqueueWithKeys(false),
+      enqueueOnce: enqueueWithKeys(true),
+      expireDead: expireDead(n),
+      listDone: `select d.seq, m.id, m.topic, ${epochMs("d.processed_at")} as processed_at
 from ${doneTable(n)} d
 join ${n.message} m on m.seq = d.seq
 where d.seq > :after_seq::bigint
 order by d.seq
 limit (select :limit::int)`,
-    ),
-    resend: statement(
-      "resend",
-      `with sent as (
+      resend: `with sent as (
   delete from ${doneTable(n)} d
   where d.seq = ${seqs}
   returning d.seq, d.last_error
@@ -72,10 +76,7 @@ limit (select :limit::int)`,
 select seq
 from ready
 where ${rejoinPartitions(n, "ready")}`,
-    ),
-    makeDue: statement(
-      "make due",
-      `with waiting as (
+      makeDue: `with waiting as (
   select s.seq
   from ${n.state} s
   where s.status = ${status.ready} and s.visible_at > ${now} and s.locked_until is null and s.last_error = :error
@@ -86,37 +87,23 @@ update ${n.state} s
 set visible_at = ${now}
 where s.seq = any (array(select seq from waiting))
 returning s.seq`,
-    ),
+    }),
   };
 }
 
 const queueStatements = (n: QueueNames, { blockOnDead }: QueueStatementOptions): QueueStatements => ({
-  claim: claimStatement(n, blockOnDead),
-  ...settleStatements(n, blockOnDead),
-  reap: reap(n, blockOnDead),
-  ...purgeStatements(n),
+  ...leaseStatements(n, blockOnDead),
+  ...maintenanceStatements(n, blockOnDead),
   ...readStatements(n),
 });
 
-const content = [
-  ["id", "uuid"],
-  ["message_id", "uuid"],
-  ["topic", "text"],
-  ["payload", "text"],
-  ["correlation_id", "text"],
-  ["headers", "text"],
-  ["due_at", "timestamptz"],
-  ["expires_at", "timestamptz"],
-] as const;
-const contentAndKeys = [...content, ["partition_key", "text"], ["natural_key", "text"]] as const;
+const content =
+  "id uuid, message_id uuid, topic text, payload text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz";
+const contentAndKeys = `${content}, partition_key text, natural_key text`;
+const namesOf = (columns: string) => eachColumn(columns, (name) => name);
 
-type Columns = readonly (readonly [name: string, type: string])[];
-const namesOf = (columns: Columns) => columns.map(([name]) => name).join(", ");
-
-/** New messages as a table: from scalar parameters, or from a JSON array of objects with the same names. */
-const scalars = `(select ${content.map(([name, type]) => `:${name}::${type} as ${name}`).join(", ")}) i`;
-const records = (items: string, columns: Columns) =>
-  `json_to_recordset(${items}) as i(${columns.map(([name, type]) => `${name} ${type}`).join(", ")})`;
+/** A new message as a table with one row. */
+const scalars = `(select ${eachColumn(content, (name, type) => `:${name}::${type} as ${name}`)}) i`;
 
 /**
  * Adds messages, some with partition keys. With `p_once`, it adds those whose natural keys the outbox does not have, and returns the
@@ -124,7 +111,7 @@ const records = (items: string, columns: Columns) =>
  * the next step does. When the known message is deleted between the two steps, the next round adds its successor.
  */
 export const enqueueFunction = (n: QueueNames): string => {
-  const items = records("p_items", contentAndKeys);
+  const items = `json_to_recordset(p_items) as i(${contentAndKeys})`;
   return createFunction(
     n.object("_enqueue"),
     "p_items json, p_once boolean, p_now timestamptz",

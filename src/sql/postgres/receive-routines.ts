@@ -1,6 +1,6 @@
 import { status } from "../dialect.js";
 import type { QueueNames } from "../names.js";
-import { createFunction, doneTable, firstStatus, keyed } from "./expressions.js";
+import { createFunction, doneTable, eachColumn, firstStatus, keyed } from "./expressions.js";
 import { pendingArrivals } from "./partitions.js";
 
 /**
@@ -15,19 +15,9 @@ export const inboxFunctions = (n: QueueNames): readonly string[] => [
   mark(n),
 ];
 
-const messageColumns = [
-  ["source", "text"],
-  ["message_id", "text"],
-  ["topic", "text"],
-  ["payload", "text"],
-  ["hash", "bytea"],
-  ["correlation_id", "text"],
-  ["headers", "text"],
-  ["due_at", "timestamptz"],
-  ["expires_at", "timestamptz"],
-  ["partition_key", "text"],
-] as const;
-const columns = messageColumns.map(([name]) => name).join(", ");
+const messageColumns =
+  "source text, message_id text, topic text, payload text, hash bytea, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, partition_key text";
+const columns = eachColumn(messageColumns, (name) => name);
 const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
 
 /** The same content as before. A delivery without a hash is no change of the hash. */
@@ -39,7 +29,7 @@ const isSame = `${contents
 const receive = (n: QueueNames): string =>
   createFunction(
     n.object("_receive"),
-    `${messageColumns.map(([name, type]) => `p_${name} ${type}`).join(", ")}, p_revive boolean, p_now timestamptz`,
+    `${eachColumn(messageColumns, (name, type) => `p_${name} ${type}`)}, p_revive boolean, p_now timestamptz`,
     "returns text",
     `declare
   v_now timestamptz := coalesce(p_now, clock_timestamp());
@@ -64,7 +54,7 @@ begin
     exit when found;
 
     insert into ${n.message} as m (${columns}, first_seen_at, last_seen_at)
-    values (${messageColumns.map(([name]) => `p_${name}`).join(", ")}, v_now, v_now)
+    values (${eachColumn(messageColumns, (name) => `p_${name}`)}, v_now, v_now)
     on conflict (source, message_id) do nothing
     returning m.seq into v_seq;
     if found then
@@ -189,11 +179,9 @@ end`,
   );
 
 /** The messages of p_items. Their hashes are hexadecimal. */
-const items = `json_to_recordset(p_items) as i(${messageColumns
-  .map(([name, type]) => `${name} ${name === "hash" ? "text" : type}`)
-  .join(", ")})`;
+const items = `json_to_recordset(p_items) as i(${messageColumns.replace("bytea", "text")})`;
 const values = (alias: string, hash: string): string =>
-  messageColumns.map(([name]) => (name === "hash" ? hash : `${alias}${name}`)).join(", ");
+  eachColumn(messageColumns, (name) => (name === "hash" ? hash : `${alias}${name}`));
 
 const alreadyProcessed = (n: QueueNames): string =>
   createFunction(

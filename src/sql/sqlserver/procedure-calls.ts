@@ -21,74 +21,51 @@ export function callProcedure(
 /** A missing hash comes as a null of type nvarchar, which must be converted to varbinary explicitly. */
 const convertHash = "declare @bytes varbinary(max) = convert(varbinary(max), @hash);\n";
 
-const parameterTypes = {
-  now: "datetime2(3) = null",
-  // the time that a test passes: the procedure reads the clock itself, when it holds the lock
-  given_now: "datetime2(3) = null",
-  owner: "uniqueidentifier",
-  lease_ms: "float",
-  // of a key: renew, finish, release
-  change: "varchar(10)",
-  limit: "int",
-  max_attempts: "int",
-  base_ms: "float",
-  factor: "float",
-  max_ms: "float",
-  jitter_ms: "float",
-  items: "nvarchar(max)",
-  processed_by: "nvarchar(100)",
-  error: "nvarchar(max)",
-  error_group: "varchar(16)",
-  retention_ms: "float",
-  ttl_ms: "float",
-  after_seq: "bigint",
-  before_seq: "bigint",
-  since: "datetime2(3)",
-  bucket_ms: "float",
-  source: "nvarchar(255)",
-  message_id: "nvarchar(255)",
-  key: "nvarchar(255)",
-  lease_id: "uniqueidentifier",
-  // the name of a caller that leases a key
-  holder: "nvarchar(100)",
-  id: "uniqueidentifier",
-  status: "tinyint",
-  status_2: "tinyint",
-  status_3: "tinyint",
-  resolution: "varchar(10)",
-  leased: "bit",
-  topic: "nvarchar(255)",
-  older_than_ms: "float",
-  newer_than_ms: "float",
-  revive: "bit",
-  blocks: "bit",
-  payload: "nvarchar(max)",
-  hash: "varbinary(max)",
-  correlation_id: "nvarchar(255)",
-  headers: "nvarchar(max)",
-  partition_key: "nvarchar(255)",
-  natural_key: "nvarchar(255)",
-  due_at: "datetime2(3)",
-  expires_at: "datetime2(3)",
-  at: "datetime2(3)",
-  who: "nvarchar(255)",
-  action: "nvarchar(20)",
-  filter: "nvarchar(max)",
-  matched: "bigint",
-  done: "bigint",
-  last_seq: "bigint",
-  ended: "bit",
-  scope: "nvarchar(10)",
-  name: "nvarchar(255)",
-  paused: "bit",
-  per_second: "float",
+/** A parameter has the same type in every procedure, except a message's id: text in the inbox, a GUID in the outbox. */
+const parametersByType = {
+  bit: ["leased", "revive", "blocks", "ended", "paused"],
+  tinyint: ["status", "status_2", "status_3"],
+  int: ["limit", "max_attempts"],
+  bigint: ["after_seq", "before_seq", "matched", "done", "last_seq"],
+  float: [
+    ...([
+      "lease_ms",
+      "base_ms",
+      "factor",
+      "max_ms",
+      "jitter_ms",
+      "retention_ms",
+      "ttl_ms",
+      "bucket_ms",
+    ] as const),
+    ...(["older_than_ms", "newer_than_ms", "per_second"] as const),
+  ],
+  // given_now: the time that a test passes, where the procedure reads the clock itself, when it holds the lock
+  "datetime2(3) = null": ["now", "given_now"],
+  "datetime2(3)": ["since", "due_at", "expires_at", "at"],
+  uniqueidentifier: ["owner", "lease_id", "id"],
+  // change: of a key, renew, finish or release
+  "varchar(10)": ["change", "resolution"],
+  "varchar(16)": ["error_group"],
+  "nvarchar(10)": ["scope"],
+  "nvarchar(20)": ["action"],
+  // holder: the name of a caller that leases a key
+  "nvarchar(100)": ["processed_by", "holder"],
+  "nvarchar(255)": [
+    ...(["source", "message_id", "key", "topic", "correlation_id", "partition_key", "natural_key"] as const),
+    ...(["who", "name"] as const),
+  ],
+  "nvarchar(max)": ["items", "error", "payload", "headers", "filter"],
+  "varbinary(max)": ["hash"],
 } as const;
 
-export type ParameterName = keyof typeof parameterTypes;
+export type ParameterName = (typeof parametersByType)[keyof typeof parametersByType][number];
 
-/** A parameter has the same type in every procedure, except a message's id: text in the inbox, a GUID in the outbox. */
-export const parameterType = ({ kind }: QueueNames, name: ParameterName): string =>
-  kind === "outbox" && name === "message_id" ? "uniqueidentifier" : parameterTypes[name];
+export function parameterType({ kind }: QueueNames, name: ParameterName): string {
+  if (kind === "outbox" && name === "message_id") return "uniqueidentifier";
+  const isOf = ([, names]: [string, readonly ParameterName[]]) => names.includes(name);
+  return Object.entries<readonly ParameterName[]>(parametersByType).find(isOf)![0];
+}
 
 const backoff = ["base_ms", "factor", "max_ms", "jitter_ms"] as const;
 export const filter = ["topic", "source", "error", "error_group", "older_than_ms", "newer_than_ms"] as const;
