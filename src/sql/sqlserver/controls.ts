@@ -54,7 +54,7 @@ const declareControls = `declare @controls table (
 /** Declares @controls with the pauses, and @pauses, which is 1 when there are any. */
 export const readPauses = (n: QueueNames): string => `${declareControls}
 insert into @controls (${controlColumns})
-select ${columns("c", controlColumns.split(", "))} from ${controlsTable(n)} c where c.paused = 1;
+select ${columns("c", controlColumns)} from ${controlsTable(n)} c where c.paused = 1;
 declare @pauses bit = ${asInt("exists (select 1 from @controls)")};`;
 
 /**
@@ -83,12 +83,12 @@ set tokens = case -- at most those of one second
     else ${burst}
   end,
   refilled_at = case when refilled_at < @now then @now else refilled_at end
-output inserted.scope, inserted.name, inserted.paused, inserted.per_second, inserted.tokens into @controls (${controlColumns})
+output ${columns("inserted", controlColumns)} into @controls (${controlColumns})
 from ${controlsTable(n)} with (index(${n.bare("Controls_PK")}), ${lockTarget})
 where per_second is not null;
 
 insert into @controls (${controlColumns})
-select ${columns("c", controlColumns.split(", "))} from ${controlsTable(n)} c where c.paused = 1 and c.per_second is null;`,
+select ${columns("c", controlColumns)} from ${controlsTable(n)} c where c.paused = 1 and c.per_second is null;`,
   /** A condition on a message `m`. The limit of the whole queue is left to `cut`: with it, this would walk past all messages. */
   lets: (dies: string) => `not exists (
     select 1 from @controls c
@@ -135,7 +135,7 @@ end`,
 });
 
 const readControls = (n: QueueNames) => `${countFreely}
-select ${columns("c", ["scope", "name", "paused", "per_second", "who", "changed_at"])}, (
+select ${columns("c", "scope, name, paused, per_second, who, changed_at")}, (
     select count_big(*) from ${n.state} s
     where s.status in (${status.ready}, ${status.blocked}) and s.locked_until is null
       and (select top (1) 1 from ${keyOf(n, "s.seq")} m where ${appliesTo()}) = 1

@@ -74,9 +74,8 @@ function configOfPool(options: SqlServerOptions, pool: ConnectionPool): MssqlCon
   return config;
 }
 
-const booleanOptions = ["encrypt", "trustServerCertificate", "multiSubnetFailover"] as const;
-const textOptions = ["appName", "instanceName"] as const;
-const knownOptions: readonly string[] = [...booleanOptions, ...textOptions];
+const textOptions: readonly string[] = ["appName", "instanceName"];
+const knownOptions = ["encrypt", "trustServerCertificate", "multiSubnetFailover", ...textOptions];
 
 /**
  * `mssql://user:password@host:1433/database?encrypt=true&trustServerCertificate=false`. Parsed here, because mssql itself
@@ -98,7 +97,7 @@ export function parseMssqlUrl(text: string): Partial<MssqlConfig> & { server: st
       user: url.username === "" ? undefined : decode(url.username, "user"),
       password: url.password === "" ? undefined : decode(url.password, "password"),
     }),
-    options: optionsOf(url.searchParams),
+    options: Object.fromEntries([...url.searchParams].map(optionOf)),
   };
 }
 
@@ -122,27 +121,20 @@ function decode(part: string, what: string): string {
   }
 }
 
-function optionsOf(query: URLSearchParams): NonNullable<MssqlConfig["options"]> {
-  const unknown = [...query.keys()].filter((name) => !knownOptions.includes(name));
-  if (unknown.length > 0) {
+function optionOf([name, value]: [string, string]): [string, string | boolean] {
+  if (!knownOptions.includes(name)) {
     throw new InvalidArgumentError(
-      `The SQL Server URL has the unknown option ${unknown.join(", ")}. Known options: ${knownOptions.join(", ")}. Pass others in config.`,
+      `The SQL Server URL has the unknown option ${name}. Known options: ${knownOptions.join(", ")}. Pass others in config.`,
     );
   }
-  const options: Record<string, string | boolean> = {};
-  for (const name of textOptions) if (query.has(name)) options[name] = query.get(name)!;
-  for (const name of booleanOptions) if (query.has(name)) options[name] = toBoolean(name, query.get(name)!);
-  return options;
-}
-
-function toBoolean(name: string, value: string): boolean | string {
-  if (name === "encrypt" && value === "strict") return value; // TDS 8
+  const isText = textOptions.includes(name) || (name === "encrypt" && value === "strict"); // TDS 8
+  if (isText) return [name, value];
   if (value !== "true" && value !== "false") {
     throw new InvalidArgumentError(
       `The option ${name} in the SQL Server URL must be true or false${name === "encrypt" ? ", or strict" : ""}.`,
     );
   }
-  return value === "true";
+  return [name, value === "true"];
 }
 
 /** A keyword and a value. A quoted value may contain anything, also `;` and `=`. */

@@ -1,12 +1,21 @@
 import { type OperatorDialect, status } from "../dialect.js";
 import { type SqlStatement, statement } from "../driver.js";
-import { createdColumn, keyColumns, type QueueNames, queueId } from "../names.js";
+import { createdColumn, type QueueNames, queueId } from "../names.js";
 import { mostSources } from "../store-options.js";
 import { heldByPause, readPauses } from "./controls.js";
 import { addMs, asBit, attemptsTable, binary, doneTable, unicodeLiteral } from "./expressions.js";
 import { operationsTable } from "./history.js";
 import { declareMoves, movedQueue } from "./partitions.js";
-import { columns, isKeyOf, keyIndex, lockRow, readFreely, seekEach, withState } from "./procedure.js";
+import {
+  columns,
+  isKeyOf,
+  keyIndex,
+  lockRow,
+  messageKey,
+  readFreely,
+  seekEach,
+  withState,
+} from "./procedure.js";
 import { callProcedure, filter, type ParameterName, parameterType } from "./procedure-calls.js";
 
 export const sqlServerOperators: OperatorDialect = {
@@ -115,20 +124,10 @@ from ${operationsTable(n.schema)} o
 where o.queue = ${unicodeLiteral(queueId(n))} and (@id is null or o.id = @id)
 order by case when o.ended_at is null then 0 else 1 end, o.started_at desc, o.id desc;`;
 
-const operation = columns("o", [
-  "id",
-  "started_at",
-  "who",
-  "action",
-  "queue",
-  "filter",
-  "matched",
-  "done",
-  "last_seq",
-  "ended_at",
-  "resumed_by",
-  "resumed_at",
-]);
+const operation = columns(
+  "o",
+  "id, started_at, who, action, queue, filter, matched, done, last_seq, ended_at, resumed_by, resumed_at",
+);
 
 /** The time to which ages refer: that of an operation's record, else now. */
 const at = "coalesce(@at, @now)";
@@ -163,7 +162,7 @@ group by coalesce(s.error_group, '')
 order by count_big(*) desc, coalesce(s.error_group, '')
 option (recompile);
 
-select g.error_group, g.[count] as [count], g.first_at, g.last_at, s.last_error, ${columns("m", keyColumns(n))}
+select g.error_group, g.[count] as [count], g.first_at, g.last_at, s.last_error, ${messageKey(n)}
 from @groups g
 inner join ${n.state} s with (forceseek) on s.seq = g.seq
 inner join ${n.message} m with (forceseek) on m.seq = g.seq
@@ -229,7 +228,7 @@ select top (@limit) h.partition_key, h.waiting, (
       order by b.position
     ) f
     inner join ${n.message} w with (forceseek) on w.seq = f.seq
-  ) as waiting_since, ${columns("m", keyColumns(n))}, m.topic, s.status,
+  ) as waiting_since, ${messageKey(n)}, m.topic, s.status,
   ${asBit("s.locked_until is not null")} as leased, ${asBit(isPaused)} as paused, s.attempt, s.last_error,
   coalesce(s.reclaimable_at, s.visible_at) as next_attempt_at, s.died_at
 from (
@@ -278,7 +277,7 @@ order by m.seq;
 
 ${findById(n)}
 
-select top (@limit) ${columns("m", [...new Set([...keyColumns(n), "message_id"]), "topic", "correlation_id", "partition_key"])},
+select top (@limit) ${columns("m", `${n.kind === "inbox" ? "source" : "id"}, message_id, topic, correlation_id, partition_key`)},
   coalesce(s.status, ${status.done}) as status, ${asBit("s.locked_until is not null")} as leased,
   coalesce(s.attempt, d.attempt, 0) as attempt, coalesce(s.last_error, d.last_error) as last_error,
   m.${createdColumn(n)} as enqueued_at, (select min(a.ended_at) from ${attemptsTable(n)} a with (forceseek) where a.seq = f.seq) as first_failed_at,

@@ -167,18 +167,12 @@ ${indented(indented(insert))}
   set xact_abort on;
 end`;
 
-const messageColumns = (n: QueueNames) => [
-  ...["topic", "payload", "partition_key", "headers", "correlation_id", "due_at"],
-  "expires_at as given_expires_at",
-  ...(n.kind === "inbox"
-    ? ["source", "message_id", "hash", "first_seen_at", "last_seen_at", "deliveries"]
-    : ["id", "message_id", "created_at", "natural_key"]),
-];
+/** Columns of one table: `columns("m", "seq, topic")` is `m.seq, m.topic`. */
+export const columns = (alias: string, list: string) =>
+  inLines(list.split(", ").map((column) => `${alias}.${column}`));
 
-export const columns = (alias: string, list: readonly string[]) =>
-  inLines(list.map((column) => `${alias}.${column}`));
-
-export const inserted = (list: readonly string[]) => inLines(list.map((column) => `inserted.${column}`));
+/** What the natural key is in the table of messages `m`. */
+export const messageKey = (n: QueueNames): string => (n.kind === "inbox" ? "m.source, m.message_id" : "m.id");
 
 /**
  * Functions of a row's number, for the procedures that both queues have: only these functions know in which columns the
@@ -188,8 +182,12 @@ export const inserted = (list: readonly string[]) => inLines(list.map((column) =
  * call the function: without a number to seek, so that FORCESEEK would make the statement fail (error 8622).
  */
 export const rowFunctions = (n: QueueNames): readonly string[] => {
-  const key =
-    n.kind === "inbox" ? "m.source, m.message_id" : `cast(null as nvarchar(255)) ${binary} as source, m.id`;
+  const own =
+    n.kind === "inbox"
+      ? "source, message_id, hash, first_seen_at, last_seen_at, deliveries"
+      : "id, message_id, created_at, natural_key";
+  const message = `topic, payload, partition_key, headers, correlation_id, due_at, expires_at as given_expires_at, ${own}`;
+  const source = n.kind === "inbox" ? "" : `cast(null as nvarchar(255)) ${binary} as source, `;
   const ofRow = (
     suffix: string,
     selected: string,
@@ -198,7 +196,7 @@ returns table as return
 select ${selected}
 from ${n.message} m with (index(${n.bare("_PK")}), forceseek)
 where m.seq = @seq`;
-  return [ofRow("_MessageOf", columns("m", messageColumns(n))), ofRow("_KeyOf", `${key}, m.topic`)];
+  return [ofRow("_MessageOf", columns("m", message)), ofRow("_KeyOf", `${source}${messageKey(n)}, m.topic`)];
 };
 
 /**
