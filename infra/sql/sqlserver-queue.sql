@@ -162,7 +162,7 @@ else
   where r.status = 1 and r.visible_at <= @now and (r.reclaimable_at is null or r.reclaimable_at <= @now)
   order by r.visible_at, r.seq;
 
--- a message with two crashes is claimed alone
+-- a message with two crashes is claimed by itself
 if exists (select 1 from @picked p where p.crashes >= 2)
   delete from @picked
   where seq <> (select top (1) p.seq from @picked p where p.crashes >= 2 order by p.visible_at, p.seq);

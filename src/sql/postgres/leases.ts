@@ -125,7 +125,7 @@ const claimedColumns = (n: QueueNames): readonly (readonly [declared: string, va
 
 /**
  * Leased and crashed rows are skipped until `reclaimable_at`. They keep `visible_at`, and with it their place in the order. A
- * message with two crashes is claimed alone. `skip locked` skips the rows of other claimers.
+ * message with two crashes is claimed by itself. `skip locked` skips the rows of other claimers.
  */
 export function claimFunction(n: QueueNames): string {
   // A claimable row with a lease was lost by its worker. That counts as an attempt, perhaps the last.

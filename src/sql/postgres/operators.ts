@@ -282,7 +282,7 @@ from (
 group by b.bucket`;
 
 /**
- * The sources of an inbox, each found by one step in the index of its keys: an index of message ids alone would be paid for by
+ * The sources of an inbox, each found by one step in the index of its keys: an index of only message ids would be paid for by
  * every message.
  */
 const sources = (n: QueueNames) => `sources as (

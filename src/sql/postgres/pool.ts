@@ -37,7 +37,7 @@ export function watchedPool(pg: PgClasses, config: PoolConfig): WatchedPool {
   let waiting = 0;
 
   const pool = new pg.Pool({ ...config, Client: alive.watching(config.Client ?? pg.Client) });
-  // The loss of a connection in use is an event of the client alone; its query rejects by itself.
+  // The loss of a connection in use is reported only to its client; its query rejects by itself.
   pool.on("connect", (client) => {
     client.on("error", (error: Error) => losses.set(client, error));
     const { connection } = client as { readonly connection?: { readonly stream?: ConnectedSocket } };
@@ -169,7 +169,7 @@ export function callersPool(pool: Pool): WatchedPool {
   };
 }
 
-/** The loss of a connection in use is an event of the client alone. Unheard, it would end the process. */
+/** The loss of a connection in use is reported only to its client. Without a listener the event would end the process. */
 function noteLoss(client: ClientBase): () => Error | undefined {
   let lost: Error | undefined;
   const note = (error: Error): void => {

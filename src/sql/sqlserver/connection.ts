@@ -48,7 +48,7 @@ export function startRequest(
     if (types === undefined) request.input(name, parameterValue(value));
     else request.input(name, types[parameterKind(value)] as never, parameterValue(value));
   }
-  // A batch of its own, not a call of sp_executesql: some DDL must be alone in its batch.
+  // A batch of its own, not a call of sp_executesql: some DDL must be the only statement of its batch.
   const running = statement.unprepared ? request.batch(text) : request.query(text);
   return {
     running: running.then(({ recordset }) => (recordset ?? []) as readonly SqlRow[]),

@@ -67,7 +67,7 @@ export const doneRows = (n: QueueNames): readonly string[] => [
 export const finishedTable =
   "declare @finished table (seq bigint not null primary key, attempt int not null, last_error nvarchar(max) null, keyed bit null);";
 
-/** Moves states into @finished. `from`: the FROM clause where the target is not named behind DELETE alone. */
+/** Moves states into @finished. `from`: the FROM clause, which names the target again, with its hints. */
 export const finish = (n: QueueNames, from: string, where: string): string => `delete from ${n.state}
 output deleted.seq, deleted.attempt, deleted.last_error, deleted.keyed into @finished (seq, attempt, last_error, keyed)
 from ${from}

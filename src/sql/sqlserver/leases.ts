@@ -60,7 +60,7 @@ end
 else
 ${indented(pick({ from, where: claimable("r"), order }))}
 
--- a message with two crashes is claimed alone
+-- a message with two crashes is claimed by itself
 if exists (select 1 from @picked p where p.crashes >= ${crashesBeforeAlone})
   delete from @picked
   where seq <> (select top (1) p.seq from @picked p where p.crashes >= ${crashesBeforeAlone} order by p.visible_at, p.seq);

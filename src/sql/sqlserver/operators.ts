@@ -247,7 +247,7 @@ order by case when s.status = ${status.dead} then 0 else 1 end, h.waiting desc, 
 };
 
 /**
- * An inbox is asked for the message id source by source, each by one seek in the index of its keys: an index of message ids alone
+ * An inbox is asked for the message id source by source, each by one seek in the index of its keys: an index of only message ids
  * would be paid for by every message.
  */
 const findById = (n: QueueNames) =>

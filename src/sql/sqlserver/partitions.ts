@@ -11,7 +11,7 @@ import { indented, lockRow, readPast, seekEach, skipLocked, stateTable } from ".
 export const partitionQueueTable = (n: QueueNames): string => n.object("PartitionQueue");
 /**
  * Messages that join or leave their partition queues. Whoever enqueues or finishes a message writes a row here, and locks
- * nothing else of a partition. The next claim applies the rows: it alone changes partition queues.
+ * nothing else of a partition. The next claim applies the rows: nothing else changes partition queues.
  */
 export const partitionChangesTable = (n: QueueNames): string => n.object("PartitionChanges");
 

@@ -27,7 +27,7 @@ interface PoolClass {
 export async function openPool(mssql: PoolClass, config: MssqlConfig): Promise<ConnectionPool> {
   const pool = new mssql.ConnectionPool(withLoginNumbers(config));
   const parts = pool as unknown as PoolParts;
-  // A connection that breaks while idle is dropped by the pool; unheard, the event would end the process.
+  // A connection that breaks while idle is dropped by the pool. Without a listener the event would end the process.
   pool.on("error", () => {});
   guardConnections(parts, config.pool?.idleTimeoutMillis ?? 30_000); // mssql's own default
   const restore = keepTestConnection(parts);
@@ -106,7 +106,7 @@ function keepTestConnection(pool: PoolParts) {
 
 /**
  * Does not use a connection that was idle for longer than the pool keeps one. The pool's own timer does not run in a process
- * that is frozen between two calls, and a gateway may have dropped the connection meanwhile, without a word.
+ * that is frozen between two calls, and a gateway may have dropped the connection meanwhile, without notice.
  *
  * Closes a connection that is given back with an open transaction, which the server then rolls back. XACT_ABORT does not end
  * a transaction after every error: one that makes a procedure's statement impossible, such as a dropped index that it names,
