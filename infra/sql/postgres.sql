@@ -33,11 +33,11 @@ create table "infra"."inbox" (
   topic varchar(255) collate "C" not null,
   partition_key varchar(255) collate "C",
   payload text not null,
-  hash bytea,
   correlation_id varchar(255),
   headers text,
   due_at timestamptz,
   expires_at timestamptz,
+  hash bytea,
   first_seen_at timestamptz not null,
   last_seen_at timestamptz not null,
   deliveries integer not null default 1,
@@ -45,6 +45,27 @@ create table "infra"."inbox" (
   content_changed boolean not null default false,
   constraint "inbox_key" unique (source, message_id)
 );
+
+create table "infra"."inbox_keys" (
+  source varchar(255) collate "C" not null,
+  key varchar(255) collate "C" not null,
+  -- null when the key was released or is processed
+  lease_id uuid,
+  -- the end of the last lease
+  locked_until timestamptz,
+  attempt integer not null,
+  -- the name that the holder gave itself
+  owner varchar(100),
+  first_seen_at timestamptz not null,
+  last_seen_at timestamptz not null,
+  processed_at timestamptz,
+  -- the lease that finished it, so that the same call again finds that it did
+  processed_by uuid,
+  primary key (source, key)
+)
+with (fillfactor = 70);
+
+create index "inbox_keys_purge" on "infra"."inbox_keys" (source, first_seen_at);
 
 create table "infra"."inbox_state" (
   seq bigint primary key,
@@ -86,6 +107,8 @@ create table "infra"."inbox_done" (
   -- of a message that an operator has resolved: archived or replaced
   resolution varchar(10) collate "C"
 );
+
+create index "inbox_resolution" on "infra"."inbox_done" (seq) include (resolution) where resolution is not null;
 
 create table "infra"."inbox_attempts" (
   seq bigint not null,
@@ -207,29 +230,6 @@ create constraint trigger "inbox_enqueue_arrivals"
 after insert on "infra"."inbox_pending_arrivals"
 deferrable initially deferred
 for each row execute function "infra"."inbox_enqueue_arrivals"();
-
-create index "inbox_resolution" on "infra"."inbox_done" (seq) include (resolution) where resolution is not null;
-
-create table "infra"."inbox_keys" (
-  source varchar(255) collate "C" not null,
-  key varchar(255) collate "C" not null,
-  -- null when the key was released or is processed
-  lease_id uuid,
-  -- the end of the last lease
-  locked_until timestamptz,
-  attempt integer not null,
-  -- the name that the holder gave itself
-  owner varchar(100),
-  first_seen_at timestamptz not null,
-  last_seen_at timestamptz not null,
-  processed_at timestamptz,
-  -- the lease that finished it, so that the same call again finds that it did
-  processed_by uuid,
-  primary key (source, key)
-)
-with (fillfactor = 70);
-
-create index "inbox_keys_purge" on "infra"."inbox_keys" (source, first_seen_at);
 
 insert into "infra"."oncebox_migrations" (queue, number, name) values ('inbox:inbox', 1, 'inbox');
 

@@ -52,6 +52,12 @@ export const messages = (n: QueueNames): string => `from ${n.message} m
 left join ${n.state} s on s.seq = m.seq
 left join ${doneTable(n)} d on d.seq = m.seq`;
 
+/** The columns that identify a message, in the definition of a table. */
+export const keyDefinition = (n: QueueNames): string =>
+  n.kind === "inbox"
+    ? 'source varchar(255) collate "C" not null,\n  message_id varchar(255) collate "C" not null'
+    : "id uuid not null,\n  message_id uuid not null";
+
 export const messageKey = (n: QueueNames): string => (n.kind === "inbox" ? "m.source, m.message_id" : "m.id");
 
 /** The database's clock, unless a test passes a time. It is stable within a statement, so an index scan can use it. */

@@ -1,6 +1,6 @@
 import { literal, type QueueNames, queueId } from "../names.js";
 import { keptAttempts } from "../store-options.js";
-import { archiveTable, attemptsTable, createFunction, ms, now, quote } from "./expressions.js";
+import { archiveTable, attemptsTable, createFunction, keyDefinition, ms, now, quote } from "./expressions.js";
 
 export const attemptRows = (n: QueueNames): string => `create table ${attemptsTable(n)} (
   seq bigint not null,
@@ -48,13 +48,7 @@ export const recordAttempts = (n: QueueNames, query: string): string =>
 /** Dead messages that operators have archived. Nothing but an operator's statement writes it, and nothing deletes its rows. */
 export const archiveRows = (n: QueueNames): string => `create table ${archiveTable(n)} (
   seq bigint primary key,
-  ${
-    n.kind === "inbox"
-      ? `source varchar(255) collate "C" not null,
-  message_id varchar(255) collate "C" not null,`
-      : `id uuid not null,
-  message_id uuid not null,`
-  }
+  ${keyDefinition(n)},
   topic varchar(255) collate "C" not null,
   partition_key varchar(255) collate "C",
   payload text not null,

@@ -28,6 +28,12 @@ export const unicodeLiteral = (value: string): string => `N${literal(value)}`;
 /** Compares byte by byte: `=` must not depend on the collation that the database was created with. */
 export const binary = "collate Latin1_General_100_BIN2";
 
+/** The columns that identify a message, in the definition of a table. */
+export const keyDefinition = (n: QueueNames): string =>
+  n.kind === "inbox"
+    ? `source nvarchar(255) ${binary} not null,\n  message_id nvarchar(255) ${binary} not null`
+    : "id uniqueidentifier not null,\n  message_id uniqueidentifier not null";
+
 const dayMs = 24 * 60 * 60 * 1000;
 
 /**

@@ -7,6 +7,7 @@ import {
   attemptsTable,
   binary,
   doneTable,
+  keyDefinition,
   quote,
   unicodeLiteral,
 } from "./expressions.js";
@@ -84,13 +85,7 @@ select ${["f.seq", "@now", "f.attempt", lastError, ...Object.values(more)].join(
 /** Dead messages that operators have archived. Nothing but an operator's procedure writes it, and nothing deletes its rows. */
 export const archiveRows = (n: QueueNames): string => `create table ${archiveTable(n)} (
   seq bigint not null,
-  ${
-    n.kind === "inbox"
-      ? `source nvarchar(255) ${binary} not null,
-  message_id nvarchar(255) ${binary} not null,`
-      : `id uniqueidentifier not null,
-  message_id uniqueidentifier not null,`
-  }
+  ${keyDefinition(n)},
   topic nvarchar(255) ${binary} not null,
   partition_key nvarchar(255) ${binary} null,
   payload nvarchar(max) not null,
