@@ -177,16 +177,7 @@ begin
     locked_until = case when ${dies} then null else v_now + ${ms("p_lease_ms")} end,
     due_since = s.reclaimable_at,
     reclaimable_at = v_now + ${ms("p_lease_ms")} + ${backoff(`s.attempt + (${hasLease})::int + 1`, "p_", "")},
-    last_error = case
-      when s.expires_at <= v_now then ${literal(reasons.expired)}
-      when ${hasLease} then ${literal(reasons.leaseExpired)}
-      else s.last_error
-    end,
-    error_group = case
-      when s.expires_at <= v_now then ${literal(reasonGroup("expired"))}
-      when ${hasLease} then ${literal(reasonGroup("leaseExpired"))}
-      else s.error_group
-    end,
+    ${whyEnded("v_now")},
     died_at = case when ${dies} then v_now else s.died_at end
   from ${n.message} m
   where s.seq = any (v_seqs) and m.seq = s.seq
@@ -202,6 +193,18 @@ end`,
     "volatile\nset enable_seqscan = off", // plans may be cached while the tables are nearly empty
   );
 }
+
+/** Assigns why the state `s` expired or lost its lease, if it did. */
+export const whyEnded = (time: string): string => `last_error = case
+      when s.expires_at <= ${time} then ${literal(reasons.expired)}
+      when s.locked_until is not null then ${literal(reasons.leaseExpired)}
+      else s.last_error
+    end,
+    error_group = case
+      when s.expires_at <= ${time} then ${literal(reasonGroup("expired"))}
+      when s.locked_until is not null then ${literal(reasonGroup("leaseExpired"))}
+      else s.error_group
+    end`;
 
 /** The wait after the attempt that `attempts` counts: min(base · factor^n, max) + random(0, jitter). */
 const backoff = (attempts: string, colon = ":", type = "::float8"): string =>

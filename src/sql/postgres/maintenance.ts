@@ -1,9 +1,9 @@
-import { beforeThat, reasonGroup, reasons } from "../dead-letters.js";
+import { beforeThat, reasons } from "../dead-letters.js";
 import { status } from "../dialect.js";
 import { createdColumn, lastSeenAt, literal, type QueueNames } from "../names.js";
 import { attemptsTable, doneTable, messageKey, ms, named, now } from "./expressions.js";
 import { purgeOperations, recordAttempts } from "./history.js";
-import { lease, lostAttempts, removeDead } from "./leases.js";
+import { lease, lostAttempts, removeDead, whyEnded } from "./leases.js";
 import { isInPartition, unblock } from "./partitions.js";
 
 export const maintenanceStatements = (n: QueueNames, blockOnDead: boolean) =>
@@ -75,8 +75,7 @@ function reap(n: QueueNames, blockOnDead: boolean): string {
     crashes = s.crashes + (${hasLease})::int,
     owner = null,
     locked_until = null,
-    last_error = case when s.expires_at <= ${now} then ${literal(reasons.expired)} else ${literal(reasons.leaseExpired)} end,
-    error_group = case when s.expires_at <= ${now} then ${literal(reasonGroup("expired"))} else ${literal(reasonGroup("leaseExpired"))} end,
+    ${whyEnded(now)},
     last_attempt_at = coalesce(s.locked_until, s.last_attempt_at),
     died_at = case when ${dies} then ${now} else s.died_at end
   where s.seq = any (array(select seq from ended))

@@ -113,7 +113,7 @@ begin
   set tokens = t.tokens - t.taken
   from (
     select c.scope, c.name, c.tokens, count(*) as taken
-    from @claimed k
+    from @changed k
     inner join @picked m on m.seq = k.seq
     inner join @controls c on ${isLimit} and ${appliesTo()}
     where k.status = ${status.ready}
@@ -121,7 +121,7 @@ begin
   ) t, ${controlsTable(n)} with (${lockRow})
   where ${n.bare("Controls")}.scope = t.scope and ${n.bare("Controls")}.name = t.name ${seekEach};
 
-  if not exists (select 1 from @claimed)
+  if not exists (select 1 from @changed)
     select @wait_ms = min((1 - c.tokens) / c.per_second * 1000)
     from @controls c
     where ${isLimit} and c.tokens < 1 and exists (

@@ -35,16 +35,15 @@ export const attemptRows = (n: QueueNames): string => `create table ${attemptsTa
   constraint ${n.bare("Attempts_PK")} primary key clustered (seq, number)
 )`;
 
-/** Inserts the rows of a query, and deletes older attempts of the messages in `@changed` or another table with `seq`. */
+/** Inserts the rows of a query, and deletes older attempts of the messages in @changed. */
 export const recordAttempts = (
   n: QueueNames,
   query: string,
-  changed: string,
 ): string => `insert into ${attemptsTable(n)} (seq, attempt, ended_at, worker, error)
 ${query};
 
 delete from ${attemptsTable(n)}
-from ${changed} c, ${attemptsTable(n)} with (${lockRow})
+from @changed c, ${attemptsTable(n)} with (${lockRow})
 where ${n.bare("Attempts")}.seq = c.seq and ${n.bare("Attempts")}.number <= (
   select x.number from ${attemptsTable(n)} x with (forceseek, readcommittedlock) where x.seq = c.seq
   order by x.number desc offset ${keptAttempts} rows fetch next 1 row only

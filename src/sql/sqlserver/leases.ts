@@ -36,8 +36,7 @@ end
 
 ${prepareLease(n)}
 ${prepareBackoff}
-${pickedTable}
-${changedTable("@claimed")}
+${pickedTables}
 ${controls.declare}
 
 if ${hasChanges(n)}
@@ -67,29 +66,14 @@ if exists (select 1 from @picked p where p.crashes >= ${crashesBeforeAlone})
 
 -- No indexed column of a leased row changes. The condition is repeated: where UPDLOCK does not lock, another claimer may
 -- have taken the row by now.
-update ${n.state}
-set status = case when p.dies = 1 then ${status.dead} else ${status.ready} end,
-  attempt = ${s}.attempt + p.lost, crashes = p.crashes,
+${changePicked(
+  n,
+  `status = case when p.dies = 1 then ${status.dead} else ${status.ready} end,
   owner = case when p.dies = 0 then @owner end, locked_until = case when p.dies = 0 then @lease_end end,
   due_since = ${s}.reclaimable_at,
-  reclaimable_at = ${addMs(n, "@lease_end", `\n    ${backoffSql(`(${s}.attempt + p.lost + 1)`, `${s}.seq`)}`)},
-  last_error = case
-    when ${s}.expires_at <= @now then ${unicodeLiteral(reasons.expired)}
-    when p.lost = 1 then ${unicodeLiteral(reasons.leaseExpired)}
-    else ${s}.last_error
-  end,
-  error_group = case
-    when ${s}.expires_at <= @now then ${literal(reasonGroup("expired"))} when p.lost = 1 then ${literal(reasonGroup("leaseExpired"))} else ${s}.error_group
-  end,
-  died_at = case when p.dies = 1 then @now else ${s}.died_at end
-${outputChanged("@claimed")}
-from @picked p, ${n.state} with (${lockRow})
-where ${s}.seq = p.seq and ${claimable(s)}
-${seekEach};
-
-${recordLost(n, "@claimed")}
-
-${leaveIfDead(n, "@claimed")}
+  reclaimable_at = ${addMs(n, "@lease_end", `\n    ${backoffSql(`(${s}.attempt + p.lost + 1)`, `${s}.seq`)}`)}`,
+  claimable(s),
+)}
 
 ${controls.take}
 
@@ -100,30 +84,23 @@ if @wait_ms is not null
 else
   select ${claimedRow},
     case when c.status = ${status.ready} then 'claimed' when c.expires_at <= @now then 'expired' else 'exhausted' end as verdict
-  from @claimed c
+  from @changed c
   inner join ${n.state} s with (forceseek) on s.seq = c.seq
   ${withMessage(n, "c.seq")}
   order by c.seq ${seekEach};`)}`;
 }
 
 /**
- * The rows that a claim or the reaper chose and locked, with the leases that it ends. `lost`: a worker had it, and that is a
- * crash. A claim that keeps to limits asks for the topic and the source, too.
+ * @picked has the rows that a claim or the reaper chose and locked, with the leases that it ends. `lost`: a worker had it, and that
+ * is a crash. A claim that keeps to limits asks for the topic and the source, too. @changed has what became of the rows.
  */
-export const pickedTable = `declare @picked table (
+export const pickedTables = `declare @picked table (
   seq bigint not null primary key, visible_at datetime2(3) not null, locked_until datetime2(3) null, owner uniqueidentifier null,
   lost int not null, crashes int not null, dies int not null, topic nvarchar(255) ${binary} null, source nvarchar(255) ${binary} null
-);`;
-
-/** What a claim or the reaper has done to the rows that it picked. */
-export const changedTable = (name: string): string => `declare ${name} table (
+);
+declare @changed table (
   seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null, keyed bit null
 );`;
-
-export const outputChanged = (
-  into: string,
-): string => `output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
-  into ${into} (seq, status, expires_at, attempt, keyed)`;
 
 /** Picks rows `r`, @limit at most. */
 export const pick = ({
@@ -144,27 +121,45 @@ const pickedColumns = "seq, visible_at, locked_until, owner, lost, crashes, dies
 const picked = `r.seq, r.visible_at, r.locked_until, r.owner, ${asInt(isLost("r"))},
   r.crashes + ${asInt(isLost("r"))}, ${asInt(dies("r"))}`;
 
-/** Records the attempts whose leases a claim or the reaper has ended: rows of @picked that are among the changed ones. */
-export const recordLost = (
-  n: QueueNames,
-  changed: string,
-): string => `if exists (select 1 from @picked p where p.lost = 1)
-begin
-${indented(
-  recordAttempts(
-    n,
-    `select c.seq, c.attempt, p.locked_until, p.owner,
+/**
+ * Changes the rows of @picked that still match the condition, and records the attempts that ended with their leases. `set` is what
+ * claim and reaper do differently.
+ */
+export function changePicked(n: QueueNames, set: string, condition: string): string {
+  const s = stateTable(n);
+  const attempts = `select c.seq, c.attempt, p.locked_until, p.owner,
   ${unicodeLiteral(reasons.leaseExpired)}
-from @picked p inner join ${changed} c on c.seq = p.seq
-where p.lost = 1`,
-    changed,
-  ),
-)}
-end`;
+from @picked p inner join @changed c on c.seq = p.seq
+where p.lost = 1`;
+  return `update ${n.state}
+set ${set},
+  attempt = ${s}.attempt + p.lost, crashes = p.crashes,
+  last_error = case
+    when ${s}.expires_at <= @now then ${unicodeLiteral(reasons.expired)}
+    when p.lost = 1 then ${unicodeLiteral(reasons.leaseExpired)}
+    else ${s}.last_error
+  end,
+  error_group = case
+    when ${s}.expires_at <= @now then ${literal(reasonGroup("expired"))} when p.lost = 1 then ${literal(reasonGroup("leaseExpired"))} else ${s}.error_group
+  end,
+  died_at = case when p.dies = 1 then @now else ${s}.died_at end
+output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
+  into @changed (seq, status, expires_at, attempt, keyed)
+from @picked p, ${n.state} with (${lockRow})
+where ${s}.seq = p.seq and ${condition}
+${seekEach};
 
-/** The dead among the rows leave their partition queues, unless they shall block them. */
-export const leaveIfDead = (n: QueueNames, changed: string): string =>
-  leavePartition(n, changed, `@blocks = 0 and c.keyed = 1 and c.status = ${status.dead}`);
+if exists (select 1 from @picked p where p.lost = 1)
+begin
+${indented(recordAttempts(n, attempts))}
+end
+
+${leaveIfDead(n)}`;
+}
+
+/** The dead among @changed leave their partition queues, unless they shall block them. */
+const leaveIfDead = (n: QueueNames): string =>
+  leavePartition(n, "@changed", `@blocks = 0 and c.keyed = 1 and c.status = ${status.dead}`);
 
 /** Deletes the states and keeps the messages as done. */
 export const ack = (n: QueueNames): string => `${finishedTable}
@@ -202,10 +197,9 @@ ${recordAttempts(
 from openjson(@items) with (seq bigint, error nvarchar(max), attempts int) i
 inner join @changed c on c.seq = i.seq
 where i.attempts is null ${seekEach}`,
-  "@changed",
 )}
 
-${leaveIfDead(n, "@changed")}`)}
+${leaveIfDead(n)}`)}
 
 select c.seq, ${asBit(`c.status = ${status.dead}`)} as dead from @changed c;`;
 }

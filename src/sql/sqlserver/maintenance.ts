@@ -1,8 +1,8 @@
-import { beforeThat, reasonGroup, reasons } from "../dead-letters.js";
+import { beforeThat, reasons } from "../dead-letters.js";
 import { status } from "../dialect.js";
-import { createdColumn, lastSeenAt, literal, type QueueNames } from "../names.js";
+import { createdColumn, lastSeenAt, type QueueNames } from "../names.js";
 import { addMs, binary, doneTable, unicodeLiteral } from "./expressions.js";
-import { changedTable, leaveIfDead, outputChanged, pick, pickedTable, recordLost } from "./leases.js";
+import { changePicked, pick, pickedTables } from "./leases.js";
 import { hasChanges, leaveDead, partitionChangesTable, partitionQueueTable } from "./partitions.js";
 import {
   atomically,
@@ -26,30 +26,17 @@ export function reap(n: QueueNames): string {
   const s = stateTable(n);
   const ended = (t: string) =>
     `${t}.status in (${status.ready}, ${status.blocked}) and (${t}.locked_until < @now or (${t}.locked_until is null and ${t}.expires_at <= @now))`;
-  return `${pickedTable}
-${changedTable("@reaped")}
+  return `${pickedTables}
 
 ${atomically(`${pick({ from: pickFrom(n, "State_PK"), where: ended("r"), order: "r.seq" })}
 
 -- reclaimable_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time
-update ${n.state}
-set status = case when p.dies = 1 then ${status.dead} else ${s}.status end,
-  attempt = ${s}.attempt + p.lost, crashes = p.crashes, owner = null, locked_until = null,
-  last_error = case
-    when ${s}.expires_at <= @now then ${unicodeLiteral(reasons.expired)}
-    else ${unicodeLiteral(reasons.leaseExpired)}
-  end,
-  error_group = case when ${s}.expires_at <= @now then ${literal(reasonGroup("expired"))} else ${literal(reasonGroup("leaseExpired"))} end,
-  last_attempt_at = coalesce(${s}.locked_until, ${s}.last_attempt_at),
-  died_at = case when p.dies = 1 then @now else ${s}.died_at end
-${outputChanged("@reaped")}
-from @picked p, ${n.state} with (${lockRow})
-where ${s}.seq = p.seq and ${ended(s)}
-${seekEach};
-
-${recordLost(n, "@reaped")}
-
-${leaveIfDead(n, "@reaped")}
+${changePicked(
+  n,
+  `status = case when p.dies = 1 then ${status.dead} else ${s}.status end, owner = null, locked_until = null,
+  last_attempt_at = coalesce(${s}.locked_until, ${s}.last_attempt_at)`,
+  ended(s),
+)}
 
 if @blocks = 0 and exists (select 1 from ${partitionQueueTable(n)} q with (${readPast}))
   ${leaveDead(n).replaceAll("\n", "\n  ")}`)}
@@ -59,7 +46,7 @@ if ${hasChanges(n)}
 
 select r.seq, k.*,
   case when r.status <> ${status.dead} then 'reaped' when r.expires_at <= @now then 'expired' else 'exhausted' end as verdict
-from @reaped r
+from @changed r
 cross apply ${keyOf(n, "r.seq")} k ${seekEach};`;
 }
 
