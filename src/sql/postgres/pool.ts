@@ -144,9 +144,6 @@ const endsWithin = (ms: number, work: Promise<unknown>): Promise<boolean> =>
 const noConnection = (ms: number) =>
   new Error(`No connection of the pool was free within ${ms} ms: timeout exceeded when trying to connect.`);
 
-/** How long `end` waits for calls under way. */
-const longestBorrowedMs = 5_000;
-
 /** A pool of the caller's. Connections are borrowed from it; it is not closed. */
 export function callersPool(pool: Pool): WatchedPool {
   /** The connections in use, each with a function that stops listening and returns the error that it was lost by. */
@@ -163,7 +160,7 @@ export function callersPool(pool: Pool): WatchedPool {
       client.release(lost ?? error);
     },
     async end() {
-      const until = performance.now() + longestBorrowedMs;
+      const until = performance.now() + longestCallsMs;
       while (borrowed.size > 0 && performance.now() < until) await sleep(1);
     },
   };
