@@ -1064,12 +1064,12 @@ create or alter procedure [$(Schema)].[$(Queue)_ExpireDead]
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @lease_end datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, @lease_ms) a);
-declare @expired table (seq bigint not null primary key);
+declare @changed table (seq bigint not null primary key);
 
 update [$(Schema)].[$(Queue)State]
 set owner = @owner, locked_until = @lease_end,
   last_error = case when charindex(N'It was not handled before its expiresAt.' collate Latin1_General_100_BIN2, coalesce([$(Queue)State].last_error, N'') collate Latin1_General_100_BIN2) = 0 then N'It was not handled before its expiresAt.' + coalesce(N' Before that: ' + [$(Queue)State].last_error, N'') else [$(Queue)State].last_error end
-output inserted.seq into @expired (seq)
+output inserted.seq into @changed (seq)
 from (
   select top (@limit) r.seq
   from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Dead]), updlock, readpast, rowlock, readcommittedlock)
@@ -1078,9 +1078,9 @@ from (
 ) p, [$(Schema)].[$(Queue)State] with (forceseek, updlock, readpast, rowlock, readcommittedlock)
 where [$(Queue)State].seq = p.seq and [$(Queue)State].status = 4 and [$(Queue)State].expires_at <= @now and (([$(Queue)State].locked_until is null and charindex(N'It was not handled before its expiresAt.' collate Latin1_General_100_BIN2, coalesce([$(Queue)State].last_error, N'') collate Latin1_General_100_BIN2) = 0) or [$(Queue)State].locked_until <= @now) option (loop join, force order);
 
-select e.seq, k.*
-from @expired e
-cross apply [$(Schema)].[$(Queue)_KeyOf](e.seq) k option (loop join, force order);
+select c.seq, k.*
+from @changed c
+cross apply [$(Schema)].[$(Queue)_KeyOf](c.seq) k option (loop join, force order);
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_ListDone]
@@ -1129,11 +1129,11 @@ create or alter procedure [$(Schema)].[$(Queue)_MakeDue]
   @now datetime2(3) = null, @error nvarchar(max), @limit int
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-declare @due table (seq bigint not null primary key);
+declare @changed table (seq bigint not null primary key);
 
 update [$(Schema)].[$(Queue)State]
 set visible_at = @now
-output inserted.seq into @due (seq)
+output inserted.seq into @changed (seq)
 from (
   select top (@limit) r.seq
   from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Ready]), updlock, readpast, rowlock, readcommittedlock)
@@ -1142,5 +1142,5 @@ from (
 ) p, [$(Schema)].[$(Queue)State] with (forceseek, updlock, readpast, rowlock, readcommittedlock)
 where [$(Queue)State].seq = p.seq and [$(Queue)State].status = 1 and [$(Queue)State].visible_at > @now and [$(Queue)State].locked_until is null and [$(Queue)State].last_error collate Latin1_General_100_BIN2 = @error collate Latin1_General_100_BIN2 option (loop join, force order);
 
-select d.seq from @due d;
+select c.seq from @changed c;
 go

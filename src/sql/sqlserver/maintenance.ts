@@ -6,6 +6,7 @@ import { changePicked, pick, pickedTables } from "./leases.js";
 import { hasChanges, leaveDead, partitionChangesTable, partitionQueueTable } from "./partitions.js";
 import {
   atomically,
+  changeFirst,
   deleteEach,
   indented,
   keyOf,
@@ -50,32 +51,22 @@ from @changed r
 cross apply ${keyOf(n, "r.seq")} k ${seekEach};`;
 }
 
-/** Each chosen row is tested again where it is locked: another process may be reporting it by then. */
+/** Leases dead messages whose expiry has not been reported. */
 export function expireDead(n: QueueNames): string {
   const s = stateTable(n);
   const expired = unicodeLiteral(reasons.expired);
   const saysNothing = (t: string) =>
     `charindex(${expired} ${binary}, coalesce(${t}.last_error, N'') ${binary}) = 0`;
-  const isUnreported = (t: string) =>
+  const which = (t: string) =>
     `${t}.status = ${status.dead} and ${t}.expires_at <= @now and ((${t}.locked_until is null and ${saysNothing(t)}) or ${t}.locked_until <= @now)`;
+  const set = `owner = @owner, locked_until = @lease_end,
+  last_error = case when ${saysNothing(s)} then ${expired} + coalesce(${unicodeLiteral(beforeThat)} + ${s}.last_error, N'') else ${s}.last_error end`;
   return `${prepareLease(n)}
-declare @expired table (seq bigint not null primary key);
+${changeFirst(n, set, { index: "_Dead", which, order: "r.seq" })}
 
-update ${n.state}
-set owner = @owner, locked_until = @lease_end,
-  last_error = case when ${saysNothing(s)} then ${expired} + coalesce(${unicodeLiteral(beforeThat)} + ${s}.last_error, N'') else ${s}.last_error end
-output inserted.seq into @expired (seq)
-from (
-  select top (@limit) r.seq
-  from ${pickFrom(n, "_Dead")}
-  where ${isUnreported("r")}
-  order by r.seq
-) p, ${n.state} with (forceseek, ${skipLocked})
-where ${s}.seq = p.seq and ${isUnreported(s)} ${seekEach};
-
-select e.seq, k.*
-from @expired e
-cross apply ${keyOf(n, "e.seq")} k ${seekEach};`;
+select c.seq, k.*
+from @changed c
+cross apply ${keyOf(n, "c.seq")} k ${seekEach};`;
 }
 
 /**

@@ -82,6 +82,30 @@ export const pickFrom = (n: QueueNames, index: string) =>
 /** Joins by a seek for each chosen row, whatever the statistics say, and never by scanning the table. */
 export const seekEach = "option (loop join, force order)";
 
+/**
+ * Changes the first @limit states that match, without waiting for any, and puts their numbers into @changed. Each is tested again
+ * where it is locked: another process may have changed it by then.
+ */
+export function changeFirst(
+  n: QueueNames,
+  set: string,
+  { index, which, order }: { index: string; which: (s: string) => string; order: string },
+): string {
+  const s = stateTable(n);
+  return `declare @changed table (seq bigint not null primary key);
+
+update ${n.state}
+set ${set}
+output inserted.seq into @changed (seq)
+from (
+  select top (@limit) r.seq
+  from ${pickFrom(n, index)}
+  where ${which("r")}
+  order by ${order}
+) p, ${n.state} with (forceseek, ${skipLocked})
+where ${s}.seq = p.seq and ${which(s)} ${seekEach};`;
+}
+
 /** Deletes the rows that a table of the queue has for the messages in `gone`, which has `seq`. */
 export const deleteEach = (
   n: QueueNames,

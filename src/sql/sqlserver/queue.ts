@@ -17,18 +17,16 @@ import { applyChanges, joinPartition, lockArrivals } from "./partitions.js";
 import {
   atomically,
   beginUnlessOpen,
+  changeFirst,
   deleteEach,
   findOrInsert,
   keyIndex,
   lockRow,
   type Procedure,
-  pickFrom,
   procedure,
   readPast,
   seekEach,
   seqs,
-  skipLocked,
-  stateTable,
 } from "./procedure.js";
 import { callProcedure, enqueued, parametersOf } from "./procedure-calls.js";
 import { attempts, due, get, list, oldestDue, resolve, stats } from "./reads.js";
@@ -214,23 +212,10 @@ ${joinPartition(n, "@sent", "c.keyed = 1")}`)}
 
 select c.seq from @sent c;`;
 
-/** Each chosen row is tested again where it is locked: a claim may have taken it by then. */
 function makeDue(n: QueueNames): string {
-  const s = stateTable(n);
-  const waits = (t: string) =>
-    `${t}.status = ${status.ready} and ${t}.visible_at > @now and ${t}.locked_until is null and ${t}.last_error ${binary} = @error ${binary}`;
-  return `declare @due table (seq bigint not null primary key);
+  const which = (s: string) =>
+    `${s}.status = ${status.ready} and ${s}.visible_at > @now and ${s}.locked_until is null and ${s}.last_error ${binary} = @error ${binary}`;
+  return `${changeFirst(n, "visible_at = @now", { index: "_Ready", which, order: "r.visible_at, r.seq" })}
 
-update ${n.state}
-set visible_at = @now
-output inserted.seq into @due (seq)
-from (
-  select top (@limit) r.seq
-  from ${pickFrom(n, "_Ready")}
-  where ${waits("r")}
-  order by r.visible_at, r.seq
-) p, ${n.state} with (forceseek, ${skipLocked})
-where ${s}.seq = p.seq and ${waits(s)} ${seekEach};
-
-select d.seq from @due d;`;
+select c.seq from @changed c;`;
 }
