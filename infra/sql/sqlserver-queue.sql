@@ -348,11 +348,11 @@ create or alter procedure [$(Schema)].[$(Queue)_Release]
   @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
+declare @changed table (seq bigint not null primary key, keyed bit null);
 
 update [$(Schema)].[$(Queue)State]
 set owner = null, locked_until = null, reclaimable_at = [$(Queue)State].due_since
-output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
+output inserted.seq, inserted.keyed into @changed (seq, keyed)
 from openjson(@items) with (seq bigint '$') i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
 where [$(Queue)State].seq = i.seq and [$(Queue)State].owner = @owner option (loop join, force order);
 
@@ -368,14 +368,14 @@ declare @lease_end datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_Aft
 declare @capped_from float =
   case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
 declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
-declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
+declare @changed table (seq bigint not null primary key, keyed bit null);
 
 update [$(Schema)].[$(Queue)State]
 set locked_until = @lease_end,
   reclaimable_at = (select a.later from [$(Schema)].[$(Queue)_After](@lease_end,
     case when ([$(Queue)State].attempt + 1) < @capped_from then @base_ms * power(@factor, ([$(Queue)State].attempt + 1)) else @max_ms end
     + @jitter_ms * (([$(Queue)State].seq % 1000000 * 618034 + @random) % 1000000) / 1000000) a)
-output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
+output inserted.seq, inserted.keyed into @changed (seq, keyed)
 from openjson(@items) with (seq bigint '$') i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
 where [$(Queue)State].seq = i.seq and [$(Queue)State].owner = @owner option (loop join, force order);
 
@@ -674,14 +674,14 @@ create or alter procedure [$(Schema)].[$(Queue)_Replay]
   @now datetime2(3) = null, @items nvarchar(max), @ttl_ms float
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
+declare @changed table (seq bigint not null primary key, keyed bit null);
 
 begin transaction;
 update [$(Schema)].[$(Queue)State]
 set status = case when [$(Queue)State].keyed = 1 then 5 else 1 end,
   attempt = 0, crashes = 0, owner = null, locked_until = null, reclaimable_at = null, visible_at = @now,
   expires_at = (select a.later from [$(Schema)].[$(Queue)_After](@now, @ttl_ms) a), died_at = null
-output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
+output inserted.seq, inserted.keyed into @changed (seq, keyed)
 from openjson(@items) with (seq bigint '$') i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
 where [$(Queue)State].seq = i.seq and [$(Queue)State].status = 4 option (loop join, force order);
 

@@ -248,10 +248,10 @@ export const replay = (n: QueueNames): string => {
 function settle(n: QueueNames, set: string, condition: string, after?: string): string {
   const update = `update ${n.state}
 set ${set}
-output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
+output inserted.seq, inserted.keyed into @changed (seq, keyed)
 from ${seqs}, ${n.state} with (${lockRow})
 where ${stateTable(n)}.seq = i.seq and ${condition} ${seekEach};`;
-  return `declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
+  return `declare @changed table (seq bigint not null primary key, keyed bit null);
 
 ${after === undefined ? update : atomically(`${update}\n\n${after}`)}
 
