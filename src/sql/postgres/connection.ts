@@ -3,7 +3,7 @@ import type { PoolClient } from "pg";
 import { InvalidOperationError } from "../../errors.js";
 import { endedError, transactionScope } from "../connections.js";
 import type { SqlExecutor, SqlParams, SqlRow, SqlStatement, SqlValue } from "../driver.js";
-import { toPositional } from "../named-parameters.js";
+import { type PositionalText, toPositional } from "../named-parameters.js";
 import { withoutDetail } from "./faults.js";
 
 /**
@@ -89,10 +89,7 @@ export async function pgQuery(
   }
 }
 
-interface Compiled {
-  readonly text: string;
-  /** The parameters' names in the order of `$1`, `$2`, … */
-  readonly order: readonly string[];
+interface Compiled extends PositionalText {
   /** Of the prepared statement: a digest, because two queues have statements of the same name with different texts. */
   readonly name: string;
 }

@@ -64,7 +64,8 @@ export function operatorReads(n: QueueNames) {
     body,
   });
   const deadFilter = ["now", "at", ...filter] as const;
-  const window = ["before_seq", "limit", "since", "bucket_ms"] as const;
+  const byBucket = (name: string, rows: string) =>
+    read(name, ["before_seq", "limit", "since", "bucket_ms"], countByBucket(rows));
   return {
     nextDead: read("next dead", [...deadFilter, "after_seq", "limit"], nextDead(n)),
     lockOperation: read("lock operation", ["id"], readOperation(n, ` with (${lockRow})`)),
@@ -72,9 +73,19 @@ export function operatorReads(n: QueueNames) {
     deadGroups: read("dead groups", [...deadFilter, "limit"], deadGroups(n)),
     countDead: read("count dead", deadFilter, countDead(n)),
     unfinished: read("unfinished", ["now", "limit"], unfinished(n)),
-    enqueuedBefore: read("enqueued before", window, enqueuedBefore(n)),
-    doneBefore: read("done before", window, doneBefore(n)),
-    diedBefore: read("died before", window, diedBefore(n)),
+    enqueuedBefore: byBucket(
+      "enqueued before",
+      `m.seq, m.${createdColumn(n)} as happened_at from ${n.message} m where m.seq < @before_seq order by m.seq desc`,
+    ),
+    doneBefore: byBucket(
+      "done before",
+      `d.seq, d.processed_at as happened_at from ${doneTable(n)} d where d.seq < @before_seq order by d.seq desc`,
+    ),
+    diedBefore: byBucket(
+      "died before",
+      `s.seq, s.died_at as happened_at
+    from ${n.state} s with (index(${n.bare("_Dead")})) where s.status = ${status.dead} and s.seq < @before_seq order by s.seq desc`,
+    ),
     blockedPartitions: read("blocked partitions", ["now", "limit"], blockedPartitions(n)),
     byCorrelation: read("by correlation", ["correlation_id", "id", "limit"], byCorrelation(n)),
   };
@@ -186,7 +197,7 @@ from (
 ) u;`;
 
 /** Counts rows by bucket. `rows` has `seq` and `happened_at`, which is null where it has not happened. */
-const byBucket = (rows: string) => `select b.bucket, count_big(*) as [count], min(b.seq) as first_seq
+const countByBucket = (rows: string) => `select b.bucket, count_big(*) as [count], min(b.seq) as first_seq
 from (
   select r.seq, case
       when r.happened_at >= @since then cast(floor(datediff_big(millisecond, @since, r.happened_at) / @bucket_ms) as int)
@@ -197,22 +208,6 @@ from (
   ) r
 ) b
 group by b.bucket;`;
-
-const enqueuedBefore = (n: QueueNames) =>
-  byBucket(
-    `m.seq, m.${createdColumn(n)} as happened_at from ${n.message} m where m.seq < @before_seq order by m.seq desc`,
-  );
-
-const doneBefore = (n: QueueNames) =>
-  byBucket(
-    `d.seq, d.processed_at as happened_at from ${doneTable(n)} d where d.seq < @before_seq order by d.seq desc`,
-  );
-
-const diedBefore = (n: QueueNames) =>
-  byBucket(
-    `s.seq, s.died_at as happened_at
-    from ${n.state} s with (index(${n.bare("_Dead")})) where s.status = ${status.dead} and s.seq < @before_seq order by s.seq desc`,
-  );
 
 const blockedPartitions = (n: QueueNames) => {
   const isPaused = `@pauses = 1 and s.status <> ${status.dead} and ${heldByPause(n, "s")} = 1`;
