@@ -6,7 +6,7 @@ import { abortable, withinTime, yieldToEventLoop } from "../../base/timers.js";
 import { DriverMissingError } from "../../errors.js";
 import { closedError, transactionSlots } from "../connections.js";
 import type { SqlDriver } from "../driver.js";
-import { pgQuery, runTransaction } from "./connection.js";
+import { pgClientQuery, runTransaction } from "./connection.js";
 import { isConnectionError } from "./faults.js";
 import { callersPool, type WatchedPool, watchedPool } from "./pool.js";
 
@@ -74,7 +74,7 @@ export function pgClient({ config, prepare, pool: given }: PgClientOptions): Sql
 
   return {
     query: (statement, params, { signal } = {}) =>
-      withClient((client) => pgQuery(client, statement, params, prepare), signal),
+      withClient((client) => pgClientQuery(client, statement, params, prepare), signal),
     async transaction(work, { signal } = {}) {
       const release = await slots.take(signal);
       try {

@@ -24,7 +24,7 @@ export async function runTransaction<T>(
       if (begun && isOutside(client)) throw endedError();
       const begin = begun ? undefined : client.query("begin");
       begun = true;
-      const [rows] = await Promise.all([pgQuery(client, statement, params, prepare), begin]);
+      const [rows] = await Promise.all([pgClientQuery(client, statement, params, prepare), begin]);
       return rows;
     },
   });
@@ -72,21 +72,40 @@ interface QueryConfig {
   name?: string;
 }
 
-/** On a caller's connection nothing is prepared: it may go through a pooler that keeps no prepared statements. */
+/** On the caller's connection. Nothing is prepared: it may go through a pooler that keeps no prepared statements. */
 export async function pgQuery(
   on: PgQueryable,
   statement: SqlStatement,
   params: SqlParams,
-  prepare = false,
 ): Promise<readonly SqlRow[]> {
-  const { text, order, name } = compile(statement);
-  const values = order.map((parameter) => toPg(params[parameter]));
-  const isPrepared = prepare && !statement.unprepared;
   try {
-    return (await on.query(isPrepared ? { text, values, name } : { text, values })).rows as SqlRow[];
+    return (await on.query(toConfig(statement, params, false))).rows as SqlRow[];
   } catch (error) {
     throw withoutDetail(error);
   }
+}
+
+/**
+ * On a connection of our own. With pg's callback instead of its promise: the rows of a batch are then collected while they
+ * are young, and a drain takes 15 instead of 18 µs of CPU for a message.
+ */
+export const pgClientQuery = (
+  client: PoolClient,
+  statement: SqlStatement,
+  params: SqlParams,
+  prepare: boolean,
+): Promise<readonly SqlRow[]> =>
+  new Promise((resolve, reject) => {
+    client.query(toConfig(statement, params, prepare), (error: Error | undefined, result) => {
+      if (error) reject(withoutDetail(error));
+      else resolve(result.rows as SqlRow[]);
+    });
+  });
+
+function toConfig(statement: SqlStatement, params: SqlParams, prepare: boolean): QueryConfig {
+  const { text, order, name } = compile(statement);
+  const values = order.map((parameter) => toPg(params[parameter]));
+  return prepare && !statement.unprepared ? { text, values, name } : { text, values };
 }
 
 interface Compiled extends PositionalText {
