@@ -13,7 +13,7 @@ const kinds = ["inbox", "outbox"] as const;
 /** Every one of them costs the reader a look at the top of a queue's part. */
 const variables: readonly Variable[] = [
   { name: "Kind", inbox: "inbox", outbox: "outbox" },
-  { name: "BornAt", inbox: "first_seen_at", outbox: "created_at" },
+  { name: "CreatedAt", inbox: "first_seen_at", outbox: "created_at" },
   { name: "SeenAt", inbox: "last_seen_at", outbox: "created_at" },
 ];
 

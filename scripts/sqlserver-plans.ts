@@ -8,8 +8,8 @@ import mssql from "mssql";
 import { createInbox, createOutbox, migrate } from "../src/index.js";
 import { openSqlServer, sqlServerDialect } from "../src/sql/sqlserver/index.js";
 import { parseMssqlUrl } from "../src/sql/sqlserver/open.js";
-import { deadReads, operationReads, operatorReads, readBatch } from "../src/sql/sqlserver/operators.js";
-import { inboxProcedures, outboxProcedures } from "../src/sql/sqlserver/queue.js";
+import { operatorReads, readBatch } from "../src/sql/sqlserver/operators.js";
+import { procedures } from "../src/sql/sqlserver/queue.js";
 import { mayScan, scansIn } from "./sqlserver-plan-scans.js";
 
 const url = process.argv[2];
@@ -26,17 +26,16 @@ const parametersOf = (text: string) =>
   [...text.slice(0, text.indexOf("\nas\n")).matchAll(/@(\w+) /g)].map(([, name]) => `@${name} = null`);
 
 /** Everything that has a plan, each as a batch, under a name such as `Inbox_Claim` or `Inbox dead groups`. */
-const batches = queues.flatMap((n) => {
-  const procedures = n.kind === "inbox" ? inboxProcedures(n) : outboxProcedures(n);
-  const reads = Object.values({ ...deadReads(n), ...operationReads(n), ...operatorReads(n) });
-  return [
-    ...procedures.map(({ name, text }) => ({
-      name: /\[(\w+)\]$/.exec(name)![1]!,
-      text: `exec ${name} ${parametersOf(text).join(", ")}`,
-    })),
-    ...reads.map((read) => ({ name: `${n.table} ${read.name}`, text: readBatch(n, read) })),
-  ];
-});
+const batches = queues.flatMap((n) => [
+  ...procedures(n).map(({ suffix, name, text }) => ({
+    name: `${n.table}_${suffix}`,
+    text: `exec ${name} ${parametersOf(text).join(", ")}`,
+  })),
+  ...Object.values(operatorReads(n)).map((read) => ({
+    name: `${n.table} ${read.name}`,
+    text: readBatch(n, read),
+  })),
+]);
 
 /** Plans instead of results, on one connection. Undefined when the server gives none. */
 async function plansOf(calls: readonly string[]): Promise<readonly string[] | undefined> {

@@ -33,11 +33,11 @@ create table "infra"."inbox" (
   topic varchar(255) collate "C" not null,
   partition_key varchar(255) collate "C",
   payload text not null,
-  hash bytea,
   correlation_id varchar(255),
   headers text,
   due_at timestamptz,
   expires_at timestamptz,
+  hash bytea,
   first_seen_at timestamptz not null,
   last_seen_at timestamptz not null,
   deliveries integer not null default 1,
@@ -45,6 +45,27 @@ create table "infra"."inbox" (
   content_changed boolean not null default false,
   constraint "inbox_key" unique (source, message_id)
 );
+
+create table "infra"."inbox_keys" (
+  source varchar(255) collate "C" not null,
+  key varchar(255) collate "C" not null,
+  -- null when the key was released or is processed
+  lease_id uuid,
+  -- the end of the last lease
+  locked_until timestamptz,
+  attempt integer not null,
+  -- the name that the holder gave itself
+  owner varchar(100),
+  first_seen_at timestamptz not null,
+  last_seen_at timestamptz not null,
+  processed_at timestamptz,
+  -- the lease that finished it, so that the same call again finds that it did
+  processed_by uuid,
+  primary key (source, key)
+)
+with (fillfactor = 70);
+
+create index "inbox_keys_purge" on "infra"."inbox_keys" (source, first_seen_at);
 
 create table "infra"."inbox_state" (
   seq bigint primary key,
@@ -132,27 +153,6 @@ create table "infra"."inbox_controls" (
   changed_at timestamptz not null,
   primary key (scope, name)
 );
-
-create table "infra"."inbox_keys" (
-  source varchar(255) collate "C" not null,
-  key varchar(255) collate "C" not null,
-  -- null when the key was released or is processed
-  lease_id uuid,
-  -- the end of the last lease
-  locked_until timestamptz,
-  attempt integer not null,
-  -- the name that the holder gave itself
-  owner varchar(100),
-  first_seen_at timestamptz not null,
-  last_seen_at timestamptz not null,
-  processed_at timestamptz,
-  -- the lease that finished it, so that the same call again finds that it did
-  processed_by uuid,
-  primary key (source, key)
-)
-with (fillfactor = 70);
-
-create index "inbox_keys_purge" on "infra"."inbox_keys" (source, first_seen_at);
 
 create table "infra"."inbox_partition_lock" (
   partition_key varchar(255) collate "C" primary key,
@@ -285,7 +285,8 @@ $body$;
 
 do $body1$
 declare
-  definition constant text := 'create or replace function "infra"."inbox_record_attempts"(p_attempts json) returns boolean
+  definition constant text := 'create or replace function "infra"."inbox_record_attempts"(p_attempts json)
+returns boolean
 language plpgsql
 strict
 set enable_seqscan = off
@@ -311,15 +312,14 @@ $body$';
 begin
   execute definition;
 exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."inbox_record_attempts"(json)';
+  execute 'drop function if exists "infra"."inbox_record_attempts"(p_attempts json)';
   execute definition;
 end
 $body1$;
 
 do $body1$
 declare
-  definition constant text := 'create or replace function "infra"."inbox_pick_controlled"(p_limit integer, p_max_attempts integer, p_crashes_before_alone integer, p_now timestamptz,
-  out seqs bigint[], out verdict text, out wait_ms float8)
+  definition constant text := 'create or replace function "infra"."inbox_pick_controlled"(p_limit integer, p_max_attempts integer, p_now timestamptz, out seqs bigint[], out verdict text, out wait_ms float8)
 language plpgsql
 volatile
 set enable_seqscan = off
@@ -349,7 +349,7 @@ begin
 
     with due as (
       select s.seq, s.visible_at, m.topic, m.source, (coalesce(s.expires_at <= p_now, false) or (s.locked_until is not null and s.attempt + 1 >= p_max_attempts)) as dies,
-        s.crashes + (s.locked_until is not null)::int >= p_crashes_before_alone as alone
+        s.crashes + (s.locked_until is not null)::int >= 2 as alone
       from "infra"."inbox_state" s
       join "infra"."inbox" m on m.seq = s.seq
       where s.status = 1 and s.visible_at <= p_now and (s.reclaimable_at is null or s.reclaimable_at <= p_now)
@@ -392,7 +392,7 @@ $body$';
 begin
   execute definition;
 exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."inbox_pick_controlled"(integer, integer, integer, timestamptz)';
+  execute 'drop function if exists "infra"."inbox_pick_controlled"(p_limit integer, p_max_attempts integer, p_now timestamptz, out seqs bigint[], out verdict text, out wait_ms float8)';
   execute definition;
 end
 $body1$;
@@ -411,15 +411,11 @@ declare
   v_seqs bigint[];
   v_is_alone boolean;
   v_may_die boolean := true;
-  v_verdict text;
-  v_wait_ms float8;
 begin
   if exists (select from "infra"."inbox_controls") then
-    select p.seqs, p.verdict, p.wait_ms into v_seqs, v_verdict, v_wait_ms
-    from "infra"."inbox_pick_controlled"(p_limit, p_max_attempts, 2, coalesce(p_now, clock_timestamp())) p;
-    if v_verdict is not null then
-      return query select null::bigint, null::text, null::text, null::text, null::text, null::text, null::float8, null::text, null::text, null::bytea, null::integer, null::float8, null::float8, null::integer, null::smallint, null::text, null::float8, null::float8, null::float8, null::float8, v_verdict, v_wait_ms;
-    end if;
+    select p.seqs, p.verdict, p.wait_ms into v_seqs, verdict, wait_ms
+    from "infra"."inbox_pick_controlled"(p_limit, p_max_attempts, coalesce(p_now, clock_timestamp())) p;
+    if verdict is not null then return next; end if;
   else
     select array_agg(d.seq order by d.alone desc, d.visible_at, d.seq), bool_or(d.alone), bool_or(d.may_die)
     into v_seqs, v_is_alone, v_may_die
@@ -437,10 +433,10 @@ begin
   if v_seqs is null then return; end if;
 
   if v_may_die then
-    perform "infra"."inbox_record_attempts"(json_agg(json_build_object(''seq'', s.seq, ''attempt'', s.attempt + 1,
-      ''ended_at'', s.locked_until, ''worker'', s.owner, ''error'', ''The lease expired: its worker crashed, was cut off, or took too long without renewing.'')))
-    from "infra"."inbox_state" s
-    where s.seq = any (v_seqs) and s.locked_until is not null;
+    perform "infra"."inbox_record_attempts"(json_agg(lost))
+    from (select s.seq, s.attempt + 1 as attempt, s.locked_until as ended_at, s.owner as worker, ''The lease expired: its worker crashed, was cut off, or took too long without renewing.'' as error
+      from "infra"."inbox_state" s
+      where s.locked_until is not null and s.seq = any (v_seqs)) lost;
   end if;
 
   return query
@@ -478,7 +474,7 @@ $body$';
 begin
   execute definition;
 exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."inbox_claim"(uuid, integer, float8, float8, float8, float8, float8, integer, timestamptz, boolean)';
+  execute 'drop function if exists "infra"."inbox_claim"(p_owner uuid, p_limit integer, p_lease_ms float8, p_base_ms float8, p_max_ms float8, p_factor float8, p_jitter_ms float8, p_max_attempts integer, p_now timestamptz, p_blocks boolean)';
   execute definition;
 end
 $body1$;
@@ -533,7 +529,8 @@ $body$;
 
 do $body1$
 declare
-  definition constant text := 'create or replace function "infra"."inbox_leave_partition"(p_seqs bigint[]) returns boolean
+  definition constant text := 'create or replace function "infra"."inbox_leave_partition"(p_seqs bigint[])
+returns boolean
 language plpgsql
 strict
 set enable_seqscan = off
@@ -561,14 +558,15 @@ $body$';
 begin
   execute definition;
 exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."inbox_leave_partition"(bigint[])';
+  execute 'drop function if exists "infra"."inbox_leave_partition"(p_seqs bigint[])';
   execute definition;
 end
 $body1$;
 
 do $body1$
 declare
-  definition constant text := 'create or replace function "infra"."inbox_unblock_partitions"() returns boolean
+  definition constant text := 'create or replace function "infra"."inbox_unblock_partitions"()
+returns boolean
 language plpgsql
 set enable_seqscan = off
 as $body$
@@ -592,7 +590,8 @@ $body1$;
 
 do $body1$
 declare
-  definition constant text := 'create or replace function "infra"."inbox_rejoin_partition"(p_seqs bigint[]) returns boolean
+  definition constant text := 'create or replace function "infra"."inbox_rejoin_partition"(p_seqs bigint[])
+returns boolean
 language plpgsql
 strict
 as $body$
@@ -604,14 +603,15 @@ $body$';
 begin
   execute definition;
 exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."inbox_rejoin_partition"(bigint[])';
+  execute 'drop function if exists "infra"."inbox_rejoin_partition"(p_seqs bigint[])';
   execute definition;
 end
 $body1$;
 
 do $body1$
 declare
-  definition constant text := 'create or replace function "infra"."inbox_in_partition"(p_seq bigint) returns boolean
+  definition constant text := 'create or replace function "infra"."inbox_in_partition"(p_seq bigint)
+returns boolean
 language plpgsql
 stable
 set enable_seqscan = off
@@ -623,14 +623,15 @@ $body$';
 begin
   execute definition;
 exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."inbox_in_partition"(bigint)';
+  execute 'drop function if exists "infra"."inbox_in_partition"(p_seq bigint)';
   execute definition;
 end
 $body1$;
 
 do $body1$
 declare
-  definition constant text := 'create or replace function "infra"."inbox_receive"(p_source text, p_message_id text, p_topic text, p_payload text, p_hash bytea, p_correlation_id text, p_headers text, p_due_at timestamptz, p_expires_at timestamptz, p_partition_key text, p_revive boolean, p_now timestamptz) returns text
+  definition constant text := 'create or replace function "infra"."inbox_receive"(p_source text, p_message_id text, p_topic text, p_payload text, p_hash bytea, p_correlation_id text, p_headers text, p_due_at timestamptz, p_expires_at timestamptz, p_partition_key text, p_revive boolean, p_now timestamptz)
+returns text
 language plpgsql
 volatile
 as $body$
@@ -735,7 +736,7 @@ $body$';
 begin
   execute definition;
 exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."inbox_receive"(text, text, text, text, bytea, text, text, timestamptz, timestamptz, text, boolean, timestamptz)';
+  execute 'drop function if exists "infra"."inbox_receive"(p_source text, p_message_id text, p_topic text, p_payload text, p_hash bytea, p_correlation_id text, p_headers text, p_due_at timestamptz, p_expires_at timestamptz, p_partition_key text, p_revive boolean, p_now timestamptz)';
   execute definition;
 end
 $body1$;
@@ -751,81 +752,23 @@ as $body$
 declare
   v_now timestamptz := coalesce(p_now, clock_timestamp());
   v_new bigint[];
-  v_item record;
-begin
-  with added as (
-    insert into "infra"."inbox" as m (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, first_seen_at, last_seen_at)
-    select i.source, i.message_id, i.topic, i.payload, decode(i.hash, ''hex''), i.correlation_id, i.headers,
-      i.due_at, i.expires_at, v_now, v_now
-    from json_to_recordset(p_items) as i(source text, message_id text, topic text, payload text, hash text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz)
-    on conflict (source, message_id) do nothing
-    returning m.seq, m.due_at, m.expires_at
-  ), states as (
-    insert into "infra"."inbox_state" (seq, status, visible_at, expires_at)
-    select a.seq, 1, coalesce(a.due_at, v_now), a.expires_at
-    from added a
-    returning seq
-  )
-  select coalesce(array_agg(s.seq), ''{}'') into v_new from states s;
-
-  return query
-  select m.source::text, m.message_id::text, ''enqueued''
-  from "infra"."inbox" m
-  where m.seq = any (v_new);
-  if cardinality(v_new) = json_array_length(p_items) then return; end if;
-
-  for v_item in
-    select i.*, decode(i.hash, ''hex'') as hash_bytes
-    from json_to_recordset(p_items) as i(source text, message_id text, topic text, payload text, hash text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz)
-    where not exists (
-      select from "infra"."inbox" m
-      where m.source = i.source and m.message_id = i.message_id and m.seq = any (v_new)
-    )
-  loop
-    return query
-    select v_item.source, v_item.message_id, "infra"."inbox_receive"(v_item.source, v_item.message_id, v_item.topic, v_item.payload, v_item.hash_bytes,
-      v_item.correlation_id, v_item.headers, v_item.due_at, v_item.expires_at, null, p_revive, p_now);
-  end loop;
-end
-$body$';
-begin
-  execute definition;
-exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."inbox_receive_many"(json, boolean, timestamptz)';
-  execute definition;
-end
-$body1$;
-
-do $body1$
-declare
-  definition constant text := 'create or replace function "infra"."inbox_receive_keyed"(p_items json, p_revive boolean, p_now timestamptz)
-returns table (source text, message_id text, outcome text)
-language plpgsql
-volatile
-as $body$
-#variable_conflict use_column
-declare
-  v_now timestamptz := coalesce(p_now, clock_timestamp());
-  v_new bigint[];
+  v_keyed bigint[];
   v_item record;
 begin
   with added as (
     insert into "infra"."inbox" as m (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, partition_key, first_seen_at, last_seen_at)
-    select i.source, i.message_id, i.topic, i.payload, decode(i.hash, ''hex''), i.correlation_id, i.headers,
-      i.due_at, i.expires_at, i.partition_key, v_now, v_now
+    select i.source, i.message_id, i.topic, i.payload, decode(i.hash, ''hex''), i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, v_now, v_now
     from json_to_recordset(p_items) as i(source text, message_id text, topic text, payload text, hash text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, partition_key text)
     on conflict (source, message_id) do nothing
     returning m.seq, m.due_at, m.expires_at, m.partition_key
-  ), arrivals as (
-    insert into "infra"."inbox_pending_arrivals" (seqs)
-    select array_agg(a.seq) from added a where a.partition_key is not null having count(*) > 0
   ), states as (
     insert into "infra"."inbox_state" (seq, status, visible_at, expires_at, keyed)
     select a.seq, case when a.partition_key is null then 1 else 5 end, coalesce(a.due_at, v_now), a.expires_at, case when a.partition_key is not null then true end
     from added a
-    returning seq
+    returning seq, keyed
   )
-  select coalesce(array_agg(s.seq), ''{}'') into v_new from states s;
+  select coalesce(array_agg(s.seq), ''{}''), array_agg(s.seq) filter (where s.keyed) into v_new, v_keyed from states s;
+  if v_keyed is not null then insert into "infra"."inbox_pending_arrivals" (seqs) values (v_keyed); end if;
 
   return query
   select m.source::text, m.message_id::text, ''enqueued''
@@ -842,15 +785,14 @@ begin
     )
   loop
     return query
-    select v_item.source, v_item.message_id, "infra"."inbox_receive"(v_item.source, v_item.message_id, v_item.topic, v_item.payload, v_item.hash_bytes,
-      v_item.correlation_id, v_item.headers, v_item.due_at, v_item.expires_at, v_item.partition_key, p_revive, p_now);
+    select v_item.source, v_item.message_id, "infra"."inbox_receive"(v_item.source, v_item.message_id, v_item.topic, v_item.payload, v_item.hash_bytes, v_item.correlation_id, v_item.headers, v_item.due_at, v_item.expires_at, v_item.partition_key, p_revive, p_now);
   end loop;
 end
 $body$';
 begin
   execute definition;
 exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."inbox_receive_keyed"(json, boolean, timestamptz)';
+  execute 'drop function if exists "infra"."inbox_receive_many"(p_items json, p_revive boolean, p_now timestamptz)';
   execute definition;
 end
 $body1$;
@@ -895,14 +837,15 @@ $body$';
 begin
   execute definition;
 exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."inbox_already_processed"(text, text, bytea, timestamptz)';
+  execute 'drop function if exists "infra"."inbox_already_processed"(p_source text, p_message_id text, p_hash bytea, p_now timestamptz, out processed boolean, out content_changed boolean)';
   execute definition;
 end
 $body1$;
 
 do $body1$
 declare
-  definition constant text := 'create or replace function "infra"."inbox_mark"(p_source text, p_message_id text, p_status smallint, p_error text, p_error_group text, p_blocks boolean, p_now timestamptz) returns bigint
+  definition constant text := 'create or replace function "infra"."inbox_mark"(p_source text, p_message_id text, p_status smallint, p_error text, p_error_group text, p_blocks boolean, p_now timestamptz)
+returns bigint
 language plpgsql
 volatile
 as $body$
@@ -945,7 +888,7 @@ $body$';
 begin
   execute definition;
 exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."inbox_mark"(text, text, smallint, text, text, boolean, timestamptz)';
+  execute 'drop function if exists "infra"."inbox_mark"(p_source text, p_message_id text, p_status smallint, p_error text, p_error_group text, p_blocks boolean, p_now timestamptz)';
   execute definition;
 end
 $body1$;
@@ -960,7 +903,7 @@ as $body$
 declare
   v_now timestamptz;
   v_key record;
-  v_is_free boolean;
+  v_is_available boolean;
 begin
   -- Of two calls that insert the same key, one waits and finds the key of the other.
   loop
@@ -975,10 +918,10 @@ begin
   end loop;
   v_now := coalesce(p_now, clock_timestamp());
   processed := v_key.processed_at is not null;
-  v_is_free := not processed and coalesce(v_key.locked_until <= v_now, true);
-  mine := v_is_free or (not processed and v_key.lease_id = p_lease_id);
-  locked_until := case when v_is_free then v_now + (p_lease_ms) * interval ''1 millisecond'' else v_key.locked_until end;
-  if v_is_free then
+  v_is_available := not processed and coalesce(v_key.locked_until <= v_now, true);
+  mine := v_is_available or (not processed and v_key.lease_id = p_lease_id);
+  locked_until := case when v_is_available then v_now + (p_lease_ms) * interval ''1 millisecond'' else v_key.locked_until end;
+  if v_is_available then
     update "infra"."inbox_keys" k
     set lease_id = p_lease_id, locked_until = v_now + (p_lease_ms) * interval ''1 millisecond'', attempt = k.attempt + 1, owner = p_owner, last_seen_at = v_now
     where k.source = p_source and k.key = p_key;
@@ -990,7 +933,8 @@ $body$';
 begin
   execute definition;
 exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."inbox_try_begin"(text, text, uuid, float8, text, timestamptz)';
+  execute 'drop function if exists "infra"."inbox_try_begin"(p_source text, p_key text, p_lease_id uuid, p_lease_ms float8, p_owner text, p_now timestamptz,
+  out processed boolean, out mine boolean, out locked_until timestamptz)';
   execute definition;
 end
 $body1$;
@@ -1227,7 +1171,8 @@ $body$;
 
 do $body1$
 declare
-  definition constant text := 'create or replace function "infra"."outbox_record_attempts"(p_attempts json) returns boolean
+  definition constant text := 'create or replace function "infra"."outbox_record_attempts"(p_attempts json)
+returns boolean
 language plpgsql
 strict
 set enable_seqscan = off
@@ -1253,15 +1198,14 @@ $body$';
 begin
   execute definition;
 exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."outbox_record_attempts"(json)';
+  execute 'drop function if exists "infra"."outbox_record_attempts"(p_attempts json)';
   execute definition;
 end
 $body1$;
 
 do $body1$
 declare
-  definition constant text := 'create or replace function "infra"."outbox_pick_controlled"(p_limit integer, p_max_attempts integer, p_crashes_before_alone integer, p_now timestamptz,
-  out seqs bigint[], out verdict text, out wait_ms float8)
+  definition constant text := 'create or replace function "infra"."outbox_pick_controlled"(p_limit integer, p_max_attempts integer, p_now timestamptz, out seqs bigint[], out verdict text, out wait_ms float8)
 language plpgsql
 volatile
 set enable_seqscan = off
@@ -1291,7 +1235,7 @@ begin
 
     with due as (
       select s.seq, s.visible_at, m.topic, (coalesce(s.expires_at <= p_now, false) or (s.locked_until is not null and s.attempt + 1 >= p_max_attempts)) as dies,
-        s.crashes + (s.locked_until is not null)::int >= p_crashes_before_alone as alone
+        s.crashes + (s.locked_until is not null)::int >= 2 as alone
       from "infra"."outbox_state" s
       join "infra"."outbox" m on m.seq = s.seq
       where s.status = 1 and s.visible_at <= p_now and (s.reclaimable_at is null or s.reclaimable_at <= p_now)
@@ -1333,7 +1277,7 @@ $body$';
 begin
   execute definition;
 exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."outbox_pick_controlled"(integer, integer, integer, timestamptz)';
+  execute 'drop function if exists "infra"."outbox_pick_controlled"(p_limit integer, p_max_attempts integer, p_now timestamptz, out seqs bigint[], out verdict text, out wait_ms float8)';
   execute definition;
 end
 $body1$;
@@ -1352,15 +1296,11 @@ declare
   v_seqs bigint[];
   v_is_alone boolean;
   v_may_die boolean := true;
-  v_verdict text;
-  v_wait_ms float8;
 begin
   if exists (select from "infra"."outbox_controls") then
-    select p.seqs, p.verdict, p.wait_ms into v_seqs, v_verdict, v_wait_ms
-    from "infra"."outbox_pick_controlled"(p_limit, p_max_attempts, 2, coalesce(p_now, clock_timestamp())) p;
-    if v_verdict is not null then
-      return query select null::bigint, null::text, null::text, null::text, null::text, null::text, null::float8, null::uuid, null::uuid, null::text, null::float8, null::integer, null::smallint, null::text, null::float8, null::float8, null::float8, null::float8, v_verdict, v_wait_ms;
-    end if;
+    select p.seqs, p.verdict, p.wait_ms into v_seqs, verdict, wait_ms
+    from "infra"."outbox_pick_controlled"(p_limit, p_max_attempts, coalesce(p_now, clock_timestamp())) p;
+    if verdict is not null then return next; end if;
   else
     select array_agg(d.seq order by d.alone desc, d.visible_at, d.seq), bool_or(d.alone), bool_or(d.may_die)
     into v_seqs, v_is_alone, v_may_die
@@ -1378,10 +1318,10 @@ begin
   if v_seqs is null then return; end if;
 
   if v_may_die then
-    perform "infra"."outbox_record_attempts"(json_agg(json_build_object(''seq'', s.seq, ''attempt'', s.attempt + 1,
-      ''ended_at'', s.locked_until, ''worker'', s.owner, ''error'', ''The lease expired: its worker crashed, was cut off, or took too long without renewing.'')))
-    from "infra"."outbox_state" s
-    where s.seq = any (v_seqs) and s.locked_until is not null;
+    perform "infra"."outbox_record_attempts"(json_agg(lost))
+    from (select s.seq, s.attempt + 1 as attempt, s.locked_until as ended_at, s.owner as worker, ''The lease expired: its worker crashed, was cut off, or took too long without renewing.'' as error
+      from "infra"."outbox_state" s
+      where s.locked_until is not null and s.seq = any (v_seqs)) lost;
   end if;
 
   return query
@@ -1419,7 +1359,7 @@ $body$';
 begin
   execute definition;
 exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."outbox_claim"(uuid, integer, float8, float8, float8, float8, float8, integer, timestamptz, boolean)';
+  execute 'drop function if exists "infra"."outbox_claim"(p_owner uuid, p_limit integer, p_lease_ms float8, p_base_ms float8, p_max_ms float8, p_factor float8, p_jitter_ms float8, p_max_attempts integer, p_now timestamptz, p_blocks boolean)';
   execute definition;
 end
 $body1$;
@@ -1474,7 +1414,8 @@ $body$;
 
 do $body1$
 declare
-  definition constant text := 'create or replace function "infra"."outbox_leave_partition"(p_seqs bigint[]) returns boolean
+  definition constant text := 'create or replace function "infra"."outbox_leave_partition"(p_seqs bigint[])
+returns boolean
 language plpgsql
 strict
 set enable_seqscan = off
@@ -1502,14 +1443,15 @@ $body$';
 begin
   execute definition;
 exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."outbox_leave_partition"(bigint[])';
+  execute 'drop function if exists "infra"."outbox_leave_partition"(p_seqs bigint[])';
   execute definition;
 end
 $body1$;
 
 do $body1$
 declare
-  definition constant text := 'create or replace function "infra"."outbox_unblock_partitions"() returns boolean
+  definition constant text := 'create or replace function "infra"."outbox_unblock_partitions"()
+returns boolean
 language plpgsql
 set enable_seqscan = off
 as $body$
@@ -1533,7 +1475,8 @@ $body1$;
 
 do $body1$
 declare
-  definition constant text := 'create or replace function "infra"."outbox_rejoin_partition"(p_seqs bigint[]) returns boolean
+  definition constant text := 'create or replace function "infra"."outbox_rejoin_partition"(p_seqs bigint[])
+returns boolean
 language plpgsql
 strict
 as $body$
@@ -1545,14 +1488,15 @@ $body$';
 begin
   execute definition;
 exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."outbox_rejoin_partition"(bigint[])';
+  execute 'drop function if exists "infra"."outbox_rejoin_partition"(p_seqs bigint[])';
   execute definition;
 end
 $body1$;
 
 do $body1$
 declare
-  definition constant text := 'create or replace function "infra"."outbox_in_partition"(p_seq bigint) returns boolean
+  definition constant text := 'create or replace function "infra"."outbox_in_partition"(p_seq bigint)
+returns boolean
 language plpgsql
 stable
 set enable_seqscan = off
@@ -1564,44 +1508,47 @@ $body$';
 begin
   execute definition;
 exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."outbox_in_partition"(bigint)';
+  execute 'drop function if exists "infra"."outbox_in_partition"(p_seq bigint)';
   execute definition;
 end
 $body1$;
 
 do $body1$
 declare
-  definition constant text := 'create or replace function "infra"."outbox_enqueue_once"(p_items json, p_now timestamptz) returns table (id uuid, known_id uuid)
+  definition constant text := 'create or replace function "infra"."outbox_enqueue"(p_items json, p_once boolean, p_now timestamptz)
+returns table (id uuid, known_id uuid)
 language plpgsql
 set enable_seqscan = off
 as $body$
 #variable_conflict use_column
 declare
   v_now timestamptz := coalesce(p_now, clock_timestamp());
-  v_pending integer;
+  v_keyed bigint[];
 begin
   loop
     with added as (
       insert into "infra"."outbox" (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, created_at)
-      select i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, i.natural_key, v_now
+      select i.*, v_now
       from json_to_recordset(p_items) as i(id uuid, message_id uuid, topic text, payload text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, partition_key text, natural_key text)
       on conflict do nothing
       returning seq, due_at, expires_at, partition_key
-    ), arrivals as (
-      insert into "infra"."outbox_pending_arrivals" (seqs)
-      select array_agg(a.seq) from added a where a.partition_key is not null having count(*) > 0
+    ), states as (
+      insert into "infra"."outbox_state" (seq, status, visible_at, expires_at, keyed)
+      select a.seq, case when a.partition_key is null then 1 else 5 end, coalesce(a.due_at, v_now), a.expires_at, case when a.partition_key is not null then true end
+      from added a
+      returning seq, keyed
     )
-    insert into "infra"."outbox_state" (seq, status, visible_at, expires_at, keyed)
-    select a.seq, case when a.partition_key is null then 1 else 5 end, coalesce(a.due_at, v_now),
-      a.expires_at, case when a.partition_key is not null then true end
-    from added a;
+    select array_agg(s.seq) into v_keyed from states s where s.keyed;
+    if v_keyed is not null then insert into "infra"."outbox_pending_arrivals" (seqs) values (v_keyed); end if;
+    if not p_once then return; end if;
 
-    select count(*) into v_pending
-    from json_to_recordset(p_items) as i(id uuid, message_id uuid, topic text, payload text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, partition_key text, natural_key text)
-    where i.natural_key is not null and not exists (
-      select from "infra"."outbox" m where m.topic = i.topic and m.natural_key = i.natural_key
+    exit when not exists (
+      select
+      from json_to_recordset(p_items) as i(id uuid, message_id uuid, topic text, payload text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, partition_key text, natural_key text)
+      where i.natural_key is not null and not exists (
+          select from "infra"."outbox" m where m.topic = i.topic and m.natural_key = i.natural_key
+        )
     );
-    exit when v_pending = 0;
   end loop;
 
   return query
@@ -1613,7 +1560,7 @@ $body$';
 begin
   execute definition;
 exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."outbox_enqueue_once"(json, timestamptz)';
+  execute 'drop function if exists "infra"."outbox_enqueue"(p_items json, p_once boolean, p_now timestamptz)';
   execute definition;
 end
 $body1$;

@@ -17,7 +17,7 @@ declare @changes table (
   change tinyint not null, unique (seq, number)
 );
 declare @heads table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
-declare @free table (seq bigint not null primary key);
+declare @unlocked table (seq bigint not null primary key);
 
 exec @locked = sp_getapplock @Resource = N'oncebox $(Schema).$(Queue) partitions', @LockMode = 'Exclusive', @LockOwner = 'Transaction', @LockTimeout = 0;
 
@@ -61,20 +61,20 @@ begin
     order by q.position
   ) h option (loop join, force order);
 
-  insert into @free (seq)
+  insert into @unlocked (seq)
   select s.seq
   from @heads h
   inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = h.seq option (loop join, force order);
 
   update [$(Schema)].[$(Queue)State]
   set status = 1
-  from @free f, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [$(Queue)State].seq = f.seq and [$(Queue)State].status = 5 option (loop join, force order);
+  from @unlocked u, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
+  where [$(Queue)State].seq = u.seq and [$(Queue)State].status = 5 option (loop join, force order);
 
   insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
   select h.seq, h.partition_key, 2
   from @heads h
-  where not exists (select 1 from @free f where f.seq = h.seq);
+  where not exists (select 1 from @unlocked u where u.seq = h.seq);
 end
 commit transaction;
 go
@@ -101,7 +101,7 @@ declare @picked table (
   seq bigint not null primary key, visible_at datetime2(3) not null, locked_until datetime2(3) null, owner uniqueidentifier null,
   lost int not null, crashes int not null, dies int not null, topic nvarchar(255) collate Latin1_General_100_BIN2 null, source nvarchar(255) collate Latin1_General_100_BIN2 null
 );
-declare @claimed table (
+declare @changed table (
   seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null, keyed bit null
 );
 declare @controls table (
@@ -162,7 +162,7 @@ else
   where r.status = 1 and r.visible_at <= @now and (r.reclaimable_at is null or r.reclaimable_at <= @now)
   order by r.visible_at, r.seq;
 
--- a message with two crashes is claimed alone
+-- a message with two crashes is claimed by itself
 if exists (select 1 from @picked p where p.crashes >= 2)
   delete from @picked
   where seq <> (select top (1) p.seq from @picked p where p.crashes >= 2 order by p.visible_at, p.seq);
@@ -171,12 +171,12 @@ if exists (select 1 from @picked p where p.crashes >= 2)
 -- have taken the row by now.
 update [$(Schema)].[$(Queue)State]
 set status = case when p.dies = 1 then 4 else 1 end,
-  attempt = [$(Queue)State].attempt + p.lost, crashes = p.crashes,
   owner = case when p.dies = 0 then @owner end, locked_until = case when p.dies = 0 then @lease_end end,
   due_since = [$(Queue)State].reclaimable_at,
   reclaimable_at = (select a.later from [$(Schema)].[$(Queue)_After](@lease_end,
     case when ([$(Queue)State].attempt + p.lost + 1) < @capped_from then @base_ms * power(@factor, ([$(Queue)State].attempt + p.lost + 1)) else @max_ms end
     + @jitter_ms * (([$(Queue)State].seq % 1000000 * 618034 + @random) % 1000000) / 1000000) a),
+  attempt = [$(Queue)State].attempt + p.lost, crashes = p.crashes,
   last_error = case
     when [$(Queue)State].expires_at <= @now then N'It was not handled before its expiresAt.'
     when p.lost = 1 then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
@@ -187,7 +187,7 @@ set status = case when p.dies = 1 then 4 else 1 end,
   end,
   died_at = case when p.dies = 1 then @now else [$(Queue)State].died_at end
 output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
-  into @claimed (seq, status, expires_at, attempt, keyed)
+  into @changed (seq, status, expires_at, attempt, keyed)
 from @picked p, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
 where [$(Queue)State].seq = p.seq and [$(Queue)State].status = 1 and [$(Queue)State].visible_at <= @now and ([$(Queue)State].reclaimable_at is null or [$(Queue)State].reclaimable_at <= @now)
 option (loop join, force order);
@@ -197,20 +197,20 @@ begin
   insert into [$(Schema)].[$(Queue)Attempts] (seq, attempt, ended_at, worker, error)
   select c.seq, c.attempt, p.locked_until, p.owner,
     N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-  from @picked p inner join @claimed c on c.seq = p.seq
+  from @picked p inner join @changed c on c.seq = p.seq
   where p.lost = 1;
 
   delete from [$(Schema)].[$(Queue)Attempts]
-  from @claimed c, [$(Schema)].[$(Queue)Attempts] with (forceseek, updlock, rowlock, readcommittedlock)
+  from @changed c, [$(Schema)].[$(Queue)Attempts] with (forceseek, updlock, rowlock, readcommittedlock)
   where [$(Queue)Attempts].seq = c.seq and [$(Queue)Attempts].number <= (
     select x.number from [$(Schema)].[$(Queue)Attempts] x with (forceseek, readcommittedlock) where x.seq = c.seq
     order by x.number desc offset 50 rows fetch next 1 row only
   ) option (loop join, force order);
 end
 
-if exists (select 1 from @claimed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
+if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
   insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1 from @claimed c
+  select c.seq, m.partition_key, 1 from @changed c
   inner join [$(Schema)].[$(Queue)] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null order by c.seq option (loop join, force order);
 
@@ -220,7 +220,7 @@ begin
   set tokens = t.tokens - t.taken
   from (
     select c.scope, c.name, c.tokens, count(*) as taken
-    from @claimed k
+    from @changed k
     inner join @picked m on m.seq = k.seq
     inner join @controls c on c.per_second is not null and (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
     where k.status = 1
@@ -228,7 +228,7 @@ begin
   ) t, [$(Schema)].[$(Queue)Controls] with (forceseek, updlock, rowlock, readcommittedlock)
   where [$(Queue)Controls].scope = t.scope and [$(Queue)Controls].name = t.name option (loop join, force order);
 
-  if not exists (select 1 from @claimed)
+  if not exists (select 1 from @changed)
     select @wait_ms = min((1 - c.tokens) / c.per_second * 1000)
     from @controls c
     where c.per_second is not null and c.tokens < 1 and exists (
@@ -248,7 +248,7 @@ else
   select s.seq, s.attempt, s.crashes, s.locked_until, s.reclaimable_at as next_attempt_at, s.expires_at,
     s.last_error, s.last_attempt_at, m.*,
     case when c.status = 1 then 'claimed' when c.expires_at <= @now then 'expired' else 'exhausted' end as verdict
-  from @claimed c
+  from @changed c
   inner join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = c.seq
   cross apply [$(Schema)].[$(Queue)_MessageOf](c.seq) m
   order by c.seq option (loop join, force order);
@@ -348,11 +348,11 @@ create or alter procedure [$(Schema)].[$(Queue)_Release]
   @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
+declare @changed table (seq bigint not null primary key, keyed bit null);
 
 update [$(Schema)].[$(Queue)State]
 set owner = null, locked_until = null, reclaimable_at = [$(Queue)State].due_since
-output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
+output inserted.seq, inserted.keyed into @changed (seq, keyed)
 from openjson(@items) with (seq bigint '$') i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
 where [$(Queue)State].seq = i.seq and [$(Queue)State].owner = @owner option (loop join, force order);
 
@@ -368,14 +368,14 @@ declare @lease_end datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_Aft
 declare @capped_from float =
   case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
 declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
-declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
+declare @changed table (seq bigint not null primary key, keyed bit null);
 
 update [$(Schema)].[$(Queue)State]
 set locked_until = @lease_end,
   reclaimable_at = (select a.later from [$(Schema)].[$(Queue)_After](@lease_end,
     case when ([$(Queue)State].attempt + 1) < @capped_from then @base_ms * power(@factor, ([$(Queue)State].attempt + 1)) else @max_ms end
     + @jitter_ms * (([$(Queue)State].seq % 1000000 * 618034 + @random) % 1000000) / 1000000) a)
-output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
+output inserted.seq, inserted.keyed into @changed (seq, keyed)
 from openjson(@items) with (seq bigint '$') i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
 where [$(Queue)State].seq = i.seq and [$(Queue)State].owner = @owner option (loop join, force order);
 
@@ -390,7 +390,7 @@ declare @picked table (
   seq bigint not null primary key, visible_at datetime2(3) not null, locked_until datetime2(3) null, owner uniqueidentifier null,
   lost int not null, crashes int not null, dies int not null, topic nvarchar(255) collate Latin1_General_100_BIN2 null, source nvarchar(255) collate Latin1_General_100_BIN2 null
 );
-declare @reaped table (
+declare @changed table (
   seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null, keyed bit null
 );
 
@@ -404,17 +404,20 @@ order by r.seq;
 
 -- reclaimable_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time
 update [$(Schema)].[$(Queue)State]
-set status = case when p.dies = 1 then 4 else [$(Queue)State].status end,
-  attempt = [$(Queue)State].attempt + p.lost, crashes = p.crashes, owner = null, locked_until = null,
+set status = case when p.dies = 1 then 4 else [$(Queue)State].status end, owner = null, locked_until = null,
+  last_attempt_at = coalesce([$(Queue)State].locked_until, [$(Queue)State].last_attempt_at),
+  attempt = [$(Queue)State].attempt + p.lost, crashes = p.crashes,
   last_error = case
     when [$(Queue)State].expires_at <= @now then N'It was not handled before its expiresAt.'
-    else N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+    when p.lost = 1 then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+    else [$(Queue)State].last_error
   end,
-  error_group = case when [$(Queue)State].expires_at <= @now then '0364ffd2687495ed' else '95af8e5501557ab4' end,
-  last_attempt_at = coalesce([$(Queue)State].locked_until, [$(Queue)State].last_attempt_at),
+  error_group = case
+    when [$(Queue)State].expires_at <= @now then '0364ffd2687495ed' when p.lost = 1 then '95af8e5501557ab4' else [$(Queue)State].error_group
+  end,
   died_at = case when p.dies = 1 then @now else [$(Queue)State].died_at end
 output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
-  into @reaped (seq, status, expires_at, attempt, keyed)
+  into @changed (seq, status, expires_at, attempt, keyed)
 from @picked p, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
 where [$(Queue)State].seq = p.seq and [$(Queue)State].status in (1, 5) and ([$(Queue)State].locked_until < @now or ([$(Queue)State].locked_until is null and [$(Queue)State].expires_at <= @now))
 option (loop join, force order);
@@ -424,20 +427,20 @@ begin
   insert into [$(Schema)].[$(Queue)Attempts] (seq, attempt, ended_at, worker, error)
   select c.seq, c.attempt, p.locked_until, p.owner,
     N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-  from @picked p inner join @reaped c on c.seq = p.seq
+  from @picked p inner join @changed c on c.seq = p.seq
   where p.lost = 1;
 
   delete from [$(Schema)].[$(Queue)Attempts]
-  from @reaped c, [$(Schema)].[$(Queue)Attempts] with (forceseek, updlock, rowlock, readcommittedlock)
+  from @changed c, [$(Schema)].[$(Queue)Attempts] with (forceseek, updlock, rowlock, readcommittedlock)
   where [$(Queue)Attempts].seq = c.seq and [$(Queue)Attempts].number <= (
     select x.number from [$(Schema)].[$(Queue)Attempts] x with (forceseek, readcommittedlock) where x.seq = c.seq
     order by x.number desc offset 50 rows fetch next 1 row only
   ) option (loop join, force order);
 end
 
-if exists (select 1 from @reaped c where @blocks = 0 and c.keyed = 1 and c.status = 4)
+if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
   insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1 from @reaped c
+  select c.seq, m.partition_key, 1 from @changed c
   inner join [$(Schema)].[$(Queue)] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null order by c.seq option (loop join, force order);
 
@@ -454,7 +457,7 @@ if exists (select 1 from [$(Schema)].[$(Queue)PartitionChanges] c with (readpast
 
 select r.seq, k.*,
   case when r.status <> 4 then 'reaped' when r.expires_at <= @now then 'expired' else 'exhausted' end as verdict
-from @reaped r
+from @changed r
 cross apply [$(Schema)].[$(Queue)_KeyOf](r.seq) k option (loop join, force order);
 go
 
@@ -484,7 +487,7 @@ else
 
 select @last_seq = max(w.seq), @more = case when count(*) = @limit then 1 else 0 end from @scanned w;
 
-if not exists (select 1 from [$(Schema)].[$(Queue)] m with (forceseek, readpast, rowlock, readcommittedlock) where m.seq = @last_seq and m.$(BornAt) < @before)
+if not exists (select 1 from [$(Schema)].[$(Queue)] m with (forceseek, readpast, rowlock, readcommittedlock) where m.seq = @last_seq and m.$(CreatedAt) < @before)
   set @more = 0;
 
 if exists (select 1 from @scanned w where w.keyed = 1)
@@ -579,8 +582,8 @@ where (@status is null or coalesce(s.status, 3) in (@status, @status_2, @status_
   and (@source is null or exists (select 1 from [$(Schema)].[$(Queue)_KeyOf](w.seq) k where k.source = @source collate Latin1_General_100_BIN2))
   and (@error is null or charindex(@error collate Latin1_General_100_BIN2, coalesce(s.last_error, d.last_error) collate Latin1_General_100_BIN2) > 0)
   and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-  and (@until is null or case when s.status = 4 then s.died_at else m.$(BornAt) end <= @until)
-  and (@since is null or case when s.status = 4 then s.died_at else m.$(BornAt) end >= @since)
+  and (@until is null or case when s.status = 4 then s.died_at else m.$(CreatedAt) end <= @until)
+  and (@since is null or case when s.status = 4 then s.died_at else m.$(CreatedAt) end >= @since)
 order by w.seq
 option (recompile);
 go
@@ -671,14 +674,14 @@ create or alter procedure [$(Schema)].[$(Queue)_Replay]
   @now datetime2(3) = null, @items nvarchar(max), @ttl_ms float
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
+declare @changed table (seq bigint not null primary key, keyed bit null);
 
 begin transaction;
 update [$(Schema)].[$(Queue)State]
 set status = case when [$(Queue)State].keyed = 1 then 5 else 1 end,
   attempt = 0, crashes = 0, owner = null, locked_until = null, reclaimable_at = null, visible_at = @now,
   expires_at = (select a.later from [$(Schema)].[$(Queue)_After](@now, @ttl_ms) a), died_at = null
-output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
+output inserted.seq, inserted.keyed into @changed (seq, keyed)
 from openjson(@items) with (seq bigint '$') i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
 where [$(Queue)State].seq = i.seq and [$(Queue)State].status = 4 option (loop join, force order);
 

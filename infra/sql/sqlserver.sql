@@ -61,7 +61,7 @@ go
 -- The inbox
 :setvar Queue Inbox
 :setvar Kind inbox
-:setvar BornAt first_seen_at
+:setvar CreatedAt first_seen_at
 :setvar SeenAt last_seen_at
 go
 
@@ -78,11 +78,11 @@ begin
     topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
     partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
     payload nvarchar(max) not null,
-    hash varbinary(max) null,
     correlation_id nvarchar(255) collate Latin1_General_100_BIN2 null,
     headers nvarchar(max) null,
     due_at datetime2(3) null,
     expires_at datetime2(3) null,
+    hash varbinary(max) null,
     first_seen_at datetime2(3) not null,
     last_seen_at datetime2(3) not null,
     deliveries int not null constraint [$(Queue)_Deliveries] default 1,
@@ -782,7 +782,7 @@ go
 -- The outbox
 :setvar Queue Outbox
 :setvar Kind outbox
-:setvar BornAt created_at
+:setvar CreatedAt created_at
 :setvar SeenAt created_at
 go
 
@@ -1064,12 +1064,12 @@ create or alter procedure [$(Schema)].[$(Queue)_ExpireDead]
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @lease_end datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, @lease_ms) a);
-declare @expired table (seq bigint not null primary key);
+declare @changed table (seq bigint not null primary key);
 
 update [$(Schema)].[$(Queue)State]
 set owner = @owner, locked_until = @lease_end,
   last_error = case when charindex(N'It was not handled before its expiresAt.' collate Latin1_General_100_BIN2, coalesce([$(Queue)State].last_error, N'') collate Latin1_General_100_BIN2) = 0 then N'It was not handled before its expiresAt.' + coalesce(N' Before that: ' + [$(Queue)State].last_error, N'') else [$(Queue)State].last_error end
-output inserted.seq into @expired (seq)
+output inserted.seq into @changed (seq)
 from (
   select top (@limit) r.seq
   from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Dead]), updlock, readpast, rowlock, readcommittedlock)
@@ -1078,9 +1078,9 @@ from (
 ) p, [$(Schema)].[$(Queue)State] with (forceseek, updlock, readpast, rowlock, readcommittedlock)
 where [$(Queue)State].seq = p.seq and [$(Queue)State].status = 4 and [$(Queue)State].expires_at <= @now and (([$(Queue)State].locked_until is null and charindex(N'It was not handled before its expiresAt.' collate Latin1_General_100_BIN2, coalesce([$(Queue)State].last_error, N'') collate Latin1_General_100_BIN2) = 0) or [$(Queue)State].locked_until <= @now) option (loop join, force order);
 
-select e.seq, k.*
-from @expired e
-cross apply [$(Schema)].[$(Queue)_KeyOf](e.seq) k option (loop join, force order);
+select c.seq, k.*
+from @changed c
+cross apply [$(Schema)].[$(Queue)_KeyOf](c.seq) k option (loop join, force order);
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_ListDone]
@@ -1092,26 +1092,6 @@ from [$(Schema)].[$(Queue)Done] d with (readpast, rowlock, readcommittedlock)
 inner join [$(Schema)].[$(Queue)] m with (forceseek) on m.seq = d.seq
 where d.seq > @after_seq
 order by d.seq option (loop join, force order);
-go
-
-create or alter procedure [$(Schema)].[$(Queue)_MakeDue]
-  @now datetime2(3) = null, @error nvarchar(max), @limit int
-as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-declare @due table (seq bigint not null primary key);
-
-update [$(Schema)].[$(Queue)State]
-set visible_at = @now
-output inserted.seq into @due (seq)
-from (
-  select top (@limit) r.seq
-  from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Ready]), updlock, readpast, rowlock, readcommittedlock)
-  where r.status = 1 and r.visible_at > @now and r.locked_until is null and r.last_error collate Latin1_General_100_BIN2 = @error collate Latin1_General_100_BIN2
-  order by r.visible_at, r.seq
-) p, [$(Schema)].[$(Queue)State] with (forceseek, updlock, readpast, rowlock, readcommittedlock)
-where [$(Queue)State].seq = p.seq and [$(Queue)State].status = 1 and [$(Queue)State].visible_at > @now and [$(Queue)State].locked_until is null and [$(Queue)State].last_error collate Latin1_General_100_BIN2 = @error collate Latin1_General_100_BIN2 option (loop join, force order);
-
-select d.seq from @due d;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Resend]
@@ -1132,8 +1112,8 @@ select c.seq, case when c.keyed = 1 then 5 else 1 end, @now, (select a.later fro
 from @sent c;
 
 delete from [$(Schema)].[$(Queue)Done]
-from @sent c, [$(Schema)].[$(Queue)Done] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)Done].seq = c.seq option (loop join, force order);
+from @sent g, [$(Schema)].[$(Queue)Done] with (forceseek, updlock, rowlock, readcommittedlock)
+where [$(Queue)Done].seq = g.seq option (loop join, force order);
 
 if exists (select 1 from @sent c where c.keyed = 1)
   insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
@@ -1143,4 +1123,24 @@ if exists (select 1 from @sent c where c.keyed = 1)
 commit transaction;
 
 select c.seq from @sent c;
+go
+
+create or alter procedure [$(Schema)].[$(Queue)_MakeDue]
+  @now datetime2(3) = null, @error nvarchar(max), @limit int
+as
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+declare @changed table (seq bigint not null primary key);
+
+update [$(Schema)].[$(Queue)State]
+set visible_at = @now
+output inserted.seq into @changed (seq)
+from (
+  select top (@limit) r.seq
+  from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Ready]), updlock, readpast, rowlock, readcommittedlock)
+  where r.status = 1 and r.visible_at > @now and r.locked_until is null and r.last_error collate Latin1_General_100_BIN2 = @error collate Latin1_General_100_BIN2
+  order by r.visible_at, r.seq
+) p, [$(Schema)].[$(Queue)State] with (forceseek, updlock, readpast, rowlock, readcommittedlock)
+where [$(Queue)State].seq = p.seq and [$(Queue)State].status = 1 and [$(Queue)State].visible_at > @now and [$(Queue)State].locked_until is null and [$(Queue)State].last_error collate Latin1_General_100_BIN2 = @error collate Latin1_General_100_BIN2 option (loop join, force order);
+
+select c.seq from @changed c;
 go

@@ -1,20 +1,20 @@
 import { describe, expect, it } from "vitest";
 import { createControls } from "../../src/sql/sqlserver/controls.js";
 import { sqlServerDialect } from "../../src/sql/sqlserver/index.js";
-import { inboxProcedures, outboxProcedures } from "../../src/sql/sqlserver/queue.js";
+import { procedures as proceduresOf } from "../../src/sql/sqlserver/queue.js";
 import { type Access, accessesOf } from "../support/sqlserver-locks.js";
 
 const { names, defaults } = sqlServerDialect;
 const inbox = names("inbox", defaults.schema, defaults.inbox);
 const outbox = names("outbox", defaults.schema, defaults.outbox);
 
-const procedures = [
-  ...inboxProcedures(inbox).map(({ text }) => ({ queue: "Inbox", text })),
-  ...outboxProcedures(outbox).map(({ text }) => ({ queue: "Outbox", text })),
-].map(({ queue, text }) => {
-  const name = /procedure \[infra\]\.\[(\w+)\]/.exec(text)![1]!;
-  return { name, text, accesses: accessesOf(text, queue) };
-});
+const procedures = [inbox, outbox].flatMap((n) =>
+  proceduresOf(n).map(({ suffix, text }) => ({
+    name: `${n.table}_${suffix}`,
+    text,
+    accesses: accessesOf(text, n.table),
+  })),
+);
 const textOf = (name: string): string => procedures.find((one) => one.name === name)!.text;
 
 /** What a transaction may wait for, in this order. See docs/decisions/0023. */

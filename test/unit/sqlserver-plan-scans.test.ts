@@ -4,8 +4,8 @@ import { describe, expect, it } from "vitest";
 import { mayScan, readsOfAll, scansIn } from "../../scripts/sqlserver-plan-scans.js";
 import { renderSchema } from "../../src/sql/migrate.js";
 import { sqlServerDialect } from "../../src/sql/sqlserver/index.js";
-import { deadReads, operationReads, operatorReads } from "../../src/sql/sqlserver/operators.js";
-import { inboxProcedures, outboxProcedures } from "../../src/sql/sqlserver/queue.js";
+import { operatorReads } from "../../src/sql/sqlserver/operators.js";
+import { procedures as proceduresOf } from "../../src/sql/sqlserver/queue.js";
 import { startTdsPeer } from "../support/tds-peer.js";
 
 const operation = (operator: string, table: string, index: string, inner = "") =>
@@ -37,13 +37,13 @@ describe("scans in a plan of SQL Server", () => {
     names("outbox", defaults.schema, defaults.outbox),
   ];
   const reads = queues.flatMap((n) =>
-    Object.values({ ...deadReads(n), ...operationReads(n), ...operatorReads(n) }).map(({ name, body }) => ({
+    Object.values(operatorReads(n)).map(({ name, body }) => ({
       name: `${n.table} ${name}`,
       text: body,
     })),
   );
-  const procedures = [...inboxProcedures(queues[0]!), ...outboxProcedures(queues[1]!)].map(
-    ({ name, text }) => ({ name: name.split("[").at(-1)!.slice(0, -1), text }),
+  const procedures = queues.flatMap((n) =>
+    proceduresOf(n).map(({ suffix, text }) => ({ name: `${n.table}_${suffix}`, text })),
   );
   /** The first column of each index, by which a seek begins. */
   const firstColumns = new Map(

@@ -140,7 +140,7 @@ type MakeConnection = new (config: object) => unknown;
 const longestCancelMs = 2_000;
 
 /**
- * Asks the server to stop the statement that the client runs. A closed socket alone does not stop a statement that waits
+ * Asks the server to stop the statement that the client runs. Closing the socket does not stop a statement that waits
  * for a lock: it would still be committed later. The request has a connection of its own, because the pool's may be dead
  * or all in use. It needs no login, takes no session of the server, and passes poolers, which `pg_cancel_backend` does not.
  * Resolves when the server has closed that connection, or after two seconds. Never rejects.

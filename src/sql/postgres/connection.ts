@@ -3,7 +3,7 @@ import type { PoolClient } from "pg";
 import { InvalidOperationError } from "../../errors.js";
 import { endedError, transactionScope } from "../connections.js";
 import type { SqlExecutor, SqlParams, SqlRow, SqlStatement, SqlValue } from "../driver.js";
-import { toPositional } from "../named-parameters.js";
+import { type PositionalText, toPositional } from "../named-parameters.js";
 import { withoutDetail } from "./faults.js";
 
 /**
@@ -72,10 +72,43 @@ interface QueryConfig {
   name?: string;
 }
 
-interface Compiled {
-  readonly text: string;
-  /** The parameters' names in the order of `$1`, `$2`, … */
-  readonly order: readonly string[];
+/** On the caller's connection. Nothing is prepared: it may go through a pooler that keeps no prepared statements. */
+export async function pgQuery(
+  on: PgQueryable,
+  statement: SqlStatement,
+  params: SqlParams,
+): Promise<readonly SqlRow[]> {
+  try {
+    return (await on.query(toConfig(statement, params, false))).rows as SqlRow[];
+  } catch (error) {
+    throw withoutDetail(error);
+  }
+}
+
+/**
+ * On a connection of our own. With pg's callback instead of its promise: the rows of a batch are then collected while they
+ * are young, and a drain takes 15 instead of 18 µs of CPU for a message.
+ */
+export const pgClientQuery = (
+  client: PoolClient,
+  statement: SqlStatement,
+  params: SqlParams,
+  prepare: boolean,
+): Promise<readonly SqlRow[]> =>
+  new Promise((resolve, reject) => {
+    client.query(toConfig(statement, params, prepare), (error: Error | undefined, result) => {
+      if (error) reject(withoutDetail(error));
+      else resolve(result.rows as SqlRow[]);
+    });
+  });
+
+function toConfig(statement: SqlStatement, params: SqlParams, prepare: boolean): QueryConfig {
+  const { text, order, name } = compile(statement);
+  const values = order.map((parameter) => toPg(params[parameter]));
+  return prepare && !statement.unprepared ? { text, values, name } : { text, values };
+}
+
+interface Compiled extends PositionalText {
   /** Of the prepared statement: a digest, because two queues have statements of the same name with different texts. */
   readonly name: string;
 }
@@ -97,39 +130,3 @@ const toPg = (value: SqlValue | undefined): unknown =>
   value instanceof Uint8Array
     ? Buffer.from(value.buffer, value.byteOffset, value.byteLength)
     : (value ?? null);
-
-const toConfig = (statement: SqlStatement, params: SqlParams, prepare: boolean): QueryConfig => {
-  const { text, order, name } = compile(statement);
-  const values = order.map((parameter) => toPg(params[parameter]));
-  return prepare && !statement.unprepared ? { text, values, name } : { text, values };
-};
-
-/** On the caller's connection. Nothing is prepared: it may go through a pooler that keeps no prepared statements. */
-export async function pgQuery(
-  on: PgQueryable,
-  statement: SqlStatement,
-  params: SqlParams,
-): Promise<readonly SqlRow[]> {
-  try {
-    return (await on.query(toConfig(statement, params, false))).rows as SqlRow[];
-  } catch (error) {
-    throw withoutDetail(error);
-  }
-}
-
-/**
- * On a connection of our own. With pg's callback instead of its promise: the rows of a batch are then collected while they
- * are young, and a drain takes 22 instead of 25 µs of CPU for a message.
- */
-export const pgClientQuery = (
-  client: PoolClient,
-  statement: SqlStatement,
-  params: SqlParams,
-  prepare: boolean,
-): Promise<readonly SqlRow[]> =>
-  new Promise((resolve, reject) => {
-    client.query(toConfig(statement, params, prepare), (error: Error | undefined, result) => {
-      if (error) reject(withoutDetail(error));
-      else resolve(result.rows as SqlRow[]);
-    });
-  });

@@ -1,5 +1,6 @@
+import { crashesBeforeAlone } from "../../queue/leases.js";
 import type { QueueNames } from "../names.js";
-import { controlsTable, create, isDue } from "./expressions.js";
+import { controlsTable, createFunction, isDue } from "./expressions.js";
 
 /** A row is a control: a pause, a limit, or both. What is neither is deleted. */
 export const controlRows = (n: QueueNames): string => `create table ${controlsTable(n)} (
@@ -41,11 +42,10 @@ export const pickControlled = (n: QueueNames): string => {
   const isInbox = n.kind === "inbox";
   const dies =
     "(coalesce(s.expires_at <= p_now, false) or (s.locked_until is not null and s.attempt + 1 >= p_max_attempts))";
-  return create(
+  return createFunction(
     n.object("_pick_controlled"),
-    "integer, integer, integer, timestamptz",
-    `(p_limit integer, p_max_attempts integer, p_crashes_before_alone integer, p_now timestamptz,
-  out seqs bigint[], out verdict text, out wait_ms float8)`,
+    "p_limit integer, p_max_attempts integer, p_now timestamptz, out seqs bigint[], out verdict text, out wait_ms float8",
+    "",
     `declare
   v_topics text[];
   v_sources text[];
@@ -71,7 +71,7 @@ begin
 
     with due as (
       select s.seq, s.visible_at, m.topic${isInbox ? ", m.source" : ""}, ${dies} as dies,
-        s.crashes + (s.locked_until is not null)::int >= p_crashes_before_alone as alone
+        s.crashes + (s.locked_until is not null)::int >= ${crashesBeforeAlone} as alone
       from ${n.state} s
       join ${n.message} m on m.seq = s.seq
       where ${isDue("s", "p_now")}

@@ -7,8 +7,7 @@ import { isNameTaken } from "./faults.js";
 import { keyStatements } from "./keys.js";
 import { inboxStatements, outboxStatements, pollStatement } from "./queue.js";
 import { postgresReceiving } from "./receive.js";
-import { ledger, migrations, routines } from "./schema.js";
-import { sentView } from "./views.js";
+import { ledger, migrations, routines, sentView } from "./schema.js";
 
 /** An index that a failed `create index concurrently` left is not used, so it counts as missing. */
 const objects = statement(

@@ -1,7 +1,6 @@
-import { type SqlStatement, statement } from "../driver.js";
-import { createdColumn, literal, type QueueNames, queueId } from "../names.js";
+import { literal, type QueueNames, queueId } from "../names.js";
 import { keptAttempts } from "../store-options.js";
-import { archiveTable, attemptsTable, create, epochMs, ms, now, quote } from "./expressions.js";
+import { archiveTable, attemptsTable, createFunction, keyDefinition, ms, now, quote } from "./expressions.js";
 
 export const attemptRows = (n: QueueNames): string => `create table ${attemptsTable(n)} (
   seq bigint not null,
@@ -18,10 +17,10 @@ export const attemptRows = (n: QueueNames): string => `create table ${attemptsTa
  * run for null, so a claim that finds no lost lease writes nothing.
  */
 export const recordAttemptsFunction = (n: QueueNames): string =>
-  create(
+  createFunction(
     n.object("_record_attempts"),
-    "json",
-    "(p_attempts json) returns boolean",
+    "p_attempts json",
+    "returns boolean",
     `declare
   v_seqs bigint[];
 begin
@@ -42,38 +41,14 @@ end`,
     "strict\nset enable_seqscan = off",
   );
 
-/** The columns of an attempt, as expressions on the rows of a CTE. */
-interface AttemptColumns {
-  readonly attempt: string;
-  readonly endedAt: string;
-  readonly worker: string;
-  readonly error: string;
-}
-
-/** A condition that is always true. It records an attempt for each row `failed` of a CTE that matches `which`. */
-export const recordAttempts = (
-  n: QueueNames,
-  cte: string,
-  { attempt, endedAt, worker, error }: AttemptColumns,
-  which = "true",
-): string => `(
-  select ${n.object("_record_attempts")}(json_agg(json_build_object(
-    'seq', failed.seq, 'attempt', ${attempt}, 'ended_at', ${endedAt}, 'worker', ${worker}, 'error', ${error}
-  )))
-  from ${cte} failed
-  where ${which}
-) is not true`;
+/** A condition that is always true. It records the rows of a query: seq, attempt, ended_at, worker, error. */
+export const recordAttempts = (n: QueueNames, query: string): string =>
+  `(select ${n.object("_record_attempts")}(json_agg(failed)) from (${query}) failed) is not true`;
 
 /** Dead messages that operators have archived. Nothing but an operator's statement writes it, and nothing deletes its rows. */
 export const archiveRows = (n: QueueNames): string => `create table ${archiveTable(n)} (
   seq bigint primary key,
-  ${
-    n.kind === "inbox"
-      ? `source varchar(255) collate "C" not null,
-  message_id varchar(255) collate "C" not null,`
-      : `id uuid not null,
-  message_id uuid not null,`
-  }
+  ${keyDefinition(n)},
   topic varchar(255) collate "C" not null,
   partition_key varchar(255) collate "C",
   payload text not null,
@@ -89,23 +64,6 @@ export const archiveRows = (n: QueueNames): string => `create table ${archiveTab
   archived_at timestamptz not null,
   archived_by varchar(255) not null
 )`;
-
-/** Inserts the rows of a CTE with what the state had, `gone`, into the archive. */
-export const insertArchived = (n: QueueNames, gone: string, now: string): string => {
-  const key = n.kind === "inbox" ? "source, message_id" : "id, message_id";
-  const ofMessage = key.replaceAll(/\b(?=\w)/g, "m.");
-  return `insert into ${archiveTable(n)} (seq, ${key}, topic, partition_key, payload, correlation_id, headers, enqueued_at,
-    attempt, last_error, error_group, attempts, died_at, archived_at, archived_by)
-  select m.seq, ${ofMessage}, m.topic, m.partition_key, m.payload, m.correlation_id, m.headers, m.${createdColumn(n)},
-    g.attempt, g.last_error, g.error_group, coalesce((
-      select json_agg(json_build_object(
-        'attempt', a.attempt, 'endedAt', round(${epochMs("a.ended_at")}), 'worker', a.worker, 'error', a.error) order by a.number)::text
-      from ${attemptsTable(n)} a
-      where a.seq = g.seq
-    ), '[]'), g.died_at, ${now}, :who
-  from ${gone} g
-  join ${n.message} m on m.seq = g.seq`;
-};
 
 export const operationsTable = (schema: string) => `${quote(schema)}.${quote("oncebox_operations")}`;
 
@@ -128,10 +86,7 @@ export const createOperations = (schema: string): string =>
 )`;
 
 /** Of ended operations: one that goes on is needed to resume it. */
-export const purgeOperations = (n: QueueNames): SqlStatement =>
-  statement(
-    "purge operations",
-    `with gone as (
+export const purgeOperations = (n: QueueNames): string => `with gone as (
   delete from ${operationsTable(n.schema)}
   where id = any (array(
       select id
@@ -142,5 +97,4 @@ export const purgeOperations = (n: QueueNames): SqlStatement =>
   returning id
 )
 select count(*)::int as deleted
-from gone`,
-  );
+from gone`;

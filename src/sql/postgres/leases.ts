@@ -1,176 +1,25 @@
 import { crashesBeforeAlone } from "../../queue/leases.js";
 import { reasonGroup, reasons } from "../dead-letters.js";
-import { type QueueStatements, status } from "../dialect.js";
-import { type SqlStatement, statement } from "../driver.js";
+import { status } from "../dialect.js";
 import { createdColumn, literal, type QueueNames } from "../names.js";
-import { controlsTable, create, doneTable, epochMs, isDue, ms, now } from "./expressions.js";
+import {
+  controlsTable,
+  createFunction,
+  doneTable,
+  eachColumn,
+  epochMs,
+  isDue,
+  ms,
+  named,
+  now,
+} from "./expressions.js";
 import { recordAttempts } from "./history.js";
 import { leavePartitions, rejoinPartitions } from "./partitions.js";
 
-const claimParameters = [
-  ["owner", "uuid"],
-  ["limit", "integer"],
-  ["lease_ms", "float8"],
-  ["base_ms", "float8"],
-  ["max_ms", "float8"],
-  ["factor", "float8"],
-  ["jitter_ms", "float8"],
-  ["max_attempts", "integer"],
-  ["now", "timestamptz"],
-] as const;
-
-export const claimStatement = (n: QueueNames, blockOnDead: boolean): SqlStatement =>
-  statement(
-    "claim",
-    `select r.* from ${n.object("_claim")}(${claimParameters.map(([name, type]) => `:${name}::${type}`).join(", ")}, ${blockOnDead}) r`,
-  );
-
-/** The columns of a claimed message: name, type, expression. */
-const claimedColumns = (n: QueueNames): readonly (readonly [name: string, type: string, value: string])[] => [
-  ["seq", "bigint", "s.seq"],
-  ["topic", "text", "m.topic::text"],
-  ["payload", "text", "m.payload"],
-  ["headers", "text", "m.headers"],
-  ["correlation_id", "text", "m.correlation_id::text"],
-  ["partition_key", "text", "m.partition_key::text"],
-  ["due_at", "float8", epochMs("m.due_at")],
-  ...(n.kind === "inbox"
-    ? ([
-        ["source", "text", "m.source::text"],
-        ["message_id", "text", "m.message_id::text"],
-        ["hash", "bytea", "m.hash"],
-        ["deliveries", "integer", "m.deliveries"],
-        ["last_seen_at", "float8", epochMs("m.last_seen_at")],
-      ] as const)
-    : ([
-        ["id", "uuid", "m.id"],
-        ["message_id", "uuid", "m.message_id"],
-        ["natural_key", "text", "m.natural_key::text"],
-      ] as const)),
-  [createdColumn(n), "float8", epochMs(`m.${createdColumn(n)}`)],
-  ["attempt", "integer", "s.attempt"],
-  ["crashes", "smallint", "s.crashes"],
-  ["last_error", "text", "s.last_error"],
-  ["last_attempt_at", "float8", epochMs("s.last_attempt_at")],
-  ["expires_at", "float8", epochMs("s.expires_at")],
-  ["next_attempt_at", "float8", epochMs("s.reclaimable_at")],
-  ["locked_until", "float8", epochMs("s.locked_until")],
-];
-
-/**
- * Leased and crashed rows are skipped until `reclaimable_at`. They keep `visible_at`, and with it their place in the order. A
- * message with two crashes is claimed alone. `skip locked` skips the rows of other claimers.
- */
-export function claimFunction(n: QueueNames): string {
-  // A claimable row with a lease was lost by its worker. That counts as an attempt, perhaps the last.
-  const hasLease = "s.locked_until is not null";
-  const dies = `(s.expires_at <= v_now or (${hasLease} and s.attempt + 1 >= p_max_attempts))`;
-  const columns = claimedColumns(n);
-  return create(
-    n.object("_claim"),
-    `${claimParameters.map(([, type]) => type).join(", ")}, boolean`,
-    `(${claimParameters.map(([name, type]) => `p_${name} ${type}`).join(", ")}, p_blocks boolean)
-returns table (${columns.map(([name, type]) => `${name} ${type}`).join(", ")}, verdict text, wait_ms float8)`,
-    `#variable_conflict use_column
-declare
-  v_now timestamptz := coalesce(p_now, statement_timestamp());
-  v_seqs bigint[];
-  v_is_alone boolean;
-  v_may_die boolean := true;
-  v_verdict text;
-  v_wait_ms float8;
-begin
-  if exists (select from ${controlsTable(n)}) then
-    select p.seqs, p.verdict, p.wait_ms into v_seqs, v_verdict, v_wait_ms
-    from ${n.object("_pick_controlled")}(p_limit, p_max_attempts, ${crashesBeforeAlone}, coalesce(p_now, clock_timestamp())) p;
-    if v_verdict is not null then
-      return query select ${columns.map(([, type]) => `null::${type}`).join(", ")}, v_verdict, v_wait_ms;
-    end if;
-  else
-    select array_agg(d.seq order by d.alone desc, d.visible_at, d.seq), bool_or(d.alone), bool_or(d.may_die)
-    into v_seqs, v_is_alone, v_may_die
-    from (
-      select s.seq, s.visible_at, ${hasLease} or s.expires_at <= v_now as may_die,
-        s.crashes + (${hasLease})::int >= ${crashesBeforeAlone} as alone
-      from ${n.state} s
-      where ${isDue("s", "v_now")}
-      order by s.visible_at, s.seq
-      limit p_limit
-      for update skip locked
-    ) d;
-    if v_is_alone then v_seqs := v_seqs[1:1]; end if;
-  end if;
-  if v_seqs is null then return; end if;
-
-  if v_may_die then
-    perform ${n.object("_record_attempts")}(json_agg(json_build_object('seq', s.seq, 'attempt', s.attempt + 1,
-      'ended_at', s.locked_until, 'worker', s.owner, 'error', ${literal(reasons.leaseExpired)})))
-    from ${n.state} s
-    where s.seq = any (v_seqs) and ${hasLease};
-  end if;
-
-  return query
-  update ${n.state} s
-  set status = case when ${dies} then ${status.dead} else ${status.ready} end,
-    attempt = s.attempt + (${hasLease})::int,
-    crashes = s.crashes + (${hasLease})::int,
-    owner = case when ${dies} then null else p_owner end,
-    locked_until = case when ${dies} then null else v_now + ${ms("p_lease_ms")} end,
-    due_since = s.reclaimable_at,
-    reclaimable_at = v_now + ${ms("p_lease_ms")} + ${backoff(`s.attempt + (${hasLease})::int + 1`, "p_", "")},
-    last_error = case
-      when s.expires_at <= v_now then ${literal(reasons.expired)}
-      when ${hasLease} then ${literal(reasons.leaseExpired)}
-      else s.last_error
-    end,
-    error_group = case
-      when s.expires_at <= v_now then ${literal(reasonGroup("expired"))}
-      when ${hasLease} then ${literal(reasonGroup("leaseExpired"))}
-      else s.error_group
-    end,
-    died_at = case when ${dies} then v_now else s.died_at end
-  from ${n.message} m
-  where s.seq = any (v_seqs) and m.seq = s.seq
-  returning ${columns.map(([, , value]) => value).join(", ")},
-    case when s.status = ${status.dead} then case when s.expires_at <= v_now then 'expired' else 'exhausted' end end, null::float8;
-
-  if v_may_die and not p_blocks then
-    perform ${n.object("_leave_partition")}(array_agg(s.seq))
-    from ${n.state} s
-    where s.seq = any (v_seqs) and s.status = ${status.dead} and s.keyed;
-  end if;
-end`,
-    "volatile\nset enable_seqscan = off", // plans may be cached while the tables are nearly empty
-  );
-}
-
-/** The wait after the attempt that `attempts` counts: min(base · factor^n, max) + random(0, jitter). */
-const backoff = (attempts: string, colon = ":", type = "::float8"): string =>
-  ms(
-    `round(least(${colon}max_ms${type}, ${colon}base_ms${type} * power(${colon}factor${type}, least(${attempts}, 64))) + random() * ${colon}jitter_ms${type})`,
-  );
-
-export const lease = ms(":lease_ms::float8");
-
-/** Row numbers come as a JSON array, which with braces instead of brackets is a PostgreSQL array. */
-export const seqs = "any (translate(:items, '[]', '{}')::bigint[])";
-
-/** A row that `:owner` holds. Every statement that ends a lease empties the owner. */
-const ownedBy = (s: string) => `${s}.owner = :owner::uuid`;
-
-/** A condition that is always true: the dead rows of a CTE leave their partition queues, unless they shall block them. */
-export const removeDead = (n: QueueNames, blockOnDead: boolean, cte: string, dead: string): string =>
-  blockOnDead ? "true" : leavePartitions(n, cte, dead);
-
-type SettleNames = "ack" | "abandon" | "fail" | "release" | "renew" | "replay";
-
-export const settleStatements = (
-  n: QueueNames,
-  blockOnDead: boolean,
-): Pick<QueueStatements, SettleNames> => ({
-  ack: statement(
-    "ack",
-    `with finished as (
+export const leaseStatements = (n: QueueNames, blockOnDead: boolean) =>
+  named({
+    claim: `select r.* from ${n.object("_claim")}(${eachColumn(claimParameters, (name, type) => `:${name}::${type}`)}, ${blockOnDead}) r`,
+    ack: `with finished as (
   delete from ${n.state} s
   where s.seq = ${seqs} and ${ownedBy("s")}
   returning s.seq, s.attempt, s.last_error, s.keyed
@@ -182,10 +31,7 @@ export const settleStatements = (
 )
 select count(*) = :count::int as all_changed, case when count(*) <> :count::int then array_agg(seq) end as seqs
 from finished`,
-  ),
-  abandon: statement(
-    "abandon",
-    `with abandoned as (
+    abandon: `with abandoned as (
   update ${n.state} s
   set status = case when i.attempts is null and s.attempt + 1 >= :max_attempts::int then ${status.dead} else ${status.ready} end,
     attempt = s.attempt + coalesce(i.attempts, 1),
@@ -207,14 +53,9 @@ from abandoned
 where ${removeDead(n, blockOnDead, "abandoned", "leaving.dead")}
   and ${recordAttempts(
     n,
-    "abandoned",
-    { attempt: "failed.attempt", endedAt: now, worker: ":owner::uuid", error: "failed.error" },
-    "failed.attempts is null",
+    `select seq, attempt, ${now} as ended_at, :owner::uuid as worker, error from abandoned where attempts is null`,
   )}`,
-  ),
-  fail: statement(
-    "fail",
-    `with ended as (
+    fail: `with ended as (
   update ${n.state} s
   set status = ${status.dead}, attempt = s.attempt + 1, owner = null, locked_until = null, reclaimable_at = null, last_error = :error,
     error_group = :error_group, last_attempt_at = ${now}, died_at = ${now}
@@ -224,26 +65,17 @@ where ${removeDead(n, blockOnDead, "abandoned", "leaving.dead")}
 select seq
 from ended
 where ${removeDead(n, blockOnDead, "ended", "true")}
-  and ${recordAttempts(n, "ended", { attempt: "failed.attempt", endedAt: now, worker: ":owner::uuid", error: ":error::text" })}`,
-  ),
-  // The message keeps its place in the order, the time since when it was claimable and its count of crashes.
-  release: statement(
-    "release",
-    `update ${n.state} s
+  and ${recordAttempts(n, `select seq, attempt, ${now} as ended_at, :owner::uuid as worker, :error::text as error from ended`)}`,
+    // The message keeps its place in the order, the time since when it was claimable and its count of crashes.
+    release: `update ${n.state} s
 set owner = null, locked_until = null, reclaimable_at = s.due_since
 where s.seq = ${seqs} and ${ownedBy("s")}
 returning s.seq`,
-  ),
-  renew: statement(
-    "renew",
-    `update ${n.state} s
+    renew: `update ${n.state} s
 set locked_until = ${now} + ${lease}, reclaimable_at = ${now} + ${lease} + ${backoff("s.attempt + 1")}
 where s.seq = ${seqs} and ${ownedBy("s")}
 returning s.seq`,
-  ),
-  replay: statement(
-    "replay",
-    `with replayed as (
+    replay: `with replayed as (
   update ${n.state} s
   set status = case when s.keyed then ${status.blocked} else ${status.ready} end,
     attempt = 0, crashes = 0, owner = null, locked_until = null, reclaimable_at = null, visible_at = ${now},
@@ -254,5 +86,146 @@ returning s.seq`,
 select seq
 from replayed
 where ${rejoinPartitions(n, "replayed")}`,
-  ),
-});
+  });
+
+const claimParameters =
+  "owner uuid, limit integer, lease_ms float8, base_ms float8, max_ms float8, factor float8, jitter_ms float8, max_attempts integer, now timestamptz";
+
+/** The columns of a claimed message: their declarations and expressions. */
+const claimedColumns = (n: QueueNames): readonly (readonly [declared: string, value: string])[] => [
+  ["seq bigint", "s.seq"],
+  ["topic text", "m.topic::text"],
+  ["payload text", "m.payload"],
+  ["headers text", "m.headers"],
+  ["correlation_id text", "m.correlation_id::text"],
+  ["partition_key text", "m.partition_key::text"],
+  ["due_at float8", epochMs("m.due_at")],
+  ...(n.kind === "inbox"
+    ? ([
+        ["source text", "m.source::text"],
+        ["message_id text", "m.message_id::text"],
+        ["hash bytea", "m.hash"],
+        ["deliveries integer", "m.deliveries"],
+        ["last_seen_at float8", epochMs("m.last_seen_at")],
+      ] as const)
+    : ([
+        ["id uuid", "m.id"],
+        ["message_id uuid", "m.message_id"],
+        ["natural_key text", "m.natural_key::text"],
+      ] as const)),
+  [`${createdColumn(n)} float8`, epochMs(`m.${createdColumn(n)}`)],
+  ["attempt integer", "s.attempt"],
+  ["crashes smallint", "s.crashes"],
+  ["last_error text", "s.last_error"],
+  ["last_attempt_at float8", epochMs("s.last_attempt_at")],
+  ["expires_at float8", epochMs("s.expires_at")],
+  ["next_attempt_at float8", epochMs("s.reclaimable_at")],
+  ["locked_until float8", epochMs("s.locked_until")],
+];
+
+/**
+ * Leased and crashed rows are skipped until `reclaimable_at`. They keep `visible_at`, and with it their place in the order. A
+ * message with two crashes is claimed by itself. `skip locked` skips the rows of other claimers.
+ */
+export function claimFunction(n: QueueNames): string {
+  // A claimable row with a lease was lost by its worker. That counts as an attempt, perhaps the last.
+  const hasLease = "s.locked_until is not null";
+  const dies = `(s.expires_at <= v_now or (${hasLease} and s.attempt + 1 >= p_max_attempts))`;
+  const columns = claimedColumns(n);
+  return createFunction(
+    n.object("_claim"),
+    `${eachColumn(claimParameters, (name, type) => `p_${name} ${type}`)}, p_blocks boolean`,
+    `returns table (${columns.map(([declared]) => declared).join(", ")}, verdict text, wait_ms float8)`,
+    `#variable_conflict use_column
+declare
+  v_now timestamptz := coalesce(p_now, statement_timestamp());
+  v_seqs bigint[];
+  v_is_alone boolean;
+  v_may_die boolean := true;
+begin
+  if exists (select from ${controlsTable(n)}) then
+    select p.seqs, p.verdict, p.wait_ms into v_seqs, verdict, wait_ms
+    from ${n.object("_pick_controlled")}(p_limit, p_max_attempts, coalesce(p_now, clock_timestamp())) p;
+    if verdict is not null then return next; end if;
+  else
+    select array_agg(d.seq order by d.alone desc, d.visible_at, d.seq), bool_or(d.alone), bool_or(d.may_die)
+    into v_seqs, v_is_alone, v_may_die
+    from (
+      select s.seq, s.visible_at, ${hasLease} or s.expires_at <= v_now as may_die,
+        s.crashes + (${hasLease})::int >= ${crashesBeforeAlone} as alone
+      from ${n.state} s
+      where ${isDue("s", "v_now")}
+      order by s.visible_at, s.seq
+      limit p_limit
+      for update skip locked
+    ) d;
+    if v_is_alone then v_seqs := v_seqs[1:1]; end if;
+  end if;
+  if v_seqs is null then return; end if;
+
+  if v_may_die then
+    perform ${n.object("_record_attempts")}(json_agg(lost))
+    from (${lostAttempts(n.state)} and s.seq = any (v_seqs)) lost;
+  end if;
+
+  return query
+  update ${n.state} s
+  set status = case when ${dies} then ${status.dead} else ${status.ready} end,
+    attempt = s.attempt + (${hasLease})::int,
+    crashes = s.crashes + (${hasLease})::int,
+    owner = case when ${dies} then null else p_owner end,
+    locked_until = case when ${dies} then null else v_now + ${ms("p_lease_ms")} end,
+    due_since = s.reclaimable_at,
+    reclaimable_at = v_now + ${ms("p_lease_ms")} + ${backoff(`s.attempt + (${hasLease})::int + 1`, "p_", "")},
+    ${whyEnded("v_now")},
+    died_at = case when ${dies} then v_now else s.died_at end
+  from ${n.message} m
+  where s.seq = any (v_seqs) and m.seq = s.seq
+  returning ${columns.map(([, value]) => value).join(", ")},
+    case when s.status = ${status.dead} then case when s.expires_at <= v_now then 'expired' else 'exhausted' end end, null::float8;
+
+  if v_may_die and not p_blocks then
+    perform ${n.object("_leave_partition")}(array_agg(s.seq))
+    from ${n.state} s
+    where s.seq = any (v_seqs) and s.status = ${status.dead} and s.keyed;
+  end if;
+end`,
+    "volatile\nset enable_seqscan = off", // plans may be cached while the tables are nearly empty
+  );
+}
+
+/** Assigns why the state `s` expired or lost its lease, if it did. */
+export const whyEnded = (time: string): string => `last_error = case
+      when s.expires_at <= ${time} then ${literal(reasons.expired)}
+      when s.locked_until is not null then ${literal(reasons.leaseExpired)}
+      else s.last_error
+    end,
+    error_group = case
+      when s.expires_at <= ${time} then ${literal(reasonGroup("expired"))}
+      when s.locked_until is not null then ${literal(reasonGroup("leaseExpired"))}
+      else s.error_group
+    end`;
+
+/** The wait after the attempt that `attempts` counts: min(base · factor^n, max) + random(0, jitter). */
+const backoff = (attempts: string, colon = ":", type = "::float8"): string =>
+  ms(
+    `round(least(${colon}max_ms${type}, ${colon}base_ms${type} * power(${colon}factor${type}, least(${attempts}, 64))) + random() * ${colon}jitter_ms${type})`,
+  );
+
+/** The attempts that ended with their leases, of rows that have not been changed yet. A condition may follow. */
+export const lostAttempts = (from: string): string =>
+  `select s.seq, s.attempt + 1 as attempt, s.locked_until as ended_at, s.owner as worker, ${literal(reasons.leaseExpired)} as error
+      from ${from} s
+      where s.locked_until is not null`;
+
+export const lease = ms(":lease_ms::float8");
+
+/** Row numbers come as a JSON array, which with braces instead of brackets is a PostgreSQL array. */
+export const seqs = "any (translate(:items, '[]', '{}')::bigint[])";
+
+/** A row that `:owner` holds. Every statement that ends a lease empties the owner. */
+const ownedBy = (s: string) => `${s}.owner = :owner::uuid`;
+
+/** A condition that is always true: the dead rows of a CTE leave their partition queues, unless they shall block them. */
+export const removeDead = (n: QueueNames, blockOnDead: boolean, cte: string, dead: string): string =>
+  blockOnDead ? "true" : leavePartitions(n, cte, dead);

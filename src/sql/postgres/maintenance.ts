@@ -1,11 +1,93 @@
-import { beforeThat, reasonGroup, reasons } from "../dead-letters.js";
-import { type QueueStatements, status } from "../dialect.js";
-import { type SqlStatement, statement } from "../driver.js";
-import { createdColumn, keyColumns, lastSeenAt, literal, type QueueNames } from "../names.js";
-import { attemptsTable, doneTable, ms, now } from "./expressions.js";
+import { beforeThat, reasons } from "../dead-letters.js";
+import { status } from "../dialect.js";
+import { createdColumn, lastSeenAt, literal, type QueueNames } from "../names.js";
+import { attemptsTable, doneTable, messageKey, ms, named, now } from "./expressions.js";
 import { purgeOperations, recordAttempts } from "./history.js";
-import { lease, removeDead } from "./leases.js";
+import { lease, lostAttempts, removeDead, whyEnded } from "./leases.js";
 import { isInPartition, unblock } from "./partitions.js";
+
+export const maintenanceStatements = (n: QueueNames, blockOnDead: boolean) =>
+  named({
+    reap: reap(n, blockOnDead),
+    // Walks the primary key of the done rows in windows. An index of their times would be paid for by every ack. The
+    // message is deleted first: a redelivery that has just locked it keeps both rows.
+    purge: `with scanned as (
+  select d.seq, d.processed_at
+  from ${doneTable(n)} d
+  where d.seq > :after_seq::bigint
+  order by d.seq
+  limit (select :limit::int)
+), old as (
+  select m.seq
+  from ${n.message} m
+  where m.seq = any (array(select seq from scanned where processed_at < ${before}))
+    and m.${lastSeenAt(n)} < ${before}
+  for update skip locked
+), ${goneMessages(n)}, gone_done as (
+  delete from ${doneTable(n)} d
+  where d.seq = any (array(select seq from gone))
+)
+${result(n)}`,
+    // Walks the index of dead messages in windows.
+    purgeDead: `with scanned as (
+  select s.seq, s.died_at
+  from ${n.state} s
+  where s.status = ${status.dead} and s.seq > :after_seq::bigint
+  order by s.seq
+  limit (select :limit::int)
+), old as (
+  select m.seq
+  from ${n.message} m
+  join ${n.state} s on s.seq = m.seq
+  where m.seq = any (array(select seq from scanned where died_at < ${before}))
+    and m.${lastSeenAt(n)} < ${before}
+    and s.status = ${status.dead} and s.died_at < ${before}
+    and coalesce(s.locked_until <= ${now}, true) -- else another process reports its expiry
+    and not ${isInPartition(n, "s")}
+  for update skip locked
+), ${goneMessages(n)}, gone_states as (
+  delete from ${n.state} s
+  where s.seq = any (array(select seq from gone))
+)
+${result(n)}`,
+    purgeOperations: purgeOperations(n),
+  });
+
+/**
+ * reclaimable_at already holds the end of the lease plus the back-off and stays, so reaper and claim come to the same time. Leases and
+ * expiries have no index, because every message would pay for it: the table holds only unfinished messages, and a
+ * claim finds lost and expired ones by itself.
+ */
+function reap(n: QueueNames, blockOnDead: boolean): string {
+  const hasLease = "s.locked_until is not null";
+  const dies = `(s.expires_at <= ${now} or (${hasLease} and s.attempt + 1 >= :max_attempts::int))`;
+  return `with ended as (
+  select s.seq, s.attempt, s.locked_until, s.owner
+  from ${n.state} s
+  where s.status in (${status.ready}, ${status.blocked})
+    and case when ${hasLease} then s.locked_until < ${now} else s.expires_at <= ${now} end
+  limit (select :limit::int)
+  for update skip locked
+), reaped as (
+  update ${n.state} s
+  set status = case when ${dies} then ${status.dead} else s.status end,
+    attempt = s.attempt + (${hasLease})::int,
+    crashes = s.crashes + (${hasLease})::int,
+    owner = null,
+    locked_until = null,
+    ${whyEnded(now)},
+    last_attempt_at = coalesce(s.locked_until, s.last_attempt_at),
+    died_at = case when ${dies} then ${now} else s.died_at end
+  where s.seq = any (array(select seq from ended))
+  returning s.seq, s.status, s.expires_at, s.keyed
+)
+select r.seq, ${messageKey(n)},
+  case when r.status <> ${status.dead} then 'reaped' when r.expires_at <= ${now} then 'expired' else 'exhausted' end as verdict
+from reaped r
+join ${n.message} m on m.seq = r.seq
+where ${removeDead(n, blockOnDead, "reaped", `leaving.status = ${status.dead}`)}${blockOnDead ? "" : ` and ${unblock(n)}`}
+  and ${recordAttempts(n, lostAttempts("ended"))}`;
+}
 
 const before = `${now} - ${ms(":retention_ms::float8")}`;
 
@@ -26,115 +108,10 @@ const goneMessages = (n: QueueNames) => `gone as (
   where a.seq = any (array(select seq from gone))
 )`;
 
-/** The attempt that ended with its lease. */
-const lostAttempt = {
-  attempt: "failed.attempt + 1",
-  endedAt: "failed.locked_until",
-  worker: "failed.owner",
-  error: literal(reasons.leaseExpired),
-};
-
-/**
- * reclaimable_at already holds the end of the lease plus the back-off and stays, so reaper and claim come to the same time. Leases and
- * expiries have no index, because every message would pay for it: the table holds only unfinished messages, and a
- * claim finds lost and expired ones by itself.
- */
-export function reap(n: QueueNames, blockOnDead: boolean): SqlStatement {
-  const hasLease = "s.locked_until is not null";
-  const dies = `(s.expires_at <= ${now} or (${hasLease} and s.attempt + 1 >= :max_attempts::int))`;
-  return statement(
-    "reap",
-    `with ended as (
-  select s.seq, s.attempt, s.locked_until, s.owner
-  from ${n.state} s
-  where s.status in (${status.ready}, ${status.blocked})
-    and case when ${hasLease} then s.locked_until < ${now} else s.expires_at <= ${now} end
-  limit (select :limit::int)
-  for update skip locked
-), reaped as (
-  update ${n.state} s
-  set status = case when ${dies} then ${status.dead} else s.status end,
-    attempt = s.attempt + (${hasLease})::int,
-    crashes = s.crashes + (${hasLease})::int,
-    owner = null,
-    locked_until = null,
-    last_error = case when s.expires_at <= ${now} then ${literal(reasons.expired)} else ${literal(reasons.leaseExpired)} end,
-    error_group = case when s.expires_at <= ${now} then ${literal(reasonGroup("expired"))} else ${literal(reasonGroup("leaseExpired"))} end,
-    last_attempt_at = coalesce(s.locked_until, s.last_attempt_at),
-    died_at = case when ${dies} then ${now} else s.died_at end
-  where s.seq = any (array(select seq from ended))
-  returning s.seq, s.status, s.expires_at, s.keyed
-)
-select r.seq, ${keyColumns(n)
-      .map((c) => `m.${c}`)
-      .join(", ")},
-  case when r.status <> ${status.dead} then 'reaped' when r.expires_at <= ${now} then 'expired' else 'exhausted' end as verdict
-from reaped r
-join ${n.message} m on m.seq = r.seq
-where ${removeDead(n, blockOnDead, "reaped", `leaving.status = ${status.dead}`)}${blockOnDead ? "" : ` and ${unblock(n)}`}
-  and ${recordAttempts(n, "ended", lostAttempt, "failed.locked_until is not null")}`,
-  );
-}
-
-export const purgeStatements = (
-  n: QueueNames,
-): Pick<QueueStatements, "purge" | "purgeDead" | "purgeOperations"> => ({
-  // Walks the primary key of the done rows in windows. An index of their times would be paid for by every ack. The
-  // message is deleted first: a redelivery that has just locked it keeps both rows.
-  purge: statement(
-    "purge",
-    `with scanned as (
-  select d.seq, d.processed_at
-  from ${doneTable(n)} d
-  where d.seq > :after_seq::bigint
-  order by d.seq
-  limit (select :limit::int)
-), old as (
-  select m.seq
-  from ${n.message} m
-  where m.seq = any (array(select seq from scanned where processed_at < ${before}))
-    and m.${lastSeenAt(n)} < ${before}
-  for update skip locked
-), ${goneMessages(n)}, gone_done as (
-  delete from ${doneTable(n)} d
-  where d.seq = any (array(select seq from gone))
-)
-${result(n)}`,
-  ),
-  // Walks the index of dead messages in windows.
-  purgeDead: statement(
-    "purge dead",
-    `with scanned as (
-  select s.seq, s.died_at
-  from ${n.state} s
-  where s.status = ${status.dead} and s.seq > :after_seq::bigint
-  order by s.seq
-  limit (select :limit::int)
-), old as (
-  select m.seq
-  from ${n.message} m
-  join ${n.state} s on s.seq = m.seq
-  where m.seq = any (array(select seq from scanned where died_at < ${before}))
-    and m.${lastSeenAt(n)} < ${before}
-    and s.status = ${status.dead} and s.died_at < ${before}
-    and coalesce(s.locked_until <= ${now}, true) -- another process tells of its expiry
-    and not ${isInPartition(n, "s")}
-  for update skip locked
-), ${goneMessages(n)}, gone_states as (
-  delete from ${n.state} s
-  where s.seq = any (array(select seq from gone))
-)
-${result(n)}`,
-  ),
-  purgeOperations: purgeOperations(n),
-});
-
 /** Of dead messages of an outbox whose expiry has not been reported. */
-export function expireDead(n: QueueNames): SqlStatement {
+export function expireDead(n: QueueNames): string {
   const saysNothing = `position(${literal(reasons.expired)} in coalesce(s.last_error, '')) = 0`;
-  return statement(
-    "expire dead",
-    `with ended as (
+  return `with ended as (
   select s.seq
   from ${n.state} s
   where s.status = ${status.dead} and s.expires_at <= ${now}
@@ -151,6 +128,5 @@ export function expireDead(n: QueueNames): SqlStatement {
 )
 select e.seq, m.id
 from expired e
-join ${n.message} m on m.seq = e.seq`,
-  );
+join ${n.message} m on m.seq = e.seq`;
 }

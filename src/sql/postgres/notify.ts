@@ -5,7 +5,7 @@ import type { WakeUpSource } from "../../dispatch/worker.js";
 import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
 import { type Database, type NotifyQueue, status } from "../dialect.js";
-import { statement } from "../driver.js";
+import { runBatches } from "../migrate.js";
 import { literal, type QueueNames, requireIdentifier } from "../names.js";
 import { pgListener } from "./client.js";
 import { postgresDialect } from "./dialect.js";
@@ -128,27 +128,10 @@ export function channelOf({ schema, table }: QueueNames): string {
  */
 export async function enableNotify(db: Database, queue: NotifyQueue): Promise<void> {
   const n = namesOf(queue);
-  // Only for claimable messages: a duplicate changes nothing, and a message that is only Seen is never claimed.
+  const notify = `execute function ${n.object("_notify")}()`;
   await runExclusively(db, n, [
+    // Notifications of one transaction that say the same are sent once.
     `create or replace function ${n.object("_notify")}() returns trigger
-language plpgsql
-as $notify$
-begin
-  if exists (select from added where status = ${status.ready}) then
-    perform pg_notify(${literal(channelOf(n))}, '');
-  end if;
-  return null;
-end
-$notify$`,
-    `drop trigger if exists ${n.bare("_notify")} on ${n.state}`,
-    `create trigger ${n.bare("_notify")}
-after insert on ${n.state}
-referencing new table as added
-for each statement
-execute function ${n.object("_notify")}()`,
-    // For messages that become claimable later: a new head of a partition queue, a replayed dead letter, a message that
-    // was only Seen. A claim does not change the status, so it does not call the trigger.
-    `create or replace function ${n.object("_notify_ready")}() returns trigger
 language plpgsql
 as $notify$
 begin
@@ -156,27 +139,31 @@ begin
   return null;
 end
 $notify$`,
-    `drop trigger if exists ${n.bare("_notify_ready")} on ${n.state}`,
+    ...dropTriggers(n),
+    // Only for claimable messages: a duplicate changes nothing, and a message that is only Seen is never claimed.
+    `create trigger ${n.bare("_notify")}
+after insert on ${n.state}
+for each row
+when (new.status = ${status.ready})
+${notify}`,
+    // For messages that become claimable later: a new head of a partition queue, a replayed dead letter, a message that
+    // was only Seen. A claim does not change the status, so it does not call the trigger.
     `create trigger ${n.bare("_notify_ready")}
 after update of status on ${n.state}
 for each row
 when (new.status = ${status.ready} and old.status <> ${status.ready})
-execute function ${n.object("_notify_ready")}()`,
+${notify}`,
   ]);
 }
 
 /** Removes the triggers again. */
 export async function disableNotify(db: Database, queue: NotifyQueue): Promise<void> {
   const n = namesOf(queue);
-  await runExclusively(db, n, [
-    `drop trigger if exists ${n.bare("_notify")} on ${n.state}`,
-    `drop trigger if exists ${n.bare("_notify_ready")} on ${n.state}`,
-    `drop function if exists ${n.object("_notify")}()`,
-    `drop function if exists ${n.object("_notify_ready")}()`,
-  ]);
+  await runExclusively(db, n, [...dropTriggers(n), `drop function if exists ${n.object("_notify")}()`]);
 }
 
-const runExclusively = (db: Database, { schema }: QueueNames, texts: readonly string[]): Promise<void> =>
-  db.exclusively(schema, async (tx) => {
-    for (const text of texts) await tx.query({ ...statement("notify", text), unprepared: true }, {});
-  });
+const dropTriggers = (n: QueueNames): readonly string[] =>
+  ["_notify", "_notify_ready"].map((suffix) => `drop trigger if exists ${n.bare(suffix)} on ${n.state}`);
+
+const runExclusively = (db: Database, { schema }: QueueNames, batches: readonly string[]): Promise<void> =>
+  db.exclusively(schema, (tx) => runBatches(tx, batches));

@@ -1,76 +1,95 @@
 import {
-  type DeadStatements,
   type OperatorDialect,
   type OperatorReadStatements,
   type OperatorStatements,
   status,
 } from "../dialect.js";
-import { type SqlStatement, statement } from "../driver.js";
-import { createdColumn, keyColumns, literal, type QueueNames, queueId } from "../names.js";
+import { createdColumn, literal, type QueueNames, queueId } from "../names.js";
 import { mostSources } from "../store-options.js";
 import { appliesTo, holdsMessage } from "./controls.js";
-import { attemptsTable, controlsTable, doneTable, epochMs, ms, now } from "./expressions.js";
-import { insertArchived, operationsTable } from "./history.js";
+import {
+  archiveTable,
+  attemptsTable,
+  controlsTable,
+  doneTable,
+  epochMs,
+  messageKey,
+  messages,
+  ms,
+  named,
+  now,
+} from "./expressions.js";
+import { operationsTable } from "./history.js";
+import { seqs } from "./leases.js";
 import { leavePartitions, partitionQueue } from "./partitions.js";
-import { messages } from "./views.js";
 
-/** The time to which ages refer: that of an operation's record, else now. */
-const at = `coalesce(:at::timestamptz, ${now})`;
+export const postgresOperators: OperatorDialect = { changes, reads };
 
-/**
- * Dead messages `s` that match. A message's own row is read only where a condition needs it. With `offset 0` it is looked up by its
- * number: a join would read the whole table, Done messages and all.
- */
-const dead = (n: QueueNames) => `s.status = ${status.dead}
-    and s.died_at <= ${at}
-    and (:error_group::text is null or coalesce(s.error_group, '') = :error_group)
-    and (:error::text is null or position(:error in s.last_error) > 0)
-    and (:older_than_ms::float8 is null or s.died_at <= ${at} - ${ms(":older_than_ms::float8")})
-    and (:newer_than_ms::float8 is null or s.died_at >= ${at} - ${ms(":newer_than_ms::float8")})
-    and (coalesce(:topic::text, :source::text) is null or exists (
-      select from ${n.message} m
-      where m.seq = s.seq
-        and (:topic::text is null or m.topic = :topic)
-        and (:source::text is null or ${n.kind === "inbox" ? "m.source = :source" : "false"})
-      offset 0
-    ))`;
-
-/** Planned for its own conditions each time. */
-const planned = (name: string, text: string): SqlStatement => ({
-  ...statement(name, text),
-  unprepared: true,
-});
-
-export const deadStatements = (n: QueueNames): DeadStatements => ({
-  deadGroups: planned(
-    "dead groups",
-    `select g.error_group, g.count, ${epochMs("g.first_at")} as first_at, ${epochMs("g.last_at")} as last_at, s.last_error,
-  ${keyColumns(n)
-    .map((column) => `m.${column}`)
-    .join(", ")}
-from (
-  select coalesce(s.error_group, '') as error_group, count(*)::float8 as count, min(s.died_at) as first_at,
-    max(s.died_at) as last_at, max(s.seq) as seq
-  from ${n.state} s
-  where ${dead(n)}
-  group by coalesce(s.error_group, '')
-  order by count desc, error_group
-  limit (select :limit::int)
-) g
-join ${n.state} s on s.seq = g.seq
-join ${n.message} m on m.seq = g.seq
-order by g.count desc, g.error_group`,
-  ),
-  countDead: planned(
-    "count dead",
-    `select count(*)::float8 as count
+function changes(n: QueueNames): OperatorStatements {
+  const table = operationsTable(n.schema);
+  const queue = literal(queueId(n));
+  return named(
+    {
+      discard: takeDead(n, goneMessages(n)),
+      archive: takeDead(
+        n,
+        `archived as (
+  ${insertArchived(n)}
+), ${n.kind === "inbox" ? keepAsDone(n) : goneMessages(n)}`,
+      ),
+      nextDead: `select s.seq
 from ${n.state} s
-where ${dead(n)}`,
-  ),
-});
-
-const operation = `id, ${epochMs("started_at")} as started_at, who, action, queue, filter, matched, done, last_seq,
-  ${epochMs("ended_at")} as ended_at, resumed_by, ${epochMs("resumed_at")} as resumed_at`;
+where s.seq > :after_seq::bigint and ${dead(n)}
+order by s.seq
+limit (select :limit::int)`,
+      // A whole millisecond, so that no message that is dead by now died after it.
+      addOperation: `insert into ${table} (id, started_at, who, action, queue, filter)
+values (:id::uuid, date_trunc('milliseconds', ${now} + interval '999 microseconds'), :who, :action, ${queue}, :filter)
+returning ${operation}`,
+      lockOperation: `select ${operation}
+from ${table}
+where id = :id::uuid and queue = ${queue}
+for update`,
+      moveOperation: `update ${table}
+set matched = :matched::bigint, done = :done::bigint, last_seq = :last_seq::bigint,
+  ended_at = case when :ended::boolean then ${now} end,
+  resumed_by = coalesce(:who::text, resumed_by),
+  resumed_at = case when :who::text is null then resumed_at else ${now} end
+where id = :id::uuid
+returning ${operation}`,
+      operations: `select ${operation}
+from ${table}
+where queue = ${queue} and (:id::uuid is null or id = :id::uuid)
+order by ended_at is null desc, started_at desc, id desc
+limit (select :limit::int)`,
+      putControl: `insert into ${controlsTable(n)} as c (scope, name, paused, per_second, refilled_at, who, changed_at)
+values (:scope, :name, coalesce(:paused::boolean, false), :per_second::float8, ${now}, :who, ${now})
+on conflict (scope, name) do update
+set paused = coalesce(:paused::boolean, c.paused),
+  per_second = coalesce(excluded.per_second, c.per_second),
+  who = excluded.who,
+  changed_at = excluded.changed_at
+returning ${control(n)}`,
+      endControl: `with deleted as (
+  delete from ${controlsTable(n)} c
+  where ${endedPart} and not ${otherPart}
+  returning c.scope, c.name
+), changed as (
+  update ${controlsTable(n)} c
+  set paused = not :paused::boolean, per_second = case when :paused::boolean then c.per_second end, who = :who, changed_at = ${now}
+  where ${endedPart} and ${otherPart}
+  returning c.scope, c.name, c.paused, c.per_second, c.who, c.changed_at
+)
+select ${control(n)}
+from (
+  select scope, name, false as paused, null::float8 as per_second, :who as who, ${now} as changed_at from deleted
+  union all
+  select * from changed
+) c`,
+    },
+    ["nextDead"],
+  );
+}
 
 /**
  * Ends the states and the attempts of dead messages, and does what the given CTEs do with `gone`. The message is locked before its
@@ -79,7 +98,7 @@ const operation = `id, ${epochMs("started_at")} as started_at, who, action, queu
 const takeDead = (n: QueueNames, ctes: string): string => `with locked as (
   select m.seq
   from ${n.message} m
-  where m.seq = any (translate(:items, '[]', '{}')::bigint[])
+  where m.seq = ${seqs}
   order by m.seq
   for update
 ), gone as (
@@ -110,164 +129,90 @@ const keepAsDone = (n: QueueNames) => `emptied as (
   from gone
 )`;
 
-export function operatorStatements(n: QueueNames): OperatorStatements {
-  const table = operationsTable(n.schema);
-  const queue = literal(queueId(n));
-  return {
-    discard: statement("discard", takeDead(n, goneMessages(n))),
-    archive: statement(
-      "archive",
-      takeDead(
-        n,
-        `archived as (
-  ${insertArchived(n, "gone", now)}
-), ${n.kind === "inbox" ? keepAsDone(n) : goneMessages(n)}`,
-      ),
-    ),
-    nextDead: planned(
-      "next dead",
-      `select s.seq
-from ${n.state} s
-where s.seq > :after_seq::bigint and ${dead(n)}
-order by s.seq
-limit (select :limit::int)`,
-    ),
-    // A whole millisecond, so that no message that is dead by now died after it.
-    addOperation: statement(
-      "add operation",
-      `insert into ${table} (id, started_at, who, action, queue, filter)
-values (:id::uuid, date_trunc('milliseconds', ${now} + interval '999 microseconds'), :who, :action, ${queue}, :filter)
-returning ${operation}`,
-    ),
-    lockOperation: statement(
-      "lock operation",
-      `select ${operation}
-from ${table}
-where id = :id::uuid and queue = ${queue}
-for update`,
-    ),
-    moveOperation: statement(
-      "move operation",
-      `update ${table}
-set matched = :matched::bigint, done = :done::bigint, last_seq = :last_seq::bigint,
-  ended_at = case when :ended::boolean then ${now} end,
-  resumed_by = coalesce(:who::text, resumed_by),
-  resumed_at = case when :who::text is null then resumed_at else ${now} end
-where id = :id::uuid
-returning ${operation}`,
-    ),
-    operations: statement(
-      "operations",
-      `select ${operation}
-from ${table}
-where queue = ${queue} and (:id::uuid is null or id = :id::uuid)
-order by ended_at is null desc, started_at desc, id desc
-limit (select :limit::int)`,
-    ),
-    ...controlStatements(n),
-  };
-}
+const insertArchived = (n: QueueNames): string => {
+  const key = n.kind === "inbox" ? "source" : "id";
+  return `insert into ${archiveTable(n)} (seq, ${key}, message_id, topic, partition_key, payload, correlation_id, headers, enqueued_at,
+    attempt, last_error, error_group, attempts, died_at, archived_at, archived_by)
+  select m.seq, m.${key}, m.message_id, m.topic, m.partition_key, m.payload, m.correlation_id, m.headers, m.${createdColumn(n)},
+    g.attempt, g.last_error, g.error_group, coalesce((
+      select json_agg(json_build_object(
+        'attempt', a.attempt, 'endedAt', round(${epochMs("a.ended_at")}), 'worker', a.worker, 'error', a.error) order by a.number)::text
+      from ${attemptsTable(n)} a
+      where a.seq = g.seq
+    ), '[]'), g.died_at, ${now}, :who
+  from gone g
+  join ${n.message} m on m.seq = g.seq`;
+};
 
-const control = (n: QueueNames) => `c.scope, c.name, c.paused, c.per_second, c.who,
-  ${epochMs("c.changed_at")} as changed_at, (
-    select count(*) from ${n.state} s join ${n.message} m on m.seq = s.seq
-    where s.status in (${status.ready}, ${status.blocked}) and s.locked_until is null and ${appliesTo(n)}
-  )::float8 as waiting`;
+/** The time to which ages refer: that of an operation's record, else now. */
+const at = `coalesce(:at::timestamptz, ${now})`;
 
-export const readControls = (n: QueueNames): OperatorReadStatements["controls"] =>
-  statement(
-    "controls",
-    `select ${control(n)}
-from ${controlsTable(n)} c
-order by c.changed_at, c.scope, c.name`,
-  );
+/**
+ * Dead messages `s` that match. A message's own row is read only where a condition needs it. With `offset 0` it is looked up by its
+ * number: a join would read the whole table, Done messages and all.
+ */
+const dead = (n: QueueNames) => `s.status = ${status.dead}
+    and s.died_at <= ${at}
+    and (:error_group::text is null or coalesce(s.error_group, '') = :error_group)
+    and (:error::text is null or position(:error in s.last_error) > 0)
+    and (:older_than_ms::float8 is null or s.died_at <= ${at} - ${ms(":older_than_ms::float8")})
+    and (:newer_than_ms::float8 is null or s.died_at >= ${at} - ${ms(":newer_than_ms::float8")})
+    and (coalesce(:topic::text, :source::text) is null or exists (
+      select from ${n.message} m
+      where m.seq = s.seq
+        and (:topic::text is null or m.topic = :topic)
+        and (:source::text is null or ${n.kind === "inbox" ? "m.source = :source" : "false"})
+      offset 0
+    ))`;
+
+const operation = `id, ${epochMs("started_at")} as started_at, who, action, queue, filter, matched, done, last_seq,
+  ${epochMs("ended_at")} as ended_at, resumed_by, ${epochMs("resumed_at")} as resumed_at`;
 
 /** The part of a control that ends, the pause or the limit; and the part that stays. */
 const endedPart = `c.scope = :scope and c.name = :name
     and case when :paused::boolean then c.paused else c.per_second is not null end`;
 const otherPart = "case when :paused::boolean then c.per_second is not null else c.paused end";
 
-export const controlStatements = (n: QueueNames): Pick<OperatorStatements, "putControl" | "endControl"> => ({
-  putControl: statement(
-    "put control",
-    `insert into ${controlsTable(n)} as c (scope, name, paused, per_second, refilled_at, who, changed_at)
-values (:scope, :name, coalesce(:paused::boolean, false), :per_second::float8, ${now}, :who, ${now})
-on conflict (scope, name) do update
-set paused = coalesce(:paused::boolean, c.paused),
-  per_second = coalesce(excluded.per_second, c.per_second),
-  who = excluded.who,
-  changed_at = excluded.changed_at
-returning ${control(n)}`,
-  ),
-  endControl: statement(
-    "end control",
-    `with deleted as (
-  delete from ${controlsTable(n)} c
-  where ${endedPart} and not ${otherPart}
-  returning c.scope, c.name
-), changed as (
-  update ${controlsTable(n)} c
-  set paused = not :paused::boolean, per_second = case when :paused::boolean then c.per_second end, who = :who, changed_at = ${now}
-  where ${endedPart} and ${otherPart}
-  returning c.scope, c.name, c.paused, c.per_second, c.who, c.changed_at
-)
-select ${control(n)}
+function reads(n: QueueNames): OperatorReadStatements {
+  return named(
+    {
+      deadGroups: `select g.error_group, g.count, ${epochMs("g.first_at")} as first_at, ${epochMs("g.last_at")} as last_at, s.last_error,
+  ${messageKey(n)}
 from (
-  select scope, name, false as paused, null::float8 as per_second, :who as who, ${now} as changed_at from deleted
-  union all
-  select * from changed
-) c`,
-  ),
-});
-
-/** Counts rows by bucket. `rows` has `seq` and `happened_at`. Planned each time, so that the limit is known. */
-const byBucket = (name: string, rows: string): SqlStatement => ({
-  ...statement(
-    name,
-    `select b.bucket, count(*)::float8 as count, min(b.seq) as first_seq
-from (
-  select r.seq, case
-      when r.happened_at < :since::timestamptz then -1
-      else floor(${epochMs("(r.happened_at - :since::timestamptz)")} / :bucket_ms::float8)
-    end as bucket
-  from (
-    ${rows}
-    limit :limit::int
-  ) r
-) b
-group by b.bucket`,
-  ),
-  unprepared: true,
-});
-
-export const operatorReadStatements = (n: QueueNames): OperatorReadStatements => ({
-  ...deadStatements(n),
-  controls: readControls(n),
-  unfinished: statement(
-    "unfinished",
-    `select count(*)::float8 as count, ${epochMs(now)} as now
+  select coalesce(s.error_group, '') as error_group, count(*)::float8 as count, min(s.died_at) as first_at,
+    max(s.died_at) as last_at, max(s.seq) as seq
+  from ${n.state} s
+  where ${dead(n)}
+  group by coalesce(s.error_group, '')
+  order by count desc, error_group
+  limit (select :limit::int)
+) g
+join ${n.state} s on s.seq = g.seq
+join ${n.message} m on m.seq = g.seq
+order by g.count desc, g.error_group`,
+      countDead: `select count(*)::float8 as count
+from ${n.state} s
+where ${dead(n)}`,
+      controls: `select ${control(n)}
+from ${controlsTable(n)} c
+order by c.changed_at, c.scope, c.name`,
+      unfinished: `select count(*)::float8 as count, ${epochMs(now)} as now
 from (
   select from ${n.state} s
   where s.status in (${status.ready}, ${status.processing}, ${status.blocked})
   limit (select :limit::int)
 ) u`,
-  ),
-  enqueuedBefore: byBucket(
-    "enqueued before",
-    `select m.seq, m.${createdColumn(n)} as happened_at from ${n.message} m where m.seq < :before_seq::bigint order by m.seq desc`,
-  ),
-  doneBefore: byBucket(
-    "done before",
-    `select d.seq, d.processed_at as happened_at from ${doneTable(n)} d where d.seq < :before_seq::bigint order by d.seq desc`,
-  ),
-  diedBefore: byBucket(
-    "died before",
-    `select s.seq, s.died_at as happened_at from ${n.state} s
+      enqueuedBefore: byBucket(
+        `select m.seq, m.${createdColumn(n)} as happened_at from ${n.message} m where m.seq < :before_seq::bigint order by m.seq desc`,
+      ),
+      doneBefore: byBucket(
+        `select d.seq, d.processed_at as happened_at from ${doneTable(n)} d where d.seq < :before_seq::bigint order by d.seq desc`,
+      ),
+      diedBefore: byBucket(
+        `select s.seq, s.died_at as happened_at from ${n.state} s
     where s.status = ${status.dead} and s.seq < :before_seq::bigint order by s.seq desc`,
-  ),
-  blockedPartitions: statement(
-    "blocked partitions",
-    `select h.partition_key, h.waiting, ${epochMs("b.since")} as waiting_since, ${keys(n)}, m.topic, s.status,
+      ),
+      blockedPartitions: `select h.partition_key, h.waiting, ${epochMs("b.since")} as waiting_since, ${messageKey(n)}, m.topic, s.status,
   s.locked_until is not null as leased, ${holdsMessage(n)} as paused, s.attempt, s.last_error,
   ${epochMs("coalesce(s.reclaimable_at, s.visible_at)")} as next_attempt_at,
   ${epochMs("s.died_at")} as died_at
@@ -291,17 +236,14 @@ where s.status = ${status.dead} or (h.waiting > 0
   and (${holdsMessage(n)} or s.locked_until is not null or s.attempt > 0 or coalesce(s.reclaimable_at, s.visible_at) > ${now}))
 order by s.status = ${status.dead} desc, h.waiting desc, h.partition_key
 limit (select :limit::int)`,
-  ),
-  byCorrelation: statement(
-    "by correlation",
-    `with ${n.kind === "inbox" ? `recursive ${sources(n)}, ` : ""}found as (
+      byCorrelation: `with ${n.kind === "inbox" ? `recursive ${sources(n)}, ` : ""}found as (
   select * from (
     select m.seq from ${n.message} m where m.correlation_id = :correlation_id::text order by m.seq limit (select :limit::int)
   ) correlated
   union
   ${ownId(n)}
 )
-select ${keys(n)}${n.kind === "inbox" ? "" : ", m.message_id"}, m.topic, coalesce(s.status, ${status.done}) as status,
+select ${messageKey(n)}${n.kind === "inbox" ? "" : ", m.message_id"}, m.topic, coalesce(s.status, ${status.done}) as status,
   s.locked_until is not null as leased, m.correlation_id, m.partition_key, coalesce(s.attempt, d.attempt) as attempt,
   coalesce(s.last_error, d.last_error) as last_error, ${epochMs(`m.${createdColumn(n)}`)} as enqueued_at,
   (select min(${epochMs("a.ended_at")}) from ${attemptsTable(n)} a where a.seq = m.seq) as first_failed_at,
@@ -312,16 +254,35 @@ ${messages(n)}
 where m.seq = any (array(select seq from found))
 order by m.seq
 limit (select :limit::int)`,
-  ),
-});
+    },
+    ["deadGroups", "countDead", "enqueuedBefore", "doneBefore", "diedBefore"],
+  );
+}
 
-const keys = (n: QueueNames) =>
-  keyColumns(n)
-    .map((column) => `m.${column}`)
-    .join(", ");
+const control = (n: QueueNames) => `c.scope, c.name, c.paused, c.per_second, c.who,
+  ${epochMs("c.changed_at")} as changed_at, (
+    select count(*) from ${n.state} s join ${n.message} m on m.seq = s.seq
+    where s.status in (${status.ready}, ${status.blocked}) and s.locked_until is null and ${appliesTo(n)}
+  )::float8 as waiting`;
+
+/** Counts rows by bucket. `rows` has `seq` and `happened_at`. */
+const byBucket = (
+  rows: string,
+): string => `select b.bucket, count(*)::float8 as count, min(b.seq) as first_seq
+from (
+  select r.seq, case
+      when r.happened_at < :since::timestamptz then -1
+      else floor(${epochMs("(r.happened_at - :since::timestamptz)")} / :bucket_ms::float8)
+    end as bucket
+  from (
+    ${rows}
+    limit :limit::int
+  ) r
+) b
+group by b.bucket`;
 
 /**
- * The sources of an inbox, each found by one step in the index of its keys: an index of message ids alone would be paid for by
+ * The sources of an inbox, each found by one step in the index of its keys: an index of only message ids would be paid for by
  * every message.
  */
 const sources = (n: QueueNames) => `sources as (
@@ -338,8 +299,3 @@ const ownId = (n: QueueNames) =>
   from (select source from sources where source is not null limit ${mostSources}) s
   join ${n.message} m on m.source = s.source and m.message_id = :correlation_id::text`
     : `select m.seq from ${n.message} m where m.id = :id::uuid`;
-
-export const postgresOperators: OperatorDialect = {
-  changes: operatorStatements,
-  reads: operatorReadStatements,
-};

@@ -1,6 +1,6 @@
 import { status } from "../dialect.js";
 import type { QueueNames } from "../names.js";
-import { create, createTrigger } from "./expressions.js";
+import { createFunction, createTrigger } from "./expressions.js";
 
 /**
  * The messages of one partition key form a partition queue. Only its head is `ready`, so a claim needs to know nothing of
@@ -124,10 +124,10 @@ end`,
  * run for null. Each step sees what was committed before it.
  */
 const leavePartition = (n: QueueNames): string =>
-  create(
+  createFunction(
     n.object("_leave_partition"),
-    "bigint[]",
-    "(p_seqs bigint[]) returns boolean",
+    "p_seqs bigint[]",
+    "returns boolean",
     `declare
   v_keys text[];
 begin
@@ -150,10 +150,10 @@ end`,
  * condition for its side effect. Always false.
  */
 const unblockPartitions = (n: QueueNames): string =>
-  create(
+  createFunction(
     n.object("_unblock_partitions"),
     "",
-    "() returns boolean",
+    "returns boolean",
     `begin
   -- a database user that uses no partition keys may not read their tables
   if not exists (select from ${n.state} s where s.status = ${status.dead} and s.keyed) then return false; end if;
@@ -174,10 +174,10 @@ export const unblock = (n: QueueNames): string => `(select ${n.object("_unblock_
  * that a database user that uses no partition keys needs no right to write to their tables.
  */
 const rejoinPartition = (n: QueueNames): string =>
-  create(
+  createFunction(
     n.object("_rejoin_partition"),
-    "bigint[]",
-    "(p_seqs bigint[]) returns boolean",
+    "p_seqs bigint[]",
+    "returns boolean",
     `begin
   insert into ${pendingArrivals(n)} (seqs) values (p_seqs);
   return false;
@@ -201,10 +201,10 @@ export const leavePartitions = (n: QueueNames, cte: string, which = "true"): str
 
 /** A function, so that a database user that uses no partition keys needs no right to read their tables. */
 const inPartition = (n: QueueNames): string =>
-  create(
+  createFunction(
     n.object("_in_partition"),
-    "bigint",
-    "(p_seq bigint) returns boolean",
+    "p_seq bigint",
+    "returns boolean",
     `begin
   return exists (select from ${partitionQueue(n)} q where q.seq = p_seq);
 end`,

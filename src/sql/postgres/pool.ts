@@ -37,7 +37,7 @@ export function watchedPool(pg: PgClasses, config: PoolConfig): WatchedPool {
   let waiting = 0;
 
   const pool = new pg.Pool({ ...config, Client: alive.watching(config.Client ?? pg.Client) });
-  // The loss of a connection in use is an event of the client alone; its query rejects by itself.
+  // The loss of a connection in use is reported only to its client; its query rejects by itself.
   pool.on("connect", (client) => {
     client.on("error", (error: Error) => losses.set(client, error));
     const { connection } = client as { readonly connection?: { readonly stream?: ConnectedSocket } };
@@ -144,9 +144,6 @@ const endsWithin = (ms: number, work: Promise<unknown>): Promise<boolean> =>
 const noConnection = (ms: number) =>
   new Error(`No connection of the pool was free within ${ms} ms: timeout exceeded when trying to connect.`);
 
-/** How long `end` waits for calls under way. */
-const longestBorrowedMs = 5_000;
-
 /** A pool of the caller's. Connections are borrowed from it; it is not closed. */
 export function callersPool(pool: Pool): WatchedPool {
   /** The connections in use, each with a function that stops listening and returns the error that it was lost by. */
@@ -163,13 +160,13 @@ export function callersPool(pool: Pool): WatchedPool {
       client.release(lost ?? error);
     },
     async end() {
-      const until = performance.now() + longestBorrowedMs;
+      const until = performance.now() + longestCallsMs;
       while (borrowed.size > 0 && performance.now() < until) await sleep(1);
     },
   };
 }
 
-/** The loss of a connection in use is an event of the client alone. Unheard, it would end the process. */
+/** The loss of a connection in use is reported only to its client. Without a listener the event would end the process. */
 function noteLoss(client: ClientBase): () => Error | undefined {
   let lost: Error | undefined;
   const note = (error: Error): void => {

@@ -8,97 +8,67 @@ import {
 import { type SqlStatement, statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 import { isPaused } from "./controls.js";
-import { doneTable, epochMs, isDue, ms, now } from "./expressions.js";
-import { claimStatement, seqs, settleStatements } from "./leases.js";
-import { expireDead, purgeStatements, reap } from "./maintenance.js";
+import {
+  createFunction,
+  doneTable,
+  eachColumn,
+  epochMs,
+  firstStatus,
+  isDue,
+  keyed,
+  ms,
+  named,
+  now,
+} from "./expressions.js";
+import { leaseStatements, seqs } from "./leases.js";
+import { expireDead, maintenanceStatements } from "./maintenance.js";
 import { pendingArrivals, rejoinPartitions } from "./partitions.js";
 import { readStatements } from "./reads.js";
 
-const queueStatements = (n: QueueNames, { blockOnDead }: QueueStatementOptions): QueueStatements => ({
-  claim: claimStatement(n, blockOnDead),
-  ...settleStatements(n, blockOnDead),
-  reap: reap(n, blockOnDead),
-  ...purgeStatements(n),
-  ...readStatements(n),
+export const inboxStatements = (n: QueueNames, options: QueueStatementOptions): InboxStatements => ({
+  ...queueStatements(n, options),
+  ...named({
+    alreadyProcessed: `select r.* from ${n.object("_already_processed")}(:source, :message_id, :hash, :now::timestamptz) r`,
+  }),
 });
-
-/** New messages as a table: from scalar parameters, or from a JSON array of objects with the same names. */
-const scalarOutbox = `select :id::uuid as id, :message_id::uuid as message_id, :topic::text as topic, :payload::text as payload,
-    :correlation_id::text as correlation_id, :headers::text as headers,
-    :due_at::timestamptz as due_at, :expires_at::timestamptz as expires_at`;
-const jsonOutbox = `select i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at
-  from json_to_recordset(:items::json) as i(id uuid, message_id uuid, topic text, payload text, correlation_id text,
-    headers text, due_at timestamptz, expires_at timestamptz)`;
-
-export function inboxStatements(n: QueueNames, options: QueueStatementOptions): InboxStatements {
-  return {
-    ...queueStatements(n, options),
-    alreadyProcessed: statement(
-      "already processed",
-      `select r.* from ${n.object("_already_processed")}(:source, :message_id, :hash, :now::timestamptz) r`,
-    ),
-  };
-}
 
 export function outboxStatements(n: QueueNames, options: QueueStatementOptions): OutboxStatements {
   // The caller makes the ids. An enqueue whose result was lost can therefore be repeated and adds nothing.
   const enqueue = (newMessages: string) => `with added as (
-  insert into ${n.message} (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, created_at)
+  insert into ${n.message} (${namesOf(content)}, created_at)
   select i.*, ${now}
-  from (${newMessages}) i
+  from ${newMessages}
   on conflict (id) do nothing
   returning seq, due_at, expires_at, created_at
 )
 insert into ${n.state} (seq, status, visible_at, expires_at)
 select seq, ${status.ready}, coalesce(due_at, created_at), expires_at
 from added`;
+  const enqueueWithKeys = (once: boolean) =>
+    `select r.* from ${n.object("_enqueue")}(:items::json, ${once}, :now::timestamptz) r`;
 
   return {
     ...queueStatements(n, options),
-    enqueue: statement("enqueue", enqueue(scalarOutbox)),
-    enqueueMany: statement("enqueue many", enqueue(jsonOutbox)),
-    enqueueKeyed: statement(
-      "enqueue keyed",
-      `with added as (
-  insert into ${n.message} (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, created_at)
-  select i.*, ${now}
-  from json_to_recordset(:items::json) as i(id uuid, message_id uuid, topic text, payload text, correlation_id text,
-    headers text, due_at timestamptz, expires_at timestamptz, partition_key text)
-  on conflict (id) do nothing
-  returning seq, due_at, expires_at, created_at, partition_key
-), arrivals as (
-  insert into ${pendingArrivals(n)} (seqs)
-  select array_agg(seq) from added where partition_key is not null having count(*) > 0
-)
-insert into ${n.state} (seq, status, visible_at, expires_at, keyed)
-select seq, case when partition_key is null then ${status.ready} else ${status.blocked} end, coalesce(due_at, created_at),
-  expires_at, case when partition_key is not null then true end
-from added`,
-    ),
-    enqueueOnce: statement(
-      "enqueue once",
-      `select r.* from ${n.object("_enqueue_once")}(:items::json, :now::timestamptz) r`,
-    ),
-    expireDead: expireDead(n),
-    listDone: statement(
-      "list done",
-      `select d.seq, m.id, m.topic, ${epochMs("d.processed_at")} as processed_at
+    ...named({
+      enqueue: enqueue(scalars),
+      enqueueMany: enqueue(`json_to_recordset(:items::json) as i(${content})`),
+      enqueueKeyed: enqueueWithKeys(false),
+      enqueueOnce: enqueueWithKeys(true),
+      expireDead: expireDead(n),
+      listDone: `select d.seq, m.id, m.topic, ${epochMs("d.processed_at")} as processed_at
 from ${doneTable(n)} d
 join ${n.message} m on m.seq = d.seq
 where d.seq > :after_seq::bigint
 order by d.seq
 limit (select :limit::int)`,
-    ),
-    resend: statement(
-      "resend",
-      `with sent as (
+      resend: `with sent as (
   delete from ${doneTable(n)} d
   where d.seq = ${seqs}
   returning d.seq, d.last_error
 ), ready as (
   insert into ${n.state} (seq, status, visible_at, expires_at, last_error, keyed)
-  select sent.seq, case when m.partition_key is null then ${status.ready} else ${status.blocked} end, ${now},
-    ${now} + ${ms(":ttl_ms::float8")}, sent.last_error, case when m.partition_key is not null then true end
+  select sent.seq, ${firstStatus("m.partition_key")}, ${now},
+    ${now} + ${ms(":ttl_ms::float8")}, sent.last_error, ${keyed("m.partition_key")}
   from sent
   join ${n.message} m on m.seq = sent.seq
   returning seq, keyed
@@ -106,10 +76,7 @@ limit (select :limit::int)`,
 select seq
 from ready
 where ${rejoinPartitions(n, "ready")}`,
-    ),
-    makeDue: statement(
-      "make due",
-      `with waiting as (
+      makeDue: `with waiting as (
   select s.seq
   from ${n.state} s
   where s.status = ${status.ready} and s.visible_at > ${now} and s.locked_until is null and s.last_error = :error
@@ -120,9 +87,75 @@ update ${n.state} s
 set visible_at = ${now}
 where s.seq = any (array(select seq from waiting))
 returning s.seq`,
-    ),
+    }),
   };
 }
+
+const queueStatements = (n: QueueNames, { blockOnDead }: QueueStatementOptions): QueueStatements => ({
+  ...leaseStatements(n, blockOnDead),
+  ...maintenanceStatements(n, blockOnDead),
+  ...readStatements(n),
+});
+
+const content =
+  "id uuid, message_id uuid, topic text, payload text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz";
+const contentAndKeys = `${content}, partition_key text, natural_key text`;
+const namesOf = (columns: string) => eachColumn(columns, (name) => name);
+
+/** A new message as a table with one row. */
+const scalars = `(select ${eachColumn(content, (name, type) => `:${name}::${type} as ${name}`)}) i`;
+
+/**
+ * Adds messages, some with partition keys. With `p_once`, it adds those whose natural keys the outbox does not have, and returns the
+ * ids of those that have the others' keys: an insert that waited for another transaction does not see what that one has committed;
+ * the next step does. When the known message is deleted between the two steps, the next round adds its successor.
+ */
+export const enqueueFunction = (n: QueueNames): string => {
+  const items = `json_to_recordset(p_items) as i(${contentAndKeys})`;
+  return createFunction(
+    n.object("_enqueue"),
+    "p_items json, p_once boolean, p_now timestamptz",
+    "returns table (id uuid, known_id uuid)",
+    `#variable_conflict use_column
+declare
+  v_now timestamptz := coalesce(p_now, clock_timestamp());
+  v_keyed bigint[];
+begin
+  loop
+    with added as (
+      insert into ${n.message} (${namesOf(contentAndKeys)}, created_at)
+      select i.*, v_now
+      from ${items}
+      on conflict do nothing
+      returning seq, due_at, expires_at, partition_key
+    ), states as (
+      insert into ${n.state} (seq, status, visible_at, expires_at, keyed)
+      select a.seq, ${firstStatus("a.partition_key")}, coalesce(a.due_at, v_now), a.expires_at, ${keyed("a.partition_key")}
+      from added a
+      returning seq, keyed
+    )
+    select array_agg(s.seq) into v_keyed from states s where s.keyed;
+    if v_keyed is not null then insert into ${pendingArrivals(n)} (seqs) values (v_keyed); end if;
+    if not p_once then return; end if;
+
+    exit when not exists (
+      select
+      from ${items}
+      where i.natural_key is not null and not exists (
+          select from ${n.message} m where m.topic = i.topic and m.natural_key = i.natural_key
+        )
+    );
+  end loop;
+
+  return query
+  select i.id, m.id
+  from ${items}
+  join ${n.message} m on m.topic = i.topic and m.natural_key = i.natural_key;
+end`,
+    // A plan may be cached while the table is nearly empty.
+    "set enable_seqscan = off",
+  );
+};
 
 /** One row when a claim would find a message. */
 const anyDue = (n: QueueNames) => `(

@@ -1,43 +1,30 @@
-import { type QueueStatements, status } from "../dialect.js";
-import { statement } from "../driver.js";
+import { status } from "../dialect.js";
 import { createdColumn, type QueueNames } from "../names.js";
 import { isPaused } from "./controls.js";
-import { attemptsTable, doneTable, epochMs, ms, now } from "./expressions.js";
-import { messages } from "./views.js";
+import { attemptsTable, doneTable, epochMs, messages, ms, named, now } from "./expressions.js";
 
-type ReadNames = "resolve" | "get" | "attempts" | "list" | "stats" | "oldestDue";
-
-export function readStatements(n: QueueNames): Pick<QueueStatements, ReadNames> {
+export function readStatements(n: QueueNames) {
   const claimable = `s.status = ${status.ready} and coalesce(s.reclaimable_at, s.visible_at) <= ${now}`;
-  return {
-    resolve: statement(
-      "resolve",
-      n.kind === "inbox"
-        ? `select m.seq, m.source, m.message_id
+  return named(
+    {
+      resolve:
+        n.kind === "inbox"
+          ? `select m.seq, m.source, m.message_id
 from jsonb_to_recordset(:items::jsonb) as i(source text, message_id text)
 join ${n.message} m on m.source = i.source and m.message_id = i.message_id`
-        : `select m.seq, m.id
+          : `select m.seq, m.id
 from jsonb_to_recordset(:items::jsonb) as i(id uuid)
 join ${n.message} m on m.id = i.id`,
-    ),
-    get: statement(
-      "get",
-      `select ${row(n)}
+      get: `select ${row(n)}
 ${messages(n)}
 where ${byKey(n)}`,
-    ),
-    list: { ...statement("list", list(n)), unprepared: true },
-    attempts: statement(
-      "attempts",
-      `select a.attempt, ${epoch("a.ended_at", "ended_at")}, a.worker, a.error
+      attempts: `select a.attempt, ${epoch("a.ended_at", "ended_at")}, a.worker, a.error
 from ${n.message} m
 join ${attemptsTable(n)} a on a.seq = m.seq
 where ${byKey(n)}
 order by a.number`,
-    ),
-    stats: statement(
-      "stats",
-      `select s.status, s.locked_until is not null as leased, s.attempt > 0 as retried, s.paused, count(*)::float8 as count,
+      list: list(n),
+      stats: `select s.status, s.locked_until is not null as leased, s.attempt > 0 as retried, s.paused, count(*)::float8 as count,
   (count(*) filter (where ${claimable}))::float8 as due,
   (extract(epoch from ${now} - min(coalesce(s.reclaimable_at, s.visible_at)) filter (where ${claimable})) * 1000)::float8 as oldest_due_ms,
   (count(*) filter (where s.status = ${status.dead} and s.expires_at <= ${now}))::float8 as expired, null as resolution
@@ -48,14 +35,12 @@ from (
 group by 1, 2, 3, 4
 union all
 ${countDone(n)}`,
-    ),
-    oldestDue: statement(
-      "oldest_due",
-      `select (extract(epoch from ${now} - min(coalesce(s.reclaimable_at, s.visible_at))) * 1000)::float8 as oldest_due_ms
+      oldestDue: `select (extract(epoch from ${now} - min(coalesce(s.reclaimable_at, s.visible_at))) * 1000)::float8 as oldest_due_ms
 from ${n.state} s
 where ${claimable} and not ${isPaused(n)}`,
-    ),
-  };
+    },
+    ["list"],
+  );
 }
 
 const epoch = (column: string, name: string) => `${epochMs(column)} as ${name}`;

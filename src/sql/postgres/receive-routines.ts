@@ -1,6 +1,6 @@
 import { status } from "../dialect.js";
 import type { QueueNames } from "../names.js";
-import { create, doneTable } from "./expressions.js";
+import { createFunction, doneTable, eachColumn, firstStatus, keyed } from "./expressions.js";
 import { pendingArrivals } from "./partitions.js";
 
 /**
@@ -10,38 +10,15 @@ import { pendingArrivals } from "./partitions.js";
  */
 export const inboxFunctions = (n: QueueNames): readonly string[] => [
   receive(n),
-  receiveMany(n, "_receive_many", false),
-  receiveMany(n, "_receive_keyed", true),
+  receiveMany(n),
   alreadyProcessed(n),
   mark(n),
 ];
 
-const messageParameters = [
-  ["source", "text"],
-  ["message_id", "text"],
-  ["topic", "text"],
-  ["payload", "text"],
-  ["hash", "bytea"],
-  ["correlation_id", "text"],
-  ["headers", "text"],
-  ["due_at", "timestamptz"],
-  ["expires_at", "timestamptz"],
-] as const;
-const partitionKey = ["partition_key", "text"] as const;
-const parameters = [
-  ...messageParameters,
-  partitionKey,
-  ["revive", "boolean"],
-  ["now", "timestamptz"],
-] as const;
-const types = parameters.map(([, type]) => type).join(", ");
-const columns = messageParameters.map(([name]) => name).join(", ");
+const messageColumns =
+  "source text, message_id text, topic text, payload text, hash bytea, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, partition_key text";
+const columns = eachColumn(messageColumns, (name) => name);
 const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
-
-/** A message with a partition key is blocked until it is the head of its partition queue. */
-const firstStatus = (key: string) =>
-  `case when ${key} is null then ${status.ready} else ${status.blocked} end`;
-const keyed = (key: string) => `case when ${key} is not null then true end`;
 
 /** The same content as before. A delivery without a hash is no change of the hash. */
 const isSame = `${contents
@@ -50,10 +27,10 @@ const isSame = `${contents
   .join(" and ")} and coalesce(m.hash = p_hash, p_hash is null)`;
 
 const receive = (n: QueueNames): string =>
-  create(
+  createFunction(
     n.object("_receive"),
-    types,
-    `(${parameters.map(([name, type]) => `p_${name} ${type}`).join(", ")}) returns text`,
+    `${eachColumn(messageColumns, (name, type) => `p_${name} ${type}`)}, p_revive boolean, p_now timestamptz`,
+    "returns text",
     `declare
   v_now timestamptz := coalesce(p_now, clock_timestamp());
   v_seq bigint;
@@ -76,8 +53,8 @@ begin
     for update;
     exit when found;
 
-    insert into ${n.message} as m (${columns}, partition_key, first_seen_at, last_seen_at)
-    values (${messageParameters.map(([name]) => `p_${name}`).join(", ")}, p_partition_key, v_now, v_now)
+    insert into ${n.message} as m (${columns}, first_seen_at, last_seen_at)
+    values (${eachColumn(messageColumns, (name) => `p_${name}`)}, v_now, v_now)
     on conflict (source, message_id) do nothing
     returning m.seq into v_seq;
     if found then
@@ -153,36 +130,33 @@ begin
 end`,
   );
 
-/**
- * New messages are inserted as a set; only known messages are handled one by one. Batches without partition keys have a
- * function of their own, which does not handle partition queues.
- */
-const receiveMany = (n: QueueNames, name: string, hasKeys: boolean): string =>
-  create(
-    n.object(name),
-    "json, boolean, timestamptz",
-    `(p_items json, p_revive boolean, p_now timestamptz)
-returns table (source text, message_id text, outcome text)`,
+/** New messages are inserted as a set; only known messages are handled one by one. */
+const receiveMany = (n: QueueNames): string =>
+  createFunction(
+    n.object("_receive_many"),
+    "p_items json, p_revive boolean, p_now timestamptz",
+    "returns table (source text, message_id text, outcome text)",
     `#variable_conflict use_column
 declare
   v_now timestamptz := coalesce(p_now, clock_timestamp());
   v_new bigint[];
+  v_keyed bigint[];
   v_item record;
 begin
   with added as (
-    insert into ${n.message} as m (${columns}${hasKeys ? ", partition_key" : ""}, first_seen_at, last_seen_at)
-    select i.source, i.message_id, i.topic, i.payload, decode(i.hash, 'hex'), i.correlation_id, i.headers,
-      i.due_at, i.expires_at${hasKeys ? ", i.partition_key" : ""}, v_now, v_now
-    from json_to_recordset(p_items) as i(${jsonColumns(hasKeys)})
+    insert into ${n.message} as m (${columns}, first_seen_at, last_seen_at)
+    select ${values("i.", "decode(i.hash, 'hex')")}, v_now, v_now
+    from ${items}
     on conflict (source, message_id) do nothing
-    returning m.seq, m.due_at, m.expires_at${hasKeys ? ", m.partition_key" : ""}
-  )${hasKeys ? addPendingArrivals(n) : ""}, states as (
-    insert into ${n.state} (seq, status, visible_at, expires_at${hasKeys ? ", keyed" : ""})
-    select a.seq, ${hasKeys ? firstStatus("a.partition_key") : status.ready}, coalesce(a.due_at, v_now), a.expires_at${hasKeys ? `, ${keyed("a.partition_key")}` : ""}
+    returning m.seq, m.due_at, m.expires_at, m.partition_key
+  ), states as (
+    insert into ${n.state} (seq, status, visible_at, expires_at, keyed)
+    select a.seq, ${firstStatus("a.partition_key")}, coalesce(a.due_at, v_now), a.expires_at, ${keyed("a.partition_key")}
     from added a
-    returning seq
+    returning seq, keyed
   )
-  select coalesce(array_agg(s.seq), '{}') into v_new from states s;
+  select coalesce(array_agg(s.seq), '{}'), array_agg(s.seq) filter (where s.keyed) into v_new, v_keyed from states s;
+  if v_keyed is not null then insert into ${pendingArrivals(n)} (seqs) values (v_keyed); end if;
 
   return query
   select m.source::text, m.message_id::text, 'enqueued'
@@ -192,35 +166,28 @@ begin
 
   for v_item in
     select i.*, decode(i.hash, 'hex') as hash_bytes
-    from json_to_recordset(p_items) as i(${jsonColumns(hasKeys)})
+    from ${items}
     where not exists (
       select from ${n.message} m
       where m.source = i.source and m.message_id = i.message_id and m.seq = any (v_new)
     )
   loop
     return query
-    select v_item.source, v_item.message_id, ${n.object("_receive")}(v_item.source, v_item.message_id, v_item.topic, v_item.payload, v_item.hash_bytes,
-      v_item.correlation_id, v_item.headers, v_item.due_at, v_item.expires_at, ${hasKeys ? "v_item.partition_key" : "null"}, p_revive, p_now);
+    select v_item.source, v_item.message_id, ${n.object("_receive")}(${values("v_item.", "v_item.hash_bytes")}, p_revive, p_now);
   end loop;
 end`,
   );
 
-const jsonColumns = (hasKeys: boolean): string =>
-  (hasKeys ? [...messageParameters, partitionKey] : messageParameters)
-    .map(([name, type]) => `${name} ${name === "hash" ? "text" : type}`)
-    .join(", ");
-
-/** The rows of `added` that have a partition key join their partition queues when the transaction commits. */
-const addPendingArrivals = (n: QueueNames) => `, arrivals as (
-    insert into ${pendingArrivals(n)} (seqs)
-    select array_agg(a.seq) from added a where a.partition_key is not null having count(*) > 0
-  )`;
+/** The messages of p_items. Their hashes are hexadecimal. */
+const items = `json_to_recordset(p_items) as i(${messageColumns.replace("bytea", "text")})`;
+const values = (alias: string, hash: string): string =>
+  eachColumn(messageColumns, (name) => (name === "hash" ? hash : `${alias}${name}`));
 
 const alreadyProcessed = (n: QueueNames): string =>
-  create(
+  createFunction(
     n.object("_already_processed"),
-    "text, text, bytea, timestamptz",
-    `(p_source text, p_message_id text, p_hash bytea, p_now timestamptz, out processed boolean, out content_changed boolean)`,
+    "p_source text, p_message_id text, p_hash bytea, p_now timestamptz, out processed boolean, out content_changed boolean",
+    "",
     `declare
   v_now timestamptz := coalesce(p_now, clock_timestamp());
   v_seq bigint;
@@ -258,10 +225,10 @@ end`,
  * was marked Processing by hand is never claimed: the code that marked it also finishes it.
  */
 const mark = (n: QueueNames): string =>
-  create(
+  createFunction(
     n.object("_mark"),
-    "text, text, smallint, text, text, boolean, timestamptz",
-    `(p_source text, p_message_id text, p_status smallint, p_error text, p_error_group text, p_blocks boolean, p_now timestamptz) returns bigint`,
+    "p_source text, p_message_id text, p_status smallint, p_error text, p_error_group text, p_blocks boolean, p_now timestamptz",
+    "returns bigint",
     `declare
   v_now timestamptz := coalesce(p_now, clock_timestamp());
   v_seq bigint;
@@ -297,67 +264,4 @@ begin
   if v_keyed and (p_status = ${status.done} or not p_blocks) then perform ${n.object("_leave_partition")}(array[v_seq]); end if;
   return v_seq;
 end`,
-  );
-
-const enqueuedColumns = [
-  ["id", "uuid"],
-  ["message_id", "uuid"],
-  ["topic", "text"],
-  ["payload", "text"],
-  ["correlation_id", "text"],
-  ["headers", "text"],
-  ["due_at", "timestamptz"],
-  ["expires_at", "timestamptz"],
-  ["partition_key", "text"],
-  ["natural_key", "text"],
-] as const;
-const enqueuedNames = enqueuedColumns.map(([name]) => name).join(", ");
-const enqueuedItems = `json_to_recordset(p_items) as i(${enqueuedColumns.map(([name, type]) => `${name} ${type}`).join(", ")})`;
-
-/**
- * Adds the messages whose natural keys the outbox does not have, and returns the ids of those that have the others' keys. A
- * function, because an insert that waited for another transaction does not see what that one has committed: the next step
- * does. When the known message is deleted between the two steps, the next round adds its successor.
- */
-export const enqueueOnceFunction = (n: QueueNames): string =>
-  create(
-    n.object("_enqueue_once"),
-    "json, timestamptz",
-    "(p_items json, p_now timestamptz) returns table (id uuid, known_id uuid)",
-    `#variable_conflict use_column
-declare
-  v_now timestamptz := coalesce(p_now, clock_timestamp());
-  v_pending integer;
-begin
-  loop
-    with added as (
-      insert into ${n.message} (${enqueuedNames}, created_at)
-      select ${enqueuedColumns.map(([name]) => `i.${name}`).join(", ")}, v_now
-      from ${enqueuedItems}
-      on conflict do nothing
-      returning seq, due_at, expires_at, partition_key
-    ), arrivals as (
-      insert into ${pendingArrivals(n)} (seqs)
-      select array_agg(a.seq) from added a where a.partition_key is not null having count(*) > 0
-    )
-    insert into ${n.state} (seq, status, visible_at, expires_at, keyed)
-    select a.seq, case when a.partition_key is null then ${status.ready} else ${status.blocked} end, coalesce(a.due_at, v_now),
-      a.expires_at, case when a.partition_key is not null then true end
-    from added a;
-
-    select count(*) into v_pending
-    from ${enqueuedItems}
-    where i.natural_key is not null and not exists (
-      select from ${n.message} m where m.topic = i.topic and m.natural_key = i.natural_key
-    );
-    exit when v_pending = 0;
-  end loop;
-
-  return query
-  select i.id, m.id
-  from ${enqueuedItems}
-  join ${n.message} m on m.topic = i.topic and m.natural_key = i.natural_key;
-end`,
-    // A plan may be cached while the table is nearly empty.
-    "set enable_seqscan = off",
   );

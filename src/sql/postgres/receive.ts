@@ -4,9 +4,8 @@ import {
   type ReceivingDialect,
   status,
 } from "../dialect.js";
-import { statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
-import { doneTable, names, now } from "./expressions.js";
+import { doneTable, named, names, now } from "./expressions.js";
 import { classify, isDenied, isSchemaMissing } from "./faults.js";
 
 export const postgresReceiving: ReceivingDialect = {
@@ -23,13 +22,12 @@ export const postgresReceiving: ReceivingDialect = {
 
 function receiveStatements(n: QueueNames, options: ReceiveStatementOptions): ReceiveStatements {
   const revive = String(options.reviveDead);
-  return {
+  const many = `select r.* from ${n.object("_receive_many")}(:items::json, ${revive}, :now::timestamptz) r`;
+  return named({
     // The usual cases, a new message and the same one again, are one statement. Only a delivery that changes a known
     // message calls the function, which decides step by step. When neither a state row nor a done row is visible,
     // another delivery committed the message while this statement ran: it is a duplicate.
-    receive: statement(
-      "receive",
-      `with stored as (
+    receive: `with stored as (
   insert into ${n.message} as m (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at,
     first_seen_at, last_seen_at)
   values (:source, :message_id, :topic, :payload, :hash, :correlation_id, :headers, :due_at::timestamptz,
@@ -63,20 +61,10 @@ select case
 end as outcome
 from (values (1)) always
 left join stored a on true`,
-    ),
-    receiveMany: statement(
-      "receive many",
-      `select r.* from ${n.object("_receive_many")}(:items::json, ${revive}, :now::timestamptz) r`,
-    ),
-    receiveKeyed: statement(
-      "receive keyed",
-      `select r.* from ${n.object("_receive_keyed")}(:items::json, ${revive}, :now::timestamptz) r`,
-    ),
-    mark: statement(
-      "mark",
-      `select seq
+    receiveMany: many,
+    receiveKeyed: many,
+    mark: `select seq
 from ${n.object("_mark")}(:source, :message_id, :status::smallint, :error, :error_group, ${options.blockOnDead}, :now::timestamptz) as seq
 where seq is not null`,
-    ),
-  };
+  });
 }

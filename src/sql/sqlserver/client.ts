@@ -1,13 +1,13 @@
-import type { ConnectionPool, config as MssqlConfig } from "mssql";
+import type { ConnectionPool, config as MssqlConfig, Transaction } from "mssql";
 import { memoisePromise } from "../../base/concurrency.js";
 import { omitUndefined } from "../../base/defined.js";
 import { abortable } from "../../base/timers.js";
 import { DriverMissingError } from "../../errors.js";
-import { closedError, transactionScope, transactionSlots } from "../connections.js";
+import { closedError, transactionSlots } from "../connections.js";
 import type { QueryOptions, SqlDriver, SqlExecutor } from "../driver.js";
-import { startRequest, type Types, transactionExecutor } from "./connection.js";
+import { runTransaction, startRequest, type Types } from "./connection.js";
 import { classify, type Wait, whenResumed } from "./faults.js";
-import { openPool, tellLoginNumbers } from "./pool.js";
+import { openPool, reportLoginNumbers } from "./pool.js";
 
 export type { MssqlConfig };
 
@@ -53,11 +53,13 @@ export function mssqlClient(options: MssqlClientOptions): MssqlDriver {
     return opening;
   };
 
-  const beginOnce = (signal: AbortSignal | undefined, requestTimeoutMs: number | undefined) =>
+  const beginOnce = ({ signal, requestTimeoutMs }: MssqlTransactionOptions) =>
     whenResumed(
       async () => {
         const { pool, types } = await abortable(open(), signal);
-        const transaction = beginnable(pool, requestTimeoutMs);
+        // mssql takes a timeout for a transaction's requests since 12; its types do not know yet.
+        const { transaction: make } = pool as unknown as { transaction(overrides: object): Transaction };
+        const transaction = make.call(pool, omitUndefined({ requestTimeout: requestTimeoutMs }));
         await transaction.begin();
         return { transaction, types };
       },
@@ -66,34 +68,11 @@ export function mssqlClient(options: MssqlClientOptions): MssqlDriver {
     );
 
   /** A connection that died while idle is noticed here at the latest. Nothing has run, so another one is taken. */
-  const begin = (signal: AbortSignal | undefined, requestTimeoutMs: number | undefined) =>
-    beginOnce(signal, requestTimeoutMs).catch((error: unknown) => {
-      if (signal?.aborted || classify(error) !== "unknown") throw error;
-      return beginOnce(signal, requestTimeoutMs);
+  const begin = (options: MssqlTransactionOptions) =>
+    beginOnce(options).catch((error: unknown) => {
+      if (options.signal?.aborted || classify(error) !== "unknown") throw error;
+      return beginOnce(options);
     });
-
-  const inTransaction = async <T>(
-    work: (tx: SqlExecutor) => Promise<T>,
-    signal: AbortSignal | undefined,
-    requestTimeoutMs: number | undefined,
-  ): Promise<T> => {
-    const { transaction, types } = await begin(signal, requestTimeoutMs);
-    const tx = transactionExecutor(transaction, types);
-    const scope = transactionScope({ query: (s, p, o) => tx.query(s, p, { signal, ...o }) });
-    try {
-      const result = await abortable(work(scope.tx), signal);
-      scope.end();
-      await tx.idle();
-      await transaction.commit();
-      return result;
-    } catch (error) {
-      scope.end();
-      // Where the server has rolled back already this fails, and the first error is the one to report.
-      const undone = tx.idle().then(() => transaction.rollback().catch(() => {}));
-      if (!signal?.aborted) await undone;
-      throw error;
-    }
-  };
 
   return {
     async query(statement, params, { signal } = {}) {
@@ -109,14 +88,13 @@ export function mssqlClient(options: MssqlClientOptions): MssqlDriver {
       );
     },
 
-    async transaction<T>(
-      work: (tx: SqlExecutor) => Promise<T>,
-      { signal, requestTimeoutMs }: MssqlTransactionOptions = {},
-    ) {
+    async transaction(work, transactionOptions = {}) {
+      const { signal } = transactionOptions;
       signal?.throwIfAborted();
       const release = await slots.take(signal);
       try {
-        return await inTransaction(work, signal, requestTimeoutMs);
+        const { transaction, types } = await begin(transactionOptions);
+        return await runTransaction(transaction, types, work, signal);
       } finally {
         release();
       }
@@ -134,18 +112,10 @@ export function mssqlClient(options: MssqlClientOptions): MssqlDriver {
     },
   };
 }
-/** mssql takes a timeout for a transaction's requests since 12; its types do not know yet. */
-function beginnable(pool: ConnectionPool, requestTimeout: number | undefined) {
-  const make = pool.transaction as (
-    this: ConnectionPool,
-    overrides: object,
-  ) => ReturnType<ConnectionPool["transaction"]>;
-  return make.call(pool, omitUndefined({ requestTimeout }));
-}
 
 async function connect(options: MssqlClientOptions): Promise<Opened> {
   if (options.pool !== undefined) {
-    tellLoginNumbers(options.pool);
+    reportLoginNumbers(options.pool);
     return { pool: await options.pool.connect(), types: undefined };
   }
   const mssql = await loadMssql();

@@ -1,4 +1,5 @@
-import { endedError } from "../connections.js";
+import { abortable } from "../../base/timers.js";
+import { endedError, transactionScope } from "../connections.js";
 import {
   asTransaction,
   type SqlExecutor,
@@ -47,12 +48,36 @@ export function startRequest(
     if (types === undefined) request.input(name, parameterValue(value));
     else request.input(name, types[parameterKind(value)] as never, parameterValue(value));
   }
-  // A batch of its own, not a call of sp_executesql: some DDL must be alone in its batch.
+  // A batch of its own, not a call of sp_executesql: some DDL must be the only statement of its batch.
   const running = statement.unprepared ? request.batch(text) : request.query(text);
   return {
     running: running.then(({ recordset }) => (recordset ?? []) as readonly SqlRow[]),
     cancel: () => void request.cancel(),
   };
+}
+
+/** Runs `work` in a transaction that has begun, and ends it. */
+export async function runTransaction<T>(
+  transaction: MssqlTransaction,
+  types: Types | undefined,
+  work: (tx: SqlExecutor) => Promise<T>,
+  signal: AbortSignal | undefined,
+): Promise<T> {
+  const tx = transactionExecutor(transaction, types);
+  const scope = transactionScope({ query: (s, p, o) => tx.query(s, p, { signal, ...o }) });
+  try {
+    const result = await abortable(work(scope.tx), signal);
+    scope.end();
+    await tx.idle();
+    await transaction.commit();
+    return result;
+  } catch (error) {
+    scope.end();
+    // Where the server has rolled back already this fails, and the first error is the one to report.
+    const undone = tx.idle().then(() => transaction.rollback().catch(() => {}));
+    if (!signal?.aborted) await undone;
+    throw error;
+  }
 }
 
 interface TransactionExecutor extends SqlQueryable {

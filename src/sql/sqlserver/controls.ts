@@ -1,6 +1,6 @@
 import { status } from "../dialect.js";
 import type { QueueNames } from "../names.js";
-import { asInt, binary } from "./expressions.js";
+import { asInt, binary, controlsTable } from "./expressions.js";
 import {
   atomically,
   claimable,
@@ -14,10 +14,7 @@ import {
   procedure,
   seekEach,
 } from "./procedure.js";
-import { signatures } from "./procedure-calls.js";
-
-/** Pauses and limits; empty nearly always. */
-export const controlsTable = (n: QueueNames): string => n.object("Controls");
+import { parametersOf } from "./procedure-calls.js";
 
 /** A row is a control: a pause, a limit or both. */
 export const createControls = (n: QueueNames): string => `create table ${controlsTable(n)} (
@@ -57,7 +54,7 @@ const declareControls = `declare @controls table (
 /** Declares @controls with the pauses, and @pauses, which is 1 when there are any. */
 export const readPauses = (n: QueueNames): string => `${declareControls}
 insert into @controls (${controlColumns})
-select ${columns("c", controlColumns.split(", "))} from ${controlsTable(n)} c where c.paused = 1;
+select ${columns("c", controlColumns)} from ${controlsTable(n)} c where c.paused = 1;
 declare @pauses bit = ${asInt("exists (select 1 from @controls)")};`;
 
 /**
@@ -86,12 +83,12 @@ set tokens = case -- at most those of one second
     else ${burst}
   end,
   refilled_at = case when refilled_at < @now then @now else refilled_at end
-output inserted.scope, inserted.name, inserted.paused, inserted.per_second, inserted.tokens into @controls (${controlColumns})
+output ${columns("inserted", controlColumns)} into @controls (${controlColumns})
 from ${controlsTable(n)} with (index(${n.bare("Controls_PK")}), ${lockTarget})
 where per_second is not null;
 
 insert into @controls (${controlColumns})
-select ${columns("c", controlColumns.split(", "))} from ${controlsTable(n)} c where c.paused = 1 and c.per_second is null;`,
+select ${columns("c", controlColumns)} from ${controlsTable(n)} c where c.paused = 1 and c.per_second is null;`,
   /** A condition on a message `m`. The limit of the whole queue is left to `cut`: with it, this would walk past all messages. */
   lets: (dies: string) => `not exists (
     select 1 from @controls c
@@ -116,7 +113,7 @@ begin
   set tokens = t.tokens - t.taken
   from (
     select c.scope, c.name, c.tokens, count(*) as taken
-    from @claimed k
+    from @changed k
     inner join @picked m on m.seq = k.seq
     inner join @controls c on ${isLimit} and ${appliesTo()}
     where k.status = ${status.ready}
@@ -124,7 +121,7 @@ begin
   ) t, ${controlsTable(n)} with (${lockRow})
   where ${n.bare("Controls")}.scope = t.scope and ${n.bare("Controls")}.name = t.name ${seekEach};
 
-  if not exists (select 1 from @claimed)
+  if not exists (select 1 from @changed)
     select @wait_ms = min((1 - c.tokens) / c.per_second * 1000)
     from @controls c
     where ${isLimit} and c.tokens < 1 and exists (
@@ -138,7 +135,7 @@ end`,
 });
 
 const readControls = (n: QueueNames) => `${countFreely}
-select ${columns("c", ["scope", "name", "paused", "per_second", "who", "changed_at"])}, (
+select ${columns("c", "scope, name, paused, per_second, who, changed_at")}, (
     select count_big(*) from ${n.state} s
     where s.status in (${status.ready}, ${status.blocked}) and s.locked_until is null
       and (select top (1) 1 from ${keyOf(n, "s.seq")} m where ${appliesTo()}) = 1
@@ -175,7 +172,7 @@ begin
 end`);
 
 export const controlProcedures = (n: QueueNames): readonly Procedure[] => [
-  procedure(n, "Controls", signatures.Controls, readControls(n), signatures.Controls),
-  procedure(n, "PutControl", signatures.PutControl, put(n)),
-  procedure(n, "EndControl", signatures.EndControl, end(n)),
+  procedure(n, "Controls", readControls(n), parametersOf(n, "Controls")),
+  procedure(n, "PutControl", put(n)),
+  procedure(n, "EndControl", end(n)),
 ];

@@ -1,17 +1,10 @@
 import type { Dialect } from "../dialect.js";
 import { statement } from "../driver.js";
 import type { Inspection, WrongSetting } from "../inspection.js";
-import type { QueueNames } from "../names.js";
 import { quote } from "./expressions.js";
 import { isNameTaken } from "./faults.js";
 import { keyStatements } from "./keys.js";
-import {
-  inboxProcedures,
-  inboxStatements,
-  outboxProcedures,
-  outboxStatements,
-  pollStatement,
-} from "./queue.js";
+import { inboxStatements, outboxStatements, pollStatement, procedures } from "./queue.js";
 import { sqlServerReceiving } from "./receive.js";
 import { ledger, migrations, routines, sentView } from "./schema.js";
 
@@ -46,20 +39,11 @@ from sys.objects o
 where o.schema_id = schema_id(@schema) and o.type = 'P'`,
 );
 
-/** The functions' user does not call these: some are called by other procedures alone, some are the operators'. */
-const notOfFunctions = [
-  "_ApplyPartitionChanges",
-  ...["_Discard", "_Archive", "_AddOperation", "_MoveOperation", "_PutControl", "_EndControl"],
+/** The functions' user does not call these: some are called only by other procedures, some are the operators'. */
+const notOfFunctions: readonly string[] = [
+  "ApplyPartitionChanges",
+  ...["Discard", "Archive", "AddOperation", "MoveOperation", "PutControl", "EndControl"],
 ];
-
-function calledProcedures(queue: QueueNames): readonly string[] {
-  const all = queue.kind === "inbox" ? inboxProcedures(queue) : outboxProcedures(queue);
-  const otherNames = notOfFunctions.map((suffix) => queue.object(suffix));
-  const start = quote(queue.schema).length + 2;
-  return all
-    .filter(({ name }) => !otherNames.includes(name))
-    .map(({ name }) => name.slice(start, -1).replaceAll("]]", "]"));
-}
 
 /** OPENJSON needs it. */
 const leastCompatibility = 130;
@@ -95,7 +79,9 @@ const inspection: Inspection = {
   ),
   privileges,
   needed: (queue) =>
-    calledProcedures(queue).map((object) => ({ object, privileges: ["execute"] as readonly string[] })),
+    procedures(queue)
+      .filter(({ suffix }) => !notOfFunctions.includes(suffix))
+      .map(({ suffix }) => ({ object: `${queue.table}_${suffix}`, privileges: ["execute"] })),
   grant: ({ schema }, { object }, user) =>
     `grant execute on ${quote(schema)}.${quote(object)} to ${quote(user)}`,
   settings: statement(

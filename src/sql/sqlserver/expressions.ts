@@ -8,10 +8,31 @@ export function names(kind: QueueNames["kind"], schema: string, table: string): 
   return queueNames({ kind, schema, table }, { object, bare }, { state: "State", view: "Messages" });
 }
 
+/** Done messages: they have no state row. */
+export const doneTable = (n: QueueNames): string => n.object("Done");
+
+/** The failed attempts of messages. An ack writes nothing here. Only a caller that has locked a message's state writes its rows. */
+export const attemptsTable = (n: QueueNames): string => n.object("Attempts");
+
+/** The keys of inbox stores; only beside an inbox. */
+export const keysTable = (n: QueueNames): string => n.object("Keys");
+
+/** Dead messages that operators have archived. */
+export const archiveTable = (n: QueueNames): string => n.object("Archive");
+
+/** Pauses and limits; empty nearly always. */
+export const controlsTable = (n: QueueNames): string => n.object("Controls");
+
 export const unicodeLiteral = (value: string): string => `N${literal(value)}`;
 
 /** Compares byte by byte: `=` must not depend on the collation that the database was created with. */
 export const binary = "collate Latin1_General_100_BIN2";
+
+/** The columns that identify a message, in the definition of a table. */
+export const keyDefinition = (n: QueueNames): string =>
+  n.kind === "inbox"
+    ? `source nvarchar(255) ${binary} not null,\n  message_id nvarchar(255) ${binary} not null`
+    : "id uniqueidentifier not null,\n  message_id uniqueidentifier not null";
 
 const dayMs = 24 * 60 * 60 * 1000;
 
@@ -50,7 +71,7 @@ export function backoffSql(attempts: string, seq: string): string {
 export const asInt = (condition: string): string => `case when ${condition} then 1 else 0 end`;
 export const asBit = (condition: string): string => `cast(${asInt(condition)} as bit)`;
 
-/** Compares the lengths too: `<>` alone ignores zeros at the end of a binary value. */
+/** Compares the lengths too: `<>` by itself ignores zeros at the end of a binary value. */
 export const differs = (a: string, b: string): string =>
   `(${a} <> ${b} or datalength(${a}) <> datalength(${b}))`;
 

@@ -95,39 +95,23 @@ function isResuming(error: unknown): boolean {
   return fault.name === "ConnectionError" && numbersOf(fault).some((number) => resumingErrors.has(number));
 }
 
-/**
- * Missing: 208 an object, 2812 a procedure, 207 a column. A procedure takes other parameters: 201, 8144, 8145.
- * Babelfish has one number for all errors that it does not map.
- */
-const schemaErrors = new Set([201, 207, 208, 2812, 8144, 8145]);
+/** Whether an error has one of the numbers. Babelfish has one number for all errors that it does not map: there the text decides. */
+const isOneOf = (numbers: readonly number[], unmappedText: RegExp) => (error: unknown) => {
+  const fault = (error ?? {}) as MssqlFault;
+  const found = numbersOf(fault);
+  if (found.some((number) => numbers.includes(number))) return true;
+  return found.includes(unmapped) && unmappedText.test(fault.message ?? "");
+};
 const unmapped = 33557097;
 
-export function isSchemaMissing(error: unknown): boolean {
-  const fault = (error ?? {}) as MssqlFault;
-  const numbers = numbersOf(fault);
-  if (numbers.some((number) => schemaErrors.has(number))) return true;
-  return numbers.includes(unmapped) && /does not exist/.test(fault.message ?? "");
-}
+/** Missing: 208 an object, 2812 a procedure, 207 a column. A procedure takes other parameters: 201, 8144, 8145. */
+export const isSchemaMissing = isOneOf([201, 207, 208, 2812, 8144, 8145], /does not exist/);
 
 /** 229 on an object, 230 on a column. */
-const deniedErrors = new Set([229, 230]);
-
-export function isDenied(error: unknown): boolean {
-  const fault = (error ?? {}) as MssqlFault;
-  const numbers = numbersOf(fault);
-  if (numbers.some((number) => deniedErrors.has(number))) return true;
-  return numbers.includes(unmapped) && /^permission denied/.test(fault.message ?? "");
-}
+export const isDenied = isOneOf([229, 230], /^permission denied/);
 
 /** 2714 an object, 1913 an index; 2010, 3705: the name belongs to another kind of object. */
-const takenErrors = new Set([1913, 2010, 2714, 3705]);
-
-export function isNameTaken(error: unknown): boolean {
-  const fault = (error ?? {}) as MssqlFault;
-  const numbers = numbersOf(fault);
-  if (numbers.some((number) => takenErrors.has(number))) return true;
-  return numbers.includes(unmapped) && /already exists/.test(fault.message ?? "");
-}
+export const isNameTaken = isOneOf([1913, 2010, 2714, 3705], /already exists/);
 
 export type Wait = (ms: number, signal?: AbortSignal) => Promise<void>;
 

@@ -1,14 +1,20 @@
-import { reasons } from "../dead-letters.js";
 import { status } from "../dialect.js";
 import { createdColumn, type QueueNames, queueId } from "../names.js";
 import { keptAttempts } from "../store-options.js";
-import { addMs, asInt, binary, quote, unicodeLiteral } from "./expressions.js";
+import {
+  addMs,
+  archiveTable,
+  attemptsTable,
+  binary,
+  doneTable,
+  keyDefinition,
+  quote,
+  unicodeLiteral,
+} from "./expressions.js";
 import { leavePartition } from "./partitions.js";
 import {
   atomically,
-  doneTable,
-  indented,
-  isLost,
+  deleteEach,
   lockRow,
   lockTarget,
   type Procedure,
@@ -18,10 +24,6 @@ import {
   seqs,
   stateTable,
 } from "./procedure.js";
-import { signatures } from "./procedure-calls.js";
-
-/** The failed attempts of messages. An ack writes nothing here. Only a caller that has locked a message's state writes its rows. */
-export const attemptsTable = (n: QueueNames): string => n.object("Attempts");
 
 export const attemptRows = (n: QueueNames): string => `create table ${attemptsTable(n)} (
   seq bigint not null,
@@ -33,76 +35,19 @@ export const attemptRows = (n: QueueNames): string => `create table ${attemptsTa
   constraint ${n.bare("Attempts_PK")} primary key clustered (seq, number)
 )`;
 
-/** Inserts the rows of a query, and deletes older attempts of the messages in `@changed` or another table with `seq`. */
+/** Inserts the rows of a query, and deletes older attempts of the messages in @changed. */
 export const recordAttempts = (
   n: QueueNames,
   query: string,
-  changed: string,
 ): string => `insert into ${attemptsTable(n)} (seq, attempt, ended_at, worker, error)
 ${query};
 
 delete from ${attemptsTable(n)}
-from ${changed} c, ${attemptsTable(n)} with (${lockRow})
+from @changed c, ${attemptsTable(n)} with (${lockRow})
 where ${n.bare("Attempts")}.seq = c.seq and ${n.bare("Attempts")}.number <= (
   select x.number from ${attemptsTable(n)} x with (forceseek, readcommittedlock) where x.seq = c.seq
   order by x.number desc offset ${keptAttempts} rows fetch next 1 row only
 ) ${seekEach};`;
-
-/**
- * The rows that a claim or the reaper chose and locked, with the leases that it ends. `lost`: a worker had it, and that is a
- * crash. A claim that keeps to limits asks for the topic and the source, too.
- */
-export const pickedTable = `declare @picked table (
-  seq bigint not null primary key, visible_at datetime2(3) not null, locked_until datetime2(3) null, owner uniqueidentifier null,
-  lost int not null, crashes int not null, dies int not null, topic nvarchar(255) ${binary} null, source nvarchar(255) ${binary} null
-);`;
-
-/** What a claim or the reaper has done to the rows that it picked. */
-export const changedTable = (name: string): string => `declare ${name} table (
-  seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null, keyed bit null
-);`;
-
-export const outputChanged = (
-  into: string,
-): string => `output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
-  into ${into} (seq, status, expires_at, attempt, keyed)`;
-
-/** A claimable row with a lease was lost by its worker. That counts as an attempt, perhaps the last. */
-export const dies = (s: string): string =>
-  `${s}.expires_at <= @now or (${isLost(s)} and ${s}.attempt + 1 >= @max_attempts)`;
-
-export const pickedColumns = "seq, visible_at, locked_until, owner, lost, crashes, dies";
-export const picked = `r.seq, r.visible_at, r.locked_until, r.owner, ${asInt(isLost("r"))},
-  r.crashes + ${asInt(isLost("r"))}, ${asInt(dies("r"))}`;
-
-/** Picks rows `r`, @limit at most. */
-export const pick = ({
-  from,
-  where,
-  order,
-}: Readonly<Record<"from" | "where" | "order", string>>): string => `insert into @picked (${pickedColumns})
-select top (@limit) ${picked}
-from ${from}
-where ${where}
-order by ${order};`;
-
-/** Records the attempts whose leases a claim or the reaper has ended: rows of @picked that are among the changed ones. */
-export const recordLost = (
-  n: QueueNames,
-  changed: string,
-): string => `if exists (select 1 from @picked p where p.lost = 1)
-begin
-${indented(
-  recordAttempts(
-    n,
-    `select c.seq, c.attempt, p.locked_until, p.owner,
-  ${unicodeLiteral(reasons.leaseExpired)}
-from @picked p inner join ${changed} c on c.seq = p.seq
-where p.lost = 1`,
-    changed,
-  ),
-)}
-end`;
 
 /** Done messages are apart from the others: months of them make claims no slower. */
 export const doneRows = (n: QueueNames): readonly string[] => [
@@ -122,7 +67,7 @@ export const doneRows = (n: QueueNames): readonly string[] => [
 export const finishedTable =
   "declare @finished table (seq bigint not null primary key, attempt int not null, last_error nvarchar(max) null, keyed bit null);";
 
-/** Moves states into @finished. `from`: the FROM clause where the target is not named behind DELETE alone. */
+/** Moves states into @finished. `from`: the FROM clause, which names the target again, with its hints. */
 export const finish = (n: QueueNames, from: string, where: string): string => `delete from ${n.state}
 output deleted.seq, deleted.attempt, deleted.last_error, deleted.keyed into @finished (seq, attempt, last_error, keyed)
 from ${from}
@@ -136,31 +81,10 @@ export const insertDone = (
 ): string => `insert into ${doneTable(n)} (${["seq", "processed_at", "attempt", "last_error", ...Object.keys(more)].join(", ")})
 select ${["f.seq", "@now", "f.attempt", lastError, ...Object.values(more)].join(", ")} from @finished f;`;
 
-/** Deletes the state rows and the attempts of the messages in a table with `seq`. */
-export const deleteStates = (n: QueueNames, gone: string): string => `delete from ${n.state}
-from ${gone} g, ${n.state} with (${lockRow})
-where ${stateTable(n)}.seq = g.seq ${seekEach};
-
-${deleteAttempts(n, gone)}`;
-
-/** Deletes the attempts of the messages in a table with `seq`. */
-export const deleteAttempts = (n: QueueNames, gone: string): string => `delete from ${attemptsTable(n)}
-from ${gone} g, ${attemptsTable(n)} with (${lockRow})
-where ${n.bare("Attempts")}.seq = g.seq ${seekEach};`;
-
-/** Dead messages that operators have archived. */
-export const archiveTable = (n: QueueNames): string => n.object("Archive");
-
-/** Nothing but an operator's procedure writes it, and nothing deletes its rows. */
+/** Dead messages that operators have archived. Nothing but an operator's procedure writes it, and nothing deletes its rows. */
 export const archiveRows = (n: QueueNames): string => `create table ${archiveTable(n)} (
   seq bigint not null,
-  ${
-    n.kind === "inbox"
-      ? `source nvarchar(255) ${binary} not null,
-  message_id nvarchar(255) ${binary} not null,`
-      : `id uniqueidentifier not null,
-  message_id uniqueidentifier not null,`
-  }
+  ${keyDefinition(n)},
   topic nvarchar(255) ${binary} not null,
   partition_key nvarchar(255) ${binary} null,
   payload nvarchar(max) not null,
@@ -243,11 +167,11 @@ const discard = (n: QueueNames) => `${takeDead(
   n,
   `${leavePartition(n, "@gone", "c.keyed = 1")}
 
-delete from ${n.message}
-from @gone g, ${n.message} with (${lockRow})
-where ${n.bare("")}.seq = g.seq ${seekEach};
+${deleteEach(n, "", "@gone")}
 
-${deleteStates(n, "@gone")}`,
+${deleteEach(n, "State", "@gone")}
+
+${deleteEach(n, "Attempts", "@gone")}`,
 )}
 
 ${returnGone}`;
@@ -264,7 +188,7 @@ ${finish(n, `@gone g, ${n.state} with (${lockRow})`, `${stateTable(n)}.seq = g.s
 
 ${insertDone(n, "f.last_error", { resolution: "@resolution" })}
 
-${deleteAttempts(n, "@gone")}`;
+${deleteEach(n, "Attempts", "@gone")}`;
 
 /** An outbox has no use for the keys. It discards what it has archived, no more: of other @items, one may have died meanwhile. */
 const discardGone = (
@@ -297,9 +221,9 @@ where queue = ${unicodeLiteral(queueId(n))} and ended_at < ${addMs(n, "@now", "-
 select @@rowcount as deleted;`;
 
 export const deadProcedures = (n: QueueNames): readonly Procedure[] => [
-  procedure(n, "Discard", signatures.Discard, discard(n)),
-  procedure(n, "Archive", signatures.Archive, archive(n)),
-  procedure(n, "AddOperation", signatures.AddOperation, addOperation(n)),
-  procedure(n, "MoveOperation", signatures.MoveOperation, moveOperation(n)),
-  procedure(n, "PurgeOperations", signatures.PurgeOperations, purgeOperations(n)),
+  procedure(n, "Discard", discard(n)),
+  procedure(n, "Archive", archive(n)),
+  procedure(n, "AddOperation", addOperation(n)),
+  procedure(n, "MoveOperation", moveOperation(n)),
+  procedure(n, "PurgeOperations", purgeOperations(n)),
 ];

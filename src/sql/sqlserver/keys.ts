@@ -1,9 +1,9 @@
 import type { KeyStatements } from "../dialect.js";
 import type { QueueNames } from "../names.js";
-import { addMs, asBit, binary } from "./expressions.js";
+import { addMs, asBit, binary, keysTable } from "./expressions.js";
 import {
-  atOwnLevel,
   atomically,
+  beginUnlessOpen,
   findOrInsert,
   lockRow,
   lockTarget,
@@ -13,10 +13,7 @@ import {
   seekEach,
   skipLocked,
 } from "./procedure.js";
-import { callProcedure, type ParameterName, signatures } from "./procedure-calls.js";
-
-/** The keys of an inbox store. */
-export const keysTable = (n: QueueNames): string => n.object("Keys");
+import { callProcedure, parametersOf } from "./procedure-calls.js";
 
 /** Clustered on a narrow number, as messages are. The index is for the purge. */
 export const createKeys = (n: QueueNames): readonly string[] => [
@@ -45,29 +42,28 @@ export const createKeys = (n: QueueNames): readonly string[] => [
 
 export function keyStatements(n: QueueNames): KeyStatements {
   const given_now = "@now";
-  const changeKey = (change: string, parameters: readonly ParameterName[]) =>
-    callProcedure(n, `${change} key`, "ChangeKey", parameters, { given_now, change: `'${change}'` });
-  const finished = signatures.ChangeKey.filter((one) => one !== "lease_ms");
+  const withLease = parametersOf(n, "ChangeKey");
+  const withoutLease = withLease.filter((one) => one !== "lease_ms");
+  const changeKey = (change: string, parameters: typeof withLease) =>
+    callProcedure(n, `${change} key`, "ChangeKey", { given_now, change: `'${change}'` }, parameters);
   return {
-    tryBegin: callProcedure(n, "try begin", "TryBegin", signatures.TryBegin, { given_now, holder: "@owner" }),
-    renewKey: changeKey("renew", signatures.ChangeKey),
-    finishKey: changeKey("finish", finished),
-    releaseKey: changeKey("release", finished),
-    markKey: callProcedure(n, "mark key", "MarkKey", signatures.MarkKey),
-    inspectKey: callProcedure(n, "inspect key", "InspectKey", signatures.InspectKey),
-    purgeKeys: callProcedure(n, "purge keys", "PurgeKeys", signatures.PurgeKeys),
+    tryBegin: callProcedure(n, "try begin", "TryBegin", { given_now, holder: "@owner" }),
+    renewKey: changeKey("renew", withLease),
+    finishKey: changeKey("finish", withoutLease),
+    releaseKey: changeKey("release", withoutLease),
+    markKey: callProcedure(n, "mark key", "MarkKey"),
+    inspectKey: callProcedure(n, "inspect key", "InspectKey"),
+    purgeKeys: callProcedure(n, "purge keys", "PurgeKeys"),
   };
 }
 
-export function keyProcedures(n: QueueNames): readonly Procedure[] {
-  return [
-    procedure(n, "TryBegin", signatures.TryBegin, tryBegin(n)),
-    procedure(n, "ChangeKey", signatures.ChangeKey, changeKey(n), ["lease_ms"]),
-    procedure(n, "MarkKey", signatures.MarkKey, markKey(n)),
-    procedure(n, "InspectKey", signatures.InspectKey, inspectKey(n)),
-    procedure(n, "PurgeKeys", signatures.PurgeKeys, purgeKeys(n)),
-  ];
-}
+export const keyProcedures = (n: QueueNames): readonly Procedure[] => [
+  procedure(n, "TryBegin", tryBegin(n)),
+  procedure(n, "ChangeKey", changeKey(n), ["lease_ms"]),
+  procedure(n, "MarkKey", markKey(n)),
+  procedure(n, "InspectKey", inspectKey(n)),
+  procedure(n, "PurgeKeys", purgeKeys(n)),
+];
 
 /** A call that waited for a lock decides by the time at which it got it. */
 const readClock = "set @now = coalesce(@given_now, sysutcdatetime());";
@@ -80,7 +76,7 @@ const lockKey = (n: QueueNames) => `select @seq = k.seq
 from ${keysTable(n)} k with (${keyIndex(n)}, ${lockRow})
 where ${isKey};`;
 
-/** The key is inserted as a free one. */
+/** The key is inserted as an available one. */
 const findKey = (n: QueueNames) => `${findOrInsert(
   lockKey(n),
   `if @seq is null
@@ -91,9 +87,9 @@ const findKey = (n: QueueNames) => `${findOrInsert(
 
 if @seq is null select @seq = a.seq from @added a;`;
 
-const isFree = "processed_at is null and (locked_until is null or locked_until <= @now)";
-const ifFree = (column: string, value: string) =>
-  `${column} = case when ${isFree} then ${value} else ${column} end`;
+const isAvailable = "processed_at is null and (locked_until is null or locked_until <= @now)";
+const ifAvailable = (column: string, value: string) =>
+  `${column} = case when ${isAvailable} then ${value} else ${column} end`;
 
 /** The condition stands in the update, where the row is locked for certain: Babelfish accepts UPDLOCK and ignores it. */
 const tryBegin = (
@@ -101,15 +97,15 @@ const tryBegin = (
 ) => `declare @now datetime2(3) = coalesce(@given_now, sysutcdatetime()), @seq bigint;
 declare @added table (seq bigint not null primary key);
 
-${atOwnLevel(`${findKey(n)}
+${beginUnlessOpen(`${findKey(n)}
 
 ${readClock}
 
 update ${keysTable(n)} with (${lockTarget})
-set ${ifFree("lease_id", "@lease_id")},
-  ${ifFree("locked_until", addMs(n, "@now", "@lease_ms"))},
-  ${ifFree("attempt", "attempt + 1")},
-  ${ifFree("owner", "@holder")},
+set ${ifAvailable("lease_id", "@lease_id")},
+  ${ifAvailable("locked_until", addMs(n, "@now", "@lease_ms"))},
+  ${ifAvailable("attempt", "attempt + 1")},
+  ${ifAvailable("owner", "@holder")},
   last_seen_at = @now
 where seq = @seq;
 
@@ -140,7 +136,7 @@ select c.locked_until from @changed c;`;
 const markKey = (n: QueueNames) => `declare @seq bigint;
 declare @added table (seq bigint not null primary key);
 
-${atOwnLevel(`${findKey(n)}
+${beginUnlessOpen(`${findKey(n)}
 
 update ${keysTable(n)} with (${lockTarget})
 set last_seen_at = @now, processed_at = coalesce(processed_at, @now), lease_id = null, locked_until = null

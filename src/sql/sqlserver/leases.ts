@@ -3,28 +3,15 @@ import { reasonGroup, reasons } from "../dead-letters.js";
 import { status } from "../dialect.js";
 import { literal, type QueueNames } from "../names.js";
 import { claimControls, isPaused } from "./controls.js";
-import { addMs, asBit, backoffSql, binary, prepareBackoff, unicodeLiteral } from "./expressions.js";
-import {
-  changedTable,
-  dies,
-  finish,
-  finishedTable,
-  insertDone,
-  outputChanged,
-  pick,
-  picked,
-  pickedColumns,
-  pickedTable,
-  recordAttempts,
-  recordLost,
-} from "./history.js";
+import { addMs, asBit, asInt, backoffSql, binary, prepareBackoff, unicodeLiteral } from "./expressions.js";
+import { finish, finishedTable, insertDone, recordAttempts } from "./history.js";
 import { hasChanges, joinPartition, leavePartition } from "./partitions.js";
 import {
   atomically,
   claimable,
   claimedRow,
-  doneTable,
   indented,
+  isLost,
   keyOf,
   lockRow,
   owned,
@@ -49,8 +36,7 @@ end
 
 ${prepareLease(n)}
 ${prepareBackoff}
-${pickedTable}
-${changedTable("@claimed")}
+${pickedTables}
 ${controls.declare}
 
 if ${hasChanges(n)}
@@ -73,36 +59,21 @@ end
 else
 ${indented(pick({ from, where: claimable("r"), order }))}
 
--- a message with two crashes is claimed alone
+-- a message with two crashes is claimed by itself
 if exists (select 1 from @picked p where p.crashes >= ${crashesBeforeAlone})
   delete from @picked
   where seq <> (select top (1) p.seq from @picked p where p.crashes >= ${crashesBeforeAlone} order by p.visible_at, p.seq);
 
 -- No indexed column of a leased row changes. The condition is repeated: where UPDLOCK does not lock, another claimer may
 -- have taken the row by now.
-update ${n.state}
-set status = case when p.dies = 1 then ${status.dead} else ${status.ready} end,
-  attempt = ${s}.attempt + p.lost, crashes = p.crashes,
+${changePicked(
+  n,
+  `status = case when p.dies = 1 then ${status.dead} else ${status.ready} end,
   owner = case when p.dies = 0 then @owner end, locked_until = case when p.dies = 0 then @lease_end end,
   due_since = ${s}.reclaimable_at,
-  reclaimable_at = ${addMs(n, "@lease_end", `\n    ${backoffSql(`(${s}.attempt + p.lost + 1)`, `${s}.seq`)}`)},
-  last_error = case
-    when ${s}.expires_at <= @now then ${unicodeLiteral(reasons.expired)}
-    when p.lost = 1 then ${unicodeLiteral(reasons.leaseExpired)}
-    else ${s}.last_error
-  end,
-  error_group = case
-    when ${s}.expires_at <= @now then ${literal(reasonGroup("expired"))} when p.lost = 1 then ${literal(reasonGroup("leaseExpired"))} else ${s}.error_group
-  end,
-  died_at = case when p.dies = 1 then @now else ${s}.died_at end
-${outputChanged("@claimed")}
-from @picked p, ${n.state} with (${lockRow})
-where ${s}.seq = p.seq and ${claimable(s)}
-${seekEach};
-
-${recordLost(n, "@claimed")}
-
-${leavePartition(n, "@claimed", `@blocks = 0 and c.keyed = 1 and c.status = ${status.dead}`)}
+  reclaimable_at = ${addMs(n, "@lease_end", `\n    ${backoffSql(`(${s}.attempt + p.lost + 1)`, `${s}.seq`)}`)}`,
+  claimable(s),
+)}
 
 ${controls.take}
 
@@ -113,25 +84,82 @@ if @wait_ms is not null
 else
   select ${claimedRow},
     case when c.status = ${status.ready} then 'claimed' when c.expires_at <= @now then 'expired' else 'exhausted' end as verdict
-  from @claimed c
+  from @changed c
   inner join ${n.state} s with (forceseek) on s.seq = c.seq
   ${withMessage(n, "c.seq")}
   order by c.seq ${seekEach};`)}`;
 }
 
-/** Updates the rows that @items numbers and returns the numbers of those that it changed. `after` runs in the same transaction. */
-export function settle(n: QueueNames, set: string, condition: string, after?: string): string {
-  const update = `update ${n.state}
-set ${set}
-output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
-from ${seqs}, ${n.state} with (${lockRow})
-where ${stateTable(n)}.seq = i.seq and ${condition} ${seekEach};`;
-  return `declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
+/**
+ * @picked has the rows that a claim or the reaper chose and locked, with the leases that it ends. `lost`: a worker had it, and that
+ * is a crash. A claim that keeps to limits asks for the topic and the source, too. @changed has what became of the rows.
+ */
+export const pickedTables = `declare @picked table (
+  seq bigint not null primary key, visible_at datetime2(3) not null, locked_until datetime2(3) null, owner uniqueidentifier null,
+  lost int not null, crashes int not null, dies int not null, topic nvarchar(255) ${binary} null, source nvarchar(255) ${binary} null
+);
+declare @changed table (
+  seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null, keyed bit null
+);`;
 
-${after === undefined ? update : atomically(`${update}\n\n${after}`)}
+/** Picks rows `r`, @limit at most. */
+export const pick = ({
+  from,
+  where,
+  order,
+}: Readonly<Record<"from" | "where" | "order", string>>): string => `insert into @picked (${pickedColumns})
+select top (@limit) ${picked}
+from ${from}
+where ${where}
+order by ${order};`;
 
-select c.seq from @changed c;`;
+/** A claimable row with a lease was lost by its worker. That counts as an attempt, perhaps the last. */
+const dies = (s: string): string =>
+  `${s}.expires_at <= @now or (${isLost(s)} and ${s}.attempt + 1 >= @max_attempts)`;
+
+const pickedColumns = "seq, visible_at, locked_until, owner, lost, crashes, dies";
+const picked = `r.seq, r.visible_at, r.locked_until, r.owner, ${asInt(isLost("r"))},
+  r.crashes + ${asInt(isLost("r"))}, ${asInt(dies("r"))}`;
+
+/**
+ * Changes the rows of @picked that still match the condition, and records the attempts that ended with their leases. `set` is what
+ * claim and reaper do differently.
+ */
+export function changePicked(n: QueueNames, set: string, condition: string): string {
+  const s = stateTable(n);
+  const attempts = `select c.seq, c.attempt, p.locked_until, p.owner,
+  ${unicodeLiteral(reasons.leaseExpired)}
+from @picked p inner join @changed c on c.seq = p.seq
+where p.lost = 1`;
+  return `update ${n.state}
+set ${set},
+  attempt = ${s}.attempt + p.lost, crashes = p.crashes,
+  last_error = case
+    when ${s}.expires_at <= @now then ${unicodeLiteral(reasons.expired)}
+    when p.lost = 1 then ${unicodeLiteral(reasons.leaseExpired)}
+    else ${s}.last_error
+  end,
+  error_group = case
+    when ${s}.expires_at <= @now then ${literal(reasonGroup("expired"))} when p.lost = 1 then ${literal(reasonGroup("leaseExpired"))} else ${s}.error_group
+  end,
+  died_at = case when p.dies = 1 then @now else ${s}.died_at end
+output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
+  into @changed (seq, status, expires_at, attempt, keyed)
+from @picked p, ${n.state} with (${lockRow})
+where ${s}.seq = p.seq and ${condition}
+${seekEach};
+
+if exists (select 1 from @picked p where p.lost = 1)
+begin
+${indented(recordAttempts(n, attempts))}
+end
+
+${leaveIfDead(n)}`;
 }
+
+/** The dead among @changed leave their partition queues, unless they shall block them. */
+const leaveIfDead = (n: QueueNames): string =>
+  leavePartition(n, "@changed", `@blocks = 0 and c.keyed = 1 and c.status = ${status.dead}`);
 
 /** Deletes the states and keeps the messages as done. */
 export const ack = (n: QueueNames): string => `${finishedTable}
@@ -169,10 +197,9 @@ ${recordAttempts(
 from openjson(@items) with (seq bigint, error nvarchar(max), attempts int) i
 inner join @changed c on c.seq = i.seq
 where i.attempts is null ${seekEach}`,
-  "@changed",
 )}
 
-${leavePartition(n, "@changed", `@blocks = 0 and c.keyed = 1 and c.status = ${status.dead}`)}`)}
+${leaveIfDead(n)}`)}
 
 select c.seq, ${asBit(`c.status = ${status.dead}`)} as dead from @changed c;`;
 }
@@ -187,6 +214,23 @@ export const fail = (n: QueueNames): string => `declare @failed nvarchar(max) = 
 exec ${n.object("_Abandon")} @now = @now, @owner = @owner, @items = @failed, @max_attempts = 0, @base_ms = 1, @factor = 1,
   @max_ms = 1, @jitter_ms = 0, @blocks = @blocks;`;
 
+/**
+ * The message keeps its place in the order, the time since when it was claimable and its count of crashes. A dead message whose
+ * expiry was reported stays dead.
+ */
+export const release = (n: QueueNames): string => {
+  const s = stateTable(n);
+  return settle(n, `owner = null, locked_until = null, reclaimable_at = ${s}.due_since`, owned(s));
+};
+
+export const renew = (n: QueueNames): string => {
+  const s = stateTable(n);
+  const until = addMs(n, "@lease_end", `\n    ${backoffSql(`(${s}.attempt + 1)`, `${s}.seq`)}`);
+  return `${prepareLease(n)}
+${prepareBackoff}
+${settle(n, `locked_until = @lease_end,\n  reclaimable_at = ${until}`, owned(s))}`;
+};
+
 /** Dead messages are handled again, as if they were new. */
 export const replay = (n: QueueNames): string => {
   const s = stateTable(n);
@@ -200,28 +244,16 @@ export const replay = (n: QueueNames): string => {
   );
 };
 
-/**
- * Done messages are sent again. The message is locked first, as by a purge; and the state exists before the done row goes, so
- * that a read finds one of them.
- */
-export const resend = (
-  n: QueueNames,
-): string => `declare @sent table (seq bigint not null primary key, keyed bit null, last_error nvarchar(max) null);
+/** Updates the rows that @items numbers and returns the numbers of those that it changed. `after` runs in the same transaction. */
+function settle(n: QueueNames, set: string, condition: string, after?: string): string {
+  const update = `update ${n.state}
+set ${set}
+output inserted.seq, inserted.keyed into @changed (seq, keyed)
+from ${seqs}, ${n.state} with (${lockRow})
+where ${stateTable(n)}.seq = i.seq and ${condition} ${seekEach};`;
+  return `declare @changed table (seq bigint not null primary key, keyed bit null);
 
-${atomically(`insert into @sent (seq, keyed, last_error)
-select m.seq, case when m.partition_key is not null then 1 end, d.last_error
-from ${seqs}
-inner join ${n.message} m with (${lockRow}) on m.seq = i.seq
-inner join ${doneTable(n)} d with (${lockRow}) on d.seq = m.seq ${seekEach};
+${after === undefined ? update : atomically(`${update}\n\n${after}`)}
 
-insert into ${n.state} (seq, status, visible_at, expires_at, last_error, keyed)
-select c.seq, case when c.keyed = 1 then ${status.blocked} else ${status.ready} end, @now, ${addMs(n, "@now", "@ttl_ms")}, c.last_error, c.keyed
-from @sent c;
-
-delete from ${doneTable(n)}
-from @sent c, ${doneTable(n)} with (${lockRow})
-where ${n.bare("Done")}.seq = c.seq ${seekEach};
-
-${joinPartition(n, "@sent", "c.keyed = 1")}`)}
-
-select c.seq from @sent c;`;
+select c.seq from @changed c;`;
+}

@@ -1,18 +1,13 @@
-import { beforeThat, reasonGroup, reasons } from "../dead-letters.js";
+import { beforeThat, reasons } from "../dead-letters.js";
 import { status } from "../dialect.js";
-import { createdColumn, lastSeenAt, literal, type QueueNames } from "../names.js";
-import { addMs, binary, unicodeLiteral } from "./expressions.js";
-import { changedTable, deleteAttempts, outputChanged, pick, pickedTable, recordLost } from "./history.js";
-import {
-  hasChanges,
-  leaveDead,
-  leavePartition,
-  partitionChangesTable,
-  partitionQueueTable,
-} from "./partitions.js";
+import { createdColumn, lastSeenAt, type QueueNames } from "../names.js";
+import { addMs, binary, doneTable, unicodeLiteral } from "./expressions.js";
+import { changePicked, pick, pickedTables } from "./leases.js";
+import { hasChanges, leaveDead, partitionChangesTable, partitionQueueTable } from "./partitions.js";
 import {
   atomically,
-  doneTable,
+  changeFirst,
+  deleteEach,
   indented,
   keyOf,
   lockRow,
@@ -32,30 +27,17 @@ export function reap(n: QueueNames): string {
   const s = stateTable(n);
   const ended = (t: string) =>
     `${t}.status in (${status.ready}, ${status.blocked}) and (${t}.locked_until < @now or (${t}.locked_until is null and ${t}.expires_at <= @now))`;
-  return `${pickedTable}
-${changedTable("@reaped")}
+  return `${pickedTables}
 
 ${atomically(`${pick({ from: pickFrom(n, "State_PK"), where: ended("r"), order: "r.seq" })}
 
 -- reclaimable_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time
-update ${n.state}
-set status = case when p.dies = 1 then ${status.dead} else ${s}.status end,
-  attempt = ${s}.attempt + p.lost, crashes = p.crashes, owner = null, locked_until = null,
-  last_error = case
-    when ${s}.expires_at <= @now then ${unicodeLiteral(reasons.expired)}
-    else ${unicodeLiteral(reasons.leaseExpired)}
-  end,
-  error_group = case when ${s}.expires_at <= @now then ${literal(reasonGroup("expired"))} else ${literal(reasonGroup("leaseExpired"))} end,
-  last_attempt_at = coalesce(${s}.locked_until, ${s}.last_attempt_at),
-  died_at = case when p.dies = 1 then @now else ${s}.died_at end
-${outputChanged("@reaped")}
-from @picked p, ${n.state} with (${lockRow})
-where ${s}.seq = p.seq and ${ended(s)}
-${seekEach};
-
-${recordLost(n, "@reaped")}
-
-${leavePartition(n, "@reaped", `@blocks = 0 and c.keyed = 1 and c.status = ${status.dead}`)}
+${changePicked(
+  n,
+  `status = case when p.dies = 1 then ${status.dead} else ${s}.status end, owner = null, locked_until = null,
+  last_attempt_at = coalesce(${s}.locked_until, ${s}.last_attempt_at)`,
+  ended(s),
+)}
 
 if @blocks = 0 and exists (select 1 from ${partitionQueueTable(n)} q with (${readPast}))
   ${leaveDead(n).replaceAll("\n", "\n  ")}`)}
@@ -65,36 +47,26 @@ if ${hasChanges(n)}
 
 select r.seq, k.*,
   case when r.status <> ${status.dead} then 'reaped' when r.expires_at <= @now then 'expired' else 'exhausted' end as verdict
-from @reaped r
+from @changed r
 cross apply ${keyOf(n, "r.seq")} k ${seekEach};`;
 }
 
-/** Each chosen row is tested again where it is locked: another process may be telling of it by then. */
+/** Leases dead messages whose expiry has not been reported. */
 export function expireDead(n: QueueNames): string {
   const s = stateTable(n);
   const expired = unicodeLiteral(reasons.expired);
   const saysNothing = (t: string) =>
     `charindex(${expired} ${binary}, coalesce(${t}.last_error, N'') ${binary}) = 0`;
-  const untold = (t: string) =>
+  const which = (t: string) =>
     `${t}.status = ${status.dead} and ${t}.expires_at <= @now and ((${t}.locked_until is null and ${saysNothing(t)}) or ${t}.locked_until <= @now)`;
+  const set = `owner = @owner, locked_until = @lease_end,
+  last_error = case when ${saysNothing(s)} then ${expired} + coalesce(${unicodeLiteral(beforeThat)} + ${s}.last_error, N'') else ${s}.last_error end`;
   return `${prepareLease(n)}
-declare @expired table (seq bigint not null primary key);
+${changeFirst(n, set, { index: "_Dead", which, order: "r.seq" })}
 
-update ${n.state}
-set owner = @owner, locked_until = @lease_end,
-  last_error = case when ${saysNothing(s)} then ${expired} + coalesce(${unicodeLiteral(beforeThat)} + ${s}.last_error, N'') else ${s}.last_error end
-output inserted.seq into @expired (seq)
-from (
-  select top (@limit) r.seq
-  from ${pickFrom(n, "_Dead")}
-  where ${untold("r")}
-  order by r.seq
-) p, ${n.state} with (forceseek, ${skipLocked})
-where ${s}.seq = p.seq and ${untold(s)} ${seekEach};
-
-select e.seq, k.*
-from @expired e
-cross apply ${keyOf(n, "e.seq")} k ${seekEach};`;
+select c.seq, k.*
+from @changed c
+cross apply ${keyOf(n, "c.seq")} k ${seekEach};`;
 }
 
 /**
@@ -166,15 +138,11 @@ from @old o, ${n.message} with (${lockRow})
 where ${m}.seq = o.seq and ${m}.${lastSeenAt(n)} < @before ${seekEach};
 
 if @status = ${status.done}
-  delete from ${doneTable(n)}
-  from @gone g, ${doneTable(n)} with (${lockRow})
-  where ${n.bare("Done")}.seq = g.seq ${seekEach};
+${indented(deleteEach(n, "Done", "@gone"))}
 else
-  delete from ${n.state}
-  from @gone g, ${n.state} with (${lockRow})
-  where ${stateTable(n)}.seq = g.seq ${seekEach};
+${indented(deleteEach(n, "State", "@gone"))}
 
-${deleteAttempts(n, "@gone")}`)}
+${deleteEach(n, "Attempts", "@gone")}`)}
 
 select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;`;
 }

@@ -26,42 +26,44 @@ export interface SqlServerConnection extends ReceivingDatabase {
 
 /** Enough to receive messages: it imports neither the other statements nor the schema, so bundles that only receive stay small. */
 export function connectSqlServer(options: SqlServerOptions): SqlServerConnection {
-  const { url, connectionString } = options;
   refuseUnknown(options, ["url", "connectionString", "config", "pool", "maxConnections"], "openSqlServer");
-  if (options.pool !== undefined) return onPool(options, options.pool);
+  const { pool, connectionString, maxConnections } = options;
+  const config = pool === undefined ? settingsOf(options) : configOfPool(options, pool);
+  requireDriver("mssql", "SQL Server");
+  const driver = mssqlClient({ connectionString, config, maxConnections, ...omitUndefined({ pool }) });
+  const target =
+    connectionString === undefined
+      ? describeTarget(config.server, config.database)
+      : describeConnectionString(connectionString);
+  return { dialect: sqlServerReceiving, driver, id: `sqlserver:${target}`, close: () => driver.close() };
+}
+
+function settingsOf({ url, connectionString, config }: SqlServerOptions): Partial<MssqlConfig> {
   if (url !== undefined && connectionString !== undefined) {
     throw new InvalidArgumentError("openSqlServer takes a url or a connectionString, not both.");
   }
-  if (url === undefined && connectionString === undefined && !options.config?.server) {
+  if (url === undefined && connectionString === undefined && !config?.server) {
     throw new InvalidArgumentError(
       "openSqlServer needs a url, a connectionString, a pool, or a config with a server.",
     );
   }
-  requireDriver("mssql", "SQL Server");
   const fromUrl: Partial<MssqlConfig> = url === undefined ? {} : parseMssqlUrl(url);
-  const config: Partial<MssqlConfig> = {
+  return {
     connectionTimeout: 15_000,
     requestTimeout: 30_000,
     // Checks the socket before use. Asking the server as well would double the round trips.
     validateConnection: "socket",
-    ...options.config,
+    ...config,
     ...fromUrl,
-    pool: { max: defaultConnections, min: 0, idleTimeoutMillis: 30_000, ...options.config?.pool },
-    options: { appName: "oncebox", encrypt: true, ...options.config?.options, ...fromUrl.options },
-  };
-  const driver = mssqlClient({ connectionString, config, maxConnections: options.maxConnections });
-  return {
-    dialect: sqlServerReceiving,
-    driver,
-    id: `sqlserver:${connectionString === undefined ? describeTarget(config.server, config.database) : describeConnectionString(connectionString)}`,
-    close: () => driver.close(),
+    pool: { max: defaultConnections, min: 0, idleTimeoutMillis: 30_000, ...config?.pool },
+    options: { appName: "oncebox", encrypt: true, ...config?.options, ...fromUrl.options },
   };
 }
 
-function onPool(options: SqlServerOptions, pool: ConnectionPool): SqlServerConnection {
+function configOfPool(options: SqlServerOptions, pool: ConnectionPool): MssqlConfig {
   if (Object.entries(options).some(([name, value]) => name !== "pool" && value !== undefined))
     throw new InvalidArgumentError("openSqlServer: give a pool, or settings of a connection, not both.");
-  // its types do not list them
+  // its types do not list it
   const { config } = pool as unknown as { readonly config?: MssqlConfig };
   if (typeof pool.request !== "function" || config === undefined)
     throw new InvalidArgumentError("openSqlServer: pool must be a ConnectionPool of mssql.");
@@ -69,19 +71,11 @@ function onPool(options: SqlServerOptions, pool: ConnectionPool): SqlServerConne
     throw new InvalidArgumentError(
       "openSqlServer: the pool has useUTC: false, so times would be read wrong.",
     );
-  requireDriver("mssql", "SQL Server");
-  const driver = mssqlClient({ config, pool });
-  return {
-    dialect: sqlServerReceiving,
-    driver,
-    id: `sqlserver:${describeTarget(config.server, config.database)}`,
-    close: () => driver.close(),
-  };
+  return config;
 }
 
-const booleanOptions = ["encrypt", "trustServerCertificate", "multiSubnetFailover"] as const;
-const textOptions = ["appName", "instanceName"] as const;
-const knownOptions: readonly string[] = [...booleanOptions, ...textOptions];
+const textOptions: readonly string[] = ["appName", "instanceName"];
+const knownOptions = ["encrypt", "trustServerCertificate", "multiSubnetFailover", ...textOptions];
 
 /**
  * `mssql://user:password@host:1433/database?encrypt=true&trustServerCertificate=false`. Parsed here, because mssql itself
@@ -103,7 +97,7 @@ export function parseMssqlUrl(text: string): Partial<MssqlConfig> & { server: st
       user: url.username === "" ? undefined : decode(url.username, "user"),
       password: url.password === "" ? undefined : decode(url.password, "password"),
     }),
-    options: optionsOf(url.searchParams),
+    options: Object.fromEntries([...url.searchParams].map(optionOf)),
   };
 }
 
@@ -127,27 +121,20 @@ function decode(part: string, what: string): string {
   }
 }
 
-function optionsOf(query: URLSearchParams): NonNullable<MssqlConfig["options"]> {
-  const unknown = [...query.keys()].filter((name) => !knownOptions.includes(name));
-  if (unknown.length > 0) {
+function optionOf([name, value]: [string, string]): [string, string | boolean] {
+  if (!knownOptions.includes(name)) {
     throw new InvalidArgumentError(
-      `The SQL Server URL has the unknown option ${unknown.join(", ")}. Known options: ${knownOptions.join(", ")}. Pass others in config.`,
+      `The SQL Server URL has the unknown option ${name}. Known options: ${knownOptions.join(", ")}. Pass others in config.`,
     );
   }
-  const options: Record<string, string | boolean> = {};
-  for (const name of textOptions) if (query.has(name)) options[name] = query.get(name)!;
-  for (const name of booleanOptions) if (query.has(name)) options[name] = toBoolean(name, query.get(name)!);
-  return options;
-}
-
-function toBoolean(name: string, value: string): boolean | string {
-  if (name === "encrypt" && value === "strict") return value; // TDS 8
+  const isText = textOptions.includes(name) || (name === "encrypt" && value === "strict"); // TDS 8
+  if (isText) return [name, value];
   if (value !== "true" && value !== "false") {
     throw new InvalidArgumentError(
       `The option ${name} in the SQL Server URL must be true or false${name === "encrypt" ? ", or strict" : ""}.`,
     );
   }
-  return value === "true";
+  return [name, value === "true"];
 }
 
 /** A keyword and a value. A quoted value may contain anything, also `;` and `=`. */
@@ -167,5 +154,5 @@ export function describeConnectionString(text: string): string {
 
 const unquote = (value: string) => value.replace(/^(["'])(.*)\1$/s, "$2");
 
-export const describeTarget = (server: string | undefined, database: string | undefined): string =>
+const describeTarget = (server: string | undefined, database: string | undefined): string =>
   `${server ?? "unknown"}/${database ?? ""}`;

@@ -1,52 +1,101 @@
-import {
-  type DeadStatements,
-  type OperatorDialect,
-  type OperatorReadStatements,
-  type OperatorStatements,
-  status,
-} from "../dialect.js";
+import { type OperatorDialect, status } from "../dialect.js";
 import { type SqlStatement, statement } from "../driver.js";
-import { createdColumn, keyColumns, type QueueNames, queueId } from "../names.js";
+import { createdColumn, type QueueNames, queueId } from "../names.js";
 import { mostSources } from "../store-options.js";
 import { heldByPause, readPauses } from "./controls.js";
-import { addMs, asBit, binary, unicodeLiteral } from "./expressions.js";
-import { attemptsTable, operationsTable } from "./history.js";
+import { addMs, asBit, attemptsTable, binary, doneTable, unicodeLiteral } from "./expressions.js";
+import { operationsTable } from "./history.js";
 import { declareMoves, movedQueue } from "./partitions.js";
 import {
   columns,
-  doneTable,
   isKeyOf,
   keyIndex,
   lockRow,
+  messageKey,
   readFreely,
   seekEach,
   withState,
 } from "./procedure.js";
-import { callProcedure, type ParameterName, parameterType, signatures } from "./procedure-calls.js";
+import { callProcedure, filter, type ParameterName, parameterType } from "./procedure-calls.js";
+
+export const sqlServerOperators: OperatorDialect = {
+  changes(n) {
+    const { nextDead, lockOperation, operations } = operatorReads(n);
+    return {
+      discard: callProcedure(n, "discard", "Discard"),
+      archive: callProcedure(n, "archive", "Archive"),
+      nextDead: readStatement(n, nextDead),
+      addOperation: writeOperation(n, "add operation", "AddOperation"),
+      lockOperation: readStatement(n, lockOperation),
+      moveOperation: writeOperation(n, "move operation", "MoveOperation"),
+      operations: readStatement(n, operations),
+      putControl: callProcedure(n, "put control", "PutControl"),
+      endControl: callProcedure(n, "end control", "EndControl"),
+    };
+  },
+  reads(n) {
+    const reads = operatorReads(n);
+    return {
+      deadGroups: readStatement(n, reads.deadGroups),
+      countDead: readStatement(n, reads.countDead),
+      controls: callProcedure(n, "controls", "Controls", {}, []),
+      unfinished: readStatement(n, reads.unfinished),
+      enqueuedBefore: readStatement(n, reads.enqueuedBefore),
+      doneBefore: readStatement(n, reads.doneBefore),
+      diedBefore: readStatement(n, reads.diedBefore),
+      blockedPartitions: readStatement(n, reads.blockedPartitions),
+      byCorrelation: readStatement(n, reads.byCorrelation),
+    };
+  },
+};
 
 /** A read of operators. It is no procedure: operators may read the tables, and a DBA has less to review. See docs/decisions/0029. */
-export interface Read {
+interface Read {
   /** For logs and errors, such as `dead groups`. */
   readonly name: string;
   readonly parameters: readonly ParameterName[];
   readonly body: string;
 }
 
-const typeOf = (n: QueueNames, one: ParameterName) => parameterType(n.kind, one).replace(" = null", "");
-
-const declared = (n: QueueNames, { parameters }: Read): readonly string[] =>
-  parameters.map((one) => `@${one} ${typeOf(n, one)}`);
-
-const textOf = ({ parameters, body }: Read): string =>
-  `set nocount on;
-${parameters.includes("now") ? "set @now = coalesce(@now, sysutcdatetime());\n" : ""}${readFreely}
-${body}`;
+export function operatorReads(n: QueueNames) {
+  const read = (name: string, parameters: readonly ParameterName[], body: string): Read => ({
+    name,
+    parameters,
+    body,
+  });
+  const deadFilter = ["now", "at", ...filter] as const;
+  const byBucket = (name: string, rows: string) =>
+    read(name, ["before_seq", "limit", "since", "bucket_ms"], countByBucket(rows));
+  return {
+    nextDead: read("next dead", [...deadFilter, "after_seq", "limit"], nextDead(n)),
+    lockOperation: read("lock operation", ["id"], readOperation(n, ` with (${lockRow})`)),
+    operations: read("operations", ["id", "limit"], listOperations(n)),
+    deadGroups: read("dead groups", [...deadFilter, "limit"], deadGroups(n)),
+    countDead: read("count dead", deadFilter, countDead(n)),
+    unfinished: read("unfinished", ["now", "limit"], unfinished(n)),
+    enqueuedBefore: byBucket(
+      "enqueued before",
+      `m.seq, m.${createdColumn(n)} as happened_at from ${n.message} m where m.seq < @before_seq order by m.seq desc`,
+    ),
+    doneBefore: byBucket(
+      "done before",
+      `d.seq, d.processed_at as happened_at from ${doneTable(n)} d where d.seq < @before_seq order by d.seq desc`,
+    ),
+    diedBefore: byBucket(
+      "died before",
+      `s.seq, s.died_at as happened_at
+    from ${n.state} s with (index(${n.bare("_Dead")})) where s.status = ${status.dead} and s.seq < @before_seq order by s.seq desc`,
+    ),
+    blockedPartitions: read("blocked partitions", ["now", "limit"], blockedPartitions(n)),
+    byCorrelation: read("by correlation", ["correlation_id", "id", "limit"], byCorrelation(n)),
+  };
+}
 
 /**
  * The text is constant and its parameters have types, as those of a procedure, so its plan is reused. Each value is converted
  * to its type before the call. The isolation level that the text may set ends with it.
  */
-export function readStatement(n: QueueNames, read: Read): SqlStatement {
+function readStatement(n: QueueNames, read: Read): SqlStatement {
   const typed = read.parameters.map((one) => `@typed_${one} ${typeOf(n, one)} = @${one}`);
   const values = read.parameters.map((one) => `@${one} = @typed_${one}`);
   return statement(
@@ -60,20 +109,21 @@ exec sp_executesql ${unicodeLiteral(textOf(read))}, ${unicodeLiteral(declared(n,
 export const readBatch = (n: QueueNames, read: Read): string =>
   `declare ${declared(n, read).join(", ")};\n${textOf(read)}`;
 
-const operation = columns("o", [
-  "id",
-  "started_at",
-  "who",
-  "action",
-  "queue",
-  "filter",
-  "matched",
-  "done",
-  "last_seq",
-  "ended_at",
-  "resumed_by",
-  "resumed_at",
-]);
+const declared = (n: QueueNames, { parameters }: Read): readonly string[] =>
+  parameters.map((one) => `@${one} ${typeOf(n, one)}`);
+
+const typeOf = (n: QueueNames, one: ParameterName) => parameterType(n, one).replace(" = null", "");
+
+const textOf = ({ parameters, body }: Read): string =>
+  `set nocount on;
+${parameters.includes("now") ? "set @now = coalesce(@now, sysutcdatetime());\n" : ""}${readFreely}
+${body}`;
+
+/** Writes by a procedure, and reads what it has written. */
+function writeOperation(n: QueueNames, name: string, procedure: "AddOperation" | "MoveOperation") {
+  const { text } = callProcedure(n, name, procedure);
+  return statement(name, `${text};\n${readOperation(n)}`);
+}
 
 const readOperation = (n: QueueNames, hint = "") => `select ${operation}
 from ${operationsTable(n.schema)} o${hint}
@@ -85,37 +135,10 @@ from ${operationsTable(n.schema)} o
 where o.queue = ${unicodeLiteral(queueId(n))} and (@id is null or o.id = @id)
 order by case when o.ended_at is null then 0 else 1 end, o.started_at desc, o.id desc;`;
 
-export const operationReads = (n: QueueNames) =>
-  ({
-    lockOperation: {
-      name: "lock operation",
-      parameters: ["id"],
-      body: readOperation(n, ` with (${lockRow})`),
-    },
-    operations: { name: "operations", parameters: ["id", "limit"], body: listOperations(n) },
-  }) satisfies Record<string, Read>;
-
-/** Writes by a procedure, and reads what it has written. */
-function writeOperation(
-  n: QueueNames,
-  name: string,
-  procedure: "AddOperation" | "MoveOperation",
-): SqlStatement {
-  const { text } = callProcedure(n, name, procedure, signatures[procedure]);
-  return statement(name, `${text};\n${readOperation(n)}`);
-}
-
-export const operationStatements = (
-  n: QueueNames,
-): Pick<OperatorStatements, "addOperation" | "lockOperation" | "moveOperation" | "operations"> => {
-  const { lockOperation, operations } = operationReads(n);
-  return {
-    addOperation: writeOperation(n, "add operation", "AddOperation"),
-    lockOperation: readStatement(n, lockOperation),
-    moveOperation: writeOperation(n, "move operation", "MoveOperation"),
-    operations: readStatement(n, operations),
-  };
-};
+const operation = columns(
+  "o",
+  "id, started_at, who, action, queue, filter, matched, done, last_seq, ended_at, resumed_by, resumed_at",
+);
 
 /** The time to which ages refer: that of an operation's record, else now. */
 const at = "coalesce(@at, @now)";
@@ -150,7 +173,7 @@ group by coalesce(s.error_group, '')
 order by count_big(*) desc, coalesce(s.error_group, '')
 option (recompile);
 
-select g.error_group, g.[count] as [count], g.first_at, g.last_at, s.last_error, ${columns("m", keyColumns(n))}
+select g.error_group, g.[count] as [count], g.first_at, g.last_at, s.last_error, ${messageKey(n)}
 from @groups g
 inner join ${n.state} s with (forceseek) on s.seq = g.seq
 inner join ${n.message} m with (forceseek) on m.seq = g.seq
@@ -167,37 +190,6 @@ where s.seq > @after_seq and ${dead(n)}
 order by s.seq
 option (recompile);`;
 
-const filter = [
-  "now",
-  "at",
-  "topic",
-  "source",
-  "error",
-  "error_group",
-  "older_than_ms",
-  "newer_than_ms",
-] as const;
-
-export const deadReads = (n: QueueNames) =>
-  ({
-    deadGroups: { name: "dead groups", parameters: [...filter, "limit"], body: deadGroups(n) },
-    countDead: { name: "count dead", parameters: filter, body: countDead(n) },
-    nextDead: { name: "next dead", parameters: [...filter, "after_seq", "limit"], body: nextDead(n) },
-  }) satisfies Record<string, Read>;
-
-export function deadStatements(n: QueueNames): DeadStatements {
-  const { deadGroups, countDead } = deadReads(n);
-  return { deadGroups: readStatement(n, deadGroups), countDead: readStatement(n, countDead) };
-}
-
-export const operatorStatements = (n: QueueNames): OperatorStatements => ({
-  discard: callProcedure(n, "discard", "Discard", signatures.Discard),
-  archive: callProcedure(n, "archive", "Archive", signatures.Archive),
-  nextDead: readStatement(n, deadReads(n).nextDead),
-  ...operationStatements(n),
-  ...controlStatements(n),
-});
-
 const unfinished = (n: QueueNames) => `select count_big(*) as [count], @now as now
 from (
   select top (@limit) s.seq from ${n.state} s
@@ -205,7 +197,7 @@ from (
 ) u;`;
 
 /** Counts rows by bucket. `rows` has `seq` and `happened_at`, which is null where it has not happened. */
-const byBucket = (rows: string) => `select b.bucket, count_big(*) as [count], min(b.seq) as first_seq
+const countByBucket = (rows: string) => `select b.bucket, count_big(*) as [count], min(b.seq) as first_seq
 from (
   select r.seq, case
       when r.happened_at >= @since then cast(floor(datediff_big(millisecond, @since, r.happened_at) / @bucket_ms) as int)
@@ -216,22 +208,6 @@ from (
   ) r
 ) b
 group by b.bucket;`;
-
-const enqueuedBefore = (n: QueueNames) =>
-  byBucket(
-    `m.seq, m.${createdColumn(n)} as happened_at from ${n.message} m where m.seq < @before_seq order by m.seq desc`,
-  );
-
-const doneBefore = (n: QueueNames) =>
-  byBucket(
-    `d.seq, d.processed_at as happened_at from ${doneTable(n)} d where d.seq < @before_seq order by d.seq desc`,
-  );
-
-const diedBefore = (n: QueueNames) =>
-  byBucket(
-    `s.seq, s.died_at as happened_at
-    from ${n.state} s with (index(${n.bare("_Dead")})) where s.status = ${status.dead} and s.seq < @before_seq order by s.seq desc`,
-  );
 
 const blockedPartitions = (n: QueueNames) => {
   const isPaused = `@pauses = 1 and s.status <> ${status.dead} and ${heldByPause(n, "s")} = 1`;
@@ -247,7 +223,7 @@ select top (@limit) h.partition_key, h.waiting, (
       order by b.position
     ) f
     inner join ${n.message} w with (forceseek) on w.seq = f.seq
-  ) as waiting_since, ${columns("m", keyColumns(n))}, m.topic, s.status,
+  ) as waiting_since, ${messageKey(n)}, m.topic, s.status,
   ${asBit("s.locked_until is not null")} as leased, ${asBit(isPaused)} as paused, s.attempt, s.last_error,
   coalesce(s.reclaimable_at, s.visible_at) as next_attempt_at, s.died_at
 from (
@@ -266,7 +242,7 @@ order by case when s.status = ${status.dead} then 0 else 1 end, h.waiting desc, 
 };
 
 /**
- * An inbox is asked for the message id source by source, each by one seek in the index of its keys: an index of message ids alone
+ * An inbox is asked for the message id source by source, each by one seek in the index of its keys: an index of only message ids
  * would be paid for by every message.
  */
 const findById = (n: QueueNames) =>
@@ -296,7 +272,7 @@ order by m.seq;
 
 ${findById(n)}
 
-select top (@limit) ${columns("m", [...new Set([...keyColumns(n), "message_id"]), "topic", "correlation_id", "partition_key"])},
+select top (@limit) ${columns("m", `${n.kind === "inbox" ? "source" : "id"}, message_id, topic, correlation_id, partition_key`)},
   coalesce(s.status, ${status.done}) as status, ${asBit("s.locked_until is not null")} as leased,
   coalesce(s.attempt, d.attempt, 0) as attempt, coalesce(s.last_error, d.last_error) as last_error,
   m.${createdColumn(n)} as enqueued_at, (select min(a.ended_at) from ${attemptsTable(n)} a with (forceseek) where a.seq = f.seq) as first_failed_at,
@@ -305,51 +281,3 @@ from @found f
 inner join ${n.message} m with (forceseek) on m.seq = f.seq
 ${withState(n, "f.seq")}
 order by f.seq ${seekEach};`;
-
-const window = ["before_seq", "limit", "since", "bucket_ms"] as const;
-
-export const operatorReads = (n: QueueNames) =>
-  ({
-    unfinished: { name: "unfinished", parameters: ["now", "limit"], body: unfinished(n) },
-    enqueuedBefore: { name: "enqueued before", parameters: window, body: enqueuedBefore(n) },
-    doneBefore: { name: "done before", parameters: window, body: doneBefore(n) },
-    diedBefore: { name: "died before", parameters: window, body: diedBefore(n) },
-    blockedPartitions: {
-      name: "blocked partitions",
-      parameters: ["now", "limit"],
-      body: blockedPartitions(n),
-    },
-    byCorrelation: {
-      name: "by correlation",
-      parameters: ["correlation_id", "id", "limit"],
-      body: byCorrelation(n),
-    },
-  }) satisfies Record<string, Read>;
-
-export const readControls = (n: QueueNames): OperatorReadStatements["controls"] =>
-  callProcedure(n, "controls", "Controls", []);
-
-/** Each changes one control and returns it. */
-const controlStatements = (n: QueueNames): Pick<OperatorStatements, "putControl" | "endControl"> => ({
-  putControl: callProcedure(n, "put control", "PutControl", signatures.PutControl),
-  endControl: callProcedure(n, "end control", "EndControl", signatures.EndControl),
-});
-
-export const sqlServerOperators: OperatorDialect = {
-  changes: operatorStatements,
-  reads: operatorReadStatements,
-};
-
-export function operatorReadStatements(n: QueueNames): OperatorReadStatements {
-  const reads = operatorReads(n);
-  return {
-    ...deadStatements(n),
-    controls: readControls(n),
-    unfinished: readStatement(n, reads.unfinished),
-    enqueuedBefore: readStatement(n, reads.enqueuedBefore),
-    doneBefore: readStatement(n, reads.doneBefore),
-    diedBefore: readStatement(n, reads.diedBefore),
-    blockedPartitions: readStatement(n, reads.blockedPartitions),
-    byCorrelation: readStatement(n, reads.byCorrelation),
-  };
-}

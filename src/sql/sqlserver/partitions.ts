@@ -11,7 +11,7 @@ import { indented, lockRow, readPast, seekEach, skipLocked, stateTable } from ".
 export const partitionQueueTable = (n: QueueNames): string => n.object("PartitionQueue");
 /**
  * Messages that join or leave their partition queues. Whoever enqueues or finishes a message writes a row here, and locks
- * nothing else of a partition. The next claim applies the rows: it alone changes partition queues.
+ * nothing else of a partition. The next claim applies the rows: nothing else changes partition queues.
  */
 export const partitionChangesTable = (n: QueueNames): string => n.object("PartitionChanges");
 
@@ -156,7 +156,7 @@ declare @changes table (
   change tinyint not null, unique (seq, number)
 );
 declare @heads table (seq bigint not null primary key, partition_key nvarchar(255) ${binary} not null);
-declare @free table (seq bigint not null primary key);
+declare @unlocked table (seq bigint not null primary key);
 
 exec @locked = sp_getapplock @Resource = ${unicodeLiteral(`oncebox ${n.schema}.${n.table} partitions`)}, @LockMode = 'Exclusive', @LockOwner = 'Transaction', @LockTimeout = 0;
 
@@ -200,19 +200,19 @@ cross apply (
   order by q.position
 ) h ${seekEach};
 
-insert into @free (seq)
+insert into @unlocked (seq)
 select s.seq
 from @heads h
 inner join ${n.state} s with (forceseek, ${skipLocked}) on s.seq = h.seq ${seekEach};
 
 update ${n.state}
 set status = ${status.ready}
-from @free f, ${n.state} with (${lockRow})
-where ${stateTable(n)}.seq = f.seq and ${stateTable(n)}.status = ${status.blocked} ${seekEach};
+from @unlocked u, ${n.state} with (${lockRow})
+where ${stateTable(n)}.seq = u.seq and ${stateTable(n)}.status = ${status.blocked} ${seekEach};
 
 insert into ${partitionChangesTable(n)} (seq, partition_key, change)
 select h.seq, h.partition_key, ${change.check}
 from @heads h
-where not exists (select 1 from @free f where f.seq = h.seq);`)}
+where not exists (select 1 from @unlocked u where u.seq = h.seq);`)}
 end`;
 }

@@ -2,7 +2,7 @@ import type { ConnectionPool, config as MssqlConfig } from "mssql";
 
 /** The used part of a connection of tedious. */
 interface TdsConnection {
-  /** As the server has told: a transaction is open. */
+  /** The server has reported an open transaction. */
   readonly inTransaction?: boolean;
   close(): void;
   on(event: "errorMessage", listener: (message: { readonly number: number }) => void): unknown;
@@ -27,10 +27,9 @@ interface PoolClass {
 export async function openPool(mssql: PoolClass, config: MssqlConfig): Promise<ConnectionPool> {
   const pool = new mssql.ConnectionPool(withLoginNumbers(config));
   const parts = pool as unknown as PoolParts;
-  // A connection that breaks while idle is dropped by the pool; unheard, the event would end the process.
+  // A connection that breaks while idle is dropped by the pool. Without a listener the event would end the process.
   pool.on("error", () => {});
-  dropStale(parts, config.pool?.idleTimeoutMillis ?? 30_000); // mssql's own default
-  closeUnfinished(parts);
+  guardConnections(parts, config.pool?.idleTimeoutMillis ?? 30_000); // mssql's own default
   const restore = keepTestConnection(parts);
   try {
     await pool.connect();
@@ -53,12 +52,12 @@ function withLoginNumbers(config: MssqlConfig): MssqlConfig {
   };
 }
 
-const telling = new WeakSet<ConnectionPool>();
+const reporting = new WeakSet<ConnectionPool>();
 
-/** A caller's pool tells the numbers of failed logins as well, however often it is given. Everything else of it stays its own. */
-export function tellLoginNumbers(pool: ConnectionPool): void {
-  if (telling.has(pool)) return;
-  telling.add(pool);
+/** A caller's pool reports the numbers of failed logins as well, however often it is given. Everything else of it stays its own. */
+export function reportLoginNumbers(pool: ConnectionPool): void {
+  if (reporting.has(pool)) return;
+  reporting.add(pool);
   const parts = pool as unknown as { config: MssqlConfig }; // its types do not list it
   parts.config = withLoginNumbers(parts.config);
 }
@@ -107,9 +106,13 @@ function keepTestConnection(pool: PoolParts) {
 
 /**
  * Does not use a connection that was idle for longer than the pool keeps one. The pool's own timer does not run in a process
- * that is frozen between two calls, and a gateway may have dropped the connection meanwhile, without a word.
+ * that is frozen between two calls, and a gateway may have dropped the connection meanwhile, without notice.
+ *
+ * Closes a connection that is given back with an open transaction, which the server then rolls back. XACT_ABORT does not end
+ * a transaction after every error: one that makes a procedure's statement impossible, such as a dropped index that it names,
+ * leaves it open. What the next call wrote would be reported as done, and never be committed. The pool drops a closed connection.
  */
-function dropStale(pool: PoolParts, idleMs: number): void {
+function guardConnections(pool: PoolParts, idleMs: number): void {
   const { _poolCreate: create, _poolValidate: validate, release } = pool;
   const idleSince = new WeakMap<TdsConnection, number>();
   const note = (connection: TdsConnection) => {
@@ -118,20 +121,10 @@ function dropStale(pool: PoolParts, idleMs: number): void {
   };
   // one that comes after another was given back in its place is idle from the start
   pool._poolCreate = async () => note(await create.call(pool));
-  pool.release = (connection) => release.call(pool, note(connection));
   pool._poolValidate = (connection) =>
     Date.now() - (idleSince.get(connection) ?? 0) <= idleMs && validate.call(pool, connection);
-}
-
-/**
- * Closes a connection that is given back with an open transaction, which the server then rolls back. XACT_ABORT does not end
- * a transaction after every error: one that makes a procedure's statement impossible, such as a dropped index that it names,
- * leaves it open. What the next call wrote would be told as done, and never be committed. The pool drops a closed connection.
- */
-function closeUnfinished(pool: PoolParts): void {
-  const { release } = pool;
   pool.release = (connection) => {
     if (connection.inTransaction === true) connection.close();
-    return release.call(pool, connection);
+    return release.call(pool, note(connection));
   };
 }

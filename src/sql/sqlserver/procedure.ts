@@ -1,9 +1,11 @@
 import { status } from "../dialect.js";
 import type { QueueNames } from "../names.js";
-import { addMs, binary, inLines } from "./expressions.js";
-import { type ParameterName, parameterType } from "./procedure-calls.js";
+import { addMs, binary, doneTable, inLines } from "./expressions.js";
+import { type ParameterName, type ProcedureName, parametersOf, parameterType } from "./procedure-calls.js";
 
 export interface Procedure {
+  /** Without the queue in front, such as `Claim`. */
+  readonly suffix: ProcedureName;
   readonly name: string;
   /** The batch that creates or replaces it. Grants on it stay. */
   readonly text: string;
@@ -15,17 +17,18 @@ export interface Procedure {
  */
 export function procedure(
   n: QueueNames,
-  suffix: string,
-  parameters: readonly ParameterName[],
+  suffix: ProcedureName,
   body: string,
   optional: readonly ParameterName[] = [],
 ): Procedure {
   const name = n.object(`_${suffix}`);
+  const parameters = parametersOf(n, suffix);
   const declared = parameters.map(
-    (one) => `@${one} ${parameterType(n.kind, one)}${optional.includes(one) ? " = null" : ""}`,
+    (one) => `@${one} ${parameterType(n, one)}${optional.includes(one) ? " = null" : ""}`,
   );
   const clock = parameters.includes("now") ? " set @now = coalesce(@now, sysutcdatetime());" : "";
   return {
+    suffix,
     name,
     text: `create or alter procedure ${name}${declared.length === 0 ? "" : `\n  ${inLines(declared)}`}
 as
@@ -45,7 +48,7 @@ commit transaction;`;
  * The same for a procedure that turns XACT_ABORT off for a while. An error or a cancelled request then leaves a caller's
  * transaction open, and it must be as deep as before: its COMMIT would otherwise end the inner level only, and commit nothing.
  */
-export const atOwnLevel = (
+export const beginUnlessOpen = (
   body: string,
 ) => `declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
 if @outermost = 1 begin transaction;
@@ -79,6 +82,39 @@ export const pickFrom = (n: QueueNames, index: string) =>
 /** Joins by a seek for each chosen row, whatever the statistics say, and never by scanning the table. */
 export const seekEach = "option (loop join, force order)";
 
+/**
+ * Changes the first @limit states that match, without waiting for any, and puts their numbers into @changed. Each is tested again
+ * where it is locked: another process may have changed it by then.
+ */
+export function changeFirst(
+  n: QueueNames,
+  set: string,
+  { index, which, order }: { index: string; which: (s: string) => string; order: string },
+): string {
+  const s = stateTable(n);
+  return `declare @changed table (seq bigint not null primary key);
+
+update ${n.state}
+set ${set}
+output inserted.seq into @changed (seq)
+from (
+  select top (@limit) r.seq
+  from ${pickFrom(n, index)}
+  where ${which("r")}
+  order by ${order}
+) p, ${n.state} with (forceseek, ${skipLocked})
+where ${s}.seq = p.seq and ${which(s)} ${seekEach};`;
+}
+
+/** Deletes the rows that a table of the queue has for the messages in `gone`, which has `seq`. */
+export const deleteEach = (
+  n: QueueNames,
+  table: string,
+  gone: string,
+): string => `delete from ${n.object(table)}
+from ${gone} g, ${n.object(table)} with (${lockRow})
+where ${n.bare(table)}.seq = g.seq ${seekEach};`;
+
 export const seqs = "openjson(@items) with (seq bigint '$') i";
 
 /**
@@ -87,9 +123,6 @@ export const seqs = "openjson(@items) with (seq bigint '$') i";
  * that two claimers get it, and refuses an alias together with OUTPUT.
  */
 export const stateTable = (n: QueueNames) => n.bare("State");
-
-/** Done messages: they have no state row. */
-export const doneTable = (n: QueueNames): string => n.object("Done");
 
 /** A row that @owner holds. Whatever ends a lease empties the owner. */
 export const owned = (s: string) => `${s}.owner = @owner`;
@@ -127,7 +160,7 @@ export const isKeyOf = (n: QueueNames, m = "m"): string =>
   n.kind === "inbox" ? `${m}.source = @source and ${m}.message_id = @message_id` : `${m}.id = @id`;
 
 /**
- * Finds the known messages and inserts the others, in a transaction of `atOwnLevel`. When another call inserts the same key in between, the insert waits for
+ * Finds the known messages and inserts the others, in a transaction of `beginUnlessOpen`. When another call inserts the same key in between, the insert waits for
  * it and fails. In a transaction of its own the procedure fails too, and the caller's retry finds the message. A caller's
  * transaction must not be doomed by that: XACT_ABORT is off for the insert, and the next round finds what the other call
  * has committed. A range lock would prevent all this, but would also make every new key wait for its neighbour.
@@ -158,18 +191,12 @@ ${indented(indented(insert))}
   set xact_abort on;
 end`;
 
-const messageColumns = (n: QueueNames) => [
-  ...["topic", "payload", "partition_key", "headers", "correlation_id", "due_at"],
-  "expires_at as given_expires_at",
-  ...(n.kind === "inbox"
-    ? ["source", "message_id", "hash", "first_seen_at", "last_seen_at", "deliveries"]
-    : ["id", "message_id", "created_at", "natural_key"]),
-];
+/** Columns of one table: `columns("m", "seq, topic")` is `m.seq, m.topic`. */
+export const columns = (alias: string, list: string) =>
+  inLines(list.split(", ").map((column) => `${alias}.${column}`));
 
-export const columns = (alias: string, list: readonly string[]) =>
-  inLines(list.map((column) => `${alias}.${column}`));
-
-export const inserted = (list: readonly string[]) => inLines(list.map((column) => `inserted.${column}`));
+/** What the natural key is in the table of messages `m`. */
+export const messageKey = (n: QueueNames): string => (n.kind === "inbox" ? "m.source, m.message_id" : "m.id");
 
 /**
  * Functions of a row's number, for the procedures that both queues have: only these functions know in which columns the
@@ -179,8 +206,12 @@ export const inserted = (list: readonly string[]) => inLines(list.map((column) =
  * call the function: without a number to seek, so that FORCESEEK would make the statement fail (error 8622).
  */
 export const rowFunctions = (n: QueueNames): readonly string[] => {
-  const key =
-    n.kind === "inbox" ? "m.source, m.message_id" : `cast(null as nvarchar(255)) ${binary} as source, m.id`;
+  const own =
+    n.kind === "inbox"
+      ? "source, message_id, hash, first_seen_at, last_seen_at, deliveries"
+      : "id, message_id, created_at, natural_key";
+  const message = `topic, payload, partition_key, headers, correlation_id, due_at, expires_at as given_expires_at, ${own}`;
+  const source = n.kind === "inbox" ? "" : `cast(null as nvarchar(255)) ${binary} as source, `;
   const ofRow = (
     suffix: string,
     selected: string,
@@ -189,7 +220,7 @@ returns table as return
 select ${selected}
 from ${n.message} m with (index(${n.bare("_PK")}), forceseek)
 where m.seq = @seq`;
-  return [ofRow("_MessageOf", columns("m", messageColumns(n))), ofRow("_KeyOf", `${key}, m.topic`)];
+  return [ofRow("_MessageOf", columns("m", message)), ofRow("_KeyOf", `${source}${messageKey(n)}, m.topic`)];
 };
 
 /**

@@ -1,12 +1,10 @@
 import { status } from "../dialect.js";
 import { createdColumn, type QueueNames } from "../names.js";
 import { heldByPause, readPauses } from "./controls.js";
-import { addMs, asBit, asInt, binary } from "./expressions.js";
-import { attemptsTable } from "./history.js";
+import { addMs, asBit, asInt, attemptsTable, binary, doneTable } from "./expressions.js";
 import { mayBringHeads } from "./partitions.js";
 import {
   claimable,
-  doneTable,
   isKeyOf,
   keyIndex,
   keyOf,

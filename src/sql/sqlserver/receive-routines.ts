@@ -4,10 +4,10 @@ import { asBit, asInt, binary, differs, inLines } from "./expressions.js";
 import { finish, finishedTable, insertDone } from "./history.js";
 import { joinPartition, leavePartition, lockArrivals } from "./partitions.js";
 import {
-  atOwnLevel,
+  beginUnlessOpen,
+  columns,
   findOrInsert,
   indented,
-  inserted,
   isKeyOf,
   keyIndex,
   lockRow,
@@ -16,34 +16,6 @@ import {
   stateTable,
 } from "./procedure.js";
 
-/** The columns that a delivery brings, beside the key. */
-const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
-
-/** Whether two values that may be null differ. */
-const isOther = (before: string, after: string): string =>
-  `not exists (select ${before} intersect select ${after})`;
-
-/** The same for texts: byte by byte, whatever the database's collation is, and with the spaces at the end. */
-const isOtherText = (before: string, after: string): string =>
-  `(${before} ${binary} <> ${after} ${binary} or coalesce(datalength(${before}), -1) <> coalesce(datalength(${after}), -1))`;
-
-/** What came as dead is dead at once, unless it is known or done already. */
-function bury(n: QueueNames): string {
-  const s = stateTable(n);
-  return `if exists (select 1 from @messages i where i.error is not null)
-begin
-  update ${n.state}
-  set status = ${status.dead}, owner = null, locked_until = null, reclaimable_at = null,
-    last_error = nullif(i.error, N''), error_group = i.error_group, died_at = @now
-  output inserted.seq, inserted.keyed into @buried (seq, keyed)
-  from @messages i, @received a, ${n.state} with (${lockRow})
-  where i.error is not null and a.source = i.source and a.message_id = i.message_id and ${s}.seq = a.seq
-    and (a.deliveries = 1 or a.content_changed = 1 or exists (select 1 from @enqueued w where w.seq = a.seq)) ${seekEach};
-
-  ${leavePartition(n, "@buried", "@blocks = 0 and c.keyed = 1").replaceAll("\n", "\n  ")}
-end`;
-}
-
 /**
  * Finds and locks the known messages by their keys, then their states by number, and inserts the others. Then it writes what a delivery changes:
  * three small columns of a known message, its contents only where they differ, its state only where it has to.
@@ -51,16 +23,8 @@ end`;
 export function receive(n: QueueNames): string {
   const m = n.bare("");
   const s = stateTable(n);
-  const newColumns = [
-    "seq",
-    "source",
-    "message_id",
-    "partition_key",
-    "due_at",
-    "expires_at",
-    "deliveries",
-    "content_changed",
-  ];
+  const newColumns =
+    "seq, source, message_id, partition_key, due_at, expires_at, deliveries, content_changed";
   const inserts = [...contents, "partition_key"];
   const differences = contents.map((c) => {
     if (c === "hash")
@@ -87,7 +51,7 @@ if @@rowcount > 0
   inner join ${n.message} m with (forceseek, readcommittedlock) on m.seq = f.seq
   inner join @messages i on i.position = f.position ${seekEach};`;
   const insert = `insert into ${n.message} (source, message_id, ${inserts.join(", ")}, first_seen_at, last_seen_at, deliveries, content_changed)
-output ${inserted(newColumns)} into @received (${newColumns.join(", ")})
+output ${columns("inserted", newColumns)} into @received (${newColumns})
 select i.source, i.message_id, ${inserts.map((c) => `i.${c}`).join(", ")}, @now, @now, 1, 0
 from @messages i
 where not exists (select 1 from @known k where k.position = i.position)
@@ -105,22 +69,17 @@ declare @received table (
 declare @enqueued table (seq bigint not null primary key, keyed bit null);
 declare @buried table (seq bigint not null primary key, keyed bit null);
 
-${atOwnLevel(`${lockArrivals(n)}
+${beginUnlessOpen(`${lockArrivals(n)}
 
 ${findOrInsert(find, insert)}
 
-insert into ${n.state} (seq, status, visible_at, expires_at, keyed)
-select a.seq, case when a.partition_key is null then ${status.ready} else ${status.blocked} end, coalesce(a.due_at, @now),
-  a.expires_at, case when a.partition_key is not null then 1 end
-from @received a;
-
-${joinPartition(n, "@received", "c.partition_key is not null")}
+${insertStates(n, "@received")}
 
 if exists (select 1 from @known)
 begin
   update ${n.message}
   set last_seen_at = @now, deliveries = ${m}.deliveries + 1, content_changed = ${asInt(differs(`${m}.hash`, "i.hash"))}
-  output ${inserted(newColumns)} into @received (${newColumns.join(", ")})
+  output ${columns("inserted", newColumns)} into @received (${newColumns})
   from @known k, @messages i, ${n.message} with (${lockRow})
   where i.position = k.position and ${m}.seq = k.seq ${seekEach};
 
@@ -178,32 +137,51 @@ left join @enqueued w on w.seq = a.seq
 left join @known k on k.seq = a.seq;`;
 }
 
-/** Finds the message that @source and @message_id name, and locks it and then its state. Inserts it when it is unknown. */
-const findKey = (n: QueueNames, hash: string, more = "") =>
-  findOrInsert(
-    `select @seq = m.seq, @old_status = coalesce(s.status, ${status.done})${more}
-from ${n.message} m with (${keyIndex(n)}, ${lockRow})
-left join ${n.state} s with (${lockRow}) on s.seq = m.seq
-where ${isKeyOf(n)} ${seekEach};`,
-    `if @seq is null
-${indented(insertKey(n, hash))}`,
-  );
+/** The columns that a delivery brings, beside the key. */
+const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
 
-/** Inserts a message of which only the key is known. */
-const insertKey = (
+/** Whether two values that may be null differ. */
+const isOther = (before: string, after: string): string =>
+  `not exists (select ${before} intersect select ${after})`;
+
+/** The same for texts: byte by byte, whatever the database's collation is, and with the spaces at the end. */
+const isOtherText = (before: string, after: string): string =>
+  `(${before} ${binary} <> ${after} ${binary} or coalesce(datalength(${before}), -1) <> coalesce(datalength(${after}), -1))`;
+
+/** The states of new messages. One with a partition key is blocked until it is the head of its partition queue. */
+export const insertStates = (
   n: QueueNames,
-  hash: string,
-) => `insert into ${n.message} (source, message_id, topic, payload, hash,
-  first_seen_at, last_seen_at, deliveries, content_changed)
-output inserted.seq into @added (seq)
-values (@source, @message_id, N'', N'', ${hash}, @now, @now, 1, 0);`;
+  added: string,
+) => `insert into ${n.state} (seq, status, visible_at, expires_at, keyed)
+select a.seq, case when a.partition_key is null then ${status.ready} else ${status.blocked} end, coalesce(a.due_at, @now),
+  a.expires_at, case when a.partition_key is not null then 1 end
+from ${added} a;
+
+${joinPartition(n, added, "c.partition_key is not null")}`;
+
+/** What came as dead is dead at once, unless it is known or done already. */
+function bury(n: QueueNames): string {
+  const s = stateTable(n);
+  return `if exists (select 1 from @messages i where i.error is not null)
+begin
+  update ${n.state}
+  set status = ${status.dead}, owner = null, locked_until = null, reclaimable_at = null,
+    last_error = nullif(i.error, N''), error_group = i.error_group, died_at = @now
+  output inserted.seq, inserted.keyed into @buried (seq, keyed)
+  from @messages i, @received a, ${n.state} with (${lockRow})
+  where i.error is not null and a.source = i.source and a.message_id = i.message_id and ${s}.seq = a.seq
+    and (a.deliveries = 1 or a.content_changed = 1 or exists (select 1 from @enqueued w where w.seq = a.seq)) ${seekEach};
+
+  ${leavePartition(n, "@buried", "@blocks = 0 and c.keyed = 1").replaceAll("\n", "\n  ")}
+end`;
+}
 
 export const alreadyProcessed = (
   n: QueueNames,
 ) => `declare @seq bigint, @old_status tinyint, @content_changed bit = 0;
 declare @added table (seq bigint not null primary key);
 
-${atOwnLevel(`${findKey(n, "@hash", `, @content_changed = ${asInt(differs("m.hash", "@hash"))}`)}
+${beginUnlessOpen(`${findKey(n, "@hash", `, @content_changed = ${asInt(differs("m.hash", "@hash"))}`)}
 
 if @seq is not null
   update ${n.message} with (${lockTarget})
@@ -222,7 +200,7 @@ export const mark = (n: QueueNames) => `declare @seq bigint, @old_status tinyint
 declare @added table (seq bigint not null primary key);
 ${finishedTable}
 
-${atOwnLevel(`${findKey(n, "null")}
+${beginUnlessOpen(`${findKey(n, "null")}
 
 if @seq is null
 begin
@@ -249,6 +227,26 @@ else
 ${leavePartition(n, "@finished", `c.keyed = 1 and (@status = ${status.done} or (@status = ${status.dead} and @blocks = 0))`)}`)}
 
 select f.seq from @finished f;`;
+
+/** Finds the message that @source and @message_id name, and locks it and then its state. Inserts it when it is unknown. */
+const findKey = (n: QueueNames, hash: string, more = "") =>
+  findOrInsert(
+    `select @seq = m.seq, @old_status = coalesce(s.status, ${status.done})${more}
+from ${n.message} m with (${keyIndex(n)}, ${lockRow})
+left join ${n.state} s with (${lockRow}) on s.seq = m.seq
+where ${isKeyOf(n)} ${seekEach};`,
+    `if @seq is null
+${indented(insertKey(n, hash))}`,
+  );
+
+/** Inserts a message of which only the key is known. */
+const insertKey = (
+  n: QueueNames,
+  hash: string,
+) => `insert into ${n.message} (source, message_id, topic, payload, hash,
+  first_seen_at, last_seen_at, deliveries, content_changed)
+output inserted.seq into @added (seq)
+values (@source, @message_id, N'', N'', ${hash}, @now, @now, 1, 0);`;
 
 /**
  * Procedures take several messages as one JSON array: the properties of its objects, with the types of the columns. Binary

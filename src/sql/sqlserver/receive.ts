@@ -2,7 +2,7 @@ import type { ReceiveStatementOptions, ReceiveStatements, ReceivingDialect } fro
 import type { QueueNames } from "../names.js";
 import { names } from "./expressions.js";
 import { classify, isDenied, isSchemaMissing } from "./faults.js";
-import { callProcedure, marked, received } from "./procedure-calls.js";
+import { callProcedure, received } from "./procedure-calls.js";
 
 export const sqlServerReceiving: ReceivingDialect = {
   name: "sqlserver",
@@ -23,11 +23,11 @@ export const sqlServerReceiving: ReceivingDialect = {
 function receiveStatements(n: QueueNames, options: ReceiveStatementOptions): ReceiveStatements {
   const revive = options.reviveDead ? "1" : "0";
   const blocks = options.blockOnDead ? "1" : "0";
-  const many = (name: string) => callProcedure(n, name, "Receive", received.many, { revive, blocks });
+  const many = (name: string) => callProcedure(n, name, "Receive", { revive, blocks }, received.many);
   return {
-    receive: callProcedure(n, "receive", "Receive", received.one, { revive }),
+    receive: callProcedure(n, "receive", "Receive", { revive }, received.one),
     receiveMany: many("receive many"),
     receiveKeyed: many("receive keyed"),
-    mark: callProcedure(n, "mark", "Mark", marked, { blocks }),
+    mark: callProcedure(n, "mark", "Mark", { blocks }),
   };
 }

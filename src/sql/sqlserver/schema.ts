@@ -2,20 +2,130 @@ import { type LedgerStatements, type Migration, status } from "../dialect.js";
 import { statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 import { type ShownStatusParts, sentQuery, shownState, shownStatus } from "../views.js";
-import { appliesTo, controlsTable, createControls } from "./controls.js";
-import { afterFunction, binary, quote, unicodeLiteral } from "./expressions.js";
+import { appliesTo, createControls } from "./controls.js";
 import {
-  archiveRows,
+  afterFunction,
   archiveTable,
-  attemptRows,
   attemptsTable,
-  createOperations,
-  doneRows,
-} from "./history.js";
+  binary,
+  controlsTable,
+  doneTable,
+  keyDefinition,
+  quote,
+  unicodeLiteral,
+} from "./expressions.js";
+import { archiveRows, attemptRows, createOperations, doneRows } from "./history.js";
 import { createKeys } from "./keys.js";
 import { partitionChangesTable, partitionQueueTable, partitionTables } from "./partitions.js";
-import { doneTable, indented, rowFunctions } from "./procedure.js";
-import { inboxProcedures, outboxProcedures } from "./queue.js";
+import { indented, rowFunctions } from "./procedure.js";
+import { procedures } from "./queue.js";
+
+export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>> = {
+  inbox: [{ number: 1, name: "inbox", up: tables }],
+  outbox: [{ number: 1, name: "outbox", up: tables }],
+};
+
+/** Views, functions and procedures are replaced, not dropped, so that grants on them stay. */
+export const routines = (n: QueueNames): readonly string[] => [
+  messagesView(n),
+  afterFunction(n),
+  ...rowFunctions(n),
+  ...procedures(n).map(({ text }) => text),
+];
+
+/** What only one of the queues has comes first: the script for sqlcmd has the rest once. */
+function tables(n: QueueNames): readonly string[] {
+  return [
+    messageTable(n),
+    ...(n.kind === "inbox" ? createKeys(n) : [naturalKeyIndex(n)]),
+    archiveRows(n),
+    stateTable(n),
+    ...stateIndexes(n),
+    ...doneRows(n),
+    ...partitionTables(n),
+    attemptRows(n),
+    correlationIndex(n),
+    createControls(n),
+    ...withoutEscalation(n),
+  ];
+}
+
+/** Clustered on the narrow number: an inbox's natural key has 1,020 bytes, and a clustered key may have at most 900. */
+const messageTable = (n: QueueNames) => `create table ${n.message} (
+  seq bigint identity(1, 1) not null,
+  ${keyDefinition(n)},
+  topic nvarchar(255) ${binary} not null,
+  partition_key nvarchar(255) ${binary} null,
+  payload nvarchar(max) not null,
+  correlation_id nvarchar(255) ${binary} null,
+  headers nvarchar(max) null,
+  due_at datetime2(3) null,
+  expires_at datetime2(3) null,
+  ${
+    n.kind === "inbox"
+      ? `hash varbinary(max) null,
+  first_seen_at datetime2(3) not null,
+  last_seen_at datetime2(3) not null,
+  deliveries int not null constraint ${n.bare("_Deliveries")} default 1,
+  -- the hash of the last delivery differs from the one before it
+  content_changed bit not null constraint ${n.bare("_ContentChanged")} default 0,
+  constraint ${n.bare("_PK")} primary key clustered (seq),
+  constraint ${n.bare("_Key")} unique nonclustered (source, message_id)`
+      : `created_at datetime2(3) not null,
+  natural_key nvarchar(255) ${binary} null,
+  constraint ${n.bare("_PK")} primary key clustered (seq),
+  constraint ${n.bare("_Key")} unique nonclustered (id)`
+  }
+)`;
+
+/**
+ * The row that a claim rewrites and an ack deletes: only unfinished messages have one. It is narrow, so that they write little
+ * and many rows share a page.
+ */
+const stateTable = (n: QueueNames) => `create table ${n.state} (
+  seq bigint not null,
+  visible_at datetime2(3) not null,
+  -- of a leased row: the end of the lease and the back-off after it; nobody else may claim it until then
+  reclaimable_at datetime2(3) null,
+  locked_until datetime2(3) null,
+  expires_at datetime2(3) null,
+  owner uniqueidentifier null,
+  attempt int not null constraint ${n.bare("State_Attempt")} default 0,
+  status tinyint not null,
+  crashes int not null constraint ${n.bare("State_Crashes")} default 0,
+  -- 1 for a message with a partition key, else null
+  keyed bit null,
+  last_attempt_at datetime2(3) null,
+  -- of a dead message
+  died_at datetime2(3) null,
+  -- the same for errors that differ in ids and numbers only
+  error_group varchar(16) ${binary} null,
+  last_error nvarchar(max) null,
+  -- of a message that was claimed after a crash: since when it was claimable
+  due_since datetime2(3) null,
+  constraint ${n.bare("State_PK")} primary key clustered (seq)
+)`;
+
+/** A claim changes no column of either, so its update touches no index. */
+const stateIndexes = (n: QueueNames) => [
+  `create index ${n.bare("_Ready")} on ${n.state} (visible_at, seq) where status = ${status.ready}`,
+  `create index ${n.bare("_Dead")} on ${n.state} (seq) include (expires_at, locked_until, error_group, died_at, keyed) where status = ${status.dead}`,
+];
+
+/** Only messages that have a correlation id pay for it. See docs/decisions/0021. */
+const correlationIndex = (n: QueueNames) =>
+  `create index ${n.bare("_Correlation")} on ${n.message} (correlation_id, seq) where correlation_id is not null`;
+
+/** Only messages that have a natural key pay for it. See docs/decisions/0032. */
+const naturalKeyIndex = (n: QueueNames) =>
+  `create unique index ${n.bare("_NaturalKey")} on ${n.message} (topic, natural_key) where natural_key is not null`;
+
+/** A statement of many rows must not lock the whole table: every other call would wait for it. */
+const withoutEscalation = (n: QueueNames) =>
+  [
+    ...[n.message, n.state, doneTable(n), partitionQueueTable(n), partitionChangesTable(n)],
+    ...[attemptsTable(n), archiveTable(n), controlsTable(n)],
+  ].map((table) => `alter table ${table} set (lock_escalation = disable)`);
 
 const shown = (n: QueueNames): ShownStatusParts => ({
   isDone: "s.seq is null",
@@ -68,137 +178,6 @@ export function sentView(n: QueueNames): readonly string[] {
   });
   return [`create or alter view ${n.object("Sent")} as\n${query}`];
 }
-
-/**
- * The row that a claim rewrites and an ack deletes: only unfinished messages have one. It is narrow, so that they write little
- * and many rows share a page.
- */
-const stateTable = (n: QueueNames) => `create table ${n.state} (
-  seq bigint not null,
-  visible_at datetime2(3) not null,
-  -- of a leased row: the end of the lease and the back-off after it; nobody else may claim it until then
-  reclaimable_at datetime2(3) null,
-  locked_until datetime2(3) null,
-  expires_at datetime2(3) null,
-  owner uniqueidentifier null,
-  attempt int not null constraint ${n.bare("State_Attempt")} default 0,
-  status tinyint not null,
-  crashes int not null constraint ${n.bare("State_Crashes")} default 0,
-  -- 1 for a message with a partition key, else null
-  keyed bit null,
-  last_attempt_at datetime2(3) null,
-  -- of a dead message
-  died_at datetime2(3) null,
-  -- the same for errors that differ in ids and numbers only
-  error_group varchar(16) ${binary} null,
-  last_error nvarchar(max) null,
-  -- of a message that was claimed after a crash: since when it was claimable
-  due_since datetime2(3) null,
-  constraint ${n.bare("State_PK")} primary key clustered (seq)
-)`;
-
-/** A claim changes no column of either, so its update touches no index. */
-const stateIndexes = (n: QueueNames) => [
-  `create index ${n.bare("_Ready")} on ${n.state} (visible_at, seq) where status = ${status.ready}`,
-  `create index ${n.bare("_Dead")} on ${n.state} (seq) include (expires_at, locked_until, error_group, died_at, keyed) where status = ${status.dead}`,
-];
-
-/** Only messages that have a correlation id pay for it. See docs/decisions/0021. */
-const correlationIndex = (n: QueueNames) =>
-  `create index ${n.bare("_Correlation")} on ${n.message} (correlation_id, seq) where correlation_id is not null`;
-
-/** Only messages that have a natural key pay for it. See docs/decisions/0032. */
-const naturalKeyIndex = (n: QueueNames) =>
-  `create unique index ${n.bare("_NaturalKey")} on ${n.message} (topic, natural_key) where natural_key is not null`;
-
-/** A statement of many rows must not lock the whole table: every other call would wait for it. */
-const withoutEscalation = (n: QueueNames) =>
-  [
-    ...[n.message, n.state, doneTable(n), partitionQueueTable(n), partitionChangesTable(n)],
-    ...[attemptsTable(n), archiveTable(n), controlsTable(n)],
-  ].map((table) => `alter table ${table} set (lock_escalation = disable)`);
-
-/** What is the same for both queues. An index that only an inbox has rows for is empty in an outbox. */
-const sharedTables = (n: QueueNames) => [
-  stateTable(n),
-  ...stateIndexes(n),
-  ...doneRows(n),
-  ...partitionTables(n),
-  attemptRows(n),
-  correlationIndex(n),
-  createControls(n),
-  ...withoutEscalation(n),
-];
-
-export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>> = {
-  inbox: [
-    {
-      number: 1,
-      name: "inbox",
-      up: (n) => [
-        // Clustered on the narrow number: the natural key has 1,020 bytes, and a clustered key may have at most 900.
-        `create table ${n.message} (
-  seq bigint identity(1, 1) not null,
-  source nvarchar(255) ${binary} not null,
-  message_id nvarchar(255) ${binary} not null,
-  topic nvarchar(255) ${binary} not null,
-  partition_key nvarchar(255) ${binary} null,
-  payload nvarchar(max) not null,
-  hash varbinary(max) null,
-  correlation_id nvarchar(255) ${binary} null,
-  headers nvarchar(max) null,
-  due_at datetime2(3) null,
-  expires_at datetime2(3) null,
-  first_seen_at datetime2(3) not null,
-  last_seen_at datetime2(3) not null,
-  deliveries int not null constraint ${n.bare("_Deliveries")} default 1,
-  -- the hash of the last delivery differs from the one before it
-  content_changed bit not null constraint ${n.bare("_ContentChanged")} default 0,
-  constraint ${n.bare("_PK")} primary key clustered (seq),
-  constraint ${n.bare("_Key")} unique nonclustered (source, message_id)
-)`,
-        ...createKeys(n),
-        archiveRows(n),
-        ...sharedTables(n),
-      ],
-    },
-  ],
-  outbox: [
-    {
-      number: 1,
-      name: "outbox",
-      up: (n) => [
-        `create table ${n.message} (
-  seq bigint identity(1, 1) not null,
-  id uniqueidentifier not null,
-  message_id uniqueidentifier not null,
-  topic nvarchar(255) ${binary} not null,
-  partition_key nvarchar(255) ${binary} null,
-  payload nvarchar(max) not null,
-  correlation_id nvarchar(255) ${binary} null,
-  headers nvarchar(max) null,
-  due_at datetime2(3) null,
-  expires_at datetime2(3) null,
-  created_at datetime2(3) not null,
-  natural_key nvarchar(255) ${binary} null,
-  constraint ${n.bare("_PK")} primary key clustered (seq),
-  constraint ${n.bare("_Key")} unique nonclustered (id)
-)`,
-        naturalKeyIndex(n),
-        archiveRows(n),
-        ...sharedTables(n),
-      ],
-    },
-  ],
-};
-
-/** Views, functions and procedures are replaced, not dropped, so that grants on them stay. */
-export const routines = (n: QueueNames): readonly string[] => [
-  messagesView(n),
-  afterFunction(n),
-  ...rowFunctions(n),
-  ...(n.kind === "inbox" ? inboxProcedures(n) : outboxProcedures(n)).map(({ text }) => text),
-];
 
 const ledgerTable = (schema: string) => `${quote(schema)}.${quote("oncebox_migrations")}`;
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { longestSharedRun, sharedText } from "../../../scripts/shared-text.js";
 
 const variables = [
-  { name: "BornAt", inbox: "first_seen_at", outbox: "created_at" },
+  { name: "CreatedAt", inbox: "first_seen_at", outbox: "created_at" },
   { name: "SeenAt", inbox: "last_seen_at", outbox: "created_at" },
 ];
 
@@ -10,7 +10,7 @@ describe("what two queues share", () => {
   it("is a text whose differing words are known", () => {
     expect(sharedText("select 1", "select 1", variables)).toBe("select 1");
     expect(sharedText("m.last_seen_at, m.first_seen_at", "m.created_at, m.created_at", variables)).toBe(
-      "m.$(SeenAt), m.$(BornAt)",
+      "m.$(SeenAt), m.$(CreatedAt)",
     );
   });
 
