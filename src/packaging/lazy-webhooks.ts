@@ -11,7 +11,7 @@ export const webhooksFolder = "webhooks";
 const lazyModules: ReadonlyMap<string, { readonly folder: string; readonly only: string }> = new Map([
   ["check-scheme", { folder: "schemes", only: "checkScheme" }],
   ["jwt-verifier", { folder: "schemes", only: "createJwtVerifier" }],
-  ["provider-keys", { folder: "schemes", only: "certificateKeys, confirmAddress, fetchText" }],
+  ["provider-keys", { folder: "schemes", only: "certificateKeys, confirmAddress" }],
 ]);
 const presetModules = new Map(presetNames.map((name) => [name as string, { folder: "presets", only: name }]));
 const moduleOf = (name: string) => lazyModules.get(name) ?? presetModules.get(name);

@@ -25,7 +25,6 @@ import {
 import { checkRouteOptions, type WebhookRouteOptions } from "./route-options.js";
 import { checkScheme } from "./schemes/check-scheme.js";
 import { contentTypeOf, createDelivery } from "./schemes/delivery.js";
-import type { FetchText } from "./schemes/provider-keys.js";
 import type { ReadScheme } from "./schemes/read-scheme.js";
 import { webhookPath } from "./schemes/template.js";
 import { loadSources, type ResolvedSource } from "./sources.js";
@@ -94,7 +93,6 @@ class Receiver {
       longestReceiveMs: options.receiveMs,
       readScheme,
       clock,
-      fetchText: options.fetchText ?? fetchText,
       onStale: (source) =>
         logger.warn("webhook secrets could not be refreshed; the last ones are used", { source }),
     });
@@ -183,10 +181,6 @@ class Receiver {
     return body;
   }
 }
-
-/** Loaded when it is used: most providers publish nothing to fetch. */
-const fetchText: FetchText = async (url, signal) =>
-  (await import("./schemes/provider-keys.js")).fetchText(url, signal);
 
 /** Some providers expect other answers to refused requests than the usual ones. */
 const withAnswersOf = ({ scheme: { refusals } }: ResolvedSource, result: WebhookResult): WebhookResult => {

@@ -1,5 +1,4 @@
 import {
-  type Alternatives,
   asList,
   checkHeaderPart,
   checkOneOf,
@@ -14,7 +13,7 @@ import {
 } from "./field-checks.js";
 import type { CheckedProof } from "./read-scheme.js";
 import type { JwtRule, SignatureRule, TimestampRule, TokenRule, VerifyRule } from "./scheme.js";
-import type { Placeholder, TemplatePart } from "./template.js";
+import type { Alternatives, ParsedTemplate, Placeholder } from "./template.js";
 
 const signatureFields = [
   "kind",
@@ -66,13 +65,9 @@ function checkSignature(rule: SignatureRule, { proof, sender }: CheckedProof, re
 }
 
 /** A name that is not signed could be anybody's. */
-function checkSender(
-  sender: readonly TemplatePart[] | undefined,
-  signed: Alternatives,
-  report: Report,
-): void {
+function checkSender(sender: ParsedTemplate | undefined, signed: Alternatives, report: Report): void {
   for (const { placeholder, text } of sender ?? []) {
-    const isIn = (parts: readonly TemplatePart[]) =>
+    const isIn = (parts: ParsedTemplate) =>
       parts.some((part) => part.placeholder === placeholder && part.text === text);
     if (placeholder !== undefined && !signed.every(isIn))
       report(`verify.sender is not signed; add {${placeholder}:${text}} to verify.signed`);
@@ -161,7 +156,7 @@ function checkHosts(hosts: unknown, report: Report): void {
 }
 
 /** A signature that does not cover the body, and a timestamp that is not signed, protect nothing. */
-function checkSigned(parts: readonly TemplatePart[], rule: SignatureRule, report: Report): void {
+function checkSigned(parts: ParsedTemplate, rule: SignatureRule, report: Report): void {
   const has = (name: Placeholder) => parts.some((part) => part.placeholder === name);
   const coversBody = has("body") || has("sortedForm") || has("crc32");
   if (!coversBody && rule.signsPart === undefined)
@@ -173,7 +168,7 @@ function checkSigned(parts: readonly TemplatePart[], rule: SignatureRule, report
     report("verify.bodyDigestQuery needs {url} in verify.signed");
 }
 
-function checkSignedTime(parts: readonly TemplatePart[], { timestamp }: SignatureRule, report: Report): void {
+function checkSignedTime(parts: ParsedTemplate, { timestamp }: SignatureRule, report: Report): void {
   const has = (name: Placeholder) => parts.some((part) => part.placeholder === name);
   if (has("timestamp") && timestamp === undefined)
     report("verify.signed has a {timestamp}, but verify.timestamp is missing");

@@ -1,41 +1,5 @@
-import { type Placeholder, parseTemplate, type TemplatePart, type Templates } from "./template.js";
-
 /** Called with each problem that a check finds. */
 export type Report = (problem: string) => void;
-
-export type Alternatives = readonly (readonly TemplatePart[])[];
-
-export const parseAll = (
-  templates: Templates | undefined,
-  allowed: readonly Placeholder[],
-  name: string,
-  report: Report,
-): Alternatives =>
-  asList(templates)
-    .map((template) => parseOne(template, allowed, name, report))
-    .filter((parts) => parts.length > 0);
-
-/** Returns no parts for a template that is absent or wrong, and reports it. */
-export function parseOne(
-  template: unknown,
-  allowed: readonly Placeholder[],
-  name: string,
-  report: Report,
-): readonly TemplatePart[] {
-  const parts = parseTemplate(template, allowed);
-  if (typeof parts !== "string") return parts;
-  report(`${name} ${parts}`);
-  return [];
-}
-
-/** The same for a template that may be absent. */
-export const parseOptional = (
-  template: unknown,
-  allowed: readonly Placeholder[],
-  name: string,
-  report: Report,
-): readonly TemplatePart[] | undefined =>
-  template === undefined ? undefined : parseOne(template, allowed, name, report);
 
 export function checkHeaderPart(
   part: { readonly header?: unknown; readonly separator?: unknown; readonly prefix?: unknown } | undefined,
@@ -80,7 +44,7 @@ export const isText = (value: unknown): value is string => typeof value === "str
 export const isHeaderName = (value: unknown): value is string =>
   typeof value === "string" && /^[!#$%&'*+.^_`|~0-9a-z-]+$/i.test(value);
 /** One name, or several with `|` between them. */
-export const isHeaderNames = (value: unknown): value is string =>
+const isHeaderNames = (value: unknown): value is string =>
   typeof value === "string" && value.split("|").every(isHeaderName);
 /** Above all, a line break is not allowed. */
 export const isHeaderValue = (text: string): boolean => /^[\t\x20-\x7e\x80-\xff]*$/.test(text);

@@ -2,12 +2,18 @@ import { createHash } from "node:crypto";
 import { InvalidArgumentError } from "../../errors.js";
 import { checkScheme } from "../schemes/check-scheme.js";
 import type { Delivery } from "../schemes/delivery.js";
-import { type Alternatives, isHeaderName, isHeaderValue } from "../schemes/field-checks.js";
+import { isHeaderName, isHeaderValue } from "../schemes/field-checks.js";
 import type { CheckedScheme } from "../schemes/read-scheme.js";
 import type { PublicKeyAlgorithm, SignatureRule, WebhookScheme } from "../schemes/scheme.js";
 import { signedContents, sortedForm } from "../schemes/signed-content.js";
 import { pemKey, type SigningKey, secretProblem, toSigningKey } from "../schemes/signing-key.js";
-import { fill, parseTemplate, placeholdersInEvent, type TemplatePart } from "../schemes/template.js";
+import {
+  type Alternatives,
+  fill,
+  type ParsedTemplate,
+  parseTemplate,
+  placeholdersInEvent,
+} from "../schemes/template.js";
 import { type Draft, deliveryOf, setAt, withJson, written, writtenToEach } from "./draft.js";
 import { withTokens } from "./sign-tokens.js";
 
@@ -240,7 +246,7 @@ function certificateKey(
 }
 
 /** Where the delivery says which algorithm it is signed with. */
-function algorithmAt({ algorithmBy }: SignatureRule): readonly TemplatePart[] {
+function algorithmAt({ algorithmBy }: SignatureRule): ParsedTemplate {
   const parts = algorithmBy && parseTemplate(algorithmBy.value, placeholdersInEvent);
   return parts === undefined || typeof parts === "string"
     ? [{ placeholder: "header", text: "x-none" }]
