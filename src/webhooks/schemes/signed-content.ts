@@ -14,40 +14,6 @@ import {
 } from "./template.js";
 import type { Refusal } from "./verifier.js";
 
-/** Values that a delivery itself does not have. */
-interface SignedValues {
-  readonly timestamp: string;
-  readonly url: string;
-  readonly sortedForm: string;
-  readonly secret?: string | undefined;
-}
-
-/** Returns the bytes that are signed, or undefined when the delivery lacks a value that is part of them. */
-function signedBytes(
-  parts: ParsedTemplate,
-  delivery: Delivery,
-  values: SignedValues,
-): Uint8Array | undefined {
-  const own: OwnValues = {
-    timestamp: () => values.timestamp,
-    url: () => values.url,
-    decodedUrl: () => values.url,
-    secret: () => values.secret,
-    crc32: () => String(crc32(delivery.body)),
-  };
-  const pieces: Uint8Array[] = [];
-  for (const part of parts) {
-    if (part.placeholder === "body") pieces.push(delivery.body);
-    else if (part.placeholder === "sortedForm") pieces.push(Buffer.from(values.sortedForm));
-    else {
-      const text = fill([part], delivery, own);
-      if (text === undefined) return undefined;
-      pieces.push(Buffer.from(text));
-    }
-  }
-  return Buffer.concat(pieces);
-}
-
 export interface ContentRule {
   readonly rule: SignatureRule;
   /** The alternative templates of the signed content. */
@@ -80,6 +46,40 @@ export function signedContents(
     if (contents.length > 0 && rule.signatureIn !== undefined) break;
   }
   return contents.length > 0 ? contents : "signed header missing";
+}
+
+/** Values that a delivery itself does not have. */
+interface SignedValues {
+  readonly timestamp: string;
+  readonly url: string;
+  readonly sortedForm: string;
+  readonly secret?: string | undefined;
+}
+
+/** Returns the bytes that are signed, or undefined when the delivery lacks a value that is part of them. */
+function signedBytes(
+  parts: ParsedTemplate,
+  delivery: Delivery,
+  values: SignedValues,
+): Uint8Array | undefined {
+  const own: OwnValues = {
+    timestamp: () => values.timestamp,
+    url: () => values.url,
+    decodedUrl: () => values.url,
+    secret: () => values.secret,
+    crc32: () => String(crc32(delivery.body)),
+  };
+  const pieces: Uint8Array[] = [];
+  for (const part of parts) {
+    if (part.placeholder === "body") pieces.push(delivery.body);
+    else if (part.placeholder === "sortedForm") pieces.push(Buffer.from(values.sortedForm));
+    else {
+      const text = fill([part], delivery, own);
+      if (text === undefined) return undefined;
+      pieces.push(Buffer.from(text));
+    }
+  }
+  return Buffer.concat(pieces);
 }
 
 export const sizeOf = (contents: readonly Uint8Array[]): number =>

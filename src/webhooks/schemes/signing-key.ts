@@ -123,11 +123,9 @@ const publicKeyKinds = {
 
 /** Makes a key of a PEM, or of the base64 of a public key's DER bytes. Returns what is wrong with it otherwise. */
 export function pemKey(text: string, algorithm: PublicKeyAlgorithm, prefix: string): SigningKey | string {
-  const isPrivate = text.includes("PRIVATE KEY-----");
   try {
-    const privateKey = isPrivate ? createPrivateKey(text) : undefined;
-    const publicKey = privateKey === undefined ? publicKeyOf(text) : createPublicKey(text);
-    return verifyingKey(publicKey, algorithm, prefix, privateKey);
+    const privateKey = text.includes("PRIVATE KEY-----") ? createPrivateKey(text) : undefined;
+    return verifyingKey(publicKeyOf(text), algorithm, prefix, privateKey);
   } catch {
     return "is not a key in PEM, or in base64";
   }
@@ -181,9 +179,7 @@ function ed25519Key(bytes: Uint8Array, prefix: string, isPrivate: boolean): Sign
   const privateKey = isPrivate
     ? createPrivateKey({ key: der(privateHead), format: "der", type: "pkcs8" })
     : undefined;
-  const publicKey = privateKey
-    ? createPublicKey(privateKey.export({ format: "pem", type: "pkcs8" }))
-    : createPublicKey({ key: der(publicHead), format: "der", type: "spki" });
+  const publicKey = createPublicKey(privateKey ?? { key: der(publicHead), format: "der", type: "spki" });
   return keyPair({ digest: null, prefix, publicKey, privateKey });
 }
 
