@@ -59,7 +59,7 @@ export function bearerTokens(tokens: Secrets, options: BearerTokensOptions, form
     const valid = fetched === undefined ? fixed : [...fixed, ...(await fetched.get())];
     if (token === undefined) return undefined;
     const digest = digestOf(token);
-    // All are compared, so that the time tells nothing about which one it is.
+    // All are compared, so that the time does not reveal which one it is.
     return valid.filter((one) => isSameDigest(one, digest)).length > 0 ? token : undefined;
   };
 }

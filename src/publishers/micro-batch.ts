@@ -92,10 +92,10 @@ function batchesOf<Item>(
 const noOutcome = new Error("The destination did not report whether it took the message.");
 
 /**
- * Sends messages together. When the destination refuses the request for its content, sends each message alone and in
+ * Sends messages together. When the destination refuses the request for its content, sends each message by itself and in
  * order, so that only the message at fault fails, and for good.
  */
-export async function eachAlone<Item>(
+export async function sendOrSplit<Item>(
   items: readonly Item[],
   isContentFault: (error: unknown) => boolean,
   send: (items: readonly Item[]) => Promise<readonly Sent[]>,
@@ -109,7 +109,7 @@ export async function eachAlone<Item>(
   }
   const outcomes: Sent[] = [];
   for (const item of items) {
-    const [outcome] = await eachAlone([item], isContentFault, send).catch((error) => [notSent(error)]);
+    const [outcome] = await sendOrSplit([item], isContentFault, send).catch((error) => [notSent(error)]);
     outcomes.push(outcome!);
   }
   return outcomes;

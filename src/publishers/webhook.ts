@@ -83,12 +83,11 @@ export function webhookPublisherOn(
     `The webhook at ${target.host}`,
     { ...options, timeoutMs },
     async (message, { signal }) => {
-      const request = signed(message);
-      const { body } = request;
-      const sent = { url: target, headers: request.headers as Record<string, string>, body, signal };
-      const { status, headers: returned } = await postRequest(sent, allowPrivateAddresses, network);
+      const { headers, body } = signed(message);
+      const sent = { url: target, headers, body, signal };
+      const { status, retryAfter: later } = await postRequest(sent, allowPrivateAddresses, network);
       if (status >= 200 && status < 300) return;
-      throw refusal(status, returned["retry-after"], target.host);
+      throw refusal(status, later, target.host);
     },
   );
 }
@@ -187,7 +186,7 @@ async function postRequest(
   { url, headers, body, signal }: PostRequest,
   allowPrivate: boolean,
   given?: Network,
-): Promise<Pick<IncomingMessage, "headers"> & { readonly status: number }> {
+): Promise<{ readonly status: number; readonly retryAfter: string | undefined }> {
   const network = given ?? (await nodeNetwork(url.protocol));
   const addresses = await addressesOf(url, network);
   if (!allowPrivate && !addresses.every(({ address }) => isPublicAddress(address)))
@@ -200,7 +199,7 @@ async function postRequest(
     const options = { method: "POST", headers: { ...headers, "content-length": length }, signal, lookup };
     const request = network.request(url, options, (response) => {
       discard(response);
-      resolve({ status: response.statusCode ?? 0, headers: response.headers });
+      resolve({ status: response.statusCode ?? 0, retryAfter: response.headers["retry-after"] });
     });
     request.on("error", reject); // stays: an error after the end must not end the process
     request.end(body);

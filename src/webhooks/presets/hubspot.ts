@@ -9,7 +9,7 @@ export const hubspot = {
     timestamp: { header: "x-hubspot-request-timestamp", unit: "ms" },
   },
   split: "{json:}",
-  // an eventId alone may occur twice
+  // an eventId may occur twice
   messageId: [
     "{item:portalId}/{item:subscriptionId}/{item:eventId}/{item:objectId}/{item:occurredAt}",
     "{item:portalId}/{item:subscriptionId}/{item:eventId}/{item:occurredAt}",

@@ -1,7 +1,7 @@
 import type { Handshake, WebhookScheme } from "../schemes/scheme.js";
 
 /**
- * The request with which Notion tells its secret, when the subscription is made. It is not signed, so it counts only at
+ * The request with which Notion sends its secret, when the subscription is made. It is not signed, so it counts only at
  * an address with a token of your own, `?token=…`: the source's `verifyToken`. The message has the secret.
  */
 export const notionVerification = {

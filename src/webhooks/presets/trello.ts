@@ -8,7 +8,7 @@ export const trello = {
     encoding: "base64",
     signed: "{body}{url}",
   },
-  // the webhooks of a board and of its cards tell the same action
+  // the webhooks of a board and of its cards report the same action
   messageId: "{json:model.id}/{json:action.id}",
   topic: "{json:action.type}",
   contentTypes: ["application/json"],

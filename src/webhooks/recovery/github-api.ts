@@ -77,7 +77,7 @@ async function send(method: string, path: string, call: GithubCall): Promise<Git
 /** Without a time in the answer GitHub asks for a minute. */
 const unknownWaitMs = 60_000;
 
-/** Returns how long GitHub wants to be left alone, or undefined where it did what was asked. */
+/** Returns how long GitHub asks to wait, or undefined where it did what was asked. */
 export function limitedForMs(
   { status, headers }: Pick<GithubAnswer, "status" | "headers">,
   now: Date,

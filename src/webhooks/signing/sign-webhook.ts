@@ -96,8 +96,8 @@ function sentUrl(url: string): string {
 
 /** Sets the header of the first template that is a header and nothing else. It replaces one of `headers`. */
 function setHeader(draft: Draft, templates: Alternatives, value: string | undefined): void {
-  const alone = templates.find((parts) => parts.length === 1 && parts[0]!.placeholder === "header");
-  if (value !== undefined) written(draft, alone, value);
+  const header = templates.find((parts) => parts.length === 1 && parts[0]!.placeholder === "header");
+  if (value !== undefined) written(draft, header, value);
 }
 
 function signedDraft(
