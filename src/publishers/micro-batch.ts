@@ -7,13 +7,10 @@ export type Sent = { readonly ok: true } | { readonly ok: false; readonly error:
 export const sent: Sent = { ok: true };
 export const notSent = (error: unknown): Sent => ({ ok: false, error });
 
-interface BatchLimits<Item> {
+interface MicroBatchOptions<Item> {
   readonly maxItems: number;
   readonly maxBytes: number;
   readonly bytesOf: (item: Item) => number;
-}
-
-interface MicroBatchOptions<Item> extends BatchLimits<Item> {
   /**
    * Returns an outcome for each item, in order. When it rejects, no item was sent. The signal aborts when those of all
    * items have.
@@ -71,7 +68,7 @@ export function microBatch<Item>(
 
 function batchesOf<Item>(
   entries: readonly Pending<Item>[],
-  { maxItems, maxBytes, bytesOf }: BatchLimits<Item>,
+  { maxItems, maxBytes, bytesOf }: MicroBatchOptions<Item>,
 ): Pending<Item>[][] {
   const batches: Pending<Item>[][] = [];
   let bytes = 0;

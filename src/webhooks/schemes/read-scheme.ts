@@ -69,18 +69,19 @@ export const readScheme: ReadScheme = (given, problems) => {
     problems.push(problem);
   };
   const scheme = objectOf(given) as unknown as WebhookScheme;
+  const parser = new TemplateParser(report);
   const split = readSplit(scheme.split, report);
-  const item: readonly Placeholder[] = split === undefined ? [] : ["item"];
+  const item: Placeholders = split === undefined ? [] : ["item"];
   const inEvent = [...placeholdersInEvent, ...item];
   return {
     scheme,
     split,
-    ...readProof(scheme.verify, item, report),
-    messageId: parseAll(scheme.messageId, [...inEvent, ...placeholdersOfId], "messageId", report),
-    topic: parseAll(scheme.topic, inEvent, "topic", report),
-    tenant: parseAll(scheme.tenant, [...placeholdersOfTenant, ...item], "tenant", report),
+    ...readProof(scheme.verify, item, parser),
+    messageId: parser.all(scheme.messageId, [...inEvent, ...placeholdersOfId], "messageId"),
+    topic: parser.all(scheme.topic, inEvent, "topic"),
+    tenant: parser.all(scheme.tenant, [...placeholdersOfTenant, ...item], "tenant"),
     handshakes: asList(scheme.handshakes).map((one, index) =>
-      readHandshake(one, `handshakes[${index}]`, inEvent, report),
+      readHandshake(one, `handshakes[${index}]`, inEvent, parser),
     ),
   };
 };
@@ -101,36 +102,31 @@ export interface CheckedProof {
 
 export type NamedTemplates = readonly (readonly [name: string, parts: ParsedTemplate])[];
 
-function readProof(
-  verify: VerifyRule | undefined,
-  item: readonly Placeholder[],
-  report: Report,
-): CheckedProof {
-  if (verify?.kind === "signature") return readSignature(verify, item, report);
-  if (verify?.kind === "jwt") return readJwt(verify, item, report);
-  return { proof: parseAll(verify?.token, [...placeholdersInHead, ...item], "verify.token", report) };
+function readProof(verify: VerifyRule | undefined, item: Placeholders, parser: TemplateParser): CheckedProof {
+  if (verify?.kind === "signature") return readSignature(verify, item, parser);
+  if (verify?.kind === "jwt") return readJwt(verify, item, parser);
+  return { proof: parser.all(verify?.token, [...placeholdersInHead, ...item], "verify.token") };
 }
 
-function readJwt(rule: JwtRule, item: readonly Placeholder[], report: Report): CheckedProof {
+function readJwt(rule: JwtRule, item: Placeholders, parser: TemplateParser): CheckedProof {
   const claims = Object.entries(objectOf(rule.itemClaims));
   return {
-    proof: parseAll(rule.token, [...placeholdersInHead, "json"], "verify.token", report),
+    proof: parser.all(rule.token, [...placeholdersInHead, "json"], "verify.token"),
     itemClaims: claims.map(([claim, template]) => [
       claim,
-      parseOne(template, item, `verify.itemClaims.${claim}`, report),
+      parser.one(template, item, `verify.itemClaims.${claim}`),
     ]),
-    itemSecret: parseOptional(rule.itemSecret, item, "verify.itemSecret", report),
+    itemSecret: parser.optional(rule.itemSecret, item, "verify.itemSecret"),
   };
 }
 
-function readSignature(rule: SignatureRule, item: readonly Placeholder[], report: Report): CheckedProof {
+function readSignature(rule: SignatureRule, item: Placeholders, parser: TemplateParser): CheckedProof {
   const inBody = [...placeholdersInSignedBody, ...item];
   const anywhere = [...placeholdersInEvent, ...inBody];
   const inSigned = [...placeholdersInSignedContent, ...(rule.signatureIn === undefined ? [] : inBody)];
-  const one = (template: unknown, name: string) =>
-    parseOptional(template, anywhere, `verify.${name}`, report);
+  const one = (template: unknown, name: string) => parser.optional(template, anywhere, `verify.${name}`);
   return {
-    proof: parseAll(rule.signed ?? "{body}", inSigned, "verify.signed", report),
+    proof: parser.all(rule.signed ?? "{body}", inSigned, "verify.signed"),
     signatureIn: one(rule.signatureIn, "signatureIn"),
     sender: one(rule.sender, "sender"),
     certificateUrl: one(rule.certificate?.url, "certificate.url"),
@@ -161,18 +157,18 @@ export interface CheckedHandshake extends Pick<Handshake, "method"> {
 function readHandshake(
   given: Handshake,
   name: string,
-  inEvent: readonly Placeholder[],
-  report: Report,
+  inEvent: Placeholders,
+  parser: TemplateParser,
 ): CheckedHandshake {
   const { method, verifyToken, unsigned, store, ...handshake } = objectOf(given) as Handshake;
   const answer = objectOf(handshake.answer) as Handshake["answer"];
   const isInHead = method !== "POST" || unsigned === true || (verifyToken !== undefined && store !== true);
   const allowed = isInHead ? placeholdersInHead : inEvent;
-  const inAnswer: readonly Placeholder[] = answer.hmac === undefined ? allowed : [...allowed, "hmac"];
+  const inAnswer: Placeholders = answer.hmac === undefined ? allowed : [...allowed, "hmac"];
   const one = (template: unknown, what: string, known = allowed) =>
-    parseOne(template, known, `${name}.${what}`, report);
+    parser.one(template, known, `${name}.${what}`);
   const optional = (template: unknown, what: string, known = allowed) =>
-    parseOptional(template, known, `${name}.${what}`, report);
+    parser.optional(template, known, `${name}.${what}`);
   const when = Object.entries(objectOf(handshake.when)).map(([template, equals]) => ({
     parts: one(template, "when"),
     equals: equals === true ? undefined : (equals as string),
@@ -216,33 +212,30 @@ function parseJsonTemplate(template: JsonTemplate, parse: (template: unknown) =>
   };
 }
 
-const parseAll = (
-  templates: Templates | undefined,
-  allowed: readonly Placeholder[],
-  name: string,
-  report: Report,
-): Alternatives =>
-  asList(templates)
-    .map((template) => parseOne(template, allowed, name, report))
-    .filter((parts) => parts.length > 0);
+type Placeholders = readonly Placeholder[];
 
-const parseOptional = (
-  template: unknown,
-  allowed: readonly Placeholder[],
-  name: string,
-  report: Report,
-): ParsedTemplate | undefined =>
-  template === undefined ? undefined : parseOne(template, allowed, name, report);
+/** Parses templates, and reports what is wrong with them. */
+class TemplateParser {
+  readonly #report: Report;
 
-/** Reports a template that is absent or wrong, and returns no parts then. */
-function parseOne(
-  template: unknown,
-  allowed: readonly Placeholder[],
-  name: string,
-  report: Report,
-): ParsedTemplate {
-  const parts = parseTemplate(template, allowed);
-  if (typeof parts !== "string") return parts;
-  report(`${name} ${parts}`);
-  return [];
+  constructor(report: Report) {
+    this.#report = report;
+  }
+
+  all(templates: Templates | undefined, allowed: Placeholders, name: string): Alternatives {
+    const parsed = asList(templates).map((template) => this.one(template, allowed, name));
+    return parsed.filter((parts) => parts.length > 0);
+  }
+
+  optional(template: unknown, allowed: Placeholders, name: string): ParsedTemplate | undefined {
+    return template === undefined ? undefined : this.one(template, allowed, name);
+  }
+
+  /** Reports a template that is absent or wrong, and returns no parts then. */
+  one(template: unknown, allowed: Placeholders, name: string): ParsedTemplate {
+    const parts = parseTemplate(template, allowed);
+    if (typeof parts !== "string") return parts;
+    this.#report(`${name} ${parts}`);
+    return [];
+  }
 }

@@ -11,7 +11,7 @@ import {
 import { type Delivery, provenEvents } from "./delivery.js";
 import type { FetchText } from "./provider-keys.js";
 import type { CheckedScheme } from "./read-scheme.js";
-import type { JwtRule, SignatureRule, TokenRule, VerifyRule } from "./scheme.js";
+import type { SignatureRule, TokenRule, VerifyRule } from "./scheme.js";
 import { createSignatureVerifier, isChallenge } from "./signature-verifier.js";
 import { type SigningKey, secretProblem, toVerifyingKey } from "./signing-key.js";
 import { type Alternatives, fillFirst } from "./template.js";
@@ -63,8 +63,18 @@ export function createVerifier(
 ): Verifier {
   const { verify } = checked.scheme;
   if (verify.kind === "token") return createTokenVerifier(tokensOf(checked, verify), secrets, settings);
-  if (verify.kind === "jwt") return jwtVerifier(checked, verify, secrets, settings);
-  if (verify.certificate !== undefined) return certificateVerifier(checked, verify, secrets, settings);
+  if (verify.kind === "jwt") {
+    requirePackage("jose", "A scheme with JSON web tokens");
+    return lazyVerifier(secrets, settings, async (pinned) =>
+      (await import("./jwt-verifier.js")).createJwtVerifier(checked, verify, pinned, settings),
+    );
+  }
+  if (verify.certificate !== undefined)
+    return lazyVerifier(secrets, settings, async (pinned) => {
+      const { certificateKeys } = await import("./provider-keys.js");
+      const keysOf = certificateKeys(checked, verify, pinned, settings);
+      return createSignatureVerifier(checked, verify, keysOf, settings);
+    });
   const keys = signingKeys(verify, secrets, settings);
   return withPrepare(createSignatureVerifier(checked, verify, keys.get, settings), keys);
 }
@@ -79,32 +89,14 @@ const signingKeys = (
 ): SecretKeys<SigningKey> =>
   createSecretKeys(secrets, { ...settings, toKey: (one) => toVerifyingKey(rule, one, settings.allowShort) });
 
-/** The code for certificates, and that for JSON web tokens, is loaded by the first delivery: few apps have one. */
-function certificateVerifier(
-  checked: CheckedScheme,
-  rule: SignatureRule,
+/** The code for JSON web tokens, and that for certificates, is loaded by the first delivery: few apps have one. */
+function lazyVerifier(
   secrets: Secrets,
   settings: VerifierSettings,
+  load: (pinned: SecretKeys<PinnedSecret>) => Promise<VerifyDelivery>,
 ): Verifier {
   const pinned = createSecretKeys(secrets, { ...settings, toKey: toPinned });
-  const loaded = memoisePromise(async () => {
-    const { certificateKeys } = await import("./provider-keys.js");
-    return createSignatureVerifier(checked, rule, certificateKeys(checked, rule, pinned, settings), settings);
-  });
-  return withPrepare(async (delivery) => (await loaded())(delivery), pinned);
-}
-
-function jwtVerifier(
-  checked: CheckedScheme,
-  rule: JwtRule,
-  secrets: Secrets,
-  settings: VerifierSettings,
-): Verifier {
-  requirePackage("jose", "A scheme with JSON web tokens");
-  const pinned = createSecretKeys(secrets, { ...settings, toKey: toPinned });
-  const loaded = memoisePromise(async () =>
-    (await import("./jwt-verifier.js")).createJwtVerifier(checked, rule, pinned, settings),
-  );
+  const loaded = memoisePromise(() => load(pinned));
   return withPrepare(async (delivery) => (await loaded())(delivery), pinned);
 }
 
