@@ -60,20 +60,17 @@ export function webhookPublisherOn(
   const { url, secrets, timeoutMs = 15_000, headers = {}, allowPrivateAddresses = false } = options;
   const target = targetOf(options);
   const ownHeaders = lowerCased(headers);
-  const sign = (message: PublishedMessage) =>
+  const sign = (messageId: string, topic: string, body: string, given: PublishedMessage["headers"]) =>
     signWebhook(standard, {
-      url,
-      secrets,
-      body: message.payload,
-      messageId: message.messageId,
-      headers: { ...sendable(message.headers), ...ownHeaders, "oncebox-topic": message.topic },
+      ...{ url, secrets, body, messageId },
+      headers: { ...sendable(given), ...ownHeaders, "oncebox-topic": topic },
     });
   requireLongSecrets(options);
-  sign(sample); // throws now, not at the first message, when a secret cannot sign
+  sign("sample", "sample", "", null); // throws now, not at the first message, when a secret cannot sign
 
-  const signed = (message: PublishedMessage) => {
+  const signed = ({ messageId, topic, payload, headers }: PublishedMessage) => {
     try {
-      return sign(message);
+      return sign(messageId, topic, payload, headers);
     } catch (error) {
       throw permanentFailure(`The message cannot be sent by HTTP. ${(error as Error).message}`);
     }
@@ -128,15 +125,6 @@ const sendable = (headers: PublishedMessage["headers"]): Record<string, string> 
 /** Two spellings of one name would otherwise be sent as one header with both values. */
 const lowerCased = (headers: Readonly<Record<string, string>>): Record<string, string> =>
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
-
-const sample: PublishedMessage = {
-  id: "00000000-0000-7000-8000-000000000000",
-  messageId: "00000000-0000-7000-8000-000000000000",
-  topic: "sample",
-  payload: "",
-  headers: null,
-  correlationId: null,
-};
 
 function refusal(status: number, later: string | undefined, host: string): Error {
   const text = `${host} answered ${status}.`;

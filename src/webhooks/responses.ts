@@ -98,18 +98,13 @@ export const refusalIntervalMs = 10_000;
 /** Beyond so many kinds of refusals, the reason makes no other kind: a flood fills no memory. */
 const maxKinds = 100;
 
-interface LoggedRefusal {
-  readonly loggedAt: number;
-  /** Refusals that were not logged since then. */
-  suppressed: number;
-}
-
 /**
  * Logs how requests ended. A request whose sender is not verified costs an attacker nothing, and a line costs money: the
  * first refusal is logged at once, and the first one after the interval says how many came between.
  */
 export function resultLog(logger: Logger, now: () => number): (fields: LogFields) => void {
-  const refused = new Map<string, LoggedRefusal>();
+  /** When a kind of refusal was logged, and how many were not logged since then. */
+  const refused = new Map<string, { readonly loggedAt: number; suppressed: number }>();
   return (fields) => {
     const { status, messageId, source, outcome, reason } = fields;
     const level = logLevelOf(Number(status), "info");
