@@ -14,8 +14,8 @@ interface Manifest {
   readonly exports: Readonly<Record<string, string | { readonly import: { readonly default: string } }>>;
 }
 
-/** In the folder of a pattern, but only for the package's own use: their names are no presets. */
-const internal = ["index.ts", "about.ts"];
+/** In the folder of a pattern, but only for the package's own use: its name is no preset. */
+const internal = "index.ts";
 
 /** Every subpath export of the package, those of a pattern one by one. A file such as package.json is none. */
 export function packageEntries(root: string): readonly PackageEntry[] {
@@ -27,7 +27,7 @@ export function packageEntries(root: string): readonly PackageEntry[] {
     if (!source.includes("*")) return [{ name: imported, source }];
     const [folder = ""] = source.split("*");
     return readdirSync(join(root, folder))
-      .filter((file) => file.endsWith(".ts") && !internal.includes(file))
+      .filter((file) => file.endsWith(".ts") && file !== internal)
       .map((file) => ({ name: imported.replace("*", file.slice(0, -".ts".length)), source: folder + file }));
   });
 }

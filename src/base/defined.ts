@@ -10,7 +10,7 @@ export type Defined<T extends object> = {
  * are different things to the compiler (`exactOptionalPropertyTypes`) and to `{ ...defaults, ...options }`.
  *
  * @example
- * openDatabase(url, defined({ maxConnections }));
+ * openDatabase(url, omitUndefined({ maxConnections }));
  */
 export function omitUndefined<T extends object>(values: T): Defined<T> {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Defined<T>;

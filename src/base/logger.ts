@@ -152,7 +152,7 @@ export function nameAndCode(error: unknown): string {
 
 /**
  * The frames are behind the message, which may have lines that look like frames. A stack that does not have the message
- * was written before the message was changed. Then it cannot be told where the frames begin.
+ * was written before the message was changed. Then nobody knows where the frames begin.
  */
 function framesOf(error: unknown): string {
   const { stack, message } = (error ?? {}) as { readonly stack?: unknown; readonly message?: unknown };

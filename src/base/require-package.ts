@@ -3,7 +3,7 @@ import { InvalidOperationError } from "../errors.js";
 
 /**
  * Refuses to start without an optional package, so that no message has to fail first. It is not loaded: that takes time, and not
- * every run needs it. A bundle has the package in it, or its runtime has it; there the first use tells.
+ * every run needs it. A bundle has the package in it, or its runtime has it; there the first use shows.
  */
 export function requirePackage(name: string, user: string, missing = missingPackage): void {
   try {
@@ -22,11 +22,7 @@ const missingPackage = (name: string, user: string, cause: unknown): InvalidOper
 const notFoundCodes: readonly unknown[] = ["ERR_MODULE_NOT_FOUND", "MODULE_NOT_FOUND"];
 
 /** Turns "cannot find module" into an error that says which package to install. */
-export async function loadPackage<T>(
-  name: string,
-  load: () => Promise<T>,
-  user = "This publisher",
-): Promise<T> {
+export async function loadPackage<T>(name: string, load: () => Promise<T>, user: string): Promise<T> {
   try {
     return await load();
   } catch (error) {

@@ -140,7 +140,7 @@ export function withContextHeaders<Headers extends TracedHeaders | null | undefi
   headers: Headers,
 ): Headers | TracedHeaders {
   const names = Object.keys(headers ?? {});
-  const isFull = names.length + traceHeaderNames.length > mostHeaders;
+  const isFull = names.length + traceHeaderNames.length > maxHeaders;
   const own = isFull || names.some(isTraceHeader) ? {} : currentHeaders(tracing);
   return Object.keys(own).length === 0 ? headers : { ...headers, ...own };
 }
@@ -149,12 +149,12 @@ export function withContextHeaders<Headers extends TracedHeaders | null | undefi
 export function sentHeaders(tracing: Tracing, headers: TracedHeaders | null): TracedHeaders | null {
   const own = currentHeaders(tracing);
   const rest = Object.entries(headers ?? {}).filter(([name]) => !isTraceHeader(name));
-  if (Object.keys(own).length === 0 || rest.length + traceHeaderNames.length > mostHeaders) return headers;
+  if (Object.keys(own).length === 0 || rest.length + traceHeaderNames.length > maxHeaders) return headers;
   return { ...Object.fromEntries(rest), ...own };
 }
 
 /** A receiver of messages between services refuses more. */
-const mostHeaders = 64;
+const maxHeaders = 64;
 
 const isTraceHeader = (name: string): boolean => traceHeaderNames.includes(name.toLowerCase());
 

@@ -5,22 +5,12 @@ export const yieldToEventLoop = (): Promise<void> =>
   });
 
 /** Waits. An abort rejects at once, with the signal's own reason, unlike `node:timers/promises`. */
-export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
-  signal?.throwIfAborted();
-  let end = (): void => {};
-  try {
-    await new Promise<void>((resolve, reject) => {
-      const timer = setTimeout(resolve, ms);
-      const stop = (): void => reject(signal!.reason);
-      signal?.addEventListener("abort", stop);
-      end = () => {
-        clearTimeout(timer);
-        signal?.removeEventListener("abort", stop);
-      };
-    });
-  } finally {
-    end();
-  }
+export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  let timer: NodeJS.Timeout;
+  const slept = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, ms);
+  });
+  return abortable(slept, signal, { cancel: () => clearTimeout(timer) });
 }
 
 /** Where timers come from: the process's clock, or the clock of a simulation. */
@@ -105,14 +95,12 @@ export const withDeadline = <T>(
     outer,
   );
 
-export interface AbortHooks<T> {
+interface AbortHooks<T> {
   /** Receives a result that arrives after the abort, to release what it holds. */
   readonly late?: (result: T) => void;
   /** Called on abort, to stop the work itself. */
   readonly cancel?: () => void;
 }
-
-const once = { once: true } as const;
 
 /** Waits for `work`. An abort rejects at once with the signal's reason. */
 export function abortable<T>(
@@ -129,7 +117,7 @@ export function abortable<T>(
       cancel?.();
     };
     if (signal.aborted) stop();
-    else signal.addEventListener("abort", stop, once);
+    else signal.addEventListener("abort", stop, { once: true });
     work.then(
       (result) => {
         signal.removeEventListener("abort", stop);

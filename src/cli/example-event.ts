@@ -4,10 +4,9 @@ import type { Environment } from "../config/environment.js";
 import { topicMatcher } from "../dispatch/handlers.js";
 import { isPresetName, type PresetName } from "../webhooks/preset-names.js";
 import { checkScheme } from "../webhooks/schemes/check-scheme.js";
-import type { Alternatives } from "../webhooks/schemes/field-checks.js";
 import type { CheckedScheme } from "../webhooks/schemes/read-scheme.js";
 import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
-import type { TemplatePart } from "../webhooks/schemes/template.js";
+import type { Alternatives, TemplatePart } from "../webhooks/schemes/template.js";
 import { setAt } from "../webhooks/signing/draft.js";
 import { devDatabase } from "./load-app.js";
 

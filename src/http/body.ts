@@ -58,9 +58,7 @@ function readStream(
     };
     const timer = withinMs === undefined ? undefined : setTimeout(() => stop("too slow"), withinMs);
     const open = among?.enter(() => stop("too many"));
-    const grown = (capacity: number): void => open?.takes(capacity);
-    const reading =
-      "getReader" in body ? webReading(body, maxBytes, grown) : collecting(body, maxBytes, grown);
+    const reading = collecting(body, maxBytes, (capacity) => open?.takes(capacity));
     const stop = (why: BodyRefusal): void => {
       if (isEnded) return;
       reading.cancel();
@@ -70,38 +68,80 @@ function readStream(
   });
 }
 
-function webReading(body: BodyStream, maxBytes: number, grown: (capacity: number) => void) {
-  const reader = body.getReader();
+/**
+ * Reads a stream that nobody reads yet. Holds no more than the limit and one chunk in memory; the rest of a larger stream
+ * is not read. Rejects when the stream is cut off.
+ */
+export const collectBytes = (stream: Readable, maxBytes: number): Promise<Buffer | "too large"> =>
+  collecting(stream, maxBytes).bytes;
+
+/** As `collectBytes`. `grown` gets the memory that is taken. After `cancel` the promise stays pending. */
+function collecting(
+  stream: BodyStream | Readable,
+  maxBytes: number,
+  grown: (capacity: number) => void = () => {},
+) {
   const buffer = growingBuffer(maxBytes);
-  let isCancelled = false;
-  const cancel = (): void => {
-    isCancelled = true;
-    buffer.clear();
-    reader.cancel().catch(() => {}); // not awaited: it may end only with the request
-  };
-  const read = async (): Promise<Uint8Array | "too large"> => {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done || value === undefined || isCancelled) return buffer.bytes();
-      if (buffer.length + value.byteLength > maxBytes) {
-        cancel();
-        return "too large";
-      }
-      buffer.add(value);
-      grown(buffer.capacity);
-    }
-  };
-  return { bytes: read(), cancel };
+  let cancel = (): void => {};
+  const bytes = new Promise<Buffer | "too large">((resolve, reject) => {
+    const events: StreamEvents = {
+      data(chunk) {
+        if (buffer.length + chunk.byteLength > maxBytes) {
+          cancel();
+          resolve("too large");
+          return;
+        }
+        buffer.add(chunk);
+        grown(buffer.capacity);
+      },
+      end() {
+        resolve(buffer.bytes());
+        buffer.clear();
+      },
+      error: reject,
+    };
+    const stop = "getReader" in stream ? pull(stream, events) : listen(stream, events);
+    // The listeners live as long as the connection, which a sender may keep open. The memory must not.
+    cancel = () => {
+      stop();
+      buffer.clear();
+    };
+  });
+  return { bytes, cancel: () => cancel() };
 }
 
-interface GrowingBuffer {
-  readonly length: number;
-  /** The memory that it has taken. */
-  readonly capacity: number;
-  add(chunk: Uint8Array): void;
-  bytes(): Buffer;
-  /** Gives the memory back. */
-  clear(): void;
+interface StreamEvents {
+  data(chunk: Uint8Array): void;
+  end(): void;
+  error(error: unknown): void;
+}
+
+/** Returns what stops it. */
+function pull(body: BodyStream, { data, end, error }: StreamEvents): () => void {
+  const reader = body.getReader();
+  let isStopped = false;
+  const read = async (): Promise<void> => {
+    while (!isStopped) {
+      const { done, value } = await reader.read();
+      if (isStopped) return;
+      if (done || value === undefined) return end();
+      data(value);
+    }
+  };
+  read().catch(error);
+  return () => {
+    isStopped = true;
+    reader.cancel().catch(() => {}); // not awaited: it may end only with the request
+  };
+}
+
+/** Returns what stops it. Events instead of `for await`, which takes longer than a small body. */
+function listen(stream: Readable, { data, end, error }: StreamEvents): () => void {
+  stream.on("data", data);
+  stream.on("end", end);
+  stream.on("error", error); // stays: an error after the end must not end the process
+  stream.on("close", () => error(new Error("The connection was closed."))); // does nothing after the end
+  return () => stream.off("data", data).pause();
 }
 
 const firstCapacity = 1_024;
@@ -110,17 +150,18 @@ const firstCapacity = 1_024;
  * Copies chunks into one buffer that doubles. A list of chunks would take up to a thousand times as much memory: each of
  * them is an object, and keeps the whole block that it was cut from.
  */
-function growingBuffer(maxBytes: number): GrowingBuffer {
+function growingBuffer(maxBytes: number) {
   let buffer = Buffer.alloc(0);
   let length = 0;
   return {
     get length() {
       return length;
     },
+    /** The memory that it has taken. */
     get capacity() {
       return buffer.byteLength;
     },
-    add(chunk) {
+    add(chunk: Uint8Array) {
       const wanted = length + chunk.byteLength;
       if (wanted > buffer.byteLength) {
         const doubled = Math.max(wanted, firstCapacity, 2 * buffer.byteLength);
@@ -132,60 +173,13 @@ function growingBuffer(maxBytes: number): GrowingBuffer {
       length = wanted;
     },
     bytes: () => buffer.subarray(0, length),
+    /** Gives the memory back. */
     clear() {
       buffer = Buffer.alloc(0);
       length = 0;
     },
   };
 }
-
-interface Collecting {
-  readonly bytes: Promise<Buffer | "too large">;
-  /** Reads no more, and gives the memory back. The promise stays pending. */
-  cancel(): void;
-}
-
-/** As `collectBytes`. `grown` gets the memory that is taken. */
-function collecting(
-  stream: Readable,
-  maxBytes: number,
-  grown: (capacity: number) => void = () => {},
-): Collecting {
-  const buffer = growingBuffer(maxBytes);
-  let tooLarge = (): void => {};
-  // The listeners live as long as the connection, which a sender may keep open. The memory must not.
-  const cancel = (): void => {
-    stream.off("data", take).pause();
-    buffer.clear();
-  };
-  const take = (chunk: Buffer): void => {
-    if (buffer.length + chunk.byteLength > maxBytes) {
-      cancel();
-      tooLarge();
-      return;
-    }
-    buffer.add(chunk);
-    grown(buffer.capacity);
-  };
-  const bytes = new Promise<Buffer | "too large">((resolve, reject) => {
-    tooLarge = () => resolve("too large");
-    stream.on("data", take);
-    stream.on("end", () => {
-      resolve(buffer.bytes());
-      buffer.clear();
-    });
-    stream.on("error", reject); // stays: an error after the end must not end the process
-    stream.on("close", () => reject(new Error("The connection was closed."))); // does nothing after the end
-  });
-  return { bytes, cancel };
-}
-
-/**
- * Reads a stream that nobody reads yet. Holds no more than the limit and one chunk in memory; the rest of a larger stream
- * is not read. Rejects when the stream is cut off. Events instead of `for await`, which takes longer than a small body.
- */
-export const collectBytes = (stream: Readable, maxBytes: number): Promise<Buffer | "too large"> =>
-  collecting(stream, maxBytes).bytes;
 
 /** The bodies that are read at the same time and that nothing proves yet. */
 export interface OpenBodies {
@@ -199,24 +193,18 @@ interface OpenBody {
   leave(): void;
 }
 
-interface OpenBodiesLimits {
-  /** The memory of all of them. */
-  readonly maxBytes: number;
-  readonly maxCount?: number;
-}
-
 interface OpenBodyEntry {
   bytes: number;
   readonly refuse: () => void;
 }
 
-const defaultMaxCount = 1_000;
+const maxCount = 1_000;
 
 /**
  * Bounds the memory that senders can take who prove nothing. When there is too much, the largest body is refused; when
  * there are too many, the oldest: a body that stalls, not the small one that has just come.
  */
-export function openBodies({ maxBytes, maxCount = defaultMaxCount }: OpenBodiesLimits): OpenBodies {
+export function openBodies({ maxBytes }: { readonly maxBytes: number }): OpenBodies {
   const open = new Set<OpenBodyEntry>(); // in the order of their beginning
   let total = 0;
   const leave = (entry: OpenBodyEntry): void => {

@@ -25,7 +25,7 @@ export interface ReadOptions {
 /** Returns the fields of a request's body, or what is wrong with it. */
 export async function readFields<Fields>(
   request: ReadableRequest,
-  operation: Taker<Fields>,
+  taker: Taker<Fields>,
   { maxBytes, mayBeEmpty = false, names = {} }: ReadOptions,
 ): Promise<Read<Fields>> {
   const body = await readBody(request, { maxBytes, withinMs: bodyMs });
@@ -34,7 +34,7 @@ export async function readFields<Fields>(
     return bodyRefused("BodyUnreadable", `The body did not come within ${bodyMs / 1_000} s.`);
   if (typeof body === "string" || !isUtf8(body))
     return bodyRefused("BodyUnreadable", "The body was cut off, or is not UTF-8.");
-  if (body.byteLength === 0 && mayBeEmpty) return checkFields(names, operation);
+  if (body.byteLength === 0 && mayBeEmpty) return checkFields(names, taker);
   const json = parsed(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString());
   if (json === undefined) return bodyRefused("NotJson", "The body is not JSON.");
   if (typeof json !== "object" || json === null || Array.isArray(json))
@@ -42,7 +42,7 @@ export async function readFields<Fields>(
   const twice = Object.keys(names).find((field) => Object.hasOwn(json, field));
   if (twice !== undefined)
     return { refusal: { code: "UnknownField", message: `The path has ${twice} already.`, field: twice } };
-  return checkFields({ ...json, ...names }, operation);
+  return checkFields({ ...json, ...names }, taker);
 }
 
 /** Returns the fields as the schema accepts them, or the first problem. */

@@ -2,7 +2,7 @@ import type { LoggerOption } from "../base/logger.js";
 import type { Metrics, Tracing } from "../base/telemetry.js";
 import { longestTimerMs } from "../base/timers.js";
 import type { WakeUpSource } from "../dispatch/worker.js";
-import type { BreakerPolicy } from "../publishers/publisher.js";
+import type { BreakerPolicy } from "../publishers/circuit-breaker.js";
 import type { RetryPolicy } from "../queue/retry-policy.js";
 import type { Database } from "../sql/dialect.js";
 import type { Combined, MessageDefinitions, Receivers, ResponseHandlers } from "./messages.js";

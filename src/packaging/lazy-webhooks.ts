@@ -11,7 +11,7 @@ export const webhooksFolder = "webhooks";
 const lazyModules: ReadonlyMap<string, { readonly folder: string; readonly only: string }> = new Map([
   ["check-scheme", { folder: "schemes", only: "checkScheme" }],
   ["jwt-verifier", { folder: "schemes", only: "createJwtVerifier" }],
-  ["provider-keys", { folder: "schemes", only: "certificateKeys, confirmAddress, fetchText" }],
+  ["provider-keys", { folder: "schemes", only: "certificateKeys, confirmAddress" }],
 ]);
 const presetModules = new Map(presetNames.map((name) => [name as string, { folder: "presets", only: name }]));
 const moduleOf = (name: string) => lazyModules.get(name) ?? presetModules.get(name);
@@ -23,9 +23,8 @@ const nameIn = (path: string): string => basename(path, ".js");
 const webhooks = join(code, "webhooks");
 
 /**
- * A preset that a source names is loaded by `import()`. Of its module only the scheme is bundled, and not what people
- * should know about the provider. Where functions are single files, presets stay files of their own beside them, because
- * `import()` would otherwise put all of them into each function.
+ * A preset that a source names is loaded by `import()`. Where functions are single files, presets stay files of their own
+ * beside them, because `import()` would otherwise put all of them into each function.
  */
 export const lazyWebhooks = (isSplit: boolean): Plugin => ({
   name: "lazy webhooks",
@@ -56,9 +55,10 @@ function loadersByName({ onLoad }: PluginBuild): void {
 }
 
 const byName = `import { readFileSync } from "node:fs";
-const get = (_, name) => async () =>
+const load = async (name) =>
   JSON.parse(readFileSync(new URL("./${webhooksFolder}/" + name + ".json", import.meta.url), "utf8"));
-export const loaders = new Proxy({}, { get });`;
+const names = ${JSON.stringify(presetNames.join(" "))}.split(" ");
+export const loaders = Object.fromEntries(names.map((name) => [name, () => load(name)]));`;
 
 /** Writes all presets into the folder beside the functions. */
 export async function writePresets(folder: string): Promise<void> {

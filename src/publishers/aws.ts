@@ -1,13 +1,12 @@
 import type { EventBridgeClient } from "@aws-sdk/client-eventbridge";
 import type { SNSClient } from "@aws-sdk/client-sns";
 import type { SQSClient } from "@aws-sdk/client-sqs";
-import { memoisePromise } from "../base/concurrency.js";
 import { omitUndefined } from "../base/defined.js";
-import { loadPackage, requirePackage } from "../base/require-package.js";
+import { requirePackage } from "../base/require-package.js";
 import { permanentFailure } from "../dispatch/settlement.js";
 import { attributeNames } from "../middleware/consume.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
-import { eachAlone, microBatch, notSent, type Sent, sent } from "./micro-batch.js";
+import { microBatch, notSent, type Sent, sendOrSplit, sent } from "./micro-batch.js";
 import {
   hashedKey,
   type PublishedMessage,
@@ -35,18 +34,15 @@ export function sqsPublisher(options: SqsPublisherOptions): Publisher {
   const { queueUrl } = options;
   requireName(queueUrl, "sqsPublisher: queueUrl");
   requirePackage("@aws-sdk/client-sqs", "sqsPublisher");
-  const load = () => loadPackage("@aws-sdk/client-sqs", () => import("@aws-sdk/client-sqs"));
-  const sdk = memoisePromise(async () => {
-    const { SendMessageBatchCommand, SQSClient } = await load();
-    return { SendMessageBatchCommand, client: options.client ?? new SQSClient({}) };
-  });
+  let { client } = options;
   return awsBatchPublisher({
     destination: `The SQS queue ${queueUrl.split("/").at(-1)}`,
     options,
     isFifo: queueUrl.endsWith(".fifo"),
     maxMessageBytes: 1_048_576, // a whole batch has the same limit
     async sendBatch(entries, signal) {
-      const { SendMessageBatchCommand, client } = await sdk();
+      const { SendMessageBatchCommand, SQSClient } = await import("@aws-sdk/client-sqs");
+      client ??= new SQSClient({});
       const batch = entries.map(({ payload, fields }) => ({ ...fields, MessageBody: payload }));
       const command = new SendMessageBatchCommand({ QueueUrl: queueUrl, Entries: batch });
       return client.send(command, { abortSignal: signal });
@@ -72,18 +68,15 @@ export function snsPublisher(options: SnsPublisherOptions): Publisher {
   const { topicArn } = options;
   requireName(topicArn, "snsPublisher: topicArn");
   requirePackage("@aws-sdk/client-sns", "snsPublisher");
-  const load = () => loadPackage("@aws-sdk/client-sns", () => import("@aws-sdk/client-sns"));
-  const sdk = memoisePromise(async () => {
-    const { PublishBatchCommand, SNSClient } = await load();
-    return { PublishBatchCommand, client: options.client ?? new SNSClient({}) };
-  });
+  let { client } = options;
   return awsBatchPublisher({
     destination: `The SNS topic ${topicArn.split(":").at(-1)}`,
     options,
     isFifo: topicArn.endsWith(".fifo"),
     maxMessageBytes: 262_144,
     async sendBatch(entries, signal) {
-      const { PublishBatchCommand, client } = await sdk();
+      const { PublishBatchCommand, SNSClient } = await import("@aws-sdk/client-sns");
+      client ??= new SNSClient({});
       const batch = entries.map(({ payload, fields }) => ({ ...fields, Message: payload }));
       const command = new PublishBatchCommand({ TopicArn: topicArn, PublishBatchRequestEntries: batch });
       return client.send(command, { abortSignal: signal });
@@ -122,26 +115,21 @@ export function eventBridgePublisher(options: EventBridgePublisherOptions): Publ
   const { source, eventBusName = "default" } = options;
   requireName(source, "eventBridgePublisher: source");
   requirePackage("@aws-sdk/client-eventbridge", "eventBridgePublisher");
-  const sdk = memoisePromise(async () => {
-    const { EventBridgeClient, PutEventsCommand } = await loadPackage(
-      "@aws-sdk/client-eventbridge",
-      () => import("@aws-sdk/client-eventbridge"),
-    );
-    return { PutEventsCommand, client: options.client ?? new EventBridgeClient({}) };
-  });
+  let { client } = options;
   const sizeOf = (message: PublishedMessage): number => bytesOf([source, message.topic, message.payload]);
   const send = microBatch<PublishedMessage>({
     maxItems: 10,
     maxBytes: maxEventBytes,
     bytesOf: sizeOf,
     async send(messages, signal) {
-      const { PutEventsCommand, client } = await sdk();
+      const { EventBridgeClient, PutEventsCommand } = await import("@aws-sdk/client-eventbridge");
+      client ??= new EventBridgeClient({});
       const entries = messages.map((message) => ({
         Source: source,
         EventBusName: eventBusName,
         DetailType: message.topic,
         Detail: message.payload,
-        ...traceOf(message),
+        ...omitUndefined({ TraceHeader: message.headers?.["x-amzn-trace-id"] }),
       }));
       const response = await client.send(new PutEventsCommand({ Entries: entries }), { abortSignal: signal });
       return messages.map((_, index) => {
@@ -159,10 +147,6 @@ export function eventBridgePublisher(options: EventBridgePublisherOptions): Publ
   });
 }
 
-const traceOf = ({ headers }: PublishedMessage) => {
-  return omitUndefined({ TraceHeader: headers?.["x-amzn-trace-id"] });
-};
-
 function requireJsonObject(message: PublishedMessage): void {
   try {
     const parsed: unknown = JSON.parse(message.payload);
@@ -175,12 +159,8 @@ function requireJsonObject(message: PublishedMessage): void {
 
 interface AwsBatchEntry {
   readonly payload: string;
-  readonly fields: {
-    readonly Id: string;
-    readonly MessageAttributes: ReturnType<typeof awsAttributes>;
-    readonly MessageGroupId?: string;
-    readonly MessageDeduplicationId?: string;
-  };
+  /** The same for SQS and SNS. */
+  readonly fields: ReturnType<typeof fieldsOf>;
 }
 
 interface AwsBatchPublisherOptions {
@@ -199,11 +179,7 @@ function awsBatchPublisher(settings: AwsBatchPublisherOptions): Publisher {
   const sendAll = async (messages: readonly PublishedMessage[], signal: AbortSignal) => {
     const entries = messages.map((message, index) => ({
       payload: message.payload,
-      fields: {
-        Id: String(index),
-        MessageAttributes: awsAttributes(message),
-        ...fifoFields(isFifo, message),
-      },
+      fields: fieldsOf(message, index, isFifo),
     }));
     return batchOutcomes(messages.length, await sendBatch(entries, signal), destination);
   };
@@ -211,7 +187,7 @@ function awsBatchPublisher(settings: AwsBatchPublisherOptions): Publisher {
     maxItems: 10,
     maxBytes: 262_144,
     bytesOf: awsMessageSize,
-    send: (messages, signal) => eachAlone(messages, isContentFault, (some) => sendAll(some, signal)),
+    send: (messages, signal) => sendOrSplit(messages, isContentFault, (some) => sendAll(some, signal)),
   });
   return publishTo(destination, options, async (message, { signal }) => {
     requireBody(message, maxMessageBytes, destination);
@@ -222,6 +198,13 @@ function awsBatchPublisher(settings: AwsBatchPublisherOptions): Publisher {
 /** AWS refused the request for what its messages hold, not for what the queue or topic is. */
 const isContentFault = (error: unknown): boolean =>
   /^(BatchRequestTooLong|InvalidMessageContents)(Exception)?$/.test((error as Error | undefined)?.name ?? "");
+
+/** A FIFO destination orders messages by group. A message without a partition key is a group of its own. */
+const fieldsOf = (message: PublishedMessage, index: number, isFifo: boolean) => ({
+  Id: String(index),
+  MessageAttributes: awsAttributes(message),
+  ...(isFifo && { MessageGroupId: groupOf(message), MessageDeduplicationId: message.messageId }),
+});
 
 /** SQS and SNS take ten attributes at most, so all headers are one attribute. */
 function awsAttributes(
@@ -239,10 +222,6 @@ function awsAttributes(
     ),
   );
 }
-
-/** A FIFO destination orders messages by group. A message without a partition key is a group of its own. */
-const fifoFields = (isFifo: boolean, message: PublishedMessage) =>
-  isFifo ? { MessageGroupId: groupOf(message), MessageDeduplicationId: message.messageId } : {};
 
 /** A group's name has at most 128 ASCII characters. A partition key may be any text. */
 function groupOf({ partitionKey, messageId }: PublishedMessage): string {

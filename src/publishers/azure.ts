@@ -4,7 +4,7 @@ import { permanentFailure } from "../dispatch/settlement.js";
 import { InvalidArgumentError } from "../errors.js";
 import { attributeNames } from "../middleware/consume.js";
 import { refuseUnknown } from "../queue/arguments.js";
-import { eachAlone, microBatch, notSent, type Sent, sent } from "./micro-batch.js";
+import { microBatch, notSent, type Sent, sendOrSplit, sent } from "./micro-batch.js";
 import {
   hashedKey,
   type PublishedMessage,
@@ -27,8 +27,8 @@ const largeBytes = 200_000;
 
 /**
  * Sends to a Service Bus queue or topic, many messages in one batch. The partition key becomes the session, and the
- * message id is the id of duplicate detection. A key of more than 128 characters, the limit of a session, is hashed. Service Bus takes a batch as a whole or not at all, so each session has
- * batches of its own.
+ * message id is the id of duplicate detection. A key of more than 128 characters, the limit of a session, is hashed.
+ * Service Bus takes a batch as a whole or not at all, so each session has batches of its own.
  *
  * @example
  * createDispatcher({ store: outbox, handlers: { "order.placed": serviceBusPublisher({ sender: client.createSender("orders") }) } })
@@ -54,7 +54,7 @@ export function serviceBusPublisher(options: ServiceBusPublisherOptions): Publis
     async send(messages, signal) {
       const outcomes = new Map<PublishedMessage, Sent>();
       const sendAll = [...bySession(messages).values()].map(async (session) => {
-        const ends = await eachAlone(session, isContentFault, (some) => sendTogether(some, signal)).catch(
+        const ends = await sendOrSplit(session, isContentFault, (some) => sendTogether(some, signal)).catch(
           (error: unknown) => session.map(() => notSent(error)),
         );
         for (const [index, message] of session.entries()) outcomes.set(message, ends[index]!);
@@ -120,7 +120,7 @@ const serviceBusSize = (message: PublishedMessage): number =>
 export interface StorageQueuePublisherOptions extends PublisherOptions {
   /** A `QueueClient` of `@azure/storage-queue`. */
   readonly queue: Pick<QueueClient, "sendMessage"> & Partial<Pick<QueueClient, "name">>;
-  /** Sends the payload alone. By default it is in an envelope with id, topic and headers, which `storageQueueHandler` reads. */
+  /** Sends only the payload. By default it is in an envelope with id, topic and headers, which `storageQueueHandler` reads. */
   readonly bare?: boolean;
 }
 

@@ -4,7 +4,17 @@ import { withinTime } from "../base/timers.js";
 import { PermanentFailure, retryAfter } from "../dispatch/settlement.js";
 import { ArgumentRangeError } from "../errors.js";
 import { refuseUnknown, requireDuration } from "../queue/arguments.js";
-import type { BreakerPolicy } from "./publisher.js";
+
+export interface BreakerPolicy {
+  /** The breaker opens after this many failures in a row: 5 by default. */
+  readonly failures: number;
+  /** How long it stays open: 10 s by default. Each failed trial doubles the time. */
+  readonly openMs: number;
+  /** The longest time it stays open: 5 min by default. */
+  readonly maxOpenMs: number;
+  /** A trial that takes longer has failed: 30 s by default; for a publisher, its `timeoutMs`. */
+  readonly trialMs: number;
+}
 
 const defaults: BreakerPolicy = { failures: 5, openMs: 10_000, maxOpenMs: 300_000, trialMs: 30_000 };
 

@@ -14,8 +14,13 @@ export {
   serviceBusPublisher,
   storageQueuePublisher,
 } from "./azure.js";
-export { type CircuitBreaker, circuitBreaker } from "./circuit-breaker.js";
+export { type BreakerPolicy, type CircuitBreaker, circuitBreaker } from "./circuit-breaker.js";
 export { type OutboxPublisherOptions, startOutboxPublisher } from "./outbox-publisher.js";
-export type { BreakerPolicy, PublishedMessage, Publisher, PublisherOptions } from "./publisher.js";
-export { type FunctionPublisherOptions, functionPublisher } from "./publisher.js";
+export {
+  type FunctionPublisherOptions,
+  functionPublisher,
+  type PublishedMessage,
+  type Publisher,
+  type PublisherOptions,
+} from "./publisher.js";
 export { type WebhookPublisherOptions, webhookPublisher } from "./webhook.js";

@@ -7,13 +7,10 @@ export type Sent = { readonly ok: true } | { readonly ok: false; readonly error:
 export const sent: Sent = { ok: true };
 export const notSent = (error: unknown): Sent => ({ ok: false, error });
 
-interface BatchLimits<Item> {
+interface MicroBatchOptions<Item> {
   readonly maxItems: number;
   readonly maxBytes: number;
   readonly bytesOf: (item: Item) => number;
-}
-
-interface MicroBatchOptions<Item> extends BatchLimits<Item> {
   /**
    * Returns an outcome for each item, in order. When it rejects, no item was sent. The signal aborts when those of all
    * items have.
@@ -71,7 +68,7 @@ export function microBatch<Item>(
 
 function batchesOf<Item>(
   entries: readonly Pending<Item>[],
-  { maxItems, maxBytes, bytesOf }: BatchLimits<Item>,
+  { maxItems, maxBytes, bytesOf }: MicroBatchOptions<Item>,
 ): Pending<Item>[][] {
   const batches: Pending<Item>[][] = [];
   let bytes = 0;
@@ -92,10 +89,10 @@ function batchesOf<Item>(
 const noOutcome = new Error("The destination did not report whether it took the message.");
 
 /**
- * Sends messages together. When the destination refuses the request for its content, sends each message alone and in
+ * Sends messages together. When the destination refuses the request for its content, sends each message by itself and in
  * order, so that only the message at fault fails, and for good.
  */
-export async function eachAlone<Item>(
+export async function sendOrSplit<Item>(
   items: readonly Item[],
   isContentFault: (error: unknown) => boolean,
   send: (items: readonly Item[]) => Promise<readonly Sent[]>,
@@ -109,7 +106,7 @@ export async function eachAlone<Item>(
   }
   const outcomes: Sent[] = [];
   for (const item of items) {
-    const [outcome] = await eachAlone([item], isContentFault, send).catch((error) => [notSent(error)]);
+    const [outcome] = await sendOrSplit([item], isContentFault, send).catch((error) => [notSent(error)]);
     outcomes.push(outcome!);
   }
   return outcomes;

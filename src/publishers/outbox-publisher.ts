@@ -39,29 +39,19 @@ export function startOutboxPublisher(options: OutboxPublisherOptions): Worker {
     ["outbox", "publishers", "pollMs", "batchSize", "signal", "logger", "metrics", "tracing", "pause"],
     "startOutboxPublisher",
   );
-  const {
-    outbox,
-    publishers,
-    pollMs = 500,
-    batchSize = 100,
-    signal,
-    logger,
-    metrics,
-    tracing,
-    pause,
-  } = options;
+  const { outbox, publishers, pollMs = 500, batchSize = 100, signal, pause, ...reports } = options;
   const dispatcher = createDispatcher<OutboxMessage>({
     handlers: publishers,
     batchSize,
     concurrency: batchSize, // so that publishers can fill their batches
-    ...omitUndefined({ logger, metrics, tracing }),
+    ...omitUndefined(reports),
   });
   const worker = createWorker({
     dispatcher,
     store: outbox,
     pollMs,
     idlePollMs: pollMs,
-    ...omitUndefined({ logger, pause }),
+    ...omitUndefined({ logger: reports.logger, pause }),
   });
   const stop = () => void worker.stop();
   if (signal?.aborted) stop();

@@ -15,7 +15,13 @@ import type { HandlerContext } from "../dispatch/handlers.js";
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown, requireDuration, requireName } from "../queue/arguments.js";
 import type { OutboxMessage } from "../queue/message.js";
-import { type BreakerReports, type CircuitBreaker, circuitBreaker, noBreaker } from "./circuit-breaker.js";
+import {
+  type BreakerPolicy,
+  type BreakerReports,
+  type CircuitBreaker,
+  circuitBreaker,
+  noBreaker,
+} from "./circuit-breaker.js";
 
 /** The part of an outbox message that publishers need. */
 export interface PublishedMessage
@@ -41,17 +47,6 @@ export interface PublisherOptions {
    * the durations where none are given here.
    */
   readonly metrics?: Metrics;
-}
-
-export interface BreakerPolicy {
-  /** The breaker opens after this many failures in a row: 5 by default. */
-  readonly failures: number;
-  /** How long it stays open: 10 s by default. Each failed trial doubles the time. */
-  readonly openMs: number;
-  /** The longest time it stays open: 5 min by default. */
-  readonly maxOpenMs: number;
-  /** A trial that takes longer has failed: 30 s by default; for a publisher, its `timeoutMs`. */
-  readonly trialMs: number;
 }
 
 /** A publisher: `send` guarded, measured and traced. The message that it gets carries the span's context in its headers. */

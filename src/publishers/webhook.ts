@@ -60,20 +60,17 @@ export function webhookPublisherOn(
   const { url, secrets, timeoutMs = 15_000, headers = {}, allowPrivateAddresses = false } = options;
   const target = targetOf(options);
   const ownHeaders = lowerCased(headers);
-  const sign = (message: PublishedMessage) =>
+  const sign = (messageId: string, topic: string, body: string, given: PublishedMessage["headers"]) =>
     signWebhook(standard, {
-      url,
-      secrets,
-      body: message.payload,
-      messageId: message.messageId,
-      headers: { ...sendable(message.headers), ...ownHeaders, "oncebox-topic": message.topic },
+      ...{ url, secrets, body, messageId },
+      headers: { ...sendable(given), ...ownHeaders, "oncebox-topic": topic },
     });
   requireLongSecrets(options);
-  sign(sample); // throws now, not at the first message, when a secret cannot sign
+  sign("sample", "sample", "", null); // throws now, not at the first message, when a secret cannot sign
 
-  const signed = (message: PublishedMessage) => {
+  const signed = ({ messageId, topic, payload, headers }: PublishedMessage) => {
     try {
-      return sign(message);
+      return sign(messageId, topic, payload, headers);
     } catch (error) {
       throw permanentFailure(`The message cannot be sent by HTTP. ${(error as Error).message}`);
     }
@@ -83,12 +80,11 @@ export function webhookPublisherOn(
     `The webhook at ${target.host}`,
     { ...options, timeoutMs },
     async (message, { signal }) => {
-      const request = signed(message);
-      const { body } = request;
-      const sent = { url: target, headers: request.headers as Record<string, string>, body, signal };
-      const { status, headers: returned } = await postRequest(sent, allowPrivateAddresses, network);
+      const { headers, body } = signed(message);
+      const sent = { url: target, headers, body, signal };
+      const { status, retryAfter: later } = await postRequest(sent, allowPrivateAddresses, network);
       if (status >= 200 && status < 300) return;
-      throw refusal(status, returned["retry-after"], target.host);
+      throw refusal(status, later, target.host);
     },
   );
 }
@@ -129,15 +125,6 @@ const sendable = (headers: PublishedMessage["headers"]): Record<string, string> 
 /** Two spellings of one name would otherwise be sent as one header with both values. */
 const lowerCased = (headers: Readonly<Record<string, string>>): Record<string, string> =>
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
-
-const sample: PublishedMessage = {
-  id: "00000000-0000-7000-8000-000000000000",
-  messageId: "00000000-0000-7000-8000-000000000000",
-  topic: "sample",
-  payload: "",
-  headers: null,
-  correlationId: null,
-};
 
 function refusal(status: number, later: string | undefined, host: string): Error {
   const text = `${host} answered ${status}.`;
@@ -187,7 +174,7 @@ async function postRequest(
   { url, headers, body, signal }: PostRequest,
   allowPrivate: boolean,
   given?: Network,
-): Promise<Pick<IncomingMessage, "headers"> & { readonly status: number }> {
+): Promise<{ readonly status: number; readonly retryAfter: string | undefined }> {
   const network = given ?? (await nodeNetwork(url.protocol));
   const addresses = await addressesOf(url, network);
   if (!allowPrivate && !addresses.every(({ address }) => isPublicAddress(address)))
@@ -200,7 +187,7 @@ async function postRequest(
     const options = { method: "POST", headers: { ...headers, "content-length": length }, signal, lookup };
     const request = network.request(url, options, (response) => {
       discard(response);
-      resolve({ status: response.statusCode ?? 0, headers: response.headers });
+      resolve({ status: response.statusCode ?? 0, retryAfter: response.headers["retry-after"] });
     });
     request.on("error", reject); // stays: an error after the end must not end the process
     request.end(body);

@@ -29,23 +29,21 @@ export class DeliveryAcceptor {
     delivery: Delivery,
     deadline: ReceiveDeadline,
   ): Promise<WebhookResult> {
-    const hasHandshakes = source.handshakes.length > 0;
-    const withToken = hasHandshakes
-      ? await deadline.within("verifying", () => findWithToken(source, delivery))
-      : undefined;
-    const refusal =
-      withToken === undefined ? await deadline.within("verifying", () => source.verify(delivery)) : undefined;
-    if (refusal !== undefined) return refuse("unauthorized", refusal);
-    const found = withToken ?? (hasHandshakes ? findInProven(source, delivery) : undefined);
+    const withToken = await deadline.within("verifying", () => findWithToken(source, delivery));
+    if (withToken === undefined) {
+      const refusal = await deadline.within("verifying", () => source.verify(delivery));
+      if (refusal !== undefined) return refuse("unauthorized", refusal);
+    }
+    const found = withToken ?? findInProven(source, delivery);
     if (found === undefined) return this.#storeEvents(source, formOfQuery(delivery), deadline);
     const { handshake, event, toStore } = found;
     const answered = () => deadline.within("the handshake", () => answerHandshake(handshake, event));
     if (toStore.length === 0) return answered();
     const storing = handshake.store ? asHandshake(source) : source;
     const stored = await this.#storeEvents(storing, delivery, deadline, toStore);
-    if (stored.refusal !== undefined) return stored;
-    const { response, refusal: unanswered } = await answered();
-    return unanswered === undefined ? { ...stored, response } : stored;
+    if (stored.response === undefined) return stored;
+    const { response = stored.response } = await answered();
+    return { ...stored, response };
   }
 
   async #storeEvents(
@@ -166,7 +164,7 @@ const identityOf = ({ source, messageId, topic, tenant }: WebhookMessage): Recei
 
 const notStored = (messages: readonly WebhookMessage[], error: unknown): WebhookResult => ({
   ...refuse("unavailable", `storing failed: ${safeReason(error)}`),
-  ...(messages.length === 1 ? { webhook: identityOf(messages[0]!) } : {}),
+  ...(messages.length === 1 && { webhook: identityOf(messages[0]!) }),
 });
 
 function storedResult(

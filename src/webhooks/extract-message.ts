@@ -2,21 +2,16 @@ import { createHash } from "node:crypto";
 import { uuidV7 } from "../base/uuid.js";
 import type { BatchMessage } from "../inbox/inbox.js";
 import { maxNameLength } from "../queue/arguments.js";
+import { type Delivery, splitDelivery } from "./schemes/delivery.js";
+import { isObject } from "./schemes/field-checks.js";
+import { isJsonList, type JsonRange, jsonChildren, jsonDocument } from "./schemes/json-ranges.js";
 import {
-  type Delivery,
-  isJsonList,
-  type JsonRange,
-  jsonChildren,
-  jsonDocument,
-  splitDelivery,
-} from "./schemes/delivery.js";
-import { type Alternatives, isObject } from "./schemes/field-checks.js";
-import {
+  type Alternatives,
   fill,
   fillFirst,
   type OwnValues,
+  type ParsedTemplate,
   type Placeholder,
-  type TemplatePart,
   timeWindow,
 } from "./schemes/template.js";
 import type { ResolvedSource } from "./sources.js";
@@ -173,7 +168,7 @@ function keptHeaders(delivery: Delivery, source: ResolvedSource): Readonly<Recor
  */
 function coveredByProof(
   { scheme, proof }: Pick<ResolvedSource, "scheme" | "proof">,
-  template: readonly TemplatePart[],
+  template: ParsedTemplate,
 ): boolean {
   const { verify } = scheme;
   if (verify.kind === "token" || (verify.kind === "jwt" && verify.bodyHash === undefined)) return true;

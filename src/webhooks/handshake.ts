@@ -3,8 +3,7 @@ import { eventsOf, maxEvents } from "./extract-message.js";
 import { refuse, type WebhookResult } from "./responses.js";
 import type { Delivery } from "./schemes/delivery.js";
 import { isHeaderValue } from "./schemes/field-checks.js";
-import type { NamedTemplates } from "./schemes/read-scheme.js";
-import { fill, type TemplatePart } from "./schemes/template.js";
+import { fill, type ParsedTemplate } from "./schemes/template.js";
 import type { ResolvedHandshake, ResolvedSource } from "./sources.js";
 
 /** Returns the handshake that is recognised by the head of a request. */
@@ -12,7 +11,7 @@ export const findInHead = ({ handshakes }: ResolvedSource, head: Delivery): Reso
   handshakes.find((one) => one.isInHead && isMatch(one, head));
 
 /** A handshake in a body, and the events of the delivery that are to be stored nevertheless. */
-export interface FoundHandshake {
+interface FoundHandshake {
   readonly handshake: ResolvedHandshake;
   /** What the answer is filled in from: the delivery, or one event of it. */
   readonly event: Delivery;
@@ -76,28 +75,18 @@ async function handshakeResponse(
 ): Promise<PlainResponse | undefined> {
   const challenge = handshake.hmac && fill(handshake.hmac, delivery);
   const hmac = challenge && (await handshake.signChallenge?.(challenge));
-  const filled = (parts: readonly TemplatePart[]) => fill(parts, delivery, { hmac: () => hmac });
-  const headers = fillAll(handshake.headers, filled);
-  if (headers === undefined || !Object.values(headers).every(isHeaderValue)) return undefined;
+  const filled = (parts: ParsedTemplate) => fill(parts, delivery, { hmac: () => hmac });
+  const headers: Record<string, string> = {};
+  for (const [name, parts] of handshake.headers) {
+    const value = filled(parts);
+    if (value === undefined || !isHeaderValue(value)) return undefined;
+    headers[name] = value;
+  }
   if (handshake.json !== undefined) {
     const json = handshake.json(filled);
     return json === undefined ? undefined : jsonResponse(handshake.status, json, headers);
   }
-  const text = handshake.text === undefined ? "" : filled(handshake.text);
-  return text === undefined
-    ? undefined
-    : textResponse(handshake.status, text, { "content-type": "text/plain", ...headers });
-}
-
-function fillAll(
-  templates: NamedTemplates,
-  filled: (parts: readonly TemplatePart[]) => string | undefined,
-): Record<string, string> | undefined {
-  const all: Record<string, string> = {};
-  for (const [name, parts] of templates) {
-    const value = filled(parts);
-    if (value === undefined) return undefined;
-    all[name] = value;
-  }
-  return all;
+  const text = filled(handshake.text ?? []);
+  if (text === undefined) return undefined;
+  return textResponse(handshake.status, text, { "content-type": "text/plain", ...headers });
 }

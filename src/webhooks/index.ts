@@ -3,7 +3,6 @@ export type { NodeMiddleware } from "../http/node.js";
 export { payloadEncodingHeader, tenantHeader, webhookBody } from "./extract-message.js";
 export type { PresetName } from "./preset-names.js";
 export { loadPreset, presetNames } from "./preset-names.js";
-export type { PresetAbout } from "./presets/about.js";
 export type { WebhookMiddlewareOptions, WebhookRoute } from "./route.js";
 export { createWebhookRoute, webhookMiddleware } from "./route.js";
 export type { ReceivedWebhook, WebhookInbox, WebhookRouteOptions } from "./route-options.js";

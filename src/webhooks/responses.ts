@@ -7,12 +7,50 @@ import {
   logLevelOf,
   type PlainRequest,
   type PlainResponse,
+  type ResponseHeaders,
   textResponse,
 } from "../http/plain.js";
 import type { ReceiveOutcome } from "../inbox/receiver.js";
 import type { ReceivedWebhook } from "./route-options.js";
 import { refusalStatuses } from "./schemes/read-scheme.js";
 import type { Answer, RefusalName, WebhookScheme } from "./schemes/scheme.js";
+
+/** How a request ended. */
+export type WebhookResult = AnsweredWebhook | RefusedWebhook;
+
+interface AnsweredWebhook {
+  readonly outcome: ReceiveOutcome | "handshake" | "empty";
+  readonly response: PlainResponse;
+  readonly webhook?: ReceivedWebhook;
+  /** How many messages of a split delivery had which outcome. */
+  readonly counts?: Readonly<Partial<Record<ReceiveOutcome, number>>>;
+}
+
+/** Nothing was stored. The scheme may say what the response is. */
+interface RefusedWebhook {
+  readonly outcome: RefusalName;
+  readonly response?: undefined;
+  /** For the log only. */
+  readonly reason: string;
+  readonly headers?: ResponseHeaders | undefined;
+  readonly webhook?: ReceivedWebhook;
+}
+
+export const refuse = (outcome: RefusalName, reason: string, headers?: ResponseHeaders): RefusedWebhook => ({
+  outcome,
+  reason,
+  headers,
+});
+
+export const bodyRefusals: Readonly<Record<BodyRefusal, readonly [RefusalName, string]>> = {
+  "too large": ["too large", "body above the limit"],
+  malformed: ["bad request", "the body could not be read"],
+  "too slow": ["too slow", "the body did not arrive in time"],
+  "too many": ["unavailable", "too many bodies are being read"],
+};
+
+/** An unavailable secret store is like an unavailable database: the provider tries again. */
+export const failureOf = (error: unknown): WebhookResult => refuse("unavailable", safeReason(error));
 
 /** What a delivery that was stored is answered with. */
 interface AcceptedDelivery {
@@ -30,12 +68,14 @@ export function acceptedResponse({ answer }: WebhookScheme, accepted: AcceptedDe
 }
 
 /** An answer that the scheme has written out. */
-function fixedResponse(usual: number, answer: Answer, headers: Record<string, string> = {}): PlainResponse {
+function fixedResponse(usual: number, answer: Answer, headers: ResponseHeaders = {}): PlainResponse {
   const { status = usual, contentType, body = "", json } = answer;
-  const type: Record<string, string> = contentType === undefined ? {} : { "content-type": contentType };
   const text = json === undefined ? body : JSON.stringify(json);
   const isBare = status === 204 || status === 205; // they have no body, whatever the scheme says
-  return textResponse(status, isBare ? "" : text, { ...type, ...headers });
+  return textResponse(status, isBare ? "" : text, {
+    ...(contentType && { "content-type": contentType }),
+    ...headers,
+  });
 }
 
 /** How long a provider that reads the header should wait before it tries again. */
@@ -44,73 +84,34 @@ const retryAfterSeconds = "10";
 /** The response when nothing was stored. It names the kind of failure and never its details. */
 export function refusedResponse(
   error: RefusalName,
-  headers: Record<string, string> = {},
+  headers: ResponseHeaders = {},
   answers: WebhookScheme["refusals"] = {},
 ): PlainResponse {
-  const retry: Record<string, string> = error === "unavailable" ? { "retry-after": retryAfterSeconds } : {};
-  const all = { ...retry, ...headers };
+  const all = error === "unavailable" ? { "retry-after": retryAfterSeconds, ...headers } : headers;
   const answer = answers[error];
   if (answer !== undefined) return fixedResponse(refusalStatuses[error], answer, all);
   return jsonResponse(refusalStatuses[error], { error }, all);
 }
 
-/** How a request ended: its response, and the fields to log and count. */
-export interface WebhookResult {
-  readonly response: PlainResponse;
-  readonly outcome: ReceiveOutcome | "handshake" | "empty" | RefusalName;
-  /** For the log only. */
-  readonly reason?: string;
-  readonly webhook?: ReceivedWebhook;
-  /** How many messages of a split delivery had which outcome. */
-  readonly counts?: Readonly<Partial<Record<ReceiveOutcome, number>>>;
-  readonly refusal?: { readonly name: RefusalName; readonly headers: Readonly<Record<string, string>> };
-}
-
-export const refuse = (
-  name: RefusalName,
-  reason: string,
-  headers: Record<string, string> = {},
-): WebhookResult => ({
-  response: refusedResponse(name, headers),
-  outcome: name,
-  reason,
-  refusal: { name, headers },
-});
-
-export const bodyRefusals: Readonly<Record<BodyRefusal, readonly [RefusalName, string]>> = {
-  "too large": ["too large", "body above the limit"],
-  malformed: ["bad request", "the body could not be read"],
-  "too slow": ["too slow", "the body did not arrive in time"],
-  "too many": ["unavailable", "too many bodies are being read"],
-};
-
-/** An unavailable secret store is like an unavailable database: the provider tries again. */
-export const failureOf = (error: unknown): WebhookResult => refuse("unavailable", safeReason(error));
-
 /** Between two lines on refused requests of the same source, outcome and reason. */
 export const refusalIntervalMs = 10_000;
 /** Beyond so many kinds of refusals, the reason makes no other kind: a flood fills no memory. */
-const mostKinds = 100;
-
-interface LoggedRefusal {
-  readonly loggedAt: number;
-  /** Refusals that were not logged since then. */
-  suppressed: number;
-}
+const maxKinds = 100;
 
 /**
  * Logs how requests ended. A request whose sender is not verified costs an attacker nothing, and a line costs money: the
  * first refusal is logged at once, and the first one after the interval says how many came between.
  */
 export function resultLog(logger: Logger, now: () => number): (fields: LogFields) => void {
-  const refused = new Map<string, LoggedRefusal>();
+  /** When a kind of refusal was logged, and how many were not logged since then. */
+  const refused = new Map<string, { readonly loggedAt: number; suppressed: number }>();
   return (fields) => {
     const { status, messageId, source, outcome, reason } = fields;
     const level = logLevelOf(Number(status), "info");
     const isVerified = messageId !== undefined;
     if (level === "info" || isVerified) return logger[level]("webhook", fields);
     const full = JSON.stringify([source, outcome, reason]);
-    const key = refused.has(full) || refused.size < mostKinds ? full : JSON.stringify([source, outcome]);
+    const key = refused.has(full) || refused.size < maxKinds ? full : JSON.stringify([source, outcome]);
     const last = refused.get(key);
     const at = now();
     if (last !== undefined && Math.abs(at - last.loggedAt) < refusalIntervalMs) {
@@ -143,7 +144,7 @@ export const webhookSpan = (source: string, { headers }: Pick<PlainRequest, "hea
   },
 });
 
-export const webhookSpanEnd = (status: number, outcome: string, webhook?: ReceivedWebhook): SpanEnd => ({
+export const webhookSpanEnd = (status: number, { outcome, webhook }: WebhookResult): SpanEnd => ({
   error: status >= 500 ? outcome : undefined,
   attributes: omitUndefined({
     "oncebox.outcome": outcome,

@@ -1,12 +1,6 @@
 import { type LoggerOption, loggerOf, safeReason } from "../base/logger.js";
 import { guardedMetrics, inSpan, type Metrics } from "../base/telemetry.js";
-import {
-  type BodyRefusal,
-  type IncomingHeaders,
-  type OpenBodies,
-  openBodies,
-  readBody,
-} from "../http/body.js";
+import { type BodyRefusal, type OpenBodies, openBodies, readBody } from "../http/body.js";
 import { type NodeMiddleware, nodeMiddleware } from "../http/node.js";
 import { decoded, type PlainRequest, type PlainResponse, toWebResponse } from "../http/plain.js";
 import { refuseUnknown } from "../queue/arguments.js";
@@ -25,7 +19,6 @@ import {
 import { checkRouteOptions, type WebhookRouteOptions } from "./route-options.js";
 import { checkScheme } from "./schemes/check-scheme.js";
 import { contentTypeOf, createDelivery } from "./schemes/delivery.js";
-import type { FetchText } from "./schemes/provider-keys.js";
 import type { ReadScheme } from "./schemes/read-scheme.js";
 import { webhookPath } from "./schemes/template.js";
 import { loadSources, type ResolvedSource } from "./sources.js";
@@ -33,11 +26,10 @@ import { loadSources, type ResolvedSource } from "./sources.js";
 export interface WebhookRoute extends Preparing {
   (request: Request): Promise<Response>;
 }
+
 /** The same route without the classes `Request` and `Response`. It finds the path itself: a gateway may have added to it. */
 export type WebhookReceiver = (request: WebhookRequest) => Promise<PlainResponse>;
 type WebhookRequest = Omit<PlainRequest, "path">;
-
-type Found = Required<FoundSource> & { readonly source: ResolvedSource };
 
 interface Preparing {
   /** Loads the presets that sources name, and checks those sources. The first request does it otherwise. */
@@ -94,7 +86,6 @@ class Receiver {
       longestReceiveMs: options.receiveMs,
       readScheme,
       clock,
-      fetchText: options.fetchText ?? fetchText,
       onStale: (source) =>
         logger.warn("webhook secrets could not be refreshed; the last ones are used", { source }),
     });
@@ -109,45 +100,45 @@ class Receiver {
   async receive(request: WebhookRequest): Promise<PlainResponse> {
     const startedAt = performance.now();
     const found = await this.#sources().then((sources) => findSource(request.url, sources), failureOf);
-    const source = "path" in found ? found.source : undefined;
-    const result = await ("response" in found
-      ? found
-      : source === undefined
-        ? refuse("not found", "no such source")
-        : this.#traced(request, { source, path: found.path }, startedAt));
-    const { response, outcome, reason, webhook, counts } = result;
-    const name = source?.name ?? "unknown";
-    const attributes = { source: name, outcome };
+    if ("outcome" in found) return this.#report(found, undefined, startedAt);
+    return this.#report(await this.#traced(request, found, startedAt), found.source, startedAt);
+  }
+
+  /** Counts and logs how a request ended. */
+  #report(result: WebhookResult, source: ResolvedSource | undefined, startedAt: number): PlainResponse {
+    const response = responseOf(result, source);
+    const attributes = { source: source?.name ?? "unknown", outcome: result.outcome };
     this.#metrics?.count("oncebox.webhook", 1, attributes);
     this.#metrics?.duration("oncebox.webhook.duration", performance.now() - startedAt, attributes);
-    this.#log({ ...webhook, ...counts, source: name, outcome, status: response.status, reason });
+    const details = result.response === undefined ? { reason: result.reason } : result.counts;
+    this.#log({ ...result.webhook, ...details, ...attributes, status: response.status });
     return response;
   }
 
-  #traced(request: WebhookRequest, found: Found, startedAt: number): Promise<WebhookResult> {
+  #traced(request: WebhookRequest, found: FoundSource, startedAt: number): Promise<WebhookResult> {
     const { tracing } = this.#settings;
     const { source } = found;
     const handled = async () => {
       const deadline = new ReceiveDeadline(source.receiveMs, startedAt);
       const result = await this.#handle(request, found, deadline).catch(failureOf);
       deadline.end();
-      return withAnswersOf(source, result);
+      return result;
     };
     if (tracing === undefined) return handled();
-    return inSpan(tracing, webhookSpan(source.name, request), handled, ({ response, outcome, webhook }) =>
-      webhookSpanEnd(response.status, outcome, webhook),
+    return inSpan(tracing, webhookSpan(source.name, request), handled, (result) =>
+      webhookSpanEnd(responseOf(result, source).status, result),
     );
   }
 
   async #handle(
     request: WebhookRequest,
-    { source, path }: Found,
+    { source, path }: FoundSource,
     deadline: ReceiveDeadline,
   ): Promise<WebhookResult> {
     const { method, headers } = request;
     const url = publicUrlOf(request, path, this.#settings);
     const head = createDelivery({ method, url, headers, body: new Uint8Array() });
-    const handshake = source.handshakes.length === 0 ? undefined : findInHead(source, head);
+    const handshake = findInHead(source, head);
     if (handshake !== undefined) {
       return deadline.within("the handshake", async () => {
         const refusal = await handshake.verify?.(head);
@@ -184,65 +175,51 @@ class Receiver {
   }
 }
 
-/** Loaded when it is used: most providers publish nothing to fetch. */
-const fetchText: FetchText = async (url, signal) =>
-  (await import("./schemes/provider-keys.js")).fetchText(url, signal);
-
 /** Some providers expect other answers to refused requests than the usual ones. */
-const withAnswersOf = ({ scheme: { refusals } }: ResolvedSource, result: WebhookResult): WebhookResult => {
-  const { refusal } = result;
-  if (refusal === undefined || refusals?.[refusal.name] === undefined) return result;
-  return { ...result, response: refusedResponse(refusal.name, { ...refusal.headers }, refusals) };
-};
+const responseOf = (result: WebhookResult, source: ResolvedSource | undefined): PlainResponse =>
+  result.response ?? refusedResponse(result.outcome, result.headers, source?.scheme.refusals);
 
 interface FoundSource {
-  readonly source?: ResolvedSource | undefined;
+  readonly source: ResolvedSource;
   /** `/webhooks/{source}` or `/webhooks/{source}/{tenant}`, without the prefix that a gateway adds. */
   readonly path: string;
 }
 
 /** Finds no source when the path names a tenant and the source does not read it from there. */
-function findSource(url: string, sources: ReadonlyMap<string, ResolvedSource>): FoundSource {
+function findSource(url: string, sources: ReadonlyMap<string, ResolvedSource>): FoundSource | WebhookResult {
   const { path, source: encoded, tenant } = webhookPath(url);
   const source = sources.get(decoded(encoded) ?? "");
-  const isFound = tenant === undefined || (source !== undefined && hasTenantInPath(source));
-  return isFound ? { source, path } : { path };
+  if (source === undefined || (tenant !== undefined && !hasTenantInPath(source)))
+    return refuse("not found", "no such source");
+  return { source, path };
 }
 
 const hasTenantInPath = ({ tenant }: ResolvedSource): boolean =>
-  tenant.some((parts) => parts.some((part) => part.placeholder === "path"));
-
-interface PublicUrlOptions {
-  readonly publicUrl?: string | undefined;
-  readonly trustForwardedHeaders?: boolean | undefined;
-}
+  tenant.flat().some(({ placeholder }) => placeholder === "path");
 
 /**
  * Returns the URL that the provider called. Behind a gateway the request itself may have another one. Its text stays as it
  * was received, because schemes sign it: `URL` would write an apostrophe of the query as an escape.
  */
 function publicUrlOf(
-  { url, headers }: Pick<PlainRequest, "url" | "headers">,
+  { url, headers }: WebhookRequest,
   path: string,
-  options: PublicUrlOptions,
+  { publicUrl, trustForwardedHeaders }: Pick<WebhookRouteOptions, "publicUrl" | "trustForwardedHeaders">,
 ): string {
   const [, protocol = "", host = "", rest = ""] = /^(\w+):\/\/([^/?#]*)(.*)$/s.exec(url) ?? [];
-  if (options.publicUrl !== undefined) {
-    const base = options.publicUrl.replace(/\/+$/, "");
+  if (publicUrl !== undefined) {
     const [search = ""] = /\?[^#]*/.exec(rest) ?? [];
-    return `${base}${path}${search}`;
+    return `${publicUrl.replace(/\/+$/, "")}${path}${search}`;
   }
-  if (!options.trustForwardedHeaders) return url;
-  const forwardedProtocol = firstOf(headers, "x-forwarded-proto") ?? protocol;
-  const forwardedHost = firstOf(headers, "x-forwarded-host") ?? host;
+  if (!trustForwardedHeaders) return url;
+  // the outermost proxy adds the first value
+  const forwarded = (name: string) => headers.get(name)?.split(",", 1)[0]?.trim() || undefined;
+  const forwardedProtocol = forwarded("x-forwarded-proto") ?? protocol;
+  const forwardedHost = forwarded("x-forwarded-host") ?? host;
   if (!/^https?$/.test(forwardedProtocol) || !/^[\w.:[\]-]*$/.test(forwardedHost)) return url;
   const called = `${forwardedProtocol}://${forwardedHost}${rest}`;
   return URL.canParse(called) ? called : url;
 }
-
-/** The outermost proxy adds the first value. */
-const firstOf = (headers: IncomingHeaders, name: string): string | undefined =>
-  headers.get(name)?.split(",", 1)[0]?.trim() || undefined;
 
 export interface WebhookMiddlewareOptions {
   readonly logger?: LoggerOption;

@@ -14,9 +14,9 @@ import {
   readScheme,
 } from "./schemes/read-scheme.js";
 import type { Handshake, WebhookScheme } from "./schemes/scheme.js";
-import type { ChallengeSigner } from "./schemes/signature-verifier.js";
 import { fill } from "./schemes/template.js";
 import {
+  type ChallengeSigner,
   createChallengeSigner,
   createTenantVerifier,
   createTokenVerifier,
@@ -80,7 +80,52 @@ interface SourceDefaults {
   readonly readScheme: ReadScheme;
   readonly clock: () => Date;
   readonly onStale: (source: string) => void;
-  readonly fetchText: FetchText;
+  readonly fetchText?: FetchText | undefined;
+}
+
+type Sources = Readonly<Record<string, WebhookSource>>;
+
+/**
+ * Checks the sources whose schemes are at hand. The function that it returns loads the presets that the others name, and
+ * checks those.
+ */
+export function loadSources(
+  given: Sources,
+  defaults: SourceDefaults,
+): () => Promise<ReadonlyMap<string, ResolvedSource>> {
+  const all = Object.entries(given ?? {});
+  const named = all.filter(([, source]) => typeof source?.scheme === "string");
+  const problems = named.flatMap(([name, { scheme }]) =>
+    isPresetName(scheme) ? [] : `${name}: ${unknownPreset(scheme)}`,
+  );
+  if (all.length === 0) problems.push("there is no source");
+  const atHand = Object.fromEntries(all.filter((entry) => !named.includes(entry)));
+  const resolved = resolveSources(atHand, problems, defaults);
+  return memoisePromise(async () => {
+    const loaded = named.map(
+      async ([name, source]) => [name, { ...source, scheme: await schemeOf(source.scheme) }] as const,
+    );
+    const others = Object.fromEntries(await Promise.all(loaded));
+    return new Map([...resolved, ...resolveSources(others, [], defaults)]);
+  });
+}
+
+/** Checks all sources and returns them by name. One error lists all their problems, and those that are known already. */
+export function resolveSources(
+  sources: Sources,
+  known: readonly string[],
+  defaults: SourceDefaults,
+): ReadonlyMap<string, ResolvedSource> {
+  const problems = [...known];
+  const resolved = new Map<string, ResolvedSource>();
+  for (const [name, source] of Object.entries(sources)) {
+    const own: string[] = [];
+    const made = resolveSource(name, source, defaults, own);
+    if (made !== undefined) resolved.set(name, made);
+    problems.push(...own.map((problem) => `${name}: ${problem}`));
+  }
+  if (problems.length > 0) throw new InvalidArgumentError(`Webhook sources: ${problems.join("; ")}.`);
+  return resolved;
 }
 
 const sourceFields = [
@@ -94,27 +139,6 @@ const sourceFields = [
   "handshakes",
   ...overridableFields,
 ];
-
-/** A source whose preset is loaded. */
-export type LoadedSource = WebhookSource & { readonly scheme: WebhookScheme };
-
-/** Checks all sources and returns them by name. One error lists all their problems, and those that are known already. */
-export function resolveSources(
-  sources: Readonly<Record<string, LoadedSource>>,
-  known: readonly string[],
-  defaults: SourceDefaults,
-): ReadonlyMap<string, ResolvedSource> {
-  const problems = [...known];
-  const resolved = new Map<string, ResolvedSource>();
-  for (const [name, source] of Object.entries(sources ?? {})) {
-    const own: string[] = [];
-    const made = resolveSource(name, source, defaults, own);
-    if (made !== undefined) resolved.set(name, made);
-    problems.push(...own.map((problem) => `${name}: ${problem}`));
-  }
-  if (problems.length > 0) throw new InvalidArgumentError(`Webhook sources: ${problems.join("; ")}.`);
-  return resolved;
-}
 
 function resolveSource(
   name: string,
@@ -140,7 +164,7 @@ function resolveSource(
   problems.push(...wrong);
   if (problems.length > 0) return undefined;
 
-  const { secrets = [], verifyToken = [] } = given;
+  const { secrets = [], tenantSecrets, verifyToken = [] } = given;
   const { clock, secretsMaxAgeMs: maxAgeMs, fetchText, longestReceiveMs = longestMs } = defaults;
   const receiveMs = Math.min(longestReceiveMs, checked.scheme.receiveMs ?? defaults.receiveMs);
   const settings = {
@@ -150,12 +174,11 @@ function resolveSource(
     onStale: () => defaults.onStale(name),
     allowShort: given.allowShortSecrets === true,
   };
+  const verifierWith = (all: Secrets) => createVerifier(checked, all, settings);
   const verify =
-    given.tenantSecrets === undefined
-      ? createVerifier(checked, secrets, settings)
-      : createTenantVerifier(checked.tenant, given.tenantSecrets, (all) =>
-          createVerifier(checked, all, settings),
-        );
+    tenantSecrets === undefined
+      ? verifierWith(secrets)
+      : createTenantVerifier(checked.tenant, tenantSecrets, verifierWith);
   const verifierOf = ({ verifyToken: at, unsigned }: CheckedHandshake): Verifier | undefined => {
     if (unsigned) return undefined;
     if (at === undefined) return verify;
@@ -163,14 +186,15 @@ function resolveSource(
   };
   const signChallenge = createChallengeSigner(checked, secrets, settings);
   const confirmAt = async (address: string | undefined) =>
-    (await import("./schemes/provider-keys.js")).confirmAddress(
-      ...([address, hostsOf(checked), fetchText, receiveMs] as const),
-    );
-  const ofHandshake = { signChallenge, confirmAt };
+    (await import("./schemes/provider-keys.js")).confirmAddress(address, hostsOf(checked), settings);
   return {
     ...checked,
-    ...{ name, maxBodyBytes, receiveMs, verify, hasTenantSecrets: given.tenantSecrets !== undefined },
-    handshakes: checked.handshakes.map((one) => ({ ...one, ...ofHandshake, verify: verifierOf(one) })),
+    ...{ name, maxBodyBytes, receiveMs, verify, hasTenantSecrets: tenantSecrets !== undefined },
+    handshakes: checked.handshakes.map((one) => ({
+      ...one,
+      verify: verifierOf(one),
+      ...{ signChallenge, confirmAt },
+    })),
   };
 }
 
@@ -181,34 +205,28 @@ const maxAgeOf = ({ scheme: { verify } }: CheckedScheme): number | undefined =>
   verify.kind === "signature" ? verify.timestamp?.maxAgeMs : undefined;
 
 /** A missing secret is reported when the route is created, not when the first webhook arrives. */
-function checkSecrets(
-  { secrets, tenantSecrets, allowShortSecrets, verifyToken }: Partial<WebhookSource>,
-  { scheme: { verify }, handshakes, tenant }: CheckedScheme,
-  report: Report,
-): void {
-  const toKey = toKeyOf(verify, allowShortSecrets === true);
-  if (tenantSecrets === undefined) secretsProblems(secrets, toKey, "secrets").forEach(report);
-  else checkTenantSecrets({ secrets, tenantSecrets, tenant, handshakes }).forEach(report);
-  const asksForToken = handshakes.some((one) => one.verifyToken !== undefined);
+function checkSecrets(source: Partial<WebhookSource>, checked: CheckedScheme, report: Report): void {
+  const { secrets, tenantSecrets, allowShortSecrets, verifyToken } = source;
+  if (tenantSecrets === undefined) {
+    const toKey = toKeyOf(checked.scheme.verify, allowShortSecrets === true);
+    secretsProblems(secrets, toKey, "secrets").forEach(report);
+  } else checkTenantSecrets(source, checked, report);
+  const asksForToken = checked.handshakes.some((one) => one.verifyToken !== undefined);
   if (asksForToken) secretsProblems(verifyToken, toTokenKey, "verifyToken").forEach(report);
   else if (verifyToken !== undefined) report("verifyToken is given, but the scheme uses none");
 }
 
-function checkTenantSecrets(given: {
-  readonly secrets: unknown;
-  readonly tenantSecrets: unknown;
-  readonly tenant: CheckedScheme["tenant"];
-  readonly handshakes: readonly CheckedHandshake[];
-}): readonly string[] {
-  const { secrets, tenantSecrets, tenant, handshakes } = given;
+function checkTenantSecrets(
+  { secrets, tenantSecrets }: Partial<WebhookSource>,
+  { tenant, handshakes }: CheckedScheme,
+  report: Report,
+): void {
+  if (typeof tenantSecrets !== "function") report("tenantSecrets must be a function (tenant) => secrets");
+  if (secrets !== undefined) report("give secrets or tenantSecrets, not both");
   const parts = tenant.flat().flatMap(({ placeholder }) => placeholder ?? []);
-  const isInHead = parts.length > 0 && parts.every((one) => ["header", "query", "path"].includes(one));
-  return [
-    ...(typeof tenantSecrets === "function" ? [] : ["tenantSecrets must be a function (tenant) => secrets"]),
-    ...(secrets === undefined ? [] : ["give secrets or tenantSecrets, not both"]),
-    ...(isInHead ? [] : ["with tenantSecrets, tenant must be in a header, the query or the path"]),
-    ...(handshakes.some(({ hmac }) => hmac !== undefined) ? ["a handshake with {hmac} needs secrets"] : []),
-  ];
+  if (parts.length === 0 || !parts.every((one) => ["header", "query", "path"].includes(one)))
+    report("with tenantSecrets, tenant must be in a header, the query or the path");
+  if (handshakes.some(({ hmac }) => hmac !== undefined)) report("a handshake with {hmac} needs secrets");
 }
 
 function checkName(name: string, report: Report): void {
@@ -233,44 +251,6 @@ export function withOverrides(
   return { ...overridden, handshakes: [source.handshakes, handshakes].flat() };
 }
 
-type Sources<Source> = Readonly<Record<string, Source>>;
-
-/**
- * Checks the sources whose schemes are at hand. The function that it returns loads the presets that the others name, and
- * checks those.
- */
-export function loadSources(
-  given: Sources<WebhookSource>,
-  defaults: SourceDefaults,
-): () => Promise<ReadonlyMap<string, ResolvedSource>> {
-  const { loaded, named, problems } = dividedSources(given);
-  const known = resolveSources(loaded, problems, defaults);
-  return memoisePromise(async () => {
-    const presets = named.map(async ([name, source]) => [
-      name,
-      { ...source, scheme: await schemeOf(source.scheme) },
-    ]);
-    const others = Object.fromEntries(await Promise.all(presets)) as Sources<LoadedSource>;
-    return new Map([...known, ...resolveSources(others, [], defaults)]);
-  });
-}
-
-/** The sources whose schemes are at hand, those that name a preset, and what is wrong with the names. */
-function dividedSources(given: Sources<WebhookSource>) {
-  const loaded: [name: string, LoadedSource][] = [];
-  const named: [name: string, WebhookSource][] = [];
-  const problems: string[] = [];
-  const all = Object.entries(given ?? {});
-  if (all.length === 0) problems.push("there is no source");
-  for (const [name, source] of all) {
-    const scheme: unknown = source?.scheme;
-    if (typeof scheme !== "string") loaded.push([name, source as LoadedSource]);
-    else if (isPresetName(scheme)) named.push([name, source]);
-    else problems.push(`${name}: ${unknownPreset(scheme)}`);
-  }
-  return { loaded: Object.fromEntries(loaded), named, problems };
-}
-
 /** Returns the scheme itself, or the preset of that name. */
 export async function schemeOf(scheme: string | WebhookScheme): Promise<WebhookScheme> {
   if (typeof scheme !== "string") return scheme;
@@ -282,7 +262,7 @@ export async function schemeOf(scheme: string | WebhookScheme): Promise<WebhookS
  * Returns what reads the schemes of these sources. Presets as they are were checked by the tests, so that an app with
  * nothing else does not load the code that checks schemes.
  */
-export async function schemeReader(sources: Sources<WebhookSource>): Promise<ReadScheme> {
+export async function schemeReader(sources: Sources): Promise<ReadScheme> {
   const isPreset = (source: WebhookSource): boolean =>
     isPresetName(source?.scheme) &&
     [...overridableFields, "handshakes" as const].every((field) => source[field] === undefined);
@@ -290,5 +270,5 @@ export async function schemeReader(sources: Sources<WebhookSource>): Promise<Rea
   return (await import("./schemes/check-scheme.js")).checkScheme;
 }
 
-const unknownPreset = (name: string): string =>
+const unknownPreset = (name: unknown): string =>
   `the scheme ${JSON.stringify(name)} is not known; known: ${presetNames.join(", ")}`;

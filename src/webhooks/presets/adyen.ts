@@ -1,5 +1,4 @@
 import type { WebhookScheme } from "../schemes/scheme.js";
-import type { PresetAbout } from "./about.js";
 
 const psp = "{item:NotificationRequestItem.pspReference}";
 /** Empty for the first event of a payment. */
@@ -27,22 +26,3 @@ export const adyen = {
   contentTypes: ["application/json"],
   answer: { contentType: "text/plain", body: "[accepted]" },
 } as const satisfies WebhookScheme;
-
-export const about = {
-  name: "Adyen",
-  batches: true,
-  retries:
-    "3 retries within 27 s, then for 30 days from a queue: after 2, 5, 10, 15 and 30 minutes, 1, 2, 4 and 8 hours. The other events of the endpoint wait.",
-  answerWithin: "10 s",
-  secret: "The HMAC key of the webhook: 64 hexadecimal digits.",
-  signs:
-    "Of each item: its references, account, amount, eventCode and success. Nothing else of it, such as reason and additionalData.",
-  idIsUnique: "Adyen repeats an event with the same pspReference, eventCode and success.",
-  checked: {
-    title:
-      "Verify HMAC signatures; Handle webhook events (Adyen docs); adyen-node-api-library, hmacValidator.spec.ts",
-    date: "2026-11",
-    with: "vector",
-    delivery: { page: "Troubleshoot webhooks (Adyen docs)", date: "2026-11-17", notSeen: "the 10 s" },
-  },
-} as const satisfies PresetAbout;

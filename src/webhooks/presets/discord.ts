@@ -1,5 +1,4 @@
 import type { Handshake, WebhookScheme } from "../schemes/scheme.js";
-import type { PresetAbout } from "./about.js";
 
 /** Of the URL for webhook events. */
 const eventsPing = {
@@ -33,24 +32,3 @@ export const discord = {
   answer: { status: 204 },
   receiveMs: 2_000,
 } as const satisfies WebhookScheme;
-
-export const about = {
-  name: "Discord",
-  batches: false,
-  retries: "Events: several times within 10 minutes. Interactions: never; the user sees an error.",
-  answerWithin: "3 s",
-  secret: "The application's public key: Ed25519 in hexadecimal.",
-  signs: "Timestamp and body. The time may be 15 minutes old, for retries.",
-  idIsUnique:
-    "An interaction has a unique id. A webhook event has none: the hash of the body, with the event's time in microseconds.",
-  checked: {
-    title: "Webhook events; Interactions overview",
-    date: "2026-11",
-    with: "documentation",
-    delivery: {
-      page: "Webhook events; Receiving and responding to interactions (Discord docs)",
-      date: "2026-11-17",
-      notSeen: "that interactions are never sent again",
-    },
-  },
-} as const satisfies PresetAbout;

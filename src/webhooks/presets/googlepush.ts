@@ -1,5 +1,4 @@
 import type { Handshake, WebhookScheme } from "../schemes/scheme.js";
-import type { PresetAbout } from "./about.js";
 
 /** The first notification of a channel says only that the channel exists. */
 const sync = {
@@ -23,20 +22,3 @@ export const googlepush = {
   ],
   handshakes: [sync],
 } as const satisfies WebhookScheme;
-
-export const about = {
-  name: "Google push notifications (Calendar, Drive, …)",
-  batches: false,
-  retries:
-    "Retries with growing intervals after 500, 502, 503 and 504. Every other answer but 2xx loses the notification.",
-  answerWithin: undefined,
-  secret: "The token that you gave to the channel.",
-  signs: "Nothing: the token alone proves the sender. Most notifications have no body.",
-  idIsUnique: "The message number grows within a channel.",
-  checked: {
-    title: "Push notifications (Google Calendar API, Google Drive API)",
-    date: "2026-11",
-    with: "documentation",
-    delivery: { date: "2026-11-17" },
-  },
-} as const satisfies PresetAbout;

@@ -1,9 +1,6 @@
 import type { WebhookScheme } from "../schemes/scheme.js";
 
-/**
- * Loads a preset by its name. Each is a module of its own, so that a cold start holds only those that the app names. In
- * alphabetical order. The names are also in preset-names.ts.
- */
+/** Loads a preset by its name. Each is a module of its own, so that a cold start loads only those that the app names. */
 export const loaders = {
   adyen: async () => (await import("./adyen.js")).adyen,
   asana: async () => (await import("./asana.js")).asana,

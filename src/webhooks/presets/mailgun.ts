@@ -1,5 +1,4 @@
 import type { WebhookScheme } from "../schemes/scheme.js";
-import type { PresetAbout } from "./about.js";
 
 export const mailgun = {
   verify: {
@@ -15,21 +14,3 @@ export const mailgun = {
   volatileFields: ["signature"],
   contentTypes: ["application/json"],
 } as const satisfies WebhookScheme;
-
-export const about = {
-  name: "Mailgun",
-  batches: false,
-  retries:
-    "For 8 hours, after 10, 10, 15 and 30 minutes, 1, 2 and 4 hours, unless the answer is 200 or 406. The event delivered: never.",
-  answerWithin: undefined,
-  secret: "The HTTP webhook signing key, used as text.",
-  signs:
-    "A timestamp and a token in the body, and not the event: whoever has a copy of a delivery can change it, for 9 hours.",
-  idIsUnique: "event-data.id is unique for each event, and a retry keeps it.",
-  checked: {
-    title: "Securing webhooks; Automatic retries",
-    date: "2026-11",
-    with: "documentation",
-    delivery: { page: "User manual: Webhooks (mailgun/documentation, 2024)", date: "2026-11-17" },
-  },
-} as const satisfies PresetAbout;

@@ -1,5 +1,4 @@
 import type { WebhookScheme } from "../schemes/scheme.js";
-import type { PresetAbout } from "./about.js";
 
 export const mandrill = {
   verify: {
@@ -15,19 +14,3 @@ export const mandrill = {
   contentTypes: ["application/x-www-form-urlencoded"],
   handshakes: [{ method: "HEAD", when: {}, unsigned: true, answer: {} }],
 } as const satisfies WebhookScheme;
-
-export const about = {
-  name: "Mandrill (Mailchimp Transactional)",
-  batches: true,
-  retries: "At growing intervals after anything but 200, until you give the batch up.",
-  answerWithin: undefined,
-  secret: "The webhook's authentication key, used as text.",
-  signs: "The URL and the form's fields.",
-  idIsUnique: "Mandrill gives no id: the hash of the event.",
-  checked: {
-    title: "Track email activity with webhooks",
-    date: "2026-11",
-    with: "documentation",
-    delivery: { date: "2026-11-17" },
-  },
-} as const satisfies PresetAbout;

@@ -1,5 +1,4 @@
 import type { Handshake, WebhookScheme } from "../schemes/scheme.js";
-import type { PresetAbout } from "./about.js";
 
 const subscription = {
   method: "GET",
@@ -17,23 +16,3 @@ export const meta = {
   contentTypes: ["application/json"],
   handshakes: [subscription],
 } as const satisfies WebhookScheme;
-
-export const about = {
-  name: "Meta (Facebook, Instagram, Messenger)",
-  batches: true,
-  retries:
-    "At once, then less and less often for 36 hours; then the event is dropped. Messenger ends the subscription of a page after an hour of failures.",
-  answerWithin: undefined,
-  secret: "The app secret, used as text.",
-  signs: "The body.",
-  idIsUnique: "Meta gives no id: the hash of the entry.",
-  checked: {
-    title: "Webhooks: getting started",
-    date: "2026-11",
-    with: "documentation",
-    delivery: {
-      page: "Webhooks: Getting started (Meta for developers), as others quote it",
-      date: "2026-11-17",
-    },
-  },
-} as const satisfies PresetAbout;

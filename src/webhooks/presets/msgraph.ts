@@ -1,5 +1,4 @@
 import type { Handshake, WebhookScheme } from "../schemes/scheme.js";
-import type { PresetAbout } from "./about.js";
 
 /** Graph sends it to a new subscription's address, before anything that could prove the sender is known. */
 const validation = {
@@ -21,20 +20,3 @@ export const msgraph = {
   answer: { status: 202 },
   receiveMs: 2_500,
 } as const satisfies WebhookScheme;
-
-export const about = {
-  name: "Microsoft Graph",
-  batches: true,
-  retries:
-    "Retries for up to 4 hours, with growing intervals, after each answer but 2xx. A slow endpoint loses notifications.",
-  answerWithin: "3 s",
-  secret: "The clientState of the subscription: text of your own, up to 128 characters.",
-  signs: "Nothing: clientState alone proves the sender. It is in each notification of the batch.",
-  idIsUnique: "The id of a notification, where it has one. Without one each delivery is a new message.",
-  checked: {
-    title: "Receive change notifications through webhooks (Microsoft Graph)",
-    date: "2026-11",
-    with: "documentation",
-    delivery: { page: "Receive change notifications through webhooks (Microsoft Graph)", date: "2026-11-17" },
-  },
-} as const satisfies PresetAbout;

@@ -2,8 +2,7 @@ import { constants, createDecipheriv, createHmac, privateDecrypt } from "node:cr
 import { isSameDigest } from "../../base/secrets.js";
 import { InvalidArgumentError } from "../../errors.js";
 import type { WebhookScheme } from "../schemes/scheme.js";
-import type { PresetAbout } from "./about.js";
-import { msgraph, about as msgraphAbout } from "./msgraph.js";
+import { msgraph } from "./msgraph.js";
 
 /** Notifications with the changed resource in them. Each delivery has a token for each app and tenant that it is for. */
 export const msgraphdata = {
@@ -21,21 +20,6 @@ export const msgraphdata = {
     itemSecret: "{item:clientState}",
   },
 } as const satisfies WebhookScheme;
-
-export const about = {
-  ...msgraphAbout,
-  name: "Microsoft Graph with resource data",
-  secret:
-    "Two texts, both needed: the id of your app (the tokens' audience) and the clientState of the subscription.",
-  signs:
-    "Nothing of the body. The tokens prove who sends, for which app and tenant; clientState is in each notification.",
-  checked: {
-    title: "Set up change notifications that include resource data (Microsoft Graph)",
-    date: "2026-11-17",
-    with: "documentation",
-    delivery: { page: "Receive change notifications through webhooks (Microsoft Graph)", date: "2026-11-17" },
-  },
-} as const satisfies PresetAbout;
 
 /** `encryptedContent` of a change notification of Microsoft Graph. */
 export interface GraphEncryptedContent {

@@ -1,5 +1,4 @@
 import type { WebhookScheme } from "../schemes/scheme.js";
-import type { PresetAbout } from "./about.js";
 
 export const paddle = {
   verify: {
@@ -17,24 +16,3 @@ export const paddle = {
   contentTypes: ["application/json"],
   receiveMs: 4_000,
 } as const satisfies WebhookScheme;
-
-export const about = {
-  name: "Paddle",
-  batches: false,
-  retries: "Live: 60 retries within 3 days. Sandbox: 3 within 15 minutes. After each answer but 200.",
-  answerWithin: "5 s",
-  secret: "The secret key of the notification destination (pdl_ntfset_…), used as text.",
-  signs: "Time and body.",
-  idIsUnique: "event_id identifies the event; a replay has the same, and another notification_id.",
-  checked: {
-    title:
-      "Verify webhook signatures; Respond to webhooks (Paddle developer); paddle-node-sdk, webhooks-validator.node.test.ts",
-    date: "2026-11",
-    with: "vector",
-    delivery: {
-      page: "Handle webhook delivery (Paddle developer)",
-      date: "2026-11-17",
-      notSeen: "the sandbox",
-    },
-  },
-} as const satisfies PresetAbout;

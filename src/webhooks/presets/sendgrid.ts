@@ -1,5 +1,4 @@
 import type { WebhookScheme } from "../schemes/scheme.js";
-import type { PresetAbout } from "./about.js";
 
 export const sendgrid = {
   verify: {
@@ -16,22 +15,3 @@ export const sendgrid = {
   topic: "{item:event}",
   contentTypes: ["application/json"],
 } as const satisfies WebhookScheme;
-
-export const about = {
-  name: "SendGrid",
-  batches: true,
-  retries: "At growing intervals for 24 hours after anything but 2xx.",
-  answerWithin: undefined,
-  secret: "The verification key of the signed event webhook: an ECDSA public key in base64.",
-  signs: "Timestamp and body. The time may be 25 hours old, for retries.",
-  idIsUnique: "Each event has a sg_event_id, which a retry keeps.",
-  checked: {
-    title: "Getting started with the Event Webhook security features",
-    date: "2026-11",
-    with: "vector",
-    delivery: {
-      page: "Troubleshooting the Event Webhook (sendgrid/docs), an older version",
-      date: "2026-11-17",
-    },
-  },
-} as const satisfies PresetAbout;

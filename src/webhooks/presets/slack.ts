@@ -1,5 +1,4 @@
 import type { Handshake, WebhookScheme } from "../schemes/scheme.js";
-import type { PresetAbout } from "./about.js";
 
 const slackUrlVerification = {
   method: "POST",
@@ -40,25 +39,3 @@ export const slack = {
   answer: { contentType: "text/plain", body: "" },
   receiveMs: 2_000,
 } as const satisfies WebhookScheme;
-
-export const about = {
-  name: "Slack",
-  batches: false,
-  retries:
-    "Events: 3 times (at once, after 1 minute, after 5 minutes) after anything but 2xx. Commands and interactions: never; the user sees an error.",
-  answerWithin: "3 s",
-  secret: "The app's signing secret, used as text.",
-  signs: "Timestamp and body. Each retry is signed with its own time.",
-  idIsUnique:
-    "event_id is unique over all workspaces, and a retry keeps it. Commands have a trigger id in their body, whose hash is the id.",
-  checked: {
-    title: "Verifying requests from Slack",
-    date: "2026-11",
-    with: "vector",
-    delivery: {
-      page: "The Events API (Slack docs), as others quote it",
-      date: "2026-11-17",
-      notSeen: "commands and interactions",
-    },
-  },
-} as const satisfies PresetAbout;

@@ -1,5 +1,4 @@
 import type { Handshake, WebhookScheme } from "../schemes/scheme.js";
-import type { PresetAbout } from "./about.js";
 
 const beginning = "Message\n{json:Message}\nMessageId\n{json:MessageId}\n";
 const end = "TopicArn\n{json:TopicArn}\nType\n{json:Type}\n";
@@ -38,24 +37,3 @@ export const sns = {
   keepHeaders: ["x-amz-sns-message-type", "x-amz-sns-topic-arn"],
   handshakes: [confirmation],
 } as const satisfies WebhookScheme;
-
-export const about = {
-  name: "Amazon SNS",
-  batches: false,
-  retries:
-    "3 retries, 20 s apart. The subscription's delivery policy may ask for more, within an hour. Then the message is lost, unless the subscription has a dead-letter queue.",
-  answerWithin: "15 s",
-  secret:
-    "The ARNs of the topics that you subscribed to. They are not secret. SNS signs with a key of its own.",
-  signs:
-    "Message, id, subject, time, topic and type. Not MessageAttributes. Raw message delivery is not signed: leave it off.",
-  idIsUnique: "MessageId is unique for each message, and the same in each retry.",
-  checked: {
-    title:
-      "Verifying the signatures of Amazon SNS messages; Amazon SNS message delivery retries; aws-js-sns-message-validator",
-    date: "2026-11",
-    with: "documentation",
-    byHand: "aws-js-sns-message-validator",
-    delivery: { page: "Amazon SNS message delivery retries", date: "2026-11", notSeen: "the 15 s" },
-  },
-} as const satisfies PresetAbout;

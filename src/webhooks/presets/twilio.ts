@@ -1,5 +1,4 @@
 import type { WebhookScheme } from "../schemes/scheme.js";
-import type { PresetAbout } from "./about.js";
 
 export const twilio = {
   verify: {
@@ -27,22 +26,3 @@ export const twilio = {
   methods: ["POST", "GET"],
   answer: { contentType: "text/xml", body: "<Response/>" },
 } as const satisfies WebhookScheme;
-
-export const about = {
-  name: "Twilio",
-  batches: true,
-  retries:
-    "Once, only if it cannot connect. More when the URL's fragment asks for it: `#rc=5&rp=all` retries 5 times after 4xx, 5xx and time-outs, all within 15 s.",
-  answerWithin: "15 s",
-  secret: "The account's auth token, used as text.",
-  signs:
-    "The URL and the form's fields, or the URL with the digest of the body. Not the headers, and so not the id.",
-  idIsUnique:
-    "I-Twilio-Idempotency-Token is unique for each callback, and a retry keeps it. Events of a stream have an id.",
-  checked: {
-    title: "Webhooks security; Connection overrides",
-    date: "2026-11",
-    with: "sdk",
-    delivery: { page: "Webhooks: Connection overrides (Twilio docs)", date: "2026-11-17" },
-  },
-} as const satisfies PresetAbout;

@@ -1,5 +1,4 @@
 import type { Handshake, WebhookScheme } from "../schemes/scheme.js";
-import type { PresetAbout } from "./about.js";
 
 const callbackVerification = {
   method: "POST",
@@ -23,24 +22,3 @@ export const twitch = {
   contentTypes: ["application/json"],
   handshakes: [callbackVerification],
 } as const satisfies WebhookScheme;
-
-export const about = {
-  name: "Twitch EventSub",
-  batches: false,
-  retries:
-    "Sends an event again where it is unsure that it arrived. A callback that fails too often is revoked.",
-  answerWithin: "10 s",
-  secret: "The secret that you gave to the subscription: 10 to 100 ASCII characters, used as text.",
-  signs: "Message id, time and body.",
-  idIsUnique: "Twitch sends a message again with the same id.",
-  checked: {
-    title: "Handling webhook events (Twitch developers); twitch-cli, forward_event.go",
-    date: "2026-11",
-    with: "documentation",
-    delivery: {
-      page: "EventSub (Twitch developers)",
-      date: "2026-11-17",
-      notSeen: "how often, and the 10 s",
-    },
-  },
-} as const satisfies PresetAbout;

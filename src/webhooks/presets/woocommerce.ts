@@ -1,5 +1,4 @@
 import type { Handshake, WebhookScheme } from "../schemes/scheme.js";
-import type { PresetAbout } from "./about.js";
 
 /** The test when the webhook is saved: a form without a signature. Events are JSON. */
 const ping = <Type extends string>(type: Type) =>
@@ -28,25 +27,3 @@ export const woocommerce = {
     ping("application/x-www-form-urlencoded; charset=UTF-8"),
   ],
 } as const satisfies WebhookScheme;
-
-export const about = {
-  name: "WooCommerce",
-  batches: false,
-  retries:
-    "An event is never sent again. After more than 5 failures in a row the webhook is disabled; 2xx, 301 and 302 are no failures.",
-  answerWithin: "60 s",
-  secret: "The secret of the webhook, used as text.",
-  signs: "The body. Not the headers, so neither the id nor the topic.",
-  idIsUnique:
-    "The delivery id is made of the webhook and the second. Two deliveries within a second differ by the part that we add: a hash of the content.",
-  checked: {
-    title: "woocommerce, class-wc-webhook.php",
-    date: "2026-11",
-    with: "documentation",
-    delivery: {
-      page: "Working with webhooks (WooCommerce docs), as others quote it",
-      date: "2026-11-17",
-      notSeen: "the 60 s",
-    },
-  },
-} as const satisfies PresetAbout;

@@ -3,16 +3,12 @@ import type { Budget } from "../../base/budget.js";
 import { safeReason } from "../../base/logger.js";
 import { sleep } from "../../base/timers.js";
 import { InvalidOperationError } from "../../errors.js";
-import { type BodyRefusal, fetchCause, readBody } from "../../http/body.js";
+import { fetchCause, readBody } from "../../http/body.js";
 import { signedJwt } from "../signing/signed-jwt.js";
 
-interface GithubApiOptions {
+export interface GithubCall {
   readonly apiUrl: string;
   readonly clock: () => Date;
-}
-
-/** Who asks, and how long that may take. */
-export interface GithubCall {
   readonly token: string;
   readonly budget: Budget;
 }
@@ -26,64 +22,62 @@ export interface GithubAnswer {
 /** The time is used up, or GitHub wants more requests only after it. */
 export class OutOfTime extends Error {}
 
+/** For one request, so that no answer makes a loop. */
+const maxWaits = 5;
+
+/** Sends a request to GitHub. Waits where GitHub asks for it and the time suffices; else it throws OutOfTime. */
+export async function callGithub(
+  method: "GET" | "POST",
+  path: string,
+  call: GithubCall,
+): Promise<GithubAnswer> {
+  const { budget, clock } = call;
+  for (let waits = 0; ; waits++) {
+    const answer = await send(method, path, call);
+    const waitMs = limitedForMs(answer, clock());
+    if (waitMs === undefined) return answer;
+    if (waits === maxWaits || waitMs >= budget.remainingMs()) throw new OutOfTime();
+    await sleep(waitMs, budget.signal).catch(() => {
+      throw new OutOfTime();
+    });
+  }
+}
+
 const requestMs = 10_000;
 /** A timer may fire a little before its time. */
 const leastMs = 10;
 /** A page of 100 deliveries has about 40 KB. */
 const maxAnswerBytes = 4 * 1_048_576;
+
+async function send(method: string, path: string, call: GithubCall): Promise<GithubAnswer> {
+  const { apiUrl, token, budget } = call;
+  const isOver = (): boolean => budget.signal.aborted || budget.remainingMs() < leastMs;
+  const failure = (problem: string): Error =>
+    isOver() ? new OutOfTime() : new InvalidOperationError(`${new URL(apiUrl).host} ${problem}.`);
+  if (isOver()) throw new OutOfTime();
+  const limit = AbortSignal.timeout(Math.ceil(Math.min(requestMs, budget.remainingMs())));
+  const response = await fetch(`${apiUrl.replace(/\/+$/, "")}${path}`, {
+    method,
+    headers: {
+      accept: "application/vnd.github+json",
+      authorization: `Bearer ${token}`,
+      "user-agent": "oncebox",
+      "x-github-api-version": "2022-11-28",
+    },
+    redirect: "manual", // another host must not get the token
+    signal: AbortSignal.any([limit, budget.signal]),
+  }).catch((error: unknown) => {
+    throw failure(`could not be reached: ${safeReason(fetchCause(error))}`);
+  });
+  const body = await readBody(response, { maxBytes: maxAnswerBytes });
+  if (typeof body === "string") throw failure(`sent an answer that is ${body}`);
+  return { status: response.status, headers: response.headers, text: Buffer.from(body).toString("utf8") };
+}
+
 /** Without a time in the answer GitHub asks for a minute. */
 const unknownWaitMs = 60_000;
-/** For one request, so that no answer makes a loop. */
-const maxWaits = 5;
 
-export interface GithubApi {
-  /** Waits where GitHub asks for it and the time suffices; else it throws OutOfTime. */
-  request(method: "GET" | "POST", path: string, call: GithubCall): Promise<GithubAnswer>;
-}
-
-export function createGithubApi({ apiUrl, clock }: GithubApiOptions): GithubApi {
-  const base = apiUrl.replace(/\/+$/, "");
-
-  const send = async (method: string, path: string, { token, budget }: GithubCall): Promise<GithubAnswer> => {
-    const isOver = (): boolean => budget.signal.aborted || budget.remainingMs() < leastMs;
-    if (isOver()) throw new OutOfTime();
-    const limit = AbortSignal.timeout(Math.ceil(Math.min(requestMs, budget.remainingMs())));
-    const response = await fetch(`${base}${path}`, {
-      method,
-      headers: {
-        accept: "application/vnd.github+json",
-        authorization: `Bearer ${token}`,
-        "user-agent": "oncebox",
-        "x-github-api-version": "2022-11-28",
-      },
-      redirect: "manual", // another host must not get the token
-      signal: AbortSignal.any([limit, budget.signal]),
-    }).catch((error: unknown) => {
-      if (isOver()) throw new OutOfTime();
-      throw unreachable(base, error);
-    });
-    const bytes = await readBody(response, { maxBytes: maxAnswerBytes });
-    if (typeof bytes === "string" && isOver()) throw new OutOfTime(); // the end of the time has cut it off
-    return { status: response.status, headers: response.headers, text: textOf(base, bytes) };
-  };
-
-  return {
-    async request(method, path, call) {
-      const { budget } = call;
-      for (let waits = 0; ; waits++) {
-        const answer = await send(method, path, call);
-        const waitMs = limitedForMs(answer, clock());
-        if (waitMs === undefined) return answer;
-        if (waits === maxWaits || waitMs >= budget.remainingMs()) throw new OutOfTime();
-        await sleep(waitMs, budget.signal).catch(() => {
-          throw new OutOfTime();
-        });
-      }
-    },
-  };
-}
-
-/** Returns how long GitHub wants to be left alone, or undefined where it did what was asked. */
+/** Returns how long GitHub asks to wait, or undefined where it did what was asked. */
 export function limitedForMs(
   { status, headers }: Pick<GithubAnswer, "status" | "headers">,
   now: Date,
@@ -96,14 +90,6 @@ export function limitedForMs(
     return Math.max(1_000, reset * 1_000 - now.getTime());
   return status === 429 ? unknownWaitMs : undefined;
 }
-
-function textOf(base: string, bytes: Uint8Array | BodyRefusal): string {
-  if (typeof bytes !== "string") return Buffer.from(bytes).toString("utf8");
-  throw unreachable(base, new Error(`its answer is ${bytes}`));
-}
-
-const unreachable = (base: string, error: unknown): InvalidOperationError =>
-  new InvalidOperationError(`${new URL(base).host} could not be reached: ${safeReason(fetchCause(error))}.`);
 
 /** GitHub accepts 10 minutes, counted by its own clock. */
 const lifeSeconds = 540;

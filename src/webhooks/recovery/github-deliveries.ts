@@ -1,6 +1,10 @@
-import type { Budget } from "../../base/budget.js";
 import { InvalidOperationError } from "../../errors.js";
-import { type GithubAnswer, type GithubApi, OutOfTime } from "./github-api.js";
+import { callGithub, type GithubAnswer, type GithubCall, OutOfTime } from "./github-api.js";
+
+interface Listing extends Omit<GithubCall, "token"> {
+  readonly since: number;
+  readonly token: () => Promise<string>;
+}
 
 interface DeliveryList {
   readonly deliveries: readonly GithubDelivery[];
@@ -9,29 +13,23 @@ interface DeliveryList {
 }
 
 /** Lists the deliveries of a hook since a time, page by page, until the budget ends. */
-export async function listDeliveries(
-  api: GithubApi,
-  path: string,
-  {
-    since,
-    budget,
-    token,
-  }: { readonly since: number; readonly budget: Budget; readonly token: () => Promise<string> },
-): Promise<DeliveryList> {
+export async function listDeliveries(path: string, listing: Listing): Promise<DeliveryList> {
+  const { since, token } = listing;
   const deliveries: GithubDelivery[] = [];
   let cursor: string | undefined;
-  do {
-    if (budget.remainingMs() <= 0) return { deliveries, isComplete: false };
-    const query = `?per_page=100${cursor === undefined ? "" : `&cursor=${encodeURIComponent(cursor)}`}`;
-    const answer = await api
-      .request("GET", path + query, { token: await token(), budget })
-      .catch(unlessOutOfTime);
-    if (answer === undefined) return { deliveries, isComplete: false };
-    const page = pageOf(answer, path);
-    deliveries.push(...page.filter(({ at }) => at >= since));
-    if (page.some(({ at }) => at < since)) break;
-    cursor = nextCursor(answer.headers.get("link"));
-  } while (cursor !== undefined);
+  try {
+    do {
+      const query = `?per_page=100${cursor === undefined ? "" : `&cursor=${encodeURIComponent(cursor)}`}`;
+      const answer = await callGithub("GET", path + query, { ...listing, token: await token() });
+      const page = pageOf(answer, path);
+      deliveries.push(...page.filter(({ at }) => at >= since));
+      if (page.some(({ at }) => at < since)) break;
+      cursor = nextCursor(answer.headers.get("link"));
+    } while (cursor !== undefined);
+  } catch (error) {
+    if (error instanceof OutOfTime) return { deliveries, isComplete: false };
+    throw error;
+  }
   return { deliveries, isComplete: true };
 }
 
@@ -41,10 +39,6 @@ export function nextCursor(link: string | null): string | undefined {
   return address !== undefined && URL.canParse(address)
     ? (new URL(address).searchParams.get("cursor") ?? undefined)
     : undefined;
-}
-
-function unlessOutOfTime(error: unknown): undefined {
-  if (!(error instanceof OutOfTime)) throw error;
 }
 
 function pageOf({ status, text }: GithubAnswer, path: string): readonly GithubDelivery[] {

@@ -1,9 +1,40 @@
-import { type Budget, timeBudget, waitedWithin } from "../../base/budget.js";
+import { type Budget, budgetWithoutLast, timeBudget, waitedWithin } from "../../base/budget.js";
 import { type LoggerOption, loggerOf, safeReason } from "../../base/logger.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
-import { createGithubApi, type GithubApi, type GithubCall, githubAppToken, OutOfTime } from "./github-api.js";
+import { callGithub, type GithubCall, githubAppToken, OutOfTime } from "./github-api.js";
 import { adviceFor, failedDeliveries, listDeliveries } from "./github-deliveries.js";
+
+/** A credential, or a function that fetches it from a secret store. */
+export type Credential = string | (() => string | Promise<string>);
+
+export interface RecoverGithubOptions {
+  readonly hooks: readonly GithubHook[];
+  /** For the hooks of repositories and organizations: a token that may manage their webhooks. */
+  readonly token?: Credential;
+  /** For the hook of a GitHub App. The private key is the text of the file that GitHub made. */
+  readonly app?: { readonly id: number | string; readonly privateKey: Credential };
+  /** `https://api.github.com` by default. GitHub Enterprise Server: `https://HOST/api/v3`. */
+  readonly apiUrl?: string;
+  /** How far back to look. 3 days by default: older deliveries cannot be asked for again. */
+  readonly sinceMs?: number;
+  /** False asks for every failed delivery, also for those that were tried again a moment ago. */
+  readonly backOff?: boolean;
+  /** Between two requests for redelivery: GitHub wants a second. */
+  readonly pauseMs?: number;
+  /** Lists what failed, and asks for nothing. */
+  readonly dryRun?: boolean;
+  readonly logger?: LoggerOption;
+  readonly clock?: () => Date;
+}
+
+/** A webhook at GitHub. Its id is in the address of its settings page, and in the header X-GitHub-Hook-ID. */
+export type GithubHook =
+  /** The webhook of a GitHub App, which has only one. */
+  | { readonly app: true }
+  /** `acme/shop`. */
+  | { readonly repository: string; readonly hookId: number | string }
+  | { readonly organization: string; readonly hookId: number | string };
 
 export interface GithubRecovery {
   /** Attempts that GitHub has listed. */
@@ -35,16 +66,16 @@ export async function recoverGithub(
 ): Promise<GithubRecovery> {
   const settings = checkRecoverGithub(options);
   const logger = loggerOf(options.logger);
-  const api = createGithubApi(settings);
-  let sum: GithubRecovery = { seen: 0, failed: 0, asked: 0, later: 0, refused: 0, isComplete: true };
+  const sum = { seen: 0, failed: 0, asked: 0, later: 0, refused: 0, isComplete: true };
   const failures: string[] = [];
   for (const [index, hook] of settings.hooks.entries()) {
     const share = partOf(budget, settings.hooks.length - index);
     const path = deliveriesPath(hook);
     try {
-      const report = await recoverHook(api, hook, settings, share);
+      const report = await recoverHook(hook, settings, share);
       logger.info("github recovery", { hook: path, ...report });
-      sum = added(sum, report);
+      for (const name of ["seen", "failed", "asked", "later", "refused"] as const) sum[name] += report[name];
+      sum.isComplete &&= report.isComplete;
     } catch (error) {
       // one hook that was deleted must not keep the others from being recovered
       failures.push(safeReason(error));
@@ -55,18 +86,13 @@ export async function recoverGithub(
   return sum;
 }
 
-async function recoverHook(
-  api: GithubApi,
-  hook: GithubHook,
-  settings: Settings,
-  budget: Budget,
-): Promise<GithubRecovery> {
+async function recoverHook(hook: GithubHook, settings: Settings, budget: Budget): Promise<GithubRecovery> {
   const path = deliveriesPath(hook);
   const now = settings.clock().getTime();
   const token = () => tokenFor(hook, settings);
   // Half of the time for the list: what it finds must be asked for, too.
-  const listing = { since: now - settings.sinceMs, budget: partOf(budget, 2), token };
-  const { deliveries, isComplete } = await listDeliveries(api, path, listing);
+  const listing = { ...settings, since: now - settings.sinceMs, budget: partOf(budget, 2), token };
+  const { deliveries, isComplete } = await listDeliveries(path, listing);
   const { due, later } = failedDeliveries(deliveries, { now, backOff: settings.backOff });
   const found = { seen: deliveries.length, failed: due.length + later, later };
   if (settings.dryRun) return { ...found, asked: 0, refused: 0, isComplete };
@@ -76,7 +102,7 @@ async function recoverHook(
   for (const { id } of due) {
     const isInTime = asked + refused === 0 || (await waitedWithin(budget, settings.pauseMs));
     const answer = isInTime
-      ? await redeliver(api, `${path}/${id}/attempts`, { token: await token(), budget })
+      ? await redeliver(`${path}/${id}/attempts`, { ...settings, token: await token(), budget })
       : "out of time";
     if (answer === "out of time") return { ...found, asked, refused, isComplete: false };
     if (answer === "asked") asked++;
@@ -85,13 +111,9 @@ async function recoverHook(
   return { ...found, asked, refused, isComplete };
 }
 
-async function redeliver(
-  api: GithubApi,
-  path: string,
-  call: GithubCall,
-): Promise<"asked" | "refused" | "out of time"> {
+async function redeliver(path: string, call: GithubCall): Promise<"asked" | "refused" | "out of time"> {
   try {
-    const { status } = await api.request("POST", path, call);
+    const { status } = await callGithub("POST", path, call);
     if (status >= 200 && status < 300) return "asked";
     if (status === 401 || status === 403 || status >= 500)
       throw new InvalidOperationError(`GitHub answered ${status} to POST ${path}. ${adviceFor(status)}`);
@@ -114,39 +136,15 @@ async function tokenFor(hook: GithubHook, { token, app, clock }: Settings): Prom
 function partOf(budget: Budget, parts: number): Budget {
   const left = budget.remainingMs();
   const rest = left === Infinity ? 0 : left * (1 - 1 / parts);
-  return { signal: budget.signal, remainingMs: () => Math.max(0, budget.remainingMs() - rest) };
+  return budgetWithoutLast(budget, rest);
 }
 
-const added = (one: GithubRecovery, other: GithubRecovery): GithubRecovery => ({
-  seen: one.seen + other.seen,
-  failed: one.failed + other.failed,
-  asked: one.asked + other.asked,
-  later: one.later + other.later,
-  refused: one.refused + other.refused,
-  isComplete: one.isComplete && other.isComplete,
-});
-
-/** A credential, or a function that fetches it from a secret store. */
-export type Credential = string | (() => string | Promise<string>);
-
-export interface RecoverGithubOptions {
-  readonly hooks: readonly GithubHook[];
-  /** For the hooks of repositories and organizations: a token that may manage their webhooks. */
-  readonly token?: Credential;
-  /** For the hook of a GitHub App. The private key is the text of the file that GitHub made. */
-  readonly app?: { readonly id: number | string; readonly privateKey: Credential };
-  /** `https://api.github.com` by default. GitHub Enterprise Server: `https://HOST/api/v3`. */
-  readonly apiUrl?: string;
-  /** How far back to look. 3 days by default: older deliveries cannot be asked for again. */
-  readonly sinceMs?: number;
-  /** False asks for every failed delivery, also for those that were tried again a moment ago. */
-  readonly backOff?: boolean;
-  /** Between two requests for redelivery: GitHub wants a second. */
-  readonly pauseMs?: number;
-  /** Lists what failed, and asks for nothing. */
-  readonly dryRun?: boolean;
-  readonly logger?: LoggerOption;
-  readonly clock?: () => Date;
+/** The path of the hook's deliveries in GitHub's API. */
+function deliveriesPath(hook: GithubHook): string {
+  if ("app" in hook) return "/app/hook/deliveries";
+  const { hookId } = hook;
+  if ("repository" in hook) return `/repos/${hook.repository}/hooks/${hookId}/deliveries`;
+  return `/orgs/${hook.organization}/hooks/${hookId}/deliveries`;
 }
 
 const recoveryDefaults = {
@@ -196,14 +194,6 @@ function isApiUrl(text: string): boolean {
   return url.protocol === "https:" || /^http:\/\/(127\.0\.0\.1|localhost|\[::1\])[:/]/.test(`${url.href}/`);
 }
 
-/** A webhook at GitHub. Its id is in the address of its settings page, and in the header X-GitHub-Hook-ID. */
-export type GithubHook =
-  /** The webhook of a GitHub App, which has only one. */
-  | { readonly app: true }
-  /** `acme/shop`. */
-  | { readonly repository: string; readonly hookId: number | string }
-  | { readonly organization: string; readonly hookId: number | string };
-
 /** Returns what is wrong with a hook. */
 function hookProblem(hook: unknown): string | undefined {
   const { app, repository, organization, hookId, ...rest } = (hook ?? {}) as Record<string, unknown>;
@@ -219,12 +209,4 @@ function hookProblem(hook: unknown): string | undefined {
   return organization === undefined || /^[\w-]+$/.test(String(organization))
     ? undefined
     : "must have the name of an organization";
-}
-
-/** The path of the hook's deliveries in GitHub's API. */
-function deliveriesPath(hook: GithubHook): string {
-  if ("app" in hook) return "/app/hook/deliveries";
-  const { hookId } = hook;
-  if ("repository" in hook) return `/repos/${hook.repository}/hooks/${hookId}/deliveries`;
-  return `/orgs/${hook.organization}/hooks/${hookId}/deliveries`;
 }

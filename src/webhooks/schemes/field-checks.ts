@@ -1,76 +1,65 @@
-import { type Placeholder, parseTemplate, type TemplatePart, type Templates } from "./template.js";
-
 /** Called with each problem that a check finds. */
 export type Report = (problem: string) => void;
 
-export type Alternatives = readonly (readonly TemplatePart[])[];
+/** Reports what is wrong with a value that is given. */
+export type Check = (value: unknown, name: string, report: Report) => void;
 
-export const parseAll = (
-  templates: Templates | undefined,
-  allowed: readonly Placeholder[],
-  name: string,
-  report: Report,
-): Alternatives =>
-  asList(templates)
-    .map((template) => parseOne(template, allowed, name, report))
-    .filter((parts) => parts.length > 0);
+type Checks = Readonly<Record<string, Check>>;
 
-/** Returns no parts for a template that is absent or wrong, and reports it. */
-export function parseOne(
-  template: unknown,
-  allowed: readonly Placeholder[],
-  name: string,
-  report: Report,
-): readonly TemplatePart[] {
-  const parts = parseTemplate(template, allowed);
-  if (typeof parts !== "string") return parts;
-  report(`${name} ${parts}`);
-  return [];
+/** Checks the fields that are given, and refuses those that have no check. */
+export function checkFields(value: unknown, name: string, checks: Checks, report: Report): void {
+  refuseFields(value, Object.keys(checks), name, report);
+  for (const [field, given] of Object.entries(objectOf(value))) {
+    if (given !== undefined && Object.hasOwn(checks, field))
+      checks[field]!(given, `${name}.${field}`, report);
+  }
 }
 
-/** The same for a template that may be absent. */
-export const parseOptional = (
-  template: unknown,
-  allowed: readonly Placeholder[],
-  name: string,
-  report: Report,
-): readonly TemplatePart[] | undefined =>
-  template === undefined ? undefined : parseOne(template, allowed, name, report);
-
-export function checkHeaderPart(
-  part: { readonly header?: unknown; readonly separator?: unknown; readonly prefix?: unknown } | undefined,
-  name: string,
-  report: Report,
-): void {
-  if (!isHeaderNames(part?.header)) report(`${name}.header must be a header name`);
-  checkText(part?.separator, `${name}.separator`, report);
-  checkText(part?.prefix, `${name}.prefix`, report);
-}
-
-export function checkText(value: unknown, name: string, report: Report): void {
-  if (value !== undefined && !isText(value)) report(`${name} must be a non-empty string`);
-}
-
-export function checkTrue(value: unknown, name: string, report: Report): void {
-  if (value !== undefined && value !== true) report(`${name} must be true, or absent`);
-}
-
-export function checkTexts(value: unknown, name: string, report: Report): void {
-  if (value !== undefined && !(Array.isArray(value) && value.every(isText)))
-    report(`${name} must be a list of strings`);
-}
-
-export function checkOneOf(value: unknown, known: readonly string[], name: string, report: Report): void {
-  if (value !== undefined && !known.includes(value as string))
-    report(`${name} must be one of ${known.join(", ")}`);
-}
-
-export function refuseFields(value: object, known: readonly string[], name: string, report: Report): void {
+export function refuseFields(value: unknown, known: readonly string[], name: string, report: Report): void {
   if (!isObject(value)) report(`${name} must be an object`);
   for (const field of Object.keys(value ?? {})) {
     if (!known.includes(field)) report(`${name} has an unknown field ${field}; known: ${known.join(", ")}`);
   }
 }
+
+export const fields =
+  (checks: Checks): Check =>
+  (value, name, report) =>
+    checkFields(value, name, checks, report);
+
+/** For a field that is checked elsewhere, such as a template. */
+export const anything: Check = () => {};
+
+export const text: Check = (value, name, report) => {
+  if (!isText(value)) report(`${name} must be a non-empty string`);
+};
+
+export const texts: Check = (value, name, report) => {
+  if (!(Array.isArray(value) && value.every(isText))) report(`${name} must be a list of strings`);
+};
+
+export const onlyTrue: Check = (value, name, report) => {
+  if (value !== true) report(`${name} must be true, or absent`);
+};
+
+export const oneOf =
+  (known: readonly string[]): Check =>
+  (value, name, report) => {
+    if (!known.includes(value as string)) report(`${name} must be one of ${known.join(", ")}`);
+  };
+
+export const numberUpTo =
+  (most: number): Check =>
+  (value, name, report) => {
+    if (!(typeof value === "number" && value > 0 && value <= most))
+      report(`${name} must be more than 0 and at most ${most}`);
+  };
+
+/** One name, or several with `|` between them. */
+export const headerNames: Check = (value, name, report) => {
+  if (!(typeof value === "string" && value.split("|").every(isHeaderName)))
+    report(`${name} must be a header name`);
+};
 
 export const isObject = (value: unknown): value is object =>
   typeof value === "object" && value !== null && !Array.isArray(value);
@@ -79,10 +68,7 @@ export const objectOf = (value: unknown): object => (isObject(value) ? value : {
 export const isText = (value: unknown): value is string => typeof value === "string" && value !== "";
 export const isHeaderName = (value: unknown): value is string =>
   typeof value === "string" && /^[!#$%&'*+.^_`|~0-9a-z-]+$/i.test(value);
-/** One name, or several with `|` between them. */
-export const isHeaderNames = (value: unknown): value is string =>
-  typeof value === "string" && value.split("|").every(isHeaderName);
 /** Above all, a line break is not allowed. */
-export const isHeaderValue = (text: string): boolean => /^[\t\x20-\x7e\x80-\xff]*$/.test(text);
+export const isHeaderValue = (value: string): boolean => /^[\t\x20-\x7e\x80-\xff]*$/.test(value);
 export const asList = <T>(value: T | readonly T[] | undefined): readonly T[] =>
   value === undefined ? [] : Array.isArray(value) ? value : [value as T];

@@ -1,45 +1,41 @@
 import { createHash, createPublicKey, type JsonWebKey } from "node:crypto";
-import type { JWTPayload, JWTVerifyOptions } from "jose";
+import type { JWTPayload } from "jose";
 import { loadPackage, rethrow } from "../../base/require-package.js";
-import type { SecretKeys } from "../../base/secrets.js";
-import { digestOf, isSameDigest } from "../../base/secrets.js";
+import { digestOf, isSameDigest, type SecretKeys } from "../../base/secrets.js";
 import { type Delivery, maxItems, maxParsedBytes, splitDelivery } from "./delivery.js";
-import { type FetchText, remoteDocuments } from "./provider-keys.js";
+import { remoteDocuments } from "./provider-keys.js";
 import type { CheckedScheme } from "./read-scheme.js";
-import type { JwtRule, VerifyRule } from "./scheme.js";
-import { fill, fillFirst, jsonValue } from "./template.js";
-import { type Refusal, type TimeSettings, type Verifier, withoutPrefix } from "./verifier.js";
+import type { JwtRule } from "./scheme.js";
+import { type Alternatives, fill, fillFirst, jsonValue } from "./template.js";
+import {
+  type PinnedSecret,
+  type Refusal,
+  type VerifierSettings,
+  type VerifyDelivery,
+  withoutPrefix,
+} from "./verifier.js";
 
-interface JwtSettings extends TimeSettings {
-  readonly fetchText: FetchText;
-  readonly fetchMs: number;
-}
-
-/** Keys are fetched again after a day, and at once when a token names one that is not known. */
-const keysMaxAgeMs = 86_400_000;
 const maxTokenLength = 8_192;
 
 /** Verifies JSON web tokens by the package `jose`, which is loaded at the first delivery. */
 export function createJwtVerifier(
   checked: CheckedScheme,
   rule: JwtRule,
-  secrets: SecretKeys<{ readonly secret: string }>,
-  settings: JwtSettings,
-): Verifier {
-  const jose = () =>
-    loadPackage("jose", () => import("jose").catch(rethrow), "A scheme with JSON web tokens");
-  const published = remoteDocuments({
-    ...settings,
-    maxAgeMs: keysMaxAgeMs,
-    parse: (text) => JSON.parse(text) as { keys: JsonWebKey[] },
-  });
+  secrets: SecretKeys<PinnedSecret>,
+  settings: VerifierSettings,
+): VerifyDelivery {
+  const keysAt = remoteDocuments(settings, (text) => JSON.parse(text) as { keys: JsonWebKey[] });
 
-  const claimsOf = async (token: string, given: Names): Promise<JWTPayload | undefined> => {
-    const { createLocalJWKSet, decodeProtectedHeader, importJWK, jwtVerify } = await jose();
-    const options = optionsOf(rule, settings);
+  const claimsOf = async (token: string, given: readonly PinnedSecret[]): Promise<JWTPayload | undefined> => {
+    const { createLocalJWKSet, decodeProtectedHeader, importJWK, jwtVerify } = await loadJose();
+    const options = {
+      algorithms: [...rule.algorithms],
+      currentDate: settings.clock(),
+      clockTolerance: Math.ceil(settings.futureMs / 1_000),
+    };
     /** Of the provider's keys, the one that the token names. It may have been published since they were fetched. */
     const byProvider = async (url: string, isFresh: boolean): Promise<JWTPayload | undefined> => {
-      const keys = createLocalJWKSet((await published(url, isFresh)) as never);
+      const keys = createLocalJWKSet((await keysAt(url, isFresh)) as never);
       try {
         return (await jwtVerify(token, keys, options)).payload;
       } catch (error) {
@@ -50,18 +46,19 @@ export function createJwtVerifier(
     if (rule.jwksUrl !== undefined) return byProvider(rule.jwksUrl, false);
     // each of the source's own keys is tried: one in PEM has no name
     for (const { secret } of given) {
-      const claims = await payloadOf(async () => {
+      try {
         const { alg = "" } = decodeProtectedHeader(token);
-        return jwtVerify(token, await importJWK(toJwk(secret) as never, alg), options);
-      });
-      if (claims !== undefined) return claims;
+        return (await jwtVerify(token, await importJWK(toJwk(secret) as never, alg), options)).payload;
+      } catch {
+        // a wrong token is an expected outcome, whatever is wrong with it
+      }
     }
     return undefined;
   };
 
-  const verify = async (delivery: Delivery): Promise<Refusal | undefined> => {
+  return async (delivery) => {
     const given = await secrets.get();
-    const tokens = tokensIn(delivery, checked, rule);
+    const tokens = tokensIn(delivery, checked.proof, rule.prefix);
     if (typeof tokens === "string") return tokens;
     const all: JWTPayload[] = [];
     for (const token of tokens) {
@@ -71,28 +68,15 @@ export function createJwtVerifier(
       if (refusal !== undefined) return refusal;
       all.push(claims);
     }
-    return itemsRefusal(delivery, checked, all, given);
-  };
-  return Object.assign(verify, { prepare: () => secrets.get() });
-}
-
-function optionsOf(rule: JwtRule, { clock, futureMs }: JwtSettings): JWTVerifyOptions {
-  return {
-    algorithms: [...rule.algorithms],
-    currentDate: clock(),
-    clockTolerance: Math.ceil(futureMs / 1_000),
+    return itemsRefusal(delivery, checked, rule, all, given);
   };
 }
 
-/** A wrong token is an expected outcome, whatever is wrong with it. */
-const payloadOf = (verified: () => Promise<{ payload: JWTPayload }>): Promise<JWTPayload | undefined> =>
-  verified().then(
-    ({ payload }) => payload,
-    () => undefined,
-  );
+const loadJose = () =>
+  loadPackage("jose", () => import("jose").catch(rethrow), "A scheme with JSON web tokens");
 
 /** A key as JSON, or in PEM. */
-export const toJwk = (secret: string): JsonWebKey =>
+const toJwk = (secret: string): JsonWebKey =>
   secret.startsWith("{")
     ? (JSON.parse(secret) as JsonWebKey)
     : createPublicKey(secret).export({ format: "jwk" });
@@ -101,11 +85,7 @@ export const toJwk = (secret: string): JsonWebKey =>
 const maxTokens = 100;
 
 /** Returns the JSON web tokens of a delivery: the one in its head, or those in its body, which may have a list of them. */
-export function tokensIn(
-  delivery: Delivery,
-  { proof }: Pick<CheckedScheme, "proof">,
-  { prefix = "" }: JwtRule,
-): readonly string[] | Refusal {
+function tokensIn(delivery: Delivery, proof: Alternatives, prefix = ""): readonly string[] | Refusal {
   const inBody = proof.flat().find(({ placeholder }) => placeholder === "json");
   if (inBody === undefined) {
     const token = withoutPrefix(fillFirst(proof, delivery), prefix);
@@ -118,18 +98,15 @@ export function tokensIn(
   return found.every((one) => typeof one === "string") ? found : "token wrong";
 }
 
-/** The source's secrets: names of what the provider's keys sign for. */
-export type Names = readonly { readonly secret: string }[];
-
 const usualClaims = ["aud"];
 
 /** What is wrong with the claims of a token whose signature is right. */
-export function claimsRefusal(
+function claimsRefusal(
   claims: JWTPayload,
   { body }: Delivery,
-  given: Names,
+  given: readonly PinnedSecret[],
   rule: JwtRule,
-  { clock, pastMs }: TimeSettings,
+  { clock, pastMs }: VerifierSettings,
 ): Refusal | undefined {
   // a token without an end is as old as a signature may be
   if (claims.exp === undefined && !((claims.iat ?? 0) * 1_000 >= clock().getTime() - pastMs))
@@ -143,17 +120,27 @@ export function claimsRefusal(
   return claims[bodyHash] === createHash("sha256").update(body).digest("hex") ? undefined : "signature wrong";
 }
 
+const isIssuer = (claims: JWTPayload, { issuer }: JwtRule): boolean =>
+  issuer === undefined ||
+  [issuer]
+    .flat()
+    .some((one) => claims.iss === one.replace(/\{(\w+)\}/g, (_, name) => String(claims[name] ?? "")));
+
+const hasClaims = (claims: JWTPayload, { claims: fixed = {} }: JwtRule): boolean =>
+  Object.entries(fixed).every(([names, text]) => names.split("|").some((name) => claims[name] === text));
+
 /** What the items of a delivery must have in common with its tokens, and with the source's secrets. */
-export function itemsRefusal(
+function itemsRefusal(
   delivery: Delivery,
-  { scheme: { verify }, split, itemClaims = [], itemSecret }: CheckedScheme,
+  { split, itemClaims = [], itemSecret }: CheckedScheme,
+  rule: JwtRule,
   tokens: readonly JWTPayload[],
-  given: Names,
+  given: readonly PinnedSecret[],
 ): Refusal | undefined {
   if (itemClaims.length === 0 && itemSecret === undefined) return undefined;
   const items = splitDelivery(delivery, split, maxItems);
   if (items.length > maxItems) return "too many items to verify";
-  const secrets = unnamedIn(tokens, verify, given).map(({ secret }) => digestOf(secret));
+  const secrets = unnamedIn(tokens, rule, given).map(({ secret }) => digestOf(secret));
   for (const item of items) {
     const isOfToken = ([claim, parts]: (typeof itemClaims)[number]) => {
       const value = fill(parts, item);
@@ -170,18 +157,12 @@ export function itemsRefusal(
  * The secrets that no token names. What a token names is no secret: the id of an app is known to all who use it, and
  * whoever has a token for that app could write it into the items. A single secret, as in a local run, is both.
  */
-function unnamedIn(tokens: readonly JWTPayload[], verify: VerifyRule, given: Names): Names {
-  if (given.length < 2 || verify.kind !== "jwt") return given;
-  const { secretClaims = usualClaims } = verify;
+function unnamedIn(
+  tokens: readonly JWTPayload[],
+  { secretClaims = usualClaims }: JwtRule,
+  given: readonly PinnedSecret[],
+): readonly PinnedSecret[] {
+  if (given.length < 2) return given;
   const named = new Set(tokens.flatMap((claims) => secretClaims.flatMap((claim) => claims[claim])));
   return given.filter(({ secret }) => !named.has(secret));
 }
-
-const isIssuer = (claims: JWTPayload, { issuer }: JwtRule): boolean =>
-  issuer === undefined ||
-  [issuer]
-    .flat()
-    .some((one) => claims.iss === one.replace(/\{(\w+)\}/g, (_, name) => String(claims[name] ?? "")));
-
-const hasClaims = (claims: JWTPayload, { claims: fixed = {} }: JwtRule): boolean =>
-  Object.entries(fixed).every(([names, text]) => names.split("|").some((name) => claims[name] === text));

@@ -3,48 +3,28 @@ import { safeReason } from "../../base/logger.js";
 import type { SecretKeys } from "../../base/secrets.js";
 import { InvalidOperationError } from "../../errors.js";
 import { fetchCause } from "../../http/body.js";
-import type { Delivery } from "./delivery.js";
 import type { CheckedProof } from "./read-scheme.js";
-import type { CertificateRule, PublicKeyAlgorithm, SignatureRule } from "./scheme.js";
-import { type SigningKey, verifyingKey } from "./signing-key.js";
+import type { PublicKeyAlgorithm, SignatureRule } from "./scheme.js";
+import type { KeysOf } from "./signature-verifier.js";
+import { verifyingKey } from "./signing-key.js";
 import { fill } from "./template.js";
-import type { Refusal } from "./verifier.js";
+import type { PinnedSecret, VerifierSettings } from "./verifier.js";
 
-/** The keys of a delivery: the certificate's public key, once for each of the source's secrets. */
-export type KeysOf = (delivery: Delivery) => Promise<readonly SigningKey[] | Refusal>;
-
-/** A secret of a source whose provider signs with a certificate: the name of the sender, not a key. */
-export interface PinnedSecret {
-  readonly secret: string;
-}
-
-const dayMs = 86_400_000;
-
-export interface CertificateOptions {
-  readonly fetchText: FetchText;
-  readonly fetchMs: number;
-  readonly clock: () => Date;
-}
-
-/** Returns the public key of the certificate that the delivery names, from one of the provider's own hosts. */
+/** Returns the public key of the certificate that a delivery names, once for each of the source's secrets. */
 export function certificateKeys(
-  { certificateUrl, algorithmBy }: CheckedProof,
-  rule: SignatureRule & { readonly certificate: CertificateRule },
+  { certificateUrl = [], algorithmBy }: CheckedProof,
+  rule: SignatureRule,
   secrets: SecretKeys<PinnedSecret>,
-  options: CertificateOptions,
+  settings: VerifierSettings,
 ): KeysOf {
-  const certificateAt = remoteDocuments({
-    ...options,
-    maxAgeMs: dayMs,
-    parse: (text) => new X509Certificate(text),
-  });
+  const certificateAt = remoteDocuments(settings, (text) => new X509Certificate(text));
   return async (delivery) => {
     const pinned = await secrets.get();
-    const url = fill(certificateUrl ?? [], delivery);
-    if (url === undefined || !isPinnedFile(url, rule.certificate.hosts))
+    const url = fill(certificateUrl, delivery);
+    if (url === undefined || !isPinnedFile(url, rule.certificate?.hosts ?? []))
       return "certificate not of the provider";
     const certificate = await certificateAt(url);
-    const now = options.clock().getTime();
+    const now = settings.clock().getTime();
     const isValid = Date.parse(certificate.validFrom) <= now && now <= Date.parse(certificate.validTo);
     if (!isValid) return "certificate not valid";
     const named = algorithmBy && fill(algorithmBy, delivery);
@@ -57,24 +37,18 @@ export function certificateKeys(
   };
 }
 
-export interface RemoteDocumentsOptions<Document> {
-  readonly fetchText: FetchText;
-  readonly parse: (text: string) => Document;
-  readonly maxAgeMs: number;
-  readonly fetchMs: number;
-  readonly clock: () => Date;
-}
-
+const maxAgeMs = 86_400_000;
 /** Deliveries that nothing proves yet name the addresses, so few are kept and few are fetched. */
 const maxKeptDocuments = 20;
 const maxFetches = 30;
 const perMs = 60_000;
 
-/** Certificates and keys of providers, fetched at their first use and kept for `maxAgeMs`. `isFresh` fetches them again. */
+/** Certificates and keys of providers, fetched at their first use and kept for a day. `isFresh` fetches them again. */
 export function remoteDocuments<Document>(
-  options: RemoteDocumentsOptions<Document>,
+  settings: Pick<VerifierSettings, "fetchText" | "fetchMs" | "clock">,
+  parse: (text: string) => Document,
 ): (url: string, isFresh?: boolean) => Promise<Document> {
-  const { parse, maxAgeMs, fetchMs, clock } = options;
+  const { fetchText: fetchDocument = fetchText, fetchMs, clock } = settings;
   const kept = new Map<string, { readonly document: Document; readonly until: number }>();
   const running = new Map<string, Promise<Document>>();
   let fetchedAt: number[] = [];
@@ -87,7 +61,7 @@ export function remoteDocuments<Document>(
     if (fetchedAt.length >= (isKnown ? 2 * maxFetches : maxFetches))
       throw new InvalidOperationError("Too many keys of providers were asked for within a minute.");
     fetchedAt.push(now);
-    const document = parse(await options.fetchText(url, AbortSignal.timeout(fetchMs)));
+    const document = parse(await fetchDocument(url, AbortSignal.timeout(fetchMs)));
     kept.set(url, { document, until: now + maxAgeMs });
     if (kept.size > maxKeptDocuments) kept.delete(kept.keys().next().value!);
     return document;
@@ -124,16 +98,19 @@ export const fetchText: FetchText = async (url, signal) => {
 export async function confirmAddress(
   address: string | undefined,
   hosts: readonly string[],
-  fetchText: FetchText,
-  withinMs: number,
+  { fetchText: fetchAddress = fetchText, fetchMs }: Pick<VerifierSettings, "fetchText" | "fetchMs">,
 ): Promise<boolean> {
   if (address === undefined || !isPinned(address, hosts)) return false;
-  await fetchText(address, AbortSignal.timeout(withinMs));
+  await fetchAddress(address, AbortSignal.timeout(fetchMs));
   return true;
 }
 
+/** A certificate has one address. With a query of its own each unproven delivery could name a new one, and so have it fetched. */
+const isPinnedFile = (url: string, hosts: readonly string[]): boolean =>
+  isPinned(url, hosts) && new URL(url).href === url && !/[?#]/.test(url);
+
 /** Whether the address is https, without a port, a user or a password, on one of the hosts. */
-export function isPinned(url: string, hosts: readonly string[]): boolean {
+function isPinned(url: string, hosts: readonly string[]): boolean {
   if (!URL.canParse(url)) return false;
   const { protocol, hostname, port, username, password } = new URL(url);
   const isPlain = protocol === "https:" && port === "" && username === "" && password === "";
@@ -143,7 +120,3 @@ export function isPinned(url: string, hosts: readonly string[]): boolean {
 /** A `*` stands for letters and digits. */
 const toRegExp = (pattern: string): RegExp =>
   new RegExp(`^${pattern.replaceAll(".", "\\.").replaceAll("*", "[a-z0-9]+")}$`);
-
-/** A certificate has one address. With a query of its own each unproven delivery could name a new one, and so have it fetched. */
-export const isPinnedFile = (url: string, hosts: readonly string[]): boolean =>
-  isPinned(url, hosts) && new URL(url).href === url && !/[?#]/.test(url);

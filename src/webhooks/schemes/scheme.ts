@@ -29,7 +29,7 @@ export interface Handshake {
    */
   readonly verifyToken?: Template;
   /**
-   * Stores the request as a message before it is answered, because it tells what the app must know: Notion's token. Only
+   * Stores the request as a message before it is answered, because the app needs what it says: Notion's token. Only
    * for a POST with a `verifyToken`, whose body `when` and `answer` may then use.
    */
   readonly store?: true;

@@ -1,20 +1,21 @@
-import type { SecretKeys } from "../../base/secrets.js";
 import { type Delivery, provenEvents } from "./delivery.js";
-import type { KeysOf } from "./provider-keys.js";
 import type { CheckedScheme } from "./read-scheme.js";
 import type { HeaderPart, SignatureRule, TimestampRule, TimestampUnit } from "./scheme.js";
 import { type ContentRule, maxTriedBytes, signedContents, sizeOf } from "./signed-content.js";
 import { decodeExactly, type SigningKey } from "./signing-key.js";
-import { fill, firstHeader, jsonText, type TemplatePart } from "./template.js";
-import type { Refusal, TimeSettings } from "./verifier.js";
+import { fill, firstHeader, jsonText, type ParsedTemplate } from "./template.js";
+import type { Refusal, VerifierSettings, VerifyDelivery } from "./verifier.js";
+
+/** Returns the keys that may have signed a delivery. */
+export type KeysOf = (delivery: Delivery) => Promise<readonly SigningKey[] | Refusal>;
 
 /** Verifies the signature of a delivery, or that of each of its items. */
 export function createSignatureVerifier(
   checked: CheckedScheme,
   rule: SignatureRule,
   keysOf: KeysOf,
-  { clock, pastMs, futureMs }: TimeSettings,
-): (delivery: Delivery) => Promise<Refusal | undefined> {
+  { clock, pastMs, futureMs }: VerifierSettings,
+): VerifyDelivery {
   const { proof, signatureIn, sender, handshakes } = checked;
   const signsChallenges = handshakes.some(({ hmac }) => hmac !== undefined);
   return async (delivery) => {
@@ -35,8 +36,8 @@ export function createSignatureVerifier(
 
 interface SignatureCheck extends ContentRule, Tolerance {
   /** Where the body has the signature. */
-  readonly signatureIn?: readonly TemplatePart[] | undefined;
-  readonly sender?: readonly TemplatePart[] | undefined;
+  readonly signatureIn?: ParsedTemplate | undefined;
+  readonly sender?: ParsedTemplate | undefined;
   /** Whether the source answers challenges with an HMAC under the same key. */
   readonly signsChallenges: boolean;
 }
@@ -146,16 +147,15 @@ const isInBody = (rule: TimestampRule | undefined): rule is TimestampRule & { re
 
 /** Returns undefined for a delivery without a timestamp, and for one with two different ones. */
 export function readTimestamp(delivery: Delivery, rule: TimestampRule): Timestamp | undefined {
-  const text = isInBody(rule) ? jsonText(delivery.json(), rule.json) : timestampInHeader(delivery, rule);
+  const text = isInBody(rule) ? jsonText(delivery.json(), rule.json) : onlyEntry(delivery, rule);
   const ms = text === undefined ? Number.NaN : parsedTime(text, rule.unit ?? "s");
   return text === undefined || Number.isNaN(ms) ? undefined : { text, ms };
 }
 
-function timestampInHeader(delivery: Delivery, rule: TimestampRule): string | undefined {
-  if (isInBody(rule) || !("header" in rule)) return undefined;
-  const header = firstHeader(delivery.headers, rule.header);
+function onlyEntry(delivery: Delivery, part: HeaderPart): string | undefined {
+  const header = firstHeader(delivery.headers, part.header);
   if (header === null || header.length > maxHeaderLength) return undefined;
-  const found = new Set(entriesOf(header, rule));
+  const found = new Set(entriesOf(header, part));
   return found.size === 1 ? [...found][0] : undefined;
 }
 
@@ -182,16 +182,5 @@ function timeRefusal(
  * form is signed, and `refusalOf` accepts no event of this form: an answer can then never serve as the signature of a
  * delivery, whatever the scheme signs. Providers' challenges are UUIDs, or random bytes in base64; their events are not.
  */
-const isChallenge = (content: string | Uint8Array): boolean =>
+export const isChallenge = (content: string | Uint8Array): boolean =>
   content.length <= 256 && /^[\w.~+/=-]+$/.test(Buffer.from(content).toString("latin1"));
-
-/** Returns the HMAC of a challenge in the scheme's encoding, or undefined when the content is not a challenge. */
-export type ChallengeSigner = (challenge: string) => Promise<string | undefined>;
-
-export const challengeSigner =
-  ({ encoding = "hex" }: SignatureRule, keys: SecretKeys<SigningKey>): ChallengeSigner =>
-  async (challenge) => {
-    if (!isChallenge(challenge)) return undefined;
-    const [key] = await keys.get(); // never empty: a source without a secret is refused
-    return Buffer.from(key!.sign(Buffer.from(challenge))).toString(encoding);
-  };

@@ -92,30 +92,9 @@ export function toVerifyingKey(
   return `has ${key.secretBytes} bytes; at least ${leastSecretLength} are needed, unless allowShortSecrets is set`;
 }
 
-interface KeyPair {
-  /** Null for Ed25519, which hashes by itself. */
-  readonly digest: "sha1" | "sha256" | null;
-  readonly prefix: string;
-  readonly publicKey: KeyObject;
-  /** Only its owner has it, to sign. */
-  readonly privateKey?: KeyObject | undefined;
-}
-
-const keyPair = ({ digest, prefix, publicKey, privateKey }: KeyPair): SigningKey => ({
-  prefix,
-  hashesPerSignature: true,
-  secretBytes: 32,
-  sign(content) {
-    if (privateKey === undefined)
-      throw new InvalidArgumentError("A public key cannot sign. Give the private key.");
-    return sign(digest, content, privateKey);
-  },
-  verify: (content, signatures) => signatures.some((one) => verify(digest, content, publicKey, one)),
-});
-
 const leastRsaBits = 2_048;
 const publicKeyKinds = {
-  ed25519: { type: "ed25519", digest: null },
+  ed25519: { type: "ed25519", digest: null }, // it hashes by itself
   "ecdsa-sha256": { type: "ec", digest: "sha256" },
   "rsa-sha256": { type: "rsa", digest: "sha256" },
   "rsa-sha1": { type: "rsa", digest: "sha1" },
@@ -123,16 +102,15 @@ const publicKeyKinds = {
 
 /** Makes a key of a PEM, or of the base64 of a public key's DER bytes. Returns what is wrong with it otherwise. */
 export function pemKey(text: string, algorithm: PublicKeyAlgorithm, prefix: string): SigningKey | string {
-  const isPrivate = text.includes("PRIVATE KEY-----");
   try {
-    const privateKey = isPrivate ? createPrivateKey(text) : undefined;
-    const publicKey = privateKey === undefined ? publicKeyOf(text) : createPublicKey(text);
-    return verifyingKey(publicKey, algorithm, prefix, privateKey);
+    const privateKey = text.includes("PRIVATE KEY-----") ? createPrivateKey(text) : undefined;
+    return verifyingKey(publicKeyOf(text), algorithm, prefix, privateKey);
   } catch {
     return "is not a key in PEM, or in base64";
   }
 }
 
+/** @param privateKey to sign: only its owner has it */
 export function verifyingKey(
   publicKey: KeyObject,
   algorithm: PublicKeyAlgorithm,
@@ -143,7 +121,17 @@ export function verifyingKey(
   if (publicKey.asymmetricKeyType !== type) return `is not a key for ${algorithm}`;
   const bits = publicKey.asymmetricKeyDetails?.modulusLength ?? leastRsaBits;
   if (bits < leastRsaBits) return `has ${bits} bits; at least ${leastRsaBits} are needed`;
-  return keyPair({ digest, prefix, publicKey, privateKey });
+  return {
+    prefix,
+    hashesPerSignature: true,
+    secretBytes: 32,
+    sign(content) {
+      if (privateKey === undefined)
+        throw new InvalidArgumentError("A public key cannot sign. Give the private key.");
+      return sign(digest, content, privateKey);
+    },
+    verify: (content, signatures) => signatures.some((one) => verify(digest, content, publicKey, one)),
+  };
 }
 
 const publicKeyOf = (text: string): KeyObject =>
@@ -181,10 +169,8 @@ function ed25519Key(bytes: Uint8Array, prefix: string, isPrivate: boolean): Sign
   const privateKey = isPrivate
     ? createPrivateKey({ key: der(privateHead), format: "der", type: "pkcs8" })
     : undefined;
-  const publicKey = privateKey
-    ? createPublicKey(privateKey.export({ format: "pem", type: "pkcs8" }))
-    : createPublicKey({ key: der(publicHead), format: "der", type: "spki" });
-  return keyPair({ digest: null, prefix, publicKey, privateKey });
+  const publicKey = createPublicKey(privateKey ?? { key: der(publicHead), format: "der", type: "spki" });
+  return verifyingKey(publicKey, "ed25519", prefix, privateKey);
 }
 
 /** `Buffer.from` skips characters that it cannot decode. This returns undefined for all but the one canonical encoding. */

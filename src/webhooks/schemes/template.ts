@@ -65,14 +65,17 @@ export interface TemplatePart {
   readonly isOptional?: true;
 }
 
+/** A template in its parts. */
+export type ParsedTemplate = readonly TemplatePart[];
+
+/** The first that can be filled in completely is used. */
+export type Alternatives = readonly ParsedTemplate[];
+
 const placeholderPattern = /\{([a-zA-Z][a-zA-Z0-9]*)(?::([^{}]+))?\}/g;
 const namedPlaceholders: readonly string[] = ["header", "query", "json", "form", "item", "window"];
 
 /** Returns the parts of a template, or what is wrong with it. */
-export function parseTemplate(
-  template: unknown,
-  allowed: readonly Placeholder[],
-): readonly TemplatePart[] | string {
+export function parseTemplate(template: unknown, allowed: readonly Placeholder[]): ParsedTemplate | string {
   if (typeof template !== "string" || template === "") return "must be a non-empty template";
   const parts: TemplatePart[] = [];
   let at = 0;
@@ -105,30 +108,46 @@ const describePlaceholder = (name: Placeholder): string =>
 export type OwnValues = Readonly<Partial<Record<Placeholder, (name: string) => string | undefined>>>;
 
 /** Returns the text with all placeholders filled in, or undefined when the delivery lacks one of the values. */
-export function fill(
-  parts: readonly TemplatePart[],
-  delivery: Delivery,
-  own: OwnValues = {},
-): string | undefined {
+export function fill(parts: ParsedTemplate, delivery: Delivery, own: OwnValues = {}): string | undefined {
   let text = "";
   for (const part of parts) {
-    const value = part.placeholder === undefined ? part.text : filledValue(part, delivery, own);
+    const value = filledPart(part, delivery, own);
     if (!value && !part.isOptional) return undefined;
     text += value ?? "";
   }
   return text;
 }
 
-export function fillFirst(
-  alternatives: readonly (readonly TemplatePart[])[],
-  delivery: Delivery,
-  own: OwnValues = {},
-): string | undefined {
+export function fillFirst(alternatives: Alternatives, delivery: Delivery): string | undefined {
   for (const parts of alternatives) {
-    const text = fill(parts, delivery, own);
+    const text = fill(parts, delivery);
     if (text !== undefined) return text;
   }
   return undefined;
+}
+
+function filledPart(part: TemplatePart, delivery: Delivery, own: OwnValues): string | undefined {
+  const { placeholder, text: name } = part;
+  switch (placeholder) {
+    case undefined:
+      return name;
+    case "header":
+      return firstHeader(delivery.headers, name) ?? undefined;
+    case "query":
+      return delivery.query().get(name) ?? undefined;
+    case "form":
+      return delivery.form()?.get(name) ?? undefined;
+    case "path":
+      return decoded(webhookPath(delivery.url).tenant ?? "");
+    case "json":
+      return jsonText(delivery.json(), name);
+    case "item":
+      return jsonText(delivery.item(), name);
+    case "method":
+      return delivery.method;
+    default:
+      return own[placeholder]?.(name);
+  }
 }
 
 /** Returns the value of the first of these headers that the request has. Several names have `|` between them. */
@@ -140,41 +159,12 @@ export function firstHeader(headers: IncomingHeaders, names: string): string | n
   return null;
 }
 
-function filledValue(part: TemplatePart, delivery: Delivery, own: OwnValues): string | undefined {
-  const { placeholder, text: name } = part;
-  switch (placeholder) {
-    case "header":
-      return firstHeader(delivery.headers, name) ?? undefined;
-    case "query":
-      return delivery.query.get(name) ?? undefined;
-    case "form":
-      return delivery.form()?.get(name) ?? undefined;
-    case "path":
-      return tenantInPath(delivery.url);
-    case "json":
-      return jsonText(delivery.json(), name);
-    case "item":
-      return jsonText(delivery.item(), name);
-    case "method":
-      return delivery.method;
-    default:
-      return own[placeholder!]?.(name);
-  }
-}
-
-function tenantInPath(url: string): string | undefined {
-  const { tenant } = webhookPath(url);
-  return tenant === undefined ? undefined : decoded(tenant);
-}
-
 /** Returns the text or the whole number at a path: `data.items.0.id`. */
 export const jsonText = (json: unknown, path: string): string | undefined => asText(jsonValue(json, path));
 
-export const jsonValue = (json: unknown, path: string): unknown => property(json, path.split("."));
-
-function property(value: unknown, path: readonly string[]): unknown {
-  let found = value;
-  for (const key of path) {
+export function jsonValue(json: unknown, path: string): unknown {
+  let found = json;
+  for (const key of path.split(".")) {
     if (typeof found !== "object" || found === null || !Object.hasOwn(found, key)) return undefined;
     found = (found as Record<string, unknown>)[key];
   }
@@ -187,15 +177,11 @@ function asText(value: unknown): string | undefined {
   return Number.isSafeInteger(value) ? String(value) : undefined;
 }
 
-/** The parts of `/webhooks/{source}` or `/webhooks/{source}/{tenant}`, still percent-encoded. */
-interface WebhookPath {
-  /** Without the prefix that a gateway adds. */
-  readonly path: string;
-  readonly source: string;
-  readonly tenant: string | undefined;
-}
-
-export function webhookPath(url: string): WebhookPath {
+/**
+ * The parts of `/webhooks/{source}` or `/webhooks/{source}/{tenant}`, still percent-encoded. `path` is without the prefix
+ * that a gateway adds.
+ */
+export function webhookPath(url: string) {
   const [, path = "", source = "", tenant] =
     /^.*(\/webhooks\/([^/]+)(?:\/([^/]+))?\/?)$/.exec(new URL(url).pathname) ?? [];
   return { path, source, tenant };

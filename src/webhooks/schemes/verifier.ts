@@ -9,27 +9,28 @@ import {
   type Secrets,
 } from "../../base/secrets.js";
 import { type Delivery, provenEvents } from "./delivery.js";
-import type { Alternatives } from "./field-checks.js";
-import type { FetchText, KeysOf } from "./provider-keys.js";
+import type { FetchText } from "./provider-keys.js";
 import type { CheckedScheme } from "./read-scheme.js";
-import type { JwtRule, SignatureRule, TokenRule, VerifyRule } from "./scheme.js";
-import { type ChallengeSigner, challengeSigner, createSignatureVerifier } from "./signature-verifier.js";
+import type { SignatureRule, TokenRule, VerifyRule } from "./scheme.js";
+import { createSignatureVerifier, isChallenge } from "./signature-verifier.js";
 import { type SigningKey, secretProblem, toVerifyingKey } from "./signing-key.js";
-import { fillFirst } from "./template.js";
+import { type Alternatives, fillFirst } from "./template.js";
 
-/** Resolves to undefined when the delivery is genuine. Rejects when the secrets cannot be fetched. */
-export interface Verifier {
-  (delivery: Delivery): Promise<Refusal | undefined>;
+export interface Verifier extends VerifyDelivery {
   /** Fetches the secrets, where they are not known yet. */
   prepare(head: Delivery): Promise<unknown>;
 }
 
-export type SecretSettings = Omit<SecretKeysOptions<never>, "toKey">;
+/** Resolves to undefined when the delivery is genuine. Rejects when the secrets cannot be fetched. */
+export type VerifyDelivery = (delivery: Delivery) => Promise<Refusal | undefined>;
 
-export interface TimeSettings {
-  readonly clock: () => Date;
+export interface VerifierSettings extends Omit<SecretKeysOptions<never>, "toKey"> {
+  /** How far a timestamp may lie in the past and in the future. */
   readonly pastMs: number;
   readonly futureMs: number;
+  readonly fetchText?: FetchText | undefined;
+  /** Accepts secrets that can be guessed. */
+  readonly allowShort: boolean;
 }
 
 /** Why a delivery is refused. It is logged and never sent to the caller. */
@@ -55,12 +56,6 @@ export type Refusal =
   | "token missing"
   | "token wrong";
 
-interface VerifierSettings extends SecretSettings, TimeSettings {
-  readonly fetchText: FetchText;
-  /** Accepts secrets that can be guessed. */
-  readonly allowShort: boolean;
-}
-
 export function createVerifier(
   checked: CheckedScheme,
   secrets: Secrets,
@@ -68,30 +63,26 @@ export function createVerifier(
 ): Verifier {
   const { verify } = checked.scheme;
   if (verify.kind === "token") return createTokenVerifier(tokensOf(checked, verify), secrets, settings);
-  if (verify.kind === "jwt") return jwtVerifier(checked, verify, secrets, settings);
-  const { keysOf, prepare } = signatureKeys(checked, verify, secrets, settings);
-  return Object.assign(createSignatureVerifier(checked, verify, keysOf, settings), { prepare });
-}
-
-function signatureKeys(
-  checked: CheckedScheme,
-  rule: SignatureRule,
-  secrets: Secrets,
-  settings: VerifierSettings,
-): { readonly keysOf: KeysOf; readonly prepare: Verifier["prepare"] } {
-  if (rule.certificate !== undefined) {
-    const pinned = createSecretKeys(secrets, { ...settings, toKey: toPinned });
-    const withCertificate = { ...rule, certificate: rule.certificate };
-    const made = memoisePromise(async () =>
-      (await import("./provider-keys.js")).certificateKeys(checked, withCertificate, pinned, settings),
+  if (verify.kind === "jwt") {
+    requirePackage("jose", "A scheme with JSON web tokens");
+    return lazyVerifier(secrets, settings, async (pinned) =>
+      (await import("./jwt-verifier.js")).createJwtVerifier(checked, verify, pinned, settings),
     );
-    return { keysOf: async (delivery) => (await made())(delivery), prepare: () => pinned.get() };
   }
-  const keys = hmacOrPublicKeys(rule, secrets, settings);
-  return { keysOf: keys.get, prepare: keys.get };
+  if (verify.certificate !== undefined)
+    return lazyVerifier(secrets, settings, async (pinned) => {
+      const { certificateKeys } = await import("./provider-keys.js");
+      const keysOf = certificateKeys(checked, verify, pinned, settings);
+      return createSignatureVerifier(checked, verify, keysOf, settings);
+    });
+  const keys = signingKeys(verify, secrets, settings);
+  return withPrepare(createSignatureVerifier(checked, verify, keys.get, settings), keys);
 }
 
-const hmacOrPublicKeys = (
+const withPrepare = (verify: VerifyDelivery, keys: SecretKeys<object>): Verifier =>
+  Object.assign((delivery: Delivery) => verify(delivery), { prepare: () => keys.get() });
+
+const signingKeys = (
   rule: SignatureRule,
   secrets: Secrets,
   settings: VerifierSettings,
@@ -99,26 +90,25 @@ const hmacOrPublicKeys = (
   createSecretKeys(secrets, { ...settings, toKey: (one) => toVerifyingKey(rule, one, settings.allowShort) });
 
 /** The code for JSON web tokens, and that for certificates, is loaded by the first delivery: few apps have one. */
-function jwtVerifier(
-  checked: CheckedScheme,
-  rule: JwtRule,
+function lazyVerifier(
   secrets: Secrets,
   settings: VerifierSettings,
+  load: (pinned: SecretKeys<PinnedSecret>) => Promise<VerifyDelivery>,
 ): Verifier {
-  requirePackage("jose", "A scheme with JSON web tokens");
-  const keys = createSecretKeys(secrets, { ...settings, toKey: toPinned });
-  const made = memoisePromise(async () =>
-    (await import("./jwt-verifier.js")).createJwtVerifier(checked, rule, keys, settings),
-  );
-  const verify = async (delivery: Delivery) => (await made())(delivery);
-  return Object.assign(verify, { prepare: () => keys.get() });
+  const pinned = createSecretKeys(secrets, { ...settings, toKey: toPinned });
+  const loaded = memoisePromise(() => load(pinned));
+  return withPrepare(async (delivery) => (await loaded())(delivery), pinned);
 }
 
 type TokensOf = (delivery: Delivery) => readonly (string | undefined)[] | Refusal;
 
-export function createTokenVerifier(tokensOf: TokensOf, secrets: Secrets, options: SecretSettings): Verifier {
-  const keys = createSecretKeys(secrets, { ...options, toKey: toTokenKey });
-  const verify = async (delivery: Delivery): Promise<Refusal | undefined> => {
+export function createTokenVerifier(
+  tokensOf: TokensOf,
+  secrets: Secrets,
+  settings: VerifierSettings,
+): Verifier {
+  const keys = createSecretKeys(secrets, { ...settings, toKey: toTokenKey });
+  const verify: VerifyDelivery = async (delivery) => {
     const valid = await keys.get();
     const tokens = tokensOf(delivery);
     if (typeof tokens === "string") return tokens;
@@ -130,12 +120,12 @@ export function createTokenVerifier(tokensOf: TokensOf, secrets: Secrets, option
     }
     return undefined;
   };
-  return Object.assign(verify, { prepare: () => keys.get() });
+  return withPrepare(verify, keys);
 }
 
 /** The token of the delivery, or that of each of its items. */
-export const tokensOf =
-  (checked: CheckedScheme, { prefix = "" }: Pick<TokenRule, "prefix">): TokensOf =>
+const tokensOf =
+  (checked: CheckedScheme, { prefix = "" }: TokenRule): TokensOf =>
   (delivery) => {
     const events = provenEvents(delivery, checked);
     if (typeof events === "string") return events;
@@ -148,9 +138,8 @@ export const withoutPrefix = (text: string | undefined, prefix: string): string 
     ? text.slice(prefix.length)
     : undefined;
 
-/** Digests have one length, so comparing them does not reveal the token's length. */
-export const toTokenKey = (secret: unknown): Uint8Array | string =>
-  secretProblem(secret) ?? digestOf(secret as string);
+/** Returns the HMAC of a challenge in the scheme's encoding, or undefined when the content is not a challenge. */
+export type ChallengeSigner = (challenge: string) => Promise<string | undefined>;
 
 /** Signs challenges of handshakes, where the scheme's signatures are HMACs. */
 export function createChallengeSigner(
@@ -159,7 +148,12 @@ export function createChallengeSigner(
   settings: VerifierSettings,
 ): ChallengeSigner | undefined {
   if (verify.kind !== "signature" || !handshakes.some(({ hmac }) => hmac !== undefined)) return undefined;
-  return challengeSigner(verify, hmacOrPublicKeys(verify, secrets, settings));
+  const keys = signingKeys(verify, secrets, settings);
+  return async (challenge) => {
+    if (!isChallenge(challenge)) return undefined;
+    const [key] = await keys.get(); // never empty: a source without a secret is refused
+    return Buffer.from(key!.sign(Buffer.from(challenge))).toString(verify.encoding ?? "hex");
+  };
 }
 
 /** How a source's secrets are checked before they are used. */
@@ -169,8 +163,15 @@ export const toKeyOf = (verify: VerifyRule, allowShort: boolean): ((secret: unkn
   return (secret) => toVerifyingKey(verify, secret, allowShort);
 };
 
-/** A secret that is a name of the sender, and no key. */
-const toPinned = (given: unknown): { readonly secret: string } | string => {
+export const toTokenKey = (secret: unknown): Uint8Array | string =>
+  secretProblem(secret) ?? digestOf(secret as string);
+
+/** A secret that signs nothing: a name of the sender, or a public key for JSON web tokens. */
+export interface PinnedSecret {
+  readonly secret: string;
+}
+
+const toPinned = (given: unknown): PinnedSecret | string => {
   const secret = typeof given === "string" ? given.trim() : given;
   return secretProblem(secret) ?? { secret: secret as string };
 };
@@ -192,8 +193,14 @@ export function createTenantVerifier(
 ): Verifier {
   const kept = new Map<string, Verifier>();
 
+  const fetchSecrets = async (tenant: string): Promise<string | readonly string[]> => {
+    const found = await secretsOf(tenant);
+    if (found === undefined || found.length === 0) throw new UnknownTenant("no secrets");
+    return found;
+  };
+
   const verifierOf = (tenant: string): Verifier => {
-    const found = kept.get(tenant) ?? verifierWith(() => secretsOrThrow(secretsOf, tenant));
+    const found = kept.get(tenant) ?? verifierWith(() => fetchSecrets(tenant));
     kept.delete(tenant); // the last that were used are kept
     kept.set(tenant, found);
     if (kept.size > maxKeptVerifiers) kept.delete(kept.keys().next().value!);
@@ -218,10 +225,4 @@ export function createTenantVerifier(
   return Object.assign((delivery: Delivery) => withTenant(delivery, (verify) => verify(delivery)), {
     prepare: (head: Delivery) => withTenant(head, (verify) => verify.prepare(head)),
   });
-}
-
-async function secretsOrThrow(secretsOf: TenantSecrets, tenant: string): Promise<string | readonly string[]> {
-  const found = await secretsOf(tenant);
-  if (found === undefined || found.length === 0) throw new UnknownTenant("no secrets");
-  return found;
 }

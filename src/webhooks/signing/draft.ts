@@ -1,6 +1,6 @@
 import { createDelivery, type Delivery, splitDelivery } from "../schemes/delivery.js";
 import type { CheckedScheme } from "../schemes/read-scheme.js";
-import type { TemplatePart } from "../schemes/template.js";
+import type { ParsedTemplate } from "../schemes/template.js";
 
 /** A request that is being signed. */
 export interface Draft {
@@ -18,7 +18,7 @@ export const deliveryOf = ({ url, headers, body }: Draft): Delivery =>
   });
 
 /** Writes a value to the place that a template reads it from. A template of several parts has no such place. */
-export function written(draft: Draft, parts: readonly TemplatePart[] | undefined, value: string): Draft {
+export function written(draft: Draft, parts: ParsedTemplate | undefined, value: string): Draft {
   const [part] = parts ?? [];
   if (parts?.length !== 1 || part === undefined) return draft;
   switch (part.placeholder) {
@@ -65,7 +65,7 @@ export function setAt(json: object, path: string, value: unknown): void {
 export function writtenToEach(
   draft: Draft,
   { split }: Pick<CheckedScheme, "split">,
-  parts: readonly TemplatePart[],
+  parts: ParsedTemplate,
   valueFor: (event: Delivery) => string,
 ): Draft {
   const [part] = parts;

@@ -2,12 +2,12 @@ import { createHash } from "node:crypto";
 import { InvalidArgumentError } from "../../errors.js";
 import { checkScheme } from "../schemes/check-scheme.js";
 import type { Delivery } from "../schemes/delivery.js";
-import { type Alternatives, isHeaderName, isHeaderValue } from "../schemes/field-checks.js";
+import { isHeaderName, isHeaderValue } from "../schemes/field-checks.js";
 import type { CheckedScheme } from "../schemes/read-scheme.js";
 import type { PublicKeyAlgorithm, SignatureRule, WebhookScheme } from "../schemes/scheme.js";
 import { signedContents, sortedForm } from "../schemes/signed-content.js";
 import { pemKey, type SigningKey, secretProblem, toSigningKey } from "../schemes/signing-key.js";
-import { fill, parseTemplate, placeholdersInEvent, type TemplatePart } from "../schemes/template.js";
+import { type Alternatives, fill } from "../schemes/template.js";
 import { type Draft, deliveryOf, setAt, withJson, written, writtenToEach } from "./draft.js";
 import { withTokens } from "./sign-tokens.js";
 
@@ -96,8 +96,8 @@ function sentUrl(url: string): string {
 
 /** Sets the header of the first template that is a header and nothing else. It replaces one of `headers`. */
 function setHeader(draft: Draft, templates: Alternatives, value: string | undefined): void {
-  const alone = templates.find((parts) => parts.length === 1 && parts[0]!.placeholder === "header");
-  if (value !== undefined) written(draft, alone, value);
+  const header = templates.find((parts) => parts.length === 1 && parts[0]!.placeholder === "header");
+  if (value !== undefined) written(draft, header, value);
 }
 
 function signedDraft(
@@ -117,7 +117,7 @@ function signedDraft(
     return withSignature(draft, { checked, rule: verify, keys, at });
   }
   const certified = withCertificate(draft, checked, verify, secret);
-  const keys = [certificateKey(certified, verify, secret, privateKey)];
+  const keys = [certificateKey(certified, checked, verify, secret, privateKey)];
   return withSignature(certified, { checked, rule: verify, keys, at });
 }
 
@@ -153,13 +153,11 @@ function signatureOf(
   timestamp: string,
 ): string {
   const contents = signedContents(event, { rule, signed: checked.proof }, { timestamp, secret: key.secret });
-  if (contents === "signed header ambiguous")
-    throw new InvalidArgumentError(
-      "sign: a value that is signed, such as the id, has the sign that ends it. The route would refuse it.",
-    );
   if (typeof contents === "string")
     throw new InvalidArgumentError(
-      "sign: a value that is signed is missing. Give messageId or headers, or a body that has it.",
+      contents === "signed header ambiguous"
+        ? "sign: a value that is signed, such as the id, has the sign that ends it. The route would refuse it."
+        : "sign: a value that is signed is missing. Give messageId or headers, or a body that has it.",
     );
   return key.prefix + Buffer.from(key.sign(contents[0]!)).toString(rule.encoding ?? "hex");
 }
@@ -212,37 +210,31 @@ function withDigest(draft: Draft, { bodyDigestQuery }: SignatureRule): Draft {
 /** Adds what a delivery says about its certificate: its address, the algorithm, and the sender. */
 function withCertificate(
   given: Draft,
-  { certificateUrl, sender }: CheckedScheme,
+  { certificateUrl, sender, algorithmBy }: CheckedScheme,
   rule: SignatureRule,
   name: string,
 ): Draft {
   const host = rule.certificate!.hosts[0]!.replaceAll("*", "1");
   const named = written(written(given, certificateUrl, `https://${host}/oncebox.pem`), sender, name);
-  const isGiven = fill(algorithmAt(rule), deliveryOf(named)) !== undefined;
-  const [last] = Object.keys(rule.algorithmBy?.is ?? {}).slice(-1);
-  return isGiven || last === undefined ? named : written(named, algorithmAt(rule), last);
+  const last = Object.keys(rule.algorithmBy?.is ?? {}).at(-1);
+  if (algorithmBy === undefined || last === undefined) return named;
+  const isGiven = fill(algorithmBy, deliveryOf(named)) !== undefined;
+  return isGiven ? named : written(named, algorithmBy, last);
 }
 
 /** The private key that signs, with the name of the sender. */
 function certificateKey(
   draft: Draft,
+  { algorithmBy }: CheckedScheme,
   rule: SignatureRule,
   name: string,
   privateKey: string | undefined,
 ): SigningKey {
   if (privateKey === undefined)
     throw new InvalidArgumentError("sign: the provider signs with its own key. Give a privateKey of yours.");
-  const value = fill(algorithmAt(rule), deliveryOf(draft)) ?? "";
-  const algorithm = rule.algorithm ?? rule.algorithmBy?.is[value];
+  const named = algorithmBy && fill(algorithmBy, deliveryOf(draft));
+  const algorithm = rule.algorithm ?? rule.algorithmBy?.is[named ?? ""];
   const key = pemKey(privateKey.trim(), algorithm as PublicKeyAlgorithm, rule.prefix ?? "");
   if (typeof key === "string") throw new InvalidArgumentError(`sign: privateKey ${key}.`);
   return { ...key, secret: name };
-}
-
-/** Where the delivery says which algorithm it is signed with. */
-function algorithmAt({ algorithmBy }: SignatureRule): readonly TemplatePart[] {
-  const parts = algorithmBy && parseTemplate(algorithmBy.value, placeholdersInEvent);
-  return parts === undefined || typeof parts === "string"
-    ? [{ placeholder: "header", text: "x-none" }]
-    : parts;
 }

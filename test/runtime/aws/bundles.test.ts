@@ -63,7 +63,7 @@ describe("bundles for Lambda", () => {
     expect(presets.sort()).toEqual(presetNames.map((name) => `${name}.json`).sort());
     for (const name of presetNames) {
       const preset = await readFile(join(folder, `postgres/webhooks/${name}.json`), "utf8");
-      expect(JSON.parse(preset), name).toEqual(await loadPreset(name)); // and nothing that only people read
+      expect(JSON.parse(preset), name).toEqual(await loadPreset(name));
     }
   });
 

@@ -112,7 +112,7 @@ describe("the tokens of the diagnostics API", () => {
     expect(make(secret)).toThrow("admin: tokens: one is not of the form name:secret.");
     expect(make("x:short")).toThrow("one has a secret that has fewer than 16 characters");
     expect(make(`${"n".repeat(65)}:${secret}`)).toThrow("has a name of more than 64 characters");
-    expect(make("")).toThrow("one is empty");
+    expect(make("")).toThrow("one is missing or empty");
   });
 
   it("ADD-02 a request may name the person: one that cannot be recorded is refused", async () => {

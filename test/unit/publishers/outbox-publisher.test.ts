@@ -13,6 +13,10 @@ it("MID-09 polls every 500 ms for 100 rows, and publishes 100 at once, by defaul
   const pauses: number[] = [];
   let running = 0;
   let mostRunning = 0;
+  let allStarted = (): void => {};
+  const hundredRunning = new Promise<void>((resolve) => {
+    allStarted = resolve;
+  });
   const publisher = startOutboxPublisher({
     outbox: {
       ...outbox,
@@ -24,7 +28,8 @@ it("MID-09 polls every 500 ms for 100 rows, and publishes 100 at once, by defaul
     publishers: {
       t: async () => {
         mostRunning = Math.max(mostRunning, ++running);
-        await sleep(5);
+        if (running === 100) allStarted();
+        await hundredRunning;
         running--;
       },
     },

@@ -124,7 +124,7 @@ describe("handshakes", () => {
       expect((await ask(url, {})).status).toBe(400);
     });
 
-    it("FUN-01 an event is identified by its source or topic and its id, alone or in a list", async () => {
+    it("FUN-01 an event is identified by its source or topic and its id, by itself or in a list", async () => {
       const { route, messages } = await reception({ sources });
       const event = '{"id":"ce-1","type":"Microsoft.Storage.BlobCreated","source":"/s"}';
       const headers = { "content-type": "application/cloudevents+json", "x-webhook-token": "grid-token" };
@@ -238,7 +238,7 @@ describe("handshakes", () => {
       expect(await messages()).toMatchObject([{ topic: "notion", payload: body }]);
     });
 
-    it("FUN-02 is refused without our token, and the token alone lets no event in", async () => {
+    it("FUN-02 is refused without our token, and the token by itself lets no event in", async () => {
       const { route, messages } = await reception({ sources });
       for (const request of [send(""), send("?token=wrong"), send("?token=our-token", '{"id":"1"}')])
         expect((await route(request)).status).toBe(401);

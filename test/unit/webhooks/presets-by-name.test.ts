@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
 import { createWebhookRoute, loadPreset, presetNames } from "../../../src/webhooks/index.js";
-import { loaders } from "../../../src/webhooks/presets/index.js";
 import { checkScheme } from "../../../src/webhooks/schemes/check-scheme.js";
 import { readScheme } from "../../../src/webhooks/schemes/read-scheme.js";
 import { schemeReader } from "../../../src/webhooks/sources.js";
@@ -12,7 +11,6 @@ const withoutFunctions = (value: object): unknown => JSON.parse(JSON.stringify(v
 
 describe("presets by their names", () => {
   it("FUN-02 every preset is known by its name, and is a scheme that the route accepts", async () => {
-    expect([...presetNames]).toEqual(Object.keys(loaders));
     for (const name of presetNames) {
       const scheme = await loadPreset(name);
       // an app reads them without checking them again

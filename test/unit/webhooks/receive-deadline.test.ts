@@ -134,7 +134,7 @@ describe("the time of a request", () => {
     }
   });
 
-  it("FUN-01 the timer of a busy process is late: the clock alone keeps the next step from beginning", async () => {
+  it("FUN-01 the timer of a busy process is late: the clock keeps the next step from beginning", async () => {
     const { steps, state, answer, inbox } = await slowSteps(plain);
     for (const { release } of Object.values(steps)) release();
     vi.spyOn(performance, "now").mockReturnValue(performance.now() + 2_000); // and no timer has fired

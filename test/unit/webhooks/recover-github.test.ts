@@ -87,7 +87,7 @@ describe("the recovery of GitHub's failed deliveries", () => {
     expect(server.requests, "no loop").toHaveLength(10);
   });
 
-  it("FUN-01 ends where GitHub wants to be left alone for longer than there is time", async () => {
+  it("FUN-01 ends where GitHub asks to wait for longer than there is time", async () => {
     const server = await started([attempt("failed", 500, 2), attempt("failed too", 500, 3)]);
     server.refuseNext({ status: 403, headers: { "retry-after": "3600" } });
     expect(await recoverGithub(optionsFor(server))).toMatchObject({ seen: 0, isComplete: false });

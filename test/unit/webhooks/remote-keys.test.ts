@@ -61,7 +61,7 @@ describe("keys that providers publish", () => {
     return { ...made, send };
   };
 
-  it("FUN-02 a certificate is fetched once, from the provider's hosts alone, and its key signs for one sender", async () => {
+  it("FUN-02 a certificate is fetched once, only from the provider's hosts, and its key signs for one sender", async () => {
     const fetched: string[] = [];
     const { send, messages, logs } = await routeWith(async (url) => {
       fetched.push(url);

@@ -16,7 +16,7 @@ describePreset("trello", trello, {
     headers: { "x-trello-webhook": hmac(secret, body + url, "base64", "sha1") },
   }),
   event: event("board1"),
-  // the same action, told by the webhook of the card
+  // the same action, reported by the webhook of the card
   otherEvent: event("card1"),
   stored: [{ messageId: "board1/51f9424bcd6e040f3c002412", topic: "updateCard" }],
   handshakes: [{ title: "the URL exists", method: "HEAD", body: "", answer: {} }],
