@@ -4,7 +4,6 @@ import type { LoggerOption } from "../base/logger.js";
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import type { CallOptions } from "../queue/work-store.js";
-import { withLease } from "./client/with-lease.js";
 import {
   checkAll,
   InboxKeyBusyError,
@@ -12,6 +11,7 @@ import {
   keyProblem,
   type LeasingInboxStore,
 } from "./inbox-store.js";
+import { withLease } from "./with-lease.js";
 
 export interface ConsumeOnceOptions extends ConsumerName {
   /** The header with the sender's own key for the message; in any case. `idempotency-key` by default. */
