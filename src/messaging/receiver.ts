@@ -7,7 +7,7 @@ import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import { openBodies, readBody } from "../http/body.js";
 import { emptyResponse, jsonResponse, webRoute } from "../http/plain.js";
 import { routeTable } from "../http/routes.js";
-import { handleOnce, type OnceOutcome, runningRequests, storedUnder } from "../middleware/handle-once.js";
+import { handleOnce, type OnceOutcome, runningCalls, storedUnder } from "../middleware/handle-once.js";
 import { throwFailureResult } from "../middleware/transaction.js";
 import type { Envelope } from "./envelope.js";
 import { type MessageDefinition, type ReceiveContext, validatedPayload } from "./messages.js";
@@ -99,7 +99,7 @@ export function createMessageReceiver(
 ): Receive {
   const { settings, inbox, inboxDb, reports } = parts;
   const { tracing } = parts.options;
-  const running = runningRequests();
+  const join = runningCalls();
 
   const handle = async (
     message: Envelope,
@@ -145,7 +145,7 @@ export function createMessageReceiver(
   const deduplicated = async (message: Envelope): Promise<OnceOutcome<string | undefined>> => {
     const key = JSON.stringify([message.sourceServiceId, message.messageId]);
     for (;;) {
-      const outcome = await running.join(key, (starting) =>
+      const outcome = await join(key, (starting) =>
         timedTransaction(parts, (handling) => once(message, handling, starting)),
       );
       if (outcome.kind !== "running") return outcome;
