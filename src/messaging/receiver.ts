@@ -5,7 +5,14 @@ import { withinTime } from "../base/timers.js";
 import { PermanentFailure, RetryAfter } from "../dispatch/settlement.js";
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import { openBodies, readBody } from "../http/body.js";
-import { emptyResponse, jsonResponse, webRoute } from "../http/plain.js";
+import {
+  emptyResponse,
+  jsonResponse,
+  type PlainRequest,
+  type PlainResponse,
+  type PlainRoute,
+  webRoute,
+} from "../http/plain.js";
 import { routeTable } from "../http/routes.js";
 import { handleOnce, type OnceOutcome, runningCalls, storedUnder } from "../middleware/handle-once.js";
 import { throwFailureResult } from "../middleware/transaction.js";
@@ -14,11 +21,23 @@ import { type MessageDefinition, type ReceiveContext, validatedPayload } from ".
 import { openEnvelope } from "./open-envelope.js";
 import { type HandleResponse, responseText, sentCommand } from "./responses.js";
 import type { Sender } from "./sender.js";
-import type { ServiceReceiver } from "./service.js";
 import { type AnyHandler, handlerFor } from "./service-options.js";
 import { type Handling, type ServiceParts, timedTransaction } from "./service-parts.js";
 import { headerNames } from "./stored-message.js";
 import type { TransportResponse } from "./transports/transport.js";
+
+export interface ServiceReceiver {
+  /** For hosts with requests of the web: verifies, deduplicates and handles a message. */
+  fetch(request: Request): Promise<Response>;
+  /** The same for `listen`. */
+  readonly respond: PlainRoute;
+  /** The same for hosts whose own routes lead here: takes any path. */
+  handle(request: Pick<PlainRequest, "method" | "headers" | "body">): Promise<PlainResponse>;
+  /** Larger messages are refused. */
+  readonly maxBodyBytes: number;
+  /** For a sender in the same process: nothing is serialised and nothing is verified. */
+  receive(message: Envelope): Promise<TransportResponse>;
+}
 
 /** The receiver for hosts that speak HTTP: `POST {prefix}/receive`. */
 export function receiverHttp(parts: ServiceParts, receive: Receive): Omit<ServiceReceiver, "receive"> {
@@ -37,8 +56,8 @@ export function receiverHttp(parts: ServiceParts, receive: Receive): Omit<Servic
       return emptyResponse(statuses[body]);
     }
     const opened = openRequest(parts, body);
-    if ("status" in opened) return emptyResponse(opened.status);
-    const { acknowledged, duplicateDetected, payload, error, permanent } = await receive(opened.envelope);
+    if (typeof opened === "number") return emptyResponse(opened);
+    const { acknowledged, duplicateDetected, payload, error, permanent } = await receive(opened);
     return acknowledged
       ? jsonResponse(200, { acknowledged, duplicateDetected, payload: payload ?? null })
       : jsonResponse(500, { acknowledged, error, permanent }); // JSON leaves out a member that is undefined
@@ -53,13 +72,8 @@ const bodyMs = 30_000;
 const unverifiedBytes = 64 * 1_048_576;
 const statuses = { "too large": 413, malformed: 400, "too slow": 408, "too many": 503 } as const;
 
-type OpenedRequest =
-  | { readonly envelope: Envelope }
-  /** 400, 401 or 413. The sender gets no detail. */
-  | { readonly status: 400 | 401 | 413 };
-
-/** Verifies the body of a request. A refused one leaves a line in the log, and no other trace. */
-function openRequest(parts: ServiceParts, body: Uint8Array): OpenedRequest {
+/** Verifies the body of a request. One that is refused leaves a line in the log, and its sender gets no detail. */
+function openRequest(parts: ServiceParts, body: Uint8Array): Envelope | 400 | 401 | 413 {
   const { settings, serviceId, reports } = parts;
   const opened = openEnvelope(body, {
     serviceId,
@@ -68,14 +82,15 @@ function openRequest(parts: ServiceParts, body: Uint8Array): OpenedRequest {
     toleranceMs: settings.toleranceMs,
     maxBytes: settings.maxBodyBytes,
   });
-  if (opened.kind === "opened") return { envelope: opened.envelope };
+  if (opened.kind === "opened") return opened.envelope;
+  const { reason } = opened;
   if (opened.kind === "refused") {
-    const { reason, messageId, sourceServiceId } = opened;
+    const { messageId, sourceServiceId } = opened;
     reports.notVerified({ messageId, sourceServiceId }, reason);
-    return { status: 401 };
+    return 401;
   }
-  reports.malformed(opened.reason);
-  return { status: opened.reason === "too large" ? 413 : 400 };
+  reports.malformed(reason);
+  return reason === "too large" ? 413 : 400;
 }
 
 /** Those of the source, and those of the destination of the same name. */
@@ -89,7 +104,7 @@ function secretsOfSource(
   return all.length === 0 ? undefined : all;
 }
 
-/** Handles a message whose sender is known. Never rejects: the sender is told why a message is not acknowledged. */
+/** Handles a message whose sender is known. Never rejects: the response says why a message is not acknowledged. */
 type Receive = (message: Envelope) => Promise<TransportResponse>;
 
 export function createMessageReceiver(
@@ -179,8 +194,8 @@ export function createMessageReceiver(
     } catch (error) {
       reports.notProcessed(incoming(message), error);
       // A handler's own error may quote a secret, so its sender gets no more than its name.
-      const told = withoutPayload(toldReason(error), jsonText(message.payload));
-      const refused = { acknowledged: false, duplicateDetected: false, error: told } as const;
+      const reason = withoutPayload(reasonFor(error), jsonText(message.payload));
+      const refused = { acknowledged: false, duplicateDetected: false, error: reason } as const;
       return error instanceof PermanentFailure ? { ...refused, permanent: true } : refused;
     }
   };
@@ -196,7 +211,7 @@ const receiveSpan = ({ messageId, sourceServiceId, endpoint, correlationId, head
 const knownMessage = { kind: "known" } as const;
 
 /** What a handler gives as the reason of a failure is meant for the sender. */
-const toldReason = (error: unknown): string =>
+const reasonFor = (error: unknown): string =>
   error instanceof PermanentFailure || error instanceof RetryAfter ? error.message : safeReason(error);
 
 const incoming = ({ messageId, sourceServiceId, endpoint }: Envelope) => ({
@@ -245,14 +260,10 @@ async function sendResponse(
   { tx }: Handling,
 ): Promise<void> {
   const headers = { [headerNames.inReplyTo]: messageId };
-  const response = {
-    destination: sourceServiceId,
-    endpoint,
-    messageType: "Response",
-    text,
-    headers,
-  } as const;
-  await sender.enqueue(response, { tx, correlationId: correlationId ?? messageId });
+  await sender.enqueue(
+    { destination: sourceServiceId, endpoint, messageType: "Response", text, headers },
+    { tx, correlationId: correlationId ?? messageId },
+  );
 }
 
 async function receivedResponse(

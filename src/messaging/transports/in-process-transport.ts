@@ -66,9 +66,16 @@ export function inProcessTransport(options: InProcessOptions = {}): InProcessTra
           throw new TransportError(`No receiver serves ${name} in this process.`);
         }
         const payload = copyOf(message.payload);
-        if (payload === notCopied) return { ...uncopied, error: `${name}: the payload cannot be copied.` };
+        if (payload === notCopied) {
+          const error = `${name}: the payload cannot be copied.`;
+          return { acknowledged: false, duplicateDetected: false, permanent: true, error };
+        }
         const copy = { ...message, headers: { ...message.headers }, payload };
-        const response = await abortable(received(receiver, copy, signal, name), signal);
+        const receiving = (async () => receiver.receive(copy, { signal }))();
+        const response = await abortable(receiving, signal).catch((error: unknown) => {
+          // A receiver that throws is a receiver that fails. Its error may quote the payload, so only its code is passed on.
+          throw new TransportError(`${name} failed: ${reasonOf(error)}.`);
+        });
         const returned = copyOf(response.payload);
         if (returned === notCopied) throw new TransportError(`${name}: the response cannot be copied.`);
         return checkedResponse({ ...response, payload: returned }, name, message);
@@ -82,7 +89,6 @@ export function inProcessTransport(options: InProcessOptions = {}): InProcessTra
 }
 
 const notCopied = Symbol("not copied");
-const uncopied = { acknowledged: false, duplicateDetected: false, permanent: true } as const;
 
 /** Functions and the like cannot be copied, and the error would quote them. */
 function copyOf(payload: unknown): unknown {
@@ -90,20 +96,6 @@ function copyOf(payload: unknown): unknown {
     return structuredClone(payload);
   } catch {
     return notCopied;
-  }
-}
-
-/** A receiver that throws is a receiver that fails. Its error may quote the payload, so only its code is passed on. */
-async function received(
-  receiver: InProcessReceiver,
-  message: Envelope,
-  signal: AbortSignal,
-  name: string,
-): Promise<TransportResponse> {
-  try {
-    return await receiver.receive(message, { signal });
-  } catch (error) {
-    throw new TransportError(`${name} failed: ${reasonOf(error)}.`);
   }
 }
 

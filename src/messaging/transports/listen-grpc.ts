@@ -19,8 +19,7 @@ import {
   grpcStatusOf,
   loadGrpc,
 } from "./grpc-service.js";
-import type { Listener, ListenSettings } from "./listen.js";
-import { requireCertificate } from "./transport.js";
+import { type Listener, type ListenSettings, requireCertificate } from "./listen.js";
 
 /** With `fetch`, whose own limit is not known. */
 const usualMessageBytes = 16 * 1_048_576;

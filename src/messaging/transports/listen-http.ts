@@ -8,8 +8,7 @@ import { InvalidOperationError } from "../../errors.js";
 import { closeServer, listening, respondTo } from "../../http/node.js";
 import { respondPlainly } from "../../http/plain.js";
 import { httpTarget } from "./address.js";
-import type { Listener, ListenSettings } from "./listen.js";
-import { requireCertificate } from "./transport.js";
+import { type Listener, type ListenSettings, requireCertificate } from "./listen.js";
 
 /** Longer than the 60 s after which load balancers and our own senders drop an idle connection: the sender should be first. */
 const keepAliveMs = 65_000;
@@ -74,7 +73,7 @@ async function listenOnSocket(server: Server, path: string): Promise<void> {
  * Removes the socket file of a process that was killed, so that the next one can listen there. Refuses a socket that a
  * process listens on, and a file that is no socket.
  */
-export async function freeSocket(path: string): Promise<void> {
+async function freeSocket(path: string): Promise<void> {
   const found = await lstat(path).catch(ignoreMissing);
   if (found === undefined) return;
   if (!found.isSocket()) {

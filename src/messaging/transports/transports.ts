@@ -1,12 +1,6 @@
 import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
-import {
-  type AddressParts,
-  completeAddress,
-  schemeOf,
-  type TransportName,
-  transportNames,
-} from "./address.js";
+import { completeAddress, schemeOf, type TransportName, transportNames } from "./address.js";
 import { type GrpcTransportOptions, grpcTransport } from "./grpc-transport.js";
 import { type HttpTransportOptions, httpTransport } from "./http-transport.js";
 import {
@@ -27,26 +21,19 @@ export interface TransportsOptions {
   readonly own?: readonly Transport[];
 }
 
-/** Where a service is, from code or from a configuration file. */
-interface DestinationAddress {
-  /** With a scheme (`https://host:port/_rf/receive`) or without one (`host:port`). */
-  readonly address?: string | undefined;
-  /** By name, or in code a transport for this destination only. */
-  readonly transport?: TransportName | Transport | undefined;
-}
-
-interface ResolvedDestination {
-  readonly address: string;
-  readonly transport: Transport;
-}
-
 export interface Transports {
-  /** The schemes that can be sent to. */
-  readonly schemes: readonly string[];
   /** Throws for an unknown scheme. */
   transportFor(address: string): Transport;
   /** The full address and the transport of a destination. Throws, when the service is built, for one that cannot work. */
-  resolve(serviceId: string, options: DestinationAddress): ResolvedDestination;
+  resolve(
+    serviceId: string,
+    options: {
+      /** With a scheme (`https://host:port/_rf/receive`) or without one (`host:port`). */
+      readonly address?: string | undefined;
+      /** By name, or in code a transport for this destination only. */
+      readonly transport?: TransportName | Transport | undefined;
+    },
+  ): { readonly address: string; readonly transport: Transport };
   /** Ends all calls and connections. Transports that were given in code are left open: other services may share them. */
   close(): Promise<void>;
 }
@@ -70,19 +57,17 @@ export function createTransports(options: TransportsOptions = {}): Transports {
   const byScheme = new Map(
     all.flatMap((transport) => transport.schemes.map((scheme) => [scheme, transport])),
   );
-  const schemes = [...byScheme.keys()];
 
   function transportFor(address: string): Transport {
     const scheme = schemeOf(address);
     const found = byScheme.get(scheme);
     if (found !== undefined) return found;
     throw new InvalidArgumentError(
-      `Unknown scheme ${scheme}// of an address. Known: ${schemes.join("// ")}//`,
+      `Unknown scheme ${scheme}// of an address. Known: ${[...byScheme.keys()].join("// ")}//`,
     );
   }
 
   return {
-    schemes,
     transportFor,
     resolve(serviceId, { address, transport }) {
       if (isTransport(transport)) {
@@ -91,8 +76,7 @@ export function createTransports(options: TransportsOptions = {}): Transports {
         return { address: full, transport };
       }
       if (transport !== undefined) requireTransportName(transport, `Destination ${serviceId}: transport`);
-      const parts: AddressParts = { address, transport };
-      const full = completeAddress(serviceId, parts, defaultTransport);
+      const full = completeAddress(serviceId, address, transport, defaultTransport);
       const found = transportFor(full);
       found.check?.(full);
       return { address: full, transport: found };

@@ -42,7 +42,7 @@ export interface InboxStats {
 export interface ServiceMaintenance {
   /** Expired leases and messages of the outbox. */
   readonly expired: MaintenanceResult;
-  /** Failed messages that are Expired now. `onDead` was told. */
+  /** Failed messages that are Expired now. `onDead` was called for them. */
   readonly failed: MaintenanceResult;
   /** Sent messages that were deleted after their retention; `dead` counts Failed and Expired ones that were. */
   readonly sent: MaintenanceResult;
@@ -50,7 +50,7 @@ export interface ServiceMaintenance {
   readonly inbox: MaintenanceResult;
 }
 
-export interface Operations {
+export interface ServiceManagement {
   outboxStats(options?: CallOptions): Promise<OutboxStats>;
   inboxStats(options?: CallOptions): Promise<InboxStats>;
   /** A page may have fewer messages than `limit`, also when more follow: read on until `cursor` is null. */
@@ -63,7 +63,7 @@ export interface Operations {
    */
   retry(messageId: string, options?: CallOptions): Promise<boolean>;
   /**
-   * Sends Sent messages again, with all their retries and the service's `ttlMs` from now on, and tells how many: for a
+   * Sends Sent messages again, with all their retries and the service's `ttlMs` from now on, and returns how many: for a
    * destination whose database was restored from an older back-up. Messages that the destination still knows are
    * duplicates there. In batches; when it is aborted, what it has done stays, and it may be called again.
    *
@@ -84,7 +84,7 @@ const outboxStateOf: Readonly<Record<SentState, OutboxState>> = {
 };
 
 /** What an operator or a timer does with a service. */
-export function serviceOperations(parts: ServiceParts): Operations {
+export function serviceManagement(parts: ServiceParts): ServiceManagement {
   const { outbox, inbox, settings, reports, dead, now, wake } = parts;
   const { maxRetries } = settings.retry;
 

@@ -8,8 +8,8 @@ import { fieldsOf } from "../support/recording-logger.js";
 import { type WatchedDatabase, watched } from "../support/watched.js";
 import { approved, dispatch, envelope, pairTheme, type TestServiceOptions } from "./support.js";
 
-export function messagingOperationsContract(harness: ContractHarness): void {
-  pairTheme(harness, "operations", ({ pair }) => {
+export function messagingManagementContract(harness: ContractHarness): void {
+  pairTheme(harness, "management", ({ pair }) => {
     it("MSG-13 MSG-15 MSG-20 each step has its log line and its metric, and none has a payload", async () => {
       const { orders, inventory, fates, clock, log, metrics, dead } = await pair({
         orders: { retry: { maxRetries: 1, jitterMs: 0 } },
