@@ -1,5 +1,6 @@
-import { maxNameLength, problemOf, refuseUnknown } from "../queue/arguments.js";
-import { combinedMessages, serviceIdProblem } from "./check-service.js";
+import { maxNameLength, refuseUnknown } from "../queue/arguments.js";
+import type { Problems } from "./check-service.js";
+import { combinedMessages } from "./messages.js";
 import type { AnyServiceOptions, DestinationOptions } from "./service-options.js";
 import { sharedSecretProblems } from "./sign-envelope.js";
 import { topicOf } from "./stored-message.js";
@@ -12,67 +13,57 @@ export interface ServiceDestination extends TransportDestination {
   readonly transport: Transport;
 }
 
-interface ServiceDestinations {
-  readonly all: ReadonlyMap<string, ServiceDestination>;
-  /** Names, addresses, transports and secrets that cannot work. */
-  readonly problems: readonly string[];
-  /** Closes the transports that the service has made. */
-  close(): Promise<void>;
-}
-
-/** Resolves the destinations of a service, and collects what is wrong with them and with its sources. */
-export function serviceDestinations(options: AnyServiceOptions): ServiceDestinations {
-  const { destinations, sources } = options;
+/**
+ * Resolves the destinations of a service, and adds what is wrong with them and with its sources: names, addresses,
+ * transports and secrets that cannot work. `close` closes the transports that are made here.
+ */
+export function serviceDestinations(options: AnyServiceOptions, problems: Problems) {
   const all = new Map<string, ServiceDestination>();
-  const problems: string[] = [];
   let transports: Transports | undefined;
-  problems.push(
-    ...problemOf(() => {
-      transports = createTransports(options.transports);
-    }),
-  );
-  for (const [id, given] of Object.entries(destinations ?? {})) {
+  problems.check(() => {
+    transports = createTransports(options.transports);
+  });
+  for (const [id, given] of Object.entries(options.destinations ?? {})) {
     const what = `destinations.${id}`;
-    problems.push(
-      ...serviceIdProblem(id, `the destination "${id}"`),
-      ...topicTooLong(id, options),
-      ...problemOf(() => refuseUnknown(given, ["address", "secrets", "transport"], what)),
-      ...problemOf(() => {
-        const { address, transport } = transports?.resolve(id, given ?? {}) ?? {};
-        if (address === undefined || transport === undefined) return; // the transports are a problem already
-        all.set(id, { serviceId: id, address, transport, secrets: given.secrets ?? [] });
-      }).map((problem) => `${what}.address: ${problem}`),
-      ...secretProblems(what, given, all.get(id)),
-    );
+    problems.checkServiceId(id, `the destination "${id}"`);
+    checkTopics(id, options, problems);
+    problems.check(() => refuseUnknown(given, ["address", "secrets", "transport"], what));
+    problems.check(() => {
+      const resolved = transports?.resolve(id, given ?? {});
+      if (resolved !== undefined) all.set(id, { serviceId: id, secrets: given.secrets ?? [], ...resolved });
+    }, `${what}.address: `);
+    checkSecrets(what, given, all.get(id), problems);
   }
-  for (const [id, source] of Object.entries(sources ?? {})) {
-    problems.push(
-      ...serviceIdProblem(id, `the source "${id}"`),
-      ...problemOf(() => refuseUnknown(source, ["secrets", "retryWindowMs"], `sources.${id}`)),
-      ...sharedSecretProblems(source?.secrets, `sources.${id}.secrets`),
-    );
+  for (const [id, source] of Object.entries(options.sources ?? {})) {
+    problems.checkServiceId(id, `the source "${id}"`);
+    problems.check(() => refuseUnknown(source, ["secrets", "retryWindowMs"], `sources.${id}`));
+    problems.add(...sharedSecretProblems(source?.secrets, `sources.${id}.secrets`));
   }
-  return { all, problems, close: async () => transports?.close() };
+  return { all, close: async () => transports?.close() };
 }
 
 /** A direct call within the process: nobody in between could change or forge a message. */
 const inProcessScheme = "inprocess:";
 
-function secretProblems(
+function checkSecrets(
   what: string,
   given: DestinationOptions,
   resolved: ServiceDestination | undefined,
-): readonly string[] {
-  if (given?.secrets !== undefined) return sharedSecretProblems(given.secrets, `${what}.secrets`);
-  if (resolved !== undefined && schemeOf(resolved.address) === inProcessScheme) return [];
-  return [`${what} has no secret; give secrets: [the text that both services share]`];
+  problems: Problems,
+): void {
+  if (given?.secrets !== undefined) problems.add(...sharedSecretProblems(given.secrets, `${what}.secrets`));
+  else
+    problems.unless(
+      resolved !== undefined && schemeOf(resolved.address) === inProcessScheme,
+      `${what} has no secret; give secrets: [the text that both services share]`,
+    );
 }
 
-function topicTooLong(id: string, { messages }: AnyServiceOptions): readonly string[] {
+function checkTopics(id: string, { messages }: AnyServiceOptions, problems: Problems): void {
   const longest = [...combinedMessages(messages).keys()].sort((a, b) => b.length - a.length)[0] ?? "";
   const { length } = topicOf(id, longest);
-  if (length <= maxNameLength) return [];
-  return [
+  problems.unless(
+    length <= maxNameLength,
     `the destination "${id}" and the endpoint "${longest}" have ${length} characters together; at most ${maxNameLength} can be stored`,
-  ];
+  );
 }

@@ -259,6 +259,15 @@ export type ResponseHandlers<Messages extends MessageDefinitions> = {
   ) => unknown;
 };
 
+type Declarations = MessageDefinitions | readonly MessageDefinitions[];
+
+export const declarationsOf = (messages: Declarations): readonly MessageDefinitions[] =>
+  Array.isArray(messages) ? (messages as readonly MessageDefinitions[]) : [messages as MessageDefinitions];
+
+/** All declarations as one. Of two with the same name the last one counts; `createService` refuses them. */
+export const combinedMessages = (messages: Declarations): ReadonlyMap<string, MessageDefinition> =>
+  new Map(declarationsOf(messages).flatMap((one) => Object.entries(one ?? {})));
+
 /** What the schemas of a message make of its payload. */
 export async function validatedPayload(
   definition: MessageDefinition,

@@ -26,7 +26,7 @@ import {
   validatedPayload,
 } from "./messages.js";
 import { responseFrom } from "./responses.js";
-import { mostRetries, policyOf } from "./service-options.js";
+import { maxRetriesLimit, policyOf } from "./service-options.js";
 import { type ServiceParts, wakingTransaction } from "./service-parts.js";
 import { requireMessageSize } from "./sign-envelope.js";
 import { headerNames, topicOf } from "./stored-message.js";
@@ -135,7 +135,7 @@ function checkSendOptions(options: SendOptions, inboxRetentionMs: number): void 
   checkCall(options, sendOptionNames, "send");
   const { tx, maxRetries, ttlMs } = options;
   if (tx !== undefined) requireExecutor(tx);
-  checkRetries(maxRetries);
+  optionalCount(maxRetries, "maxRetries", 0, maxRetriesLimit);
   checkHeaders(options.headers);
   if (ttlMs === undefined) return;
   requireDuration(ttlMs, "ttlMs");
@@ -143,12 +143,6 @@ function checkSendOptions(options: SendOptions, inboxRetentionMs: number): void 
     throw new InvalidArgumentError(
       `ttlMs must be at most inboxRetentionMs (${inboxRetentionMs}), not ${ttlMs}: a receiver would no longer know the message.`,
     );
-}
-
-function checkRetries(maxRetries: number | undefined): void {
-  optionalCount(maxRetries, "maxRetries", 0);
-  if ((maxRetries ?? 0) > mostRetries)
-    throw new InvalidArgumentError(`maxRetries must be at most ${mostRetries}, not ${maxRetries}.`);
 }
 
 /** `own`: how many headers the service adds. */
@@ -217,7 +211,7 @@ export function requester(parts: ServiceParts, sender: Sender, deliver: Deliver)
     const { timeoutMs = defaultRequestMs, signal, headers } = options;
     const { maxRetries = settings.retry.maxRetries } = options;
     requireDuration(timeoutMs, "timeoutMs");
-    checkRetries(maxRetries);
+    optionalCount(maxRetries, "maxRetries", 0, maxRetriesLimit);
     checkHeaders(headers, 1);
     // Before it is sent: a transport that cannot sign it would count against the destination's circuit breaker.
     const correlationId = optionalName(options.correlationId, "correlationId");

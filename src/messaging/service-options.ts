@@ -33,7 +33,7 @@ export const defaultRetry: RetryOptions = {
 /** More attempts than a retry policy takes: the service counts retries itself, because each message may have its own limit. */
 const noLimit = 10_000;
 
-export const mostRetries = noLimit - 1;
+export const maxRetriesLimit = noLimit - 1;
 
 /** A retry policy counts from the first failed attempt on, so its base is half of ours. */
 export const policyOf = ({ baseMs, maxMs, jitterMs }: RetryOptions): RetryPolicy => ({
@@ -56,7 +56,7 @@ export interface DestinationOptions {
   readonly address?: string;
   /** The first one signs what is sent. All of them verify what the destination sends. In-process delivery needs none. */
   readonly secrets?: readonly string[];
-  /** By name, or a transport for this destination alone. By default the one that serves the address. */
+  /** By name, or a transport for this destination only. By default the one that serves the address. */
   readonly transport?: TransportName | Transport;
 }
 

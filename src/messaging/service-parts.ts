@@ -11,9 +11,8 @@ import {
 import { createOutbox, type Outbox } from "../outbox/outbox.js";
 import type { Database, NotifyQueue } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
-import { combinedMessages } from "./check-service.js";
 import type { ServiceDestination } from "./destinations.js";
-import type { MessageDefinition } from "./messages.js";
+import { combinedMessages, type MessageDefinition } from "./messages.js";
 import { type DeadMessages, type Reports, serviceReports, warningsOf } from "./reports.js";
 import {
   type AnyServiceOptions,

@@ -11,7 +11,6 @@ import type { SqlExecutor } from "../sql/driver.js";
 import { migrate, runBatches } from "../sql/migrate.js";
 import { checkService } from "./check-service.js";
 import { deliverer, outboxHandlers } from "./delivery.js";
-import { serviceDestinations } from "./destinations.js";
 import { type ServiceManagement, serviceManagement } from "./management.js";
 import type {
   Combined,
@@ -74,8 +73,7 @@ export function createService<
   if (typeof options !== "object" || options === null)
     throw new InvalidArgumentError("createService: the options must be an object.");
   const given = options as unknown as AnyServiceOptions;
-  const destinations = serviceDestinations(given);
-  checkService(given, destinations.problems);
+  const destinations = checkService(given);
   const wakes = wakeUps();
   const parts: ServiceParts = serviceParts(given, {
     destinations: destinations.all,
