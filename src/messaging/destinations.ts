@@ -14,8 +14,8 @@ export interface ServiceDestination extends TransportDestination {
 }
 
 /**
- * Resolves the destinations of a service, and adds what is wrong with them and with its sources: names, addresses,
- * transports and secrets that cannot work. `close` closes the transports that are made here.
+ * Resolves the destinations of a service, and adds their problems and those of its sources: names, addresses, transports
+ * and secrets that cannot work. `close` closes the transports that are made here.
  */
 export function serviceDestinations(options: AnyServiceOptions, problems: Problems) {
   const all = new Map<string, ServiceDestination>();

@@ -20,7 +20,7 @@ export interface Envelope {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** An envelope on the wire: with the headers of the protocol, and the payload as canonical JSON, which is what is signed. */
+/** An envelope on the wire: with the headers of the protocol, and the payload as canonical JSON, which is signed. */
 export interface SignedEnvelope extends Omit<Envelope, "payload"> {
   readonly payloadText: string;
 }
@@ -44,7 +44,7 @@ export const wireLimits = {
   depth: 100,
 } as const;
 
-/** Returns what is wrong with the fields, without a value of them: they come from outside, and may be of any type. */
+/** Returns the problem of the fields without quoting them. They come from outside, and may be of any type. */
 export function fieldProblem(fields: Omit<SignedEnvelope, "payloadText">): string | undefined {
   if (!isGuid(fields.messageId)) return "messageId is not a GUID";
   // an empty correlation id would be signed like null

@@ -11,45 +11,45 @@ export type {
   SentFilter,
   ServiceMaintenance,
 } from "./management.js";
-export type {
-  CommandDefinition,
-  CommandOptions,
-  MessageDefinition,
-  MessageDefinitions,
-  MessageOptions,
-  PushCallDefinition,
-  PushCalls,
-  ReceiveContext,
-  Receivers,
-  Requesters,
-  RequestOptions,
-  ResponseContext,
-  ResponseHandlers,
-  Senders,
-  SendOptions,
-  SignalDefinition,
+export {
+  type CommandDefinition,
+  type CommandOptions,
+  command,
+  defineMessages,
+  type MessageDefinition,
+  type MessageDefinitions,
+  type MessageOptions,
+  type PushCallDefinition,
+  type PushCalls,
+  pushCall,
+  type ReceiveContext,
+  type Receivers,
+  type Requesters,
+  type RequestOptions,
+  type ResponseContext,
+  type ResponseHandlers,
+  type Senders,
+  type SendOptions,
+  type SignalDefinition,
+  signal,
 } from "./messages.js";
-export { command, defineMessages, pushCall, signal } from "./messages.js";
-export type { OpenedEnvelope, OpenOptions } from "./open-envelope.js";
-export { openEnvelope } from "./open-envelope.js";
+export { type OpenedEnvelope, type OpenOptions, openEnvelope } from "./open-envelope.js";
 export type { ServiceReceiver } from "./receiver.js";
-export type { ResponseReference } from "./responses.js";
-export { isResponseReference, responseReference } from "./responses.js";
+export { isResponseReference, type ResponseReference, responseReference } from "./responses.js";
 export { RequestFailedError } from "./sender.js";
 export { createService, type Service } from "./service.js";
-export type {
-  DeadMessage,
-  DeadReason,
-  DestinationOptions,
-  RetryOptions,
-  SeparateDatabases,
-  ServiceOptions,
-  ServiceSettings,
-  SourceOptions,
+export {
+  type DeadMessage,
+  type DeadReason,
+  type DestinationOptions,
+  type RetryOptions,
+  retryWindowMs,
+  type SeparateDatabases,
+  type ServiceOptions,
+  type ServiceSettings,
+  type SourceOptions,
 } from "./service-options.js";
-export { retryWindowMs } from "./service-options.js";
-export type { SignOptions } from "./sign-envelope.js";
-export { signEnvelope } from "./sign-envelope.js";
+export { type SignOptions, signEnvelope } from "./sign-envelope.js";
 export type { SentMessage, SentState } from "./stored-message.js";
 export type { TransportName } from "./transports/address.js";
 export { type GrpcTransportOptions, grpcTransport } from "./transports/grpc-transport.js";
@@ -67,12 +67,12 @@ export {
   type ReceiverMiddlewareOptions,
   receiverMiddleware,
 } from "./transports/listen.js";
-export type {
-  TlsMaterial,
-  Transport,
-  TransportCall,
-  TransportDestination,
-  TransportResponse,
+export {
+  type TlsMaterial,
+  type Transport,
+  type TransportCall,
+  type TransportDestination,
+  TransportError,
+  type TransportResponse,
 } from "./transports/transport.js";
-export { TransportError } from "./transports/transport.js";
 export type { TransportsOptions } from "./transports/transports.js";

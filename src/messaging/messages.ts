@@ -2,7 +2,7 @@ import { type InputOf, type OutputOf, type StandardSchema, validated } from "../
 import type { SqlExecutor } from "../sql/driver.js";
 import type { ResponseReference } from "./responses.js";
 
-/** A schema whose input can be written as JSON, as far as its type tells. */
+/** A schema whose input can be written as JSON, as far as its type says. */
 type JsonSchema<Schema extends StandardSchema> = Schema &
   (InputOf<Schema> extends JsonOf<InputOf<Schema>> ? unknown : NotJson);
 

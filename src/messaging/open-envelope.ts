@@ -59,7 +59,7 @@ function refusalOf(fields: SignedEnvelope, options: OpenOptions): EnvelopeRefusa
   // NaN, of a clock that is wrong, is outside of the tolerance
   if (!(age <= toleranceMs)) return "timestamp too old";
   if (!(age >= -toleranceMs)) return "timestamp too new";
-  // before the source is looked up, so that the time taken does not tell which sources are known
+  // before the source is looked up, so that the time taken does not show which sources are known
   const bytes = signedBytes(fields, serviceId);
   const secrets = secretsOf(sourceServiceId) ?? [];
   if (secrets.length === 0) return "unknown source";
@@ -110,8 +110,8 @@ export function parseEnvelope(
 /** A byte order mark stays, so that it is refused. */
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** The error would quote the body. */
-function attempt<T>(parse: () => T): T | undefined {
+/** Returns undefined when `parse` throws: its error would quote what it parses. */
+export function attempt<T>(parse: () => T): T | undefined {
   try {
     return parse();
   } catch {

@@ -67,19 +67,17 @@ export function createSender(parts: ServiceParts): Sender {
   const transactionFor = (given: SqlExecutor | undefined): SqlExecutor | undefined => {
     const scope = currentScope();
     const isOther = scope !== undefined && scope.db !== outboxDb && scope.db === parts.inboxDb;
-    if (isOther && (given === undefined || given === scope.tx)) throw onTwoDatabases();
+    if (isOther && (given === undefined || given === scope.tx))
+      throw new InvalidOperationError(
+        "A handler cannot send when outbox and inbox are on two databases: the message and the handler's work could not commit at once. Give createService one database.",
+      );
     return given ?? (scope?.db === outboxDb ? scope.tx : undefined);
   };
 
   const enqueue: Sender["enqueue"] = async (message, options) => {
     const { destination, endpoint, messageType, text } = message;
-    const {
-      correlationId,
-      partitionKey,
-      signal,
-      maxRetries = settings.retry.maxRetries,
-      ttlMs = settings.ttlMs,
-    } = options;
+    const { correlationId, partitionKey, signal } = options;
+    const { maxRetries = settings.retry.maxRetries, ttlMs = settings.ttlMs } = options;
     const tx = transactionFor(options.tx);
     const sent = { ...options.headers, ...message.headers };
     const wire = { sourceServiceId: serviceId, messageType, endpoint, payloadText: text, headers: sent };
@@ -108,11 +106,6 @@ export function createSender(parts: ServiceParts): Sender {
 
   const payloadText: Sender["payloadText"] = async (endpoint, definition, payload) => {
     const text = canonicalJson(payload, `The payload of "${endpoint}"`);
-    const bytes = Buffer.byteLength(text);
-    if (bytes > settings.maxBodyBytes)
-      throw new InvalidArgumentError(
-        `The payload of "${endpoint}" has ${bytes} bytes; at most ${settings.maxBodyBytes} are sent (maxBodyBytes).`,
-      );
     await validatedPayload(definition, JSON.parse(text), endpoint);
     return text;
   };
@@ -161,11 +154,6 @@ function checkHeaders(headers: SendOptions["headers"], own = 0): void {
     );
 }
 
-const onTwoDatabases = () =>
-  new InvalidOperationError(
-    "A handler cannot send when outbox and inbox are on two databases: the message and the handler's work could not commit at once. Give createService one database.",
-  );
-
 /** A command that was sent with `request` got no response. It may have been handled all the same. */
 export class RequestFailedError extends InvalidOperationError {
   static override readonly code = "ONCEBOX_REQUEST_FAILED";
@@ -173,18 +161,11 @@ export class RequestFailedError extends InvalidOperationError {
   override readonly name = "RequestFailedError";
 }
 
-type SendRequest = (
-  endpoint: string,
-  destination: string,
-  payload: unknown,
-  options?: RequestOptions,
-) => Promise<unknown>;
-
 const defaultRequestMs = 30_000;
 const requestOptionNames = ["timeoutMs", "signal", "correlationId", "maxRetries", "headers"];
 
 /** Sends a command and waits for its response. Each retry has the same message id, so the command is handled once. */
-export function requester(parts: ServiceParts, sender: Sender, deliver: Deliver): SendRequest {
+export function requester(parts: ServiceParts, sender: Sender, deliver: Deliver) {
   const { serviceId, messages, settings } = parts;
   const policy = policyOf(settings.retry);
 
@@ -199,14 +180,21 @@ export function requester(parts: ServiceParts, sender: Sender, deliver: Deliver)
         return (await deliver(destination, message, signal)).payload;
       } catch (error) {
         signal.throwIfAborted();
-        if (attempt > maxRetries || error instanceof PermanentFailure)
-          throw requestFailed(destination, message.endpoint, error);
+        if (attempt > maxRetries || error instanceof PermanentFailure) {
+          const what = `${destination} did not respond to "${message.endpoint}"`;
+          throw new RequestFailedError(`${what}: ${sendError(error)}`, { cause: error });
+        }
         await sleep(error instanceof RetryAfter ? error.delayMs : backoffMs(policy, attempt), signal);
       }
     }
   };
 
-  return async (endpoint, destination, payload, options = {}) => {
+  return async (
+    endpoint: string,
+    destination: string,
+    payload: unknown,
+    options: RequestOptions = {},
+  ): Promise<unknown> => {
     refuseUnknown(options, requestOptionNames, "request");
     const { timeoutMs = defaultRequestMs, signal, headers } = options;
     const { maxRetries = settings.retry.maxRetries } = options;
@@ -235,11 +223,6 @@ export function requester(parts: ServiceParts, sender: Sender, deliver: Deliver)
     );
     return responseFrom(definition, response, endpoint);
   };
-}
-
-function requestFailed(destination: string, endpoint: string, error: unknown): RequestFailedError {
-  const message = `${destination} did not respond to "${endpoint}": ${sendError(error)}`;
-  return new RequestFailedError(message, { cause: error });
 }
 
 type WrappedFunction = (input: unknown, context: { readonly tx: SqlExecutor }) => unknown;

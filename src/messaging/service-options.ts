@@ -54,9 +54,9 @@ export function retryWindowMs({ maxRetries, baseMs, maxMs, jitterMs }: RetryOpti
 export interface DestinationOptions {
   /** Such as `https://host:port/_rf/receive` or `unix:///tmp/rf-inventory.sock`. */
   readonly address?: string;
-  /** The first one signs what is sent. All of them verify what the destination sends. In-process delivery needs none. */
+  /** The first one signs messages to the destination. All of them verify messages from it. In-process delivery needs none. */
   readonly secrets?: readonly string[];
-  /** By name, or a transport for this destination only. By default the one that serves the address. */
+  /** By name, or a transport for this destination only. By default that of the address. */
   readonly transport?: TransportName | Transport;
 }
 
@@ -81,7 +81,7 @@ export interface ServiceSettings {
   readonly pollMs: number;
   /**
    * The longest wait between polls of an outbox that stays empty: five times `pollMs` by default. Minutes let a serverless
-   * database sleep; what is sent within this process is sent at once all the same.
+   * database sleep. Messages of this process are sent at once all the same.
    */
   readonly idlePollMs: number;
   /** Messages in one claim: 50 by default. */

@@ -49,7 +49,7 @@ export interface Service<Messages extends MessageDefinitions, Destination extend
    * to unsubscribe.
    */
   onWake(wake: () => void): () => void;
-  /** For a function: sends what is due within the budget. */
+  /** For a function: sends due messages within the budget. */
   dispatch(budget: Budget): Promise<DispatchResult>;
   /**
    * For good: a closed service sends nothing any more. Stops the worker, waits for calls of `onDead` (for `handlerTimeoutMs`
@@ -99,7 +99,7 @@ export function createService<
   wakes.subscribe(worker.wake);
 
   let isClosed = false;
-  /** After `close` the transports are closed, and what is sent would fail and use up its retries. */
+  /** After `close` the transports are closed, and messages would fail and use up their retries. */
   const requireOpen = (): void => {
     if (isClosed)
       throw new InvalidOperationError(`The service "${parts.serviceId}" is closed. Create it anew.`);

@@ -124,7 +124,7 @@ export interface KeyCalls {
 interface CheckedStoreOptions {
   /** Every call ends within this time. A provider that has none bounds its calls itself. */
   readonly timeoutMs?: number;
-  /** Makes of a holder's lease id the one that the provider compares: by default a UUID in lower case. */
+  /** Turns a holder's lease id into the form that the provider compares: by default lower case. */
   readonly leaseIdOf?: (leaseId: string) => string;
 }
 
@@ -182,7 +182,7 @@ function wantedLease(options: TryBeginOptions): WantedLease {
   return { leaseId: leaseId.toLowerCase(), leaseMs: Math.ceil(leaseMs), owner };
 }
 
-/** Returns what is wrong with a key, as the rest of a sentence that begins with its name. The same for every provider. */
+/** Returns the problem of a key, as the rest of a sentence that begins with its name. The same for every provider. */
 export function keyProblem(value: unknown): string | undefined {
   return (
     nameProblem(value) ??

@@ -21,7 +21,7 @@ export interface MongoInboxStoreOptions {
   readonly url?: string | undefined;
   /** A `MongoClient` of the package mongodb. The store does not close it. */
   readonly client?: MongoClient | undefined;
-  /** By default the one that the URL names. */
+  /** By default that of the URL. */
   readonly database?: string | undefined;
   /** `oncebox_inbox_keys` by default. */
   readonly collection?: string | undefined;
@@ -140,7 +140,7 @@ async function openMongo(url: string, timeoutMs: number): Promise<MongoClient & 
 }
 
 /**
- * What is written must survive the loss of a server, or two callers could get one lease. So a majority has it before a
+ * A write must survive the loss of a server, or two callers could get one lease. So a majority has it before a
  * call returns, whatever the client's own settings are.
  */
 const concerns = {

@@ -20,7 +20,7 @@ import {
 } from "./inbox-store.js";
 
 export interface SqlInboxStoreOptions {
-  /** Tells the keys of several stores in one table apart; "inbox-service" by default. */
+  /** Separates the keys of several stores in one table; "inbox-service" by default. */
   readonly source?: string | undefined;
   /** As for `createInbox`. */
   readonly schema?: string | undefined;

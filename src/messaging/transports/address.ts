@@ -109,9 +109,6 @@ function socketTarget(url: URL): HttpTarget {
   };
 }
 
-/** What the operating systems can store of a path, in bytes: 108 on Linux, 104 on macOS, each with a NUL at the end. */
-const longestPath = { darwin: 103, other: 107 } as const;
-
 /**
  * The path that Node connects to, or listens on, for `unix:///tmp/rf-orders.sock` and `pipe://rf-orders`. A pipe is
  * `\\.\pipe\rf-orders` on Windows. Elsewhere it is a Unix socket in the temporary folder, so one configuration works on
@@ -119,7 +116,7 @@ const longestPath = { darwin: 103, other: 107 } as const;
  */
 export function socketPathOf(url: URL, platform: NodeJS.Platform = process.platform): string {
   const path = url.protocol === "pipe:" ? pipePath(url, platform) : unixPath(url, platform);
-  const limit = platform === "darwin" ? longestPath.darwin : longestPath.other;
+  const limit = platform === "darwin" ? 103 : 107; // bytes; a NUL at the end comes on top
   const length = Buffer.byteLength(path);
   if (platform === "win32" || length <= limit) return path;
   throw new InvalidArgumentError(

@@ -3,6 +3,7 @@ import * as https from "node:https";
 import { collectBytes } from "../../http/body.js";
 import { optionalCount, requireDuration } from "../../queue/arguments.js";
 import type { Envelope } from "../envelope.js";
+import { attempt } from "../open-envelope.js";
 import { serialiseEnvelope } from "../sign-envelope.js";
 import { httpSchemes, httpTarget } from "./address.js";
 import {
@@ -162,12 +163,9 @@ function readAcknowledgement(
 }
 
 function parsedObject(body: Uint8Array): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const value: unknown = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body));
-    return typeof value === "object" && value !== null && !Array.isArray(value)
-      ? (value as Readonly<Record<string, unknown>>)
-      : undefined;
-  } catch {
-    return undefined; // the parser's error would quote the response
-  }
+  const decoder = new TextDecoder("utf-8", { fatal: true });
+  const value = attempt(() => JSON.parse(decoder.decode(body)) as unknown);
+  return typeof value === "object" && value !== null && !Array.isArray(value)
+    ? (value as Readonly<Record<string, unknown>>)
+    : undefined;
 }

@@ -3,6 +3,7 @@ import { InvalidArgumentError } from "../../errors.js";
 import { decoded } from "../../http/plain.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
 import type { Envelope } from "../envelope.js";
+import { attempt } from "../open-envelope.js";
 import { parseAddress, shownAddress } from "./address.js";
 import {
   checkedResponse,
@@ -65,20 +66,20 @@ export function inProcessTransport(options: InProcessOptions = {}): InProcessTra
         if (receiver === undefined) {
           throw new TransportError(`No receiver serves ${name} in this process.`);
         }
-        const payload = copyOf(message.payload);
-        if (payload === notCopied) {
+        const copied = copyOf(message.payload);
+        if (copied === undefined) {
           const error = `${name}: the payload cannot be copied.`;
           return { acknowledged: false, duplicateDetected: false, permanent: true, error };
         }
-        const copy = { ...message, headers: { ...message.headers }, payload };
+        const copy = { ...message, headers: { ...message.headers }, ...copied };
         const receiving = (async () => receiver.receive(copy, { signal }))();
         const response = await abortable(receiving, signal).catch((error: unknown) => {
           // A receiver that throws is a receiver that fails. Its error may quote the payload, so only its code is passed on.
           throw new TransportError(`${name} failed: ${reasonOf(error)}.`);
         });
         const returned = copyOf(response.payload);
-        if (returned === notCopied) throw new TransportError(`${name}: the response cannot be copied.`);
-        return checkedResponse({ ...response, payload: returned }, name, message);
+        if (returned === undefined) throw new TransportError(`${name}: the response cannot be copied.`);
+        return checkedResponse({ ...response, ...returned }, name, message);
       });
     },
     async close() {
@@ -88,16 +89,9 @@ export function inProcessTransport(options: InProcessOptions = {}): InProcessTra
   };
 }
 
-const notCopied = Symbol("not copied");
-
-/** Functions and the like cannot be copied, and the error would quote them. */
-function copyOf(payload: unknown): unknown {
-  try {
-    return structuredClone(payload);
-  } catch {
-    return notCopied;
-  }
-}
+/** Functions and the like cannot be copied. Returns undefined for them. */
+const copyOf = (payload: unknown): { readonly payload: unknown } | undefined =>
+  attempt(() => ({ payload: structuredClone(payload) }));
 
 function serviceIdOf(address: string): string {
   const url = parseAddress(address);

@@ -10,6 +10,7 @@ import { safeReason } from "../../base/logger.js";
 import { listening } from "../../http/node.js";
 import type { PlainResponse } from "../../http/plain.js";
 import type { MessageType } from "../envelope.js";
+import { attempt } from "../open-envelope.js";
 import { serialiseEnvelope } from "../sign-envelope.js";
 import { grpcTarget } from "./address.js";
 import {
@@ -48,7 +49,7 @@ export async function listenGrpc(settings: ListenSettings): Promise<Listener> {
     interceptors: [unread.interceptor],
   });
   const requestDeserialize = (bytes: Buffer) =>
-    decoded(() => method.requestDeserialize(bytes)) ?? "malformed"; // grpc-js takes undefined for no message at all
+    attempt(() => method.requestDeserialize(bytes)) ?? "malformed"; // grpc-js takes undefined for no message at all
   server.addService(
     { Receive: { ...method, path, requestDeserialize } },
     { Receive: receiving(settings, service) },
@@ -213,14 +214,6 @@ const tooLarge = async ({ receiver }: ListenSettings, maxBytes: number): Promise
     body: null,
   });
 
-const decoded = <T>(decode: () => T): T | undefined => {
-  try {
-    return decode();
-  } catch {
-    return undefined; // no message
-  }
-};
-
 function receiving(
   settings: ListenSettings,
   service: GrpcService,
@@ -270,7 +263,7 @@ async function posted(
 
 /** Undefined where the payload is not JSON: inside the body such a text could become other members. */
 function bodyOf({ payload, correlationId, messageType, ...fields }: GrpcMessage): string | undefined {
-  if (decoded(() => JSON.parse(payload) as unknown) === undefined) return undefined;
+  if (attempt(() => JSON.parse(payload) as unknown) === undefined) return undefined;
   return serialiseEnvelope({
     ...fields,
     correlationId: correlationId === "" ? null : correlationId,

@@ -99,7 +99,7 @@ export const reasonOf = (error: unknown): string => {
   return typeof code === "string" ? code : String(name ?? "Error");
 };
 
-/** The calls of one transport that are under way. Each has a time limit, and `close` ends all of them. */
+/** The running calls of one transport. Each has a time limit, and `close` ends all of them. */
 export function openCalls(timeoutMs: number) {
   const running = new Map<AbortController, Promise<unknown>>();
   let isClosed = false;
@@ -129,7 +129,7 @@ export function openCalls(timeoutMs: number) {
         outer.removeEventListener("abort", abort);
       }
     },
-    /** Aborts what is under way, waits for it, and refuses new calls. */
+    /** Aborts the calls that run, waits for them, and refuses new ones. */
     async close(): Promise<void> {
       isClosed = true;
       for (const stop of running.keys()) stop.abort(closed("the receiver"));

@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import type { Inbox } from "../../../src/index.js";
-import { createConsume, startCleanup, type TriggerMessage } from "../../../src/middleware/index.js";
+import { createConsume } from "../../../src/middleware/consume.js";
+import { startCleanup, type TriggerMessage } from "../../../src/middleware/index.js";
 import type { PurgeOptions } from "../../../src/queue/work-store.js";
 
 it("MID-10 clean-up asks every store to keep 7 days by default", async () => {
