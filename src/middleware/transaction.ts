@@ -5,6 +5,7 @@ import type { OutgoingMessage } from "../outbox/enqueue.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import type { Database } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
+import type { WithData } from "../sql/message-content.js";
 import type { StageMiddleware } from "./compose.js";
 
 /** Runs `work` in a transaction of your own library. It must commit when `work` resolves and roll back when it rejects. */
@@ -129,7 +130,7 @@ export interface TransactionScope {
   /** The transaction object of the caller's own library, when `transaction` was given a `begin`. */
   readonly native: unknown;
   /** Messages of `publish`, which the outbox middleware writes in one statement. Undefined without that middleware. */
-  outgoing?: OutgoingMessage[] | undefined;
+  outgoing?: WithData<OutgoingMessage>[] | undefined;
   /** The outbox's insert, when it is sent together with the commit. */
   written?: Promise<unknown> | undefined;
   /** True until the transaction is committed or rolled back. */
@@ -173,9 +174,9 @@ export const currentNativeTransaction = <Native>(): Native | undefined =>
  * Sends messages if, and only if, the running handler's transaction commits.
  *
  * @example
- * publish({ topic: "order.placed", payload: JSON.stringify(order) });
+ * publish({ topic: "order.placed", data: order });
  */
-export function publish(...messages: readonly OutgoingMessage[]): void {
+export function publish(...messages: readonly WithData<OutgoingMessage>[]): void {
   const outgoing = currentScope()?.outgoing;
   if (outgoing === undefined) {
     throw new InvalidOperationError(

@@ -22,8 +22,6 @@ export interface InProcessReceiver {
 }
 
 export interface InProcessOptions {
-  /** Receivers by service id. Others are added by `serve`. */
-  readonly receivers?: Readonly<Record<string, InProcessReceiver>>;
   /** How long a sender waits for a receiver: 30 s by default. */
   readonly timeoutMs?: number;
 }
@@ -43,10 +41,10 @@ export interface InProcessTransport extends Transport {
  * inProcess.serve("inventory", inventory.receiver);
  */
 export function inProcessTransport(options: InProcessOptions = {}): InProcessTransport {
-  refuseUnknown(options, ["receivers", "timeoutMs"], "inProcessTransport");
-  const { receivers = {}, timeoutMs = transportDefaults.timeoutMs } = options;
+  refuseUnknown(options, ["timeoutMs"], "inProcessTransport");
+  const { timeoutMs = transportDefaults.timeoutMs } = options;
   requireDuration(timeoutMs, "inProcessTransport: timeoutMs");
-  const served = new Map(Object.entries(receivers));
+  const served = new Map<string, InProcessReceiver>();
   const calls = openCalls(timeoutMs);
   return {
     schemes: ["inprocess:"],

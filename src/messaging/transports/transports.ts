@@ -3,11 +3,7 @@ import { refuseUnknown } from "../../queue/arguments.js";
 import { completeAddress, schemeOf, type TransportName, transportNames } from "./address.js";
 import { type GrpcTransportOptions, grpcTransport } from "./grpc-transport.js";
 import { type HttpTransportOptions, httpTransport } from "./http-transport.js";
-import {
-  type InProcessReceiver,
-  type InProcessTransport,
-  inProcessTransport,
-} from "./in-process-transport.js";
+import { type InProcessTransport, inProcessTransport } from "./in-process-transport.js";
 import type { Transport } from "./transport.js";
 
 export interface TransportsOptions {
@@ -15,8 +11,8 @@ export interface TransportsOptions {
   readonly defaultTransport?: TransportName;
   readonly http?: HttpTransportOptions;
   readonly grpc?: GrpcTransportOptions;
-  /** Services in this process, or the transport that they share. */
-  readonly inProcess?: Readonly<Record<string, InProcessReceiver>> | InProcessTransport;
+  /** The transport that services in this process share. */
+  readonly inProcess?: InProcessTransport;
   /** Transports of your own. One for a scheme of this package replaces it. */
   readonly own?: readonly Transport[];
 }
@@ -49,11 +45,10 @@ const optionNames = ["defaultTransport", "http", "grpc", "inProcess", "own"];
  */
 export function createTransports(options: TransportsOptions = {}): Transports {
   refuseUnknown(options, optionNames, "createTransports");
-  const { defaultTransport = "http", own = [], inProcess = {} } = options;
+  const { defaultTransport = "http", own = [], inProcess = inProcessTransport() } = options;
   requireTransportName(defaultTransport, "createTransports: defaultTransport");
-  const made: Transport[] = [httpTransport(options.http), grpcTransport(options.grpc)];
-  if (!isTransport(inProcess)) made.push(inProcessTransport({ receivers: inProcess }));
-  const all = [...made, ...(isTransport(inProcess) ? [inProcess] : []), ...own];
+  const made = [httpTransport(options.http), grpcTransport(options.grpc)];
+  const all = [...made, inProcess, ...own];
   const byScheme = new Map(
     all.flatMap((transport) => transport.schemes.map((scheme) => [scheme, transport])),
   );
