@@ -16,7 +16,6 @@ import type { OutboxMessage } from "../queue/message.js";
 import { reasons } from "../sql/dead-letters.js";
 import type { Envelope } from "./envelope.js";
 import type { HandleResponse } from "./responses.js";
-import { handlerFor } from "./service-options.js";
 import type { ServiceParts } from "./service-parts.js";
 import { isExpired, maxRetriesOf, toEnvelope, topicOf } from "./stored-message.js";
 import type { TransportResponse } from "./transports/transport.js";
@@ -27,22 +26,7 @@ export function outboxHandlers(
   deliver: Deliver,
   handleResponse: HandleResponse,
 ): Handlers<OutboxMessage> {
-  const { options, settings, serviceId, messages, destinations, reports, now } = parts;
-
-  const respond = async (
-    destination: string,
-    { messageId, messageType, correlationId, endpoint }: Envelope,
-    { payload }: TransportResponse,
-  ): Promise<void> => {
-    if (messageType !== "Command" || handlerFor(options.onResponse, endpoint) === undefined) return;
-    await handleResponse({
-      endpoint,
-      sourceServiceId: destination,
-      inReplyTo: messageId,
-      correlationId: correlationId ?? messageId,
-      payload,
-    });
-  };
+  const { settings, serviceId, messages, destinations, reports, now } = parts;
 
   const sendTo = (destination: string): HandlerFunction<OutboxMessage> => {
     const waiting = waitingMessages(parts, destination);
@@ -55,7 +39,12 @@ export function outboxHandlers(
       const outgoing = { messageId: envelope.messageId, destination, endpoint: envelope.endpoint };
       const startedAt = performance.now();
       try {
-        await respond(destination, envelope, await deliver(destination, envelope, signal));
+        const { payload } = await deliver(destination, envelope, signal);
+        if (envelope.messageType === "Command") {
+          const { messageId: inReplyTo, correlationId, endpoint } = envelope;
+          const response = { endpoint, inReplyTo, correlationId: correlationId ?? inReplyTo, payload };
+          await handleResponse({ ...response, sourceServiceId: destination });
+        }
       } catch (error) {
         // Not tried, because the circuit breaker is open.
         if (error instanceof RetryAfter && !error.costsAttempt) throw waiting.later(error.delayMs);

@@ -1,5 +1,6 @@
 export type { NodeMiddleware } from "../http/node.js";
 export type { InputOf, OutputOf } from "../queue/standard-schema.js";
+export type { TransportsOptions } from "./destinations.js";
 export type { Envelope, MessageType } from "./envelope.js";
 export type { HostedService, OpenService } from "./hosted-service.js";
 export type {
@@ -75,4 +76,3 @@ export {
   TransportError,
   type TransportResponse,
 } from "./transports/transport.js";
-export type { TransportsOptions } from "./transports/transports.js";

@@ -16,6 +16,7 @@ import {
 import { routeTable } from "../http/routes.js";
 import { handleOnce, type OnceOutcome, runningCalls, storedUnder } from "../middleware/handle-once.js";
 import { throwFailureResult } from "../middleware/transaction.js";
+import type { SqlExecutor } from "../sql/driver.js";
 import type { Envelope } from "./envelope.js";
 import { type MessageDefinition, type ReceiveContext, validatedPayload } from "./messages.js";
 import { openEnvelope } from "./open-envelope.js";
@@ -149,7 +150,7 @@ export function createMessageReceiver(
         async handle() {
           const returned = await handle(message, found, handling);
           const text = await responseText(definition, returned, endpoint, settings.maxResponseBytes);
-          if (wantsResponse(parts, message)) await sendResponse(sender, message, text, handling);
+          await sendResponse(parts, sender, message, text, tx);
           return { result: text, stored: text };
         },
       },
@@ -183,14 +184,11 @@ export function createMessageReceiver(
     return acknowledgement(stored?.payload, true);
   };
 
-  const traced = (message: Envelope, startedAt: number): Promise<TransportResponse> =>
-    tracing === undefined
-      ? received(message, startedAt)
-      : inSpan(tracing, receiveSpan(message), () => received(message, startedAt));
-
   return async (message) => {
     try {
-      return await traced(message, performance.now());
+      const startedAt = performance.now();
+      const receive = () => received(message, startedAt);
+      return await (tracing === undefined ? receive() : inSpan(tracing, receiveSpan(message), receive));
     } catch (error) {
       reports.notProcessed(incoming(message), error);
       // A handler's own error may quote a secret, so its sender gets no more than its name.
@@ -245,23 +243,21 @@ function handlerOf(
 }
 
 /**
- * Whether the response is sent as a message, too. The sender must be a destination. On two databases the message and the
- * handler's work could not commit at once, so the response is in the acknowledgement only.
+ * Sends the response as a message, too, where the sender is a destination and has not said that the acknowledgement is
+ * enough. On two databases the message and the handler's work could not commit at once.
  */
-function wantsResponse({ destinations, outboxDb, inboxDb }: ServiceParts, message: Envelope): boolean {
-  const isDestination = destinations.has(message.sourceServiceId);
-  return isDestination && outboxDb === inboxDb && message.headers[headerNames.replyWith] === undefined;
-}
-
 async function sendResponse(
+  { destinations, outboxDb, inboxDb }: ServiceParts,
   sender: Sender,
-  { sourceServiceId, messageId, correlationId, endpoint }: Envelope,
+  { sourceServiceId: destination, messageId, correlationId, endpoint, headers }: Envelope,
   text: string,
-  { tx }: Handling,
+  tx: SqlExecutor,
 ): Promise<void> {
-  const headers = { [headerNames.inReplyTo]: messageId };
+  const isWanted = outboxDb === inboxDb && headers[headerNames.replyWith] === undefined;
+  if (!isWanted || !destinations.has(destination)) return;
+  const inReplyTo = { [headerNames.inReplyTo]: messageId };
   await sender.enqueue(
-    { destination: sourceServiceId, endpoint, messageType: "Response", text, headers },
+    { destination, endpoint, messageType: "Response", text, headers: inReplyTo },
     { tx, correlationId: correlationId ?? messageId },
   );
 }

@@ -5,11 +5,11 @@ import type { WakeUpSource } from "../dispatch/worker.js";
 import type { BreakerPolicy } from "../publishers/publisher.js";
 import type { RetryPolicy } from "../queue/retry-policy.js";
 import type { Database } from "../sql/dialect.js";
+import type { TransportsOptions } from "./destinations.js";
 import type { Combined, MessageDefinitions, Receivers, ResponseHandlers } from "./messages.js";
 import type { SentMessage } from "./stored-message.js";
 import type { TransportName } from "./transports/address.js";
 import type { Transport } from "./transports/transport.js";
-import type { TransportsOptions } from "./transports/transports.js";
 
 /** The wait before retry n, from 0 on: min(baseMs · 2^n, maxMs) + random(0, jitterMs). */
 export interface RetryOptions {

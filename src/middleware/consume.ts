@@ -83,7 +83,11 @@ export function createConsume(options: ConsumeOptions, what: string, more: reado
         return { end: "failed", error };
       }
       try {
-        await writeDeadLetter(deadLetters, subscriber!, message, reason);
+        // It is marked first and its content stored second, so that no worker can claim it in between. A function that is
+        // killed in between has not acknowledged the message, and the redelivery stores the content.
+        const letter = { source: subscriber!, ...storableMessage(message) };
+        await deadLetters.markDead({ source: letter.source, messageId: letter.messageId }, reason);
+        await deadLetters.receive(letter);
       } catch (failure) {
         logger.error("dead letter not written", { ...fields, cause: (failure as { code?: string }).code });
         return { end: "failed", error: failure };
@@ -92,21 +96,6 @@ export function createConsume(options: ConsumeOptions, what: string, more: reado
       return { end: "dead" };
     }
   };
-}
-
-/**
- * Marks the message dead first and stores its content second, so that no worker can claim it in between. A function
- * that is killed in between has not acknowledged the message, and the redelivery stores the content.
- */
-async function writeDeadLetter(
-  inbox: Inbox,
-  subscriber: string,
-  message: TriggerMessage,
-  reason: string,
-): Promise<void> {
-  const storable = storableMessage(message);
-  await inbox.markDead({ source: subscriber, messageId: storable.messageId }, reason);
-  await inbox.receive({ source: subscriber, ...storable });
 }
 
 export interface BatchEntry {

@@ -1,6 +1,7 @@
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { createTransports, type TransportsOptions } from "../../../src/messaging/destinations.js";
 import {
   grpcTarget,
   httpTarget,
@@ -9,7 +10,6 @@ import {
 } from "../../../src/messaging/transports/address.js";
 import { inProcessTransport } from "../../../src/messaging/transports/in-process-transport.js";
 import type { Transport } from "../../../src/messaging/transports/transport.js";
-import { createTransports, type TransportsOptions } from "../../../src/messaging/transports/transports.js";
 import { newMessage } from "../../contract/transports/support.js";
 import { failureOf, sendTo } from "./transport-support.js";
 
