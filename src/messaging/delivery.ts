@@ -69,6 +69,65 @@ export function outboxHandlers(
   );
 }
 
+/** Messages that come back for the breaker's next trial. One would do; others may be taken by another process, or expire. */
+const trialMessages = 3;
+/** The others come back one by one, at this interval, so that many messages are not claimed and put back again and again. */
+const spacingMs = 1_000;
+const longestWaitMs = 60 * 60_000;
+/** Messages may wait because of another process, and this one could deliver them: it makes them due from time to time. */
+const releaseIntervalMs = 60_000;
+
+/** The messages of one destination that wait because its circuit breaker is open. */
+function waitingMessages(parts: ServiceParts, destination: string) {
+  const { outbox, reports, wake } = parts;
+  const now = (): number => parts.now().getTime();
+  const reason = `The service "${destination}" has been failing. The message waits until its circuit breaker lets it pass.`;
+  /** As the dispatcher stores it. */
+  const stored = describeThrown(new RetryAfter(1, reason, false));
+  let trialAt = 0;
+  let trials = 0;
+  let lastAt = 0;
+  let releaseAt = 0; // at the first delivery: some may wait from an earlier process
+
+  const delayMs = (time: number, waitMs: number): number => {
+    if (time >= trialAt) {
+      trialAt = time + waitMs;
+      trials = 0;
+    }
+    if (trials++ < trialMessages) return waitMs;
+    lastAt = Math.max(lastAt, trialAt) + spacingMs;
+    if (lastAt - time <= longestWaitMs) return lastAt - time;
+    lastAt = time + longestWaitMs;
+    return longestWaitMs * (0.5 + Math.random() / 2);
+  };
+
+  /** One batch for each delivery, so that it takes no longer than they do. */
+  const releasing = singleFlight(async () => {
+    try {
+      const { changed, more } = await outbox.makeDue(stored);
+      if (!more) releaseAt = now() + releaseIntervalMs;
+      if (changed > 0) wake();
+    } catch (error) {
+      const fields = { destination, error: safeReason(error) };
+      reports.logger.warn("messages still wait for their destination", fields);
+    }
+  });
+
+  return {
+    /** The error for a message that the breaker has refused: when it is tried again. It costs no attempt. */
+    later(breakerWaitMs: number): RetryAfter {
+      releaseAt = 0;
+      return withOwnText(new RetryAfter(delayMs(now(), breakerWaitMs), reason, false));
+    },
+    /** A message was delivered: those that wait are due. Never rejects. */
+    async delivered(): Promise<void> {
+      trialAt = 0;
+      lastAt = 0;
+      if (now() >= releaseAt) await releasing.run();
+    },
+  };
+}
+
 class SendFailed extends Error {
   override readonly name = "SendFailed";
 }
@@ -130,63 +189,4 @@ function acknowledged(response: TransportResponse, serviceId: string): Transport
   if (response.acknowledged || response.duplicateDetected) return response;
   const error = response.error ?? `${serviceId} did not acknowledge the message.`;
   throw response.permanent ? permanentFailure(error) : new RefusedMessage(error);
-}
-
-/** Messages that come back for the breaker's next trial. One would do; others may be taken by another process, or expire. */
-const trialMessages = 3;
-/** The others come back one by one, at this interval, so that many messages are not claimed and put back again and again. */
-const spacingMs = 1_000;
-const longestWaitMs = 60 * 60_000;
-/** Messages may wait because of another process, and this one could deliver them: it makes them due from time to time. */
-const releaseIntervalMs = 60_000;
-
-/** The messages of one destination that wait because its circuit breaker is open. */
-function waitingMessages(parts: ServiceParts, destination: string) {
-  const { outbox, reports, wake } = parts;
-  const now = (): number => parts.now().getTime();
-  const reason = `The service "${destination}" has been failing. The message waits until its circuit breaker lets it pass.`;
-  /** As the dispatcher stores it. */
-  const stored = describeThrown(new RetryAfter(1, reason, false));
-  let trialAt = 0;
-  let trials = 0;
-  let lastAt = 0;
-  let releaseAt = 0; // at the first delivery: some may wait from an earlier process
-
-  const delayMs = (time: number, waitMs: number): number => {
-    if (time >= trialAt) {
-      trialAt = time + waitMs;
-      trials = 0;
-    }
-    if (trials++ < trialMessages) return waitMs;
-    lastAt = Math.max(lastAt, trialAt) + spacingMs;
-    if (lastAt - time <= longestWaitMs) return lastAt - time;
-    lastAt = time + longestWaitMs;
-    return longestWaitMs * (0.5 + Math.random() / 2);
-  };
-
-  /** One batch for each delivery, so that it takes no longer than they do. */
-  const releasing = singleFlight(async () => {
-    try {
-      const { changed, more } = await outbox.makeDue(stored);
-      if (!more) releaseAt = now() + releaseIntervalMs;
-      if (changed > 0) wake();
-    } catch (error) {
-      const fields = { destination, error: safeReason(error) };
-      reports.logger.warn("messages still wait for their destination", fields);
-    }
-  });
-
-  return {
-    /** The error for a message that the breaker has refused: when it is tried again. It costs no attempt. */
-    later(breakerWaitMs: number): RetryAfter {
-      releaseAt = 0;
-      return withOwnText(new RetryAfter(delayMs(now(), breakerWaitMs), reason, false));
-    },
-    /** A message was delivered: those that wait are due. Never rejects. */
-    async delivered(): Promise<void> {
-      trialAt = 0;
-      lastAt = 0;
-      if (now() >= releaseAt) await releasing.run();
-    },
-  };
 }
