@@ -40,20 +40,12 @@ interface OutgoingText {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-export interface Sender {
-  /** Validates a message and writes it to the outbox. Returns its id. */
-  send(endpoint: string, destination: string, payload: unknown, options?: SendOptions): Promise<string>;
-  /** Writes a message to the outbox whose payload was validated. */
-  enqueue(message: OutgoingText, options: SendOptions): Promise<string>;
-  /** The payload of a message in JSON, validated as its receiver will validate it. */
-  payloadText(endpoint: string, definition: MessageDefinition, payload: unknown): Promise<string>;
-  requireDestination(destination: string): void;
-}
+export type Sender = ReturnType<typeof createSender>;
 
 const sendOptionNames = ["tx", "correlationId", "maxRetries", "ttlMs", "partitionKey", "headers", "signal"];
 
 /** Writes messages to the outbox. Nothing is sent here. */
-export function createSender(parts: ServiceParts): Sender {
+export function createSender(parts: ServiceParts) {
   const { settings, serviceId, destinations, outbox, outboxDb, reports, sentIn, wake, now } = parts;
 
   const requireDestination = (destination: string): void => {
@@ -74,7 +66,8 @@ export function createSender(parts: ServiceParts): Sender {
     return given ?? (scope?.db === outboxDb ? scope.tx : undefined);
   };
 
-  const enqueue: Sender["enqueue"] = async (message, options) => {
+  /** Writes a message to the outbox whose payload was validated. Returns its id. */
+  const enqueue = async (message: OutgoingText, options: SendOptions): Promise<string> => {
     const { destination, endpoint, messageType, text } = message;
     const { correlationId, partitionKey, signal } = options;
     const { maxRetries = settings.retry.maxRetries, ttlMs = settings.ttlMs } = options;
@@ -104,24 +97,31 @@ export function createSender(parts: ServiceParts): Sender {
     return messageId;
   };
 
-  const payloadText: Sender["payloadText"] = async (endpoint, definition, payload) => {
+  /** The payload of a message in JSON, validated as its receiver will validate it. */
+  const payloadText = async (
+    endpoint: string,
+    definition: MessageDefinition,
+    payload: unknown,
+  ): Promise<string> => {
     const text = canonicalJson(payload, `The payload of "${endpoint}"`);
     await validatedPayload(definition, JSON.parse(text), endpoint);
     return text;
   };
 
-  return {
-    enqueue,
-    payloadText,
-    requireDestination,
-    async send(endpoint, destination, payload, options = {}) {
-      const definition = parts.messages.get(endpoint)!;
-      requireDestination(destination);
-      checkSendOptions(options, settings.inboxRetentionMs);
-      const text = await payloadText(endpoint, definition, payload);
-      return enqueue({ destination, endpoint, messageType: definition.messageType, text }, options);
-    },
+  /** Validates a message and writes it to the outbox. Returns its id. */
+  const send = async (
+    endpoint: string,
+    destination: string,
+    payload: unknown,
+    options: SendOptions = {},
+  ): Promise<string> => {
+    const definition = parts.messages.get(endpoint)!;
+    requireDestination(destination);
+    checkSendOptions(options, settings.inboxRetentionMs);
+    const text = await payloadText(endpoint, definition, payload);
+    return enqueue({ destination, endpoint, messageType: definition.messageType, text }, options);
   };
+  return { send, enqueue, payloadText, requireDestination };
 }
 
 function checkSendOptions(options: SendOptions, inboxRetentionMs: number): void {

@@ -80,14 +80,10 @@ export function createMongoInboxStore(options: MongoInboxStoreOptions): LeasingI
   const calls: KeyCalls = {
     isProcessed: (key, signal) => on(signal, (keys) => keys.exists({ _id: key, processedAt: { $ne: null } })),
     async markProcessed(key, signal) {
-      await on(signal, (keys) =>
-        retryDuplicateKey(() => keys.change({ _id: key }, markUpdate(now(), retentionMs), true)),
-      );
+      await on(signal, (keys) => keys.upsert(key, markUpdate(now(), retentionMs)));
     },
     async tryBegin(key, lease, signal) {
-      const found = await on(signal, (keys) =>
-        retryDuplicateKey(() => keys.change({ _id: key }, beginUpdate(lease, now(), retentionMs), true)),
-      );
+      const found = await on(signal, (keys) => keys.upsert(key, beginUpdate(lease, now(), retentionMs)));
       const { processedAt, leaseId, leaseUntil } = found!; // an upsert always returns a document
       if (processedAt) return { status: "Processed" };
       if (leaseId !== lease.leaseId) return { status: "Busy", expiresAt: leaseUntil ?? null };
@@ -95,33 +91,29 @@ export function createMongoInboxStore(options: MongoInboxStoreOptions): LeasingI
     },
     async renew(key, leaseId, leaseMs, signal) {
       const time = now();
-      const changed = await on(signal, (keys) =>
-        keys.change(heldBy(key, leaseId, time), renewUpdate(leaseMs, time, retentionMs)),
-      );
+      const changes = { leaseUntil: later(time, leaseMs), expiresAt: later(time, leaseMs + retentionMs) };
+      const changed = await on(signal, (keys) => keys.changeHeld(key, leaseId, time, changes));
       return changed === null
         ? { status: "LeaseLost" }
         : { status: "Renewed", expiresAt: changed.leaseUntil! };
     },
     async finish(key, leaseId, signal) {
       const time = now();
+      const processed = { processedAt: time, processedBy: literal(leaseId) };
+      const changes = { ...processed, ...noLease, expiresAt: later(time, retentionMs) };
       const isFinished = await on(signal, async (keys) => {
-        const update = finishUpdate(leaseId, time, retentionMs);
-        if ((await keys.change(heldBy(key, leaseId, time), update)) !== null) return true;
+        if ((await keys.changeHeld(key, leaseId, time, changes)) !== null) return true;
         return keys.exists({ _id: key, processedBy: leaseId });
       });
       return { status: isFinished ? "Processed" : "LeaseLost" };
     },
     async release(key, leaseId, signal) {
       const time = now();
-      const changed = await on(signal, (keys) =>
-        keys.change(heldBy(key, leaseId, time), releaseUpdate(time, retentionMs)),
-      );
+      const changes = { ...noLease, expiresAt: later(time, retentionMs) };
+      const changed = await on(signal, (keys) => keys.changeHeld(key, leaseId, time, changes));
       return { status: changed === null ? "LeaseLost" : "Released" };
     },
-    inspect: async (key, signal) =>
-      reportOf(
-        await on(signal, (keys) => keys.read<KeyDocument & { isHeld: boolean }>(inspectPipeline(key, now()))),
-      ),
+    inspect: async (key, signal) => reportOf(await on(signal, (keys) => keys.inspect(key, now()))),
     close: () => close(),
   };
   return checkedInboxStore(calls, { timeoutMs });
@@ -158,19 +150,42 @@ async function openCollection(
   const collection = client.db(database).collection(name, concerns);
   // The key itself is the _id, whose index is unique. Creating an index that exists changes nothing.
   if (createIndex) await collection.createIndex({ expiresAt: 1 }, { expireAfterSeconds: 0 });
+  const change = (filter: object, update: Pipeline, upsert: boolean) => {
+    const options = { upsert, returnDocument: "after" };
+    return collection.findOneAndUpdate(filter, [...update], options) as Promise<KeyDocument | null>;
+  };
   return {
-    /** Returns the document after the change, or null when the filter selects none. */
-    async change(filter: object, update: Pipeline, upsert = false) {
-      const options = { upsert, returnDocument: "after" };
-      return (await collection.findOneAndUpdate(filter, [...update], options)) as KeyDocument | null;
-    },
+    upsert: (key: string, update: Pipeline) => retryDuplicateKey(() => change({ _id: key }, update, true)),
+    /** Changes the key while this lease holds it. Returns null when it does not. */
+    changeHeld: (key: string, leaseId: string, time: Expression, changes: object) =>
+      change({ _id: key, leaseId, $expr: isHeldAt(time) }, [{ $set: changes }], false),
     exists: async (filter: object) => (await collection.findOne(filter)) !== null,
-    read: async <T>(pipeline: Pipeline) =>
-      (await collection.aggregate([...pipeline]).toArray())[0] as T | undefined,
+    /** Reads the key, and whether it is held, by the server's time. */
+    async inspect(key: string, time: Expression) {
+      const pipeline = [{ $match: { _id: key } }, { $set: { isHeld: isHeldAt(time) } }];
+      return (await collection.aggregate(pipeline).toArray())[0] as HeldDocument | undefined;
+    },
   };
 }
 
-function reportOf(found: (KeyDocument & { readonly isHeld: boolean }) | undefined): KeyReport {
+const duplicateKey = 11_000;
+const maxTries = 5;
+
+/**
+ * Two upserts of one new key at the same time: MongoDB may report to one of them that the key exists. That one wrote
+ * nothing, and finds the other's document when it is repeated. Only a removal in between could make it fail again.
+ */
+async function retryDuplicateKey<T>(upsert: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await upsert();
+    } catch (error) {
+      if ((error as { code?: unknown }).code !== duplicateKey || tries === maxTries) throw error;
+    }
+  }
+}
+
+function reportOf(found: HeldDocument | undefined): KeyReport {
   if (found === undefined) return { status: "Unknown" };
   const { processedAt, isHeld, attempts = 0, firstSeenAt, lastSeenAt, leaseUntil, owner } = found;
   return {
@@ -212,12 +227,16 @@ interface KeyDocument {
   readonly expiresAt: Date;
 }
 
+type HeldDocument = KeyDocument & { readonly isHeld: boolean };
+
 type Expression = unknown;
 type Pipeline = readonly Readonly<Record<string, Expression>>[];
 
 /** Values of callers stand behind $literal: an owner such as "$processedBy" would be read as a field. */
 const literal = (value: unknown): Expression => ({ $literal: value });
 const later = (time: Expression, ms: number): Expression => ({ $add: [time, ms] });
+
+const noLease = { leaseId: null, leaseUntil: null };
 
 const isProcessed: Expression = { $ne: [{ $ifNull: ["$processedAt", null] }, null] };
 const isHeldAt = (now: Expression): Expression => ({
@@ -257,61 +276,10 @@ const markUpdate = (now: Expression, retentionMs: number): Pipeline =>
         noChange,
         {
           processedAt: now,
-          leaseId: null,
-          leaseUntil: null,
+          ...noLease,
           firstSeenAt: { $ifNull: ["$firstSeenAt", now] },
           expiresAt: later(now, retentionMs),
         },
       ],
     },
   );
-
-/** Selects the key while this lease holds it. The updates below are for documents that it selects. */
-const heldBy = (key: string, leaseId: string, now: Expression) => ({
-  _id: key,
-  leaseId,
-  $expr: isHeldAt(now),
-});
-
-const renewUpdate = (leaseMs: number, now: Expression, retentionMs: number): Pipeline => [
-  { $set: { leaseUntil: later(now, leaseMs), expiresAt: later(now, leaseMs + retentionMs) } },
-];
-
-const finishUpdate = (leaseId: string, now: Expression, retentionMs: number): Pipeline => [
-  {
-    $set: {
-      processedAt: now,
-      processedBy: literal(leaseId),
-      leaseId: null,
-      leaseUntil: null,
-      expiresAt: later(now, retentionMs),
-    },
-  },
-];
-
-const releaseUpdate = (now: Expression, retentionMs: number): Pipeline => [
-  { $set: { leaseId: null, leaseUntil: null, expiresAt: later(now, retentionMs) } },
-];
-
-/** Reads the key, and whether it is held, by the server's time. */
-const inspectPipeline = (key: string, now: Expression): Pipeline => [
-  { $match: { _id: key } },
-  { $set: { isHeld: isHeldAt(now) } },
-];
-
-const duplicateKey = 11_000;
-const maxTries = 5;
-
-/**
- * Two upserts of one new key at the same time: MongoDB may report to one of them that the key exists. That one wrote
- * nothing, and finds the other's document when it is repeated. Only a removal in between could make it fail again.
- */
-async function retryDuplicateKey<T>(upsert: () => Promise<T>): Promise<T> {
-  for (let tries = 1; ; tries++) {
-    try {
-      return await upsert();
-    } catch (error) {
-      if ((error as { code?: unknown }).code !== duplicateKey || tries === maxTries) throw error;
-    }
-  }
-}

@@ -1,7 +1,6 @@
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import type {
   handleUnaryCall,
-  Metadata,
   ServerCredentials,
   ServerInterceptingCallInterface,
   ServerInterceptor,
@@ -232,13 +231,7 @@ function receiving(
   };
 }
 
-interface Refusal {
-  readonly code: number;
-  readonly details: string;
-  readonly metadata: Metadata;
-}
-
-function refusal(httpStatus: number, { grpc }: GrpcService): Refusal {
+function refusal(httpStatus: number, { grpc }: GrpcService) {
   const metadata = new grpc.Metadata();
   metadata.set("rf-status", String(httpStatus));
   const code = grpc.status[httpStatus === 503 ? "RESOURCE_EXHAUSTED" : grpcStatusOf(httpStatus)];
