@@ -179,65 +179,54 @@ const resendBatchSize = 500;
 function resender(parts: ServiceParts): Resend {
   const { outbox, settings, reports, wake } = parts;
 
-  const resendBatch = async (messages: readonly OutboxKey[], call: CallOptions): Promise<number> => {
-    const { changed } = await outbox.resend(messages, { ...call, ttlMs: settings.ttlMs });
-    if (changed.length > 0) wake();
-    await yieldToEventLoop(); // SQLite would keep the thread for all batches
-    return changed.length;
-  };
-
-  const resendSince = async ({ destination, since }: ResendFilter, call: CallOptions): Promise<number> => {
-    let resent = 0;
+  async function* batches(which: Which, call: CallOptions): AsyncGenerator<readonly OutboxKey[]> {
+    if (isList(which)) {
+      for (let at = 0; at < which.length; at += resendBatchSize)
+        yield which.slice(at, at + resendBatchSize).map((id) => ({ id }));
+      return;
+    }
+    const { destination, since } = which;
     let after: number | null = 0;
     while (after !== null) {
       const page = await outbox.listDone({ ...call, limit: resendBatchSize, after });
-      const wanted = page.messages.filter(
+      yield page.messages.filter(
         ({ topic, processedAt }) => processedAt >= since && addressOf(topic).destination === destination,
       );
-      resent += await resendBatch(wanted, call);
       after = page.cursor;
     }
-    return resent;
-  };
-
-  const resendThese = async (ids: readonly string[], call: CallOptions): Promise<number> => {
-    let resent = 0;
-    for (let at = 0; at < ids.length; at += resendBatchSize)
-      resent += await resendBatch(
-        ids.slice(at, at + resendBatchSize).map((id) => ({ id })),
-        call,
-      );
-    return resent;
-  };
+  }
 
   return async (which, call = {}) => {
     refuseUnknown(call, ["signal"], "resend");
-    const resent = isList(which)
-      ? await resendThese(checkedIds(which), call)
-      : await resendSince(checkedFilter(parts, which), call);
+    checkWhich(which, parts);
+    let resent = 0;
+    for await (const batch of batches(which, call)) {
+      const { changed } = await outbox.resend(batch, { ...call, ttlMs: settings.ttlMs });
+      resent += changed.length;
+      if (changed.length > 0) wake();
+      await yieldToEventLoop(); // SQLite would keep the thread for all batches
+    }
     reports.resent(resent, isList(which) ? undefined : which.destination);
     return { resent };
   };
 }
 
-const isList = (which: ResendFilter | readonly string[]): which is readonly string[] => Array.isArray(which);
+type Which = Parameters<Resend>[0];
 
-function checkedIds(ids: readonly string[]): readonly string[] {
-  if (ids.every(isGuid)) return ids;
-  throw new InvalidArgumentError(
-    "resend: give the message ids that send returned, or { destination, since }.",
-  );
-}
+const isList = (which: Which): which is readonly string[] => Array.isArray(which);
 
-function checkedFilter({ destinations, serviceId }: ServiceParts, filter: ResendFilter): ResendFilter {
-  if (typeof filter !== "object" || filter === null)
-    throw new InvalidArgumentError("resend: give { destination, since }, or a list of message ids.");
-  refuseUnknown(filter, ["destination", "since"], "resend");
-  if (!destinations.has(filter.destination))
+function checkWhich(which: Which, { destinations, serviceId }: ServiceParts): void {
+  const isRight = isList(which) ? which.every(isGuid) : typeof which === "object" && which !== null;
+  if (!isRight)
     throw new InvalidArgumentError(
-      `resend: "${String(filter.destination)}" is not a destination of the service "${serviceId}".`,
+      "resend: give the message ids that send returned, or { destination, since }.",
     );
-  if (optionalDate(filter.since, "since") === null)
+  if (isList(which)) return;
+  refuseUnknown(which, ["destination", "since"], "resend");
+  if (!destinations.has(which.destination))
+    throw new InvalidArgumentError(
+      `resend: "${String(which.destination)}" is not a destination of the service "${serviceId}".`,
+    );
+  if (optionalDate(which.since, "since") === null)
     throw new InvalidArgumentError("resend: since must be the time of the destination's back-up, a Date.");
-  return filter;
 }

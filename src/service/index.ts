@@ -1,5 +1,5 @@
 export { createHttpInboxStore, type HttpInboxStoreOptions } from "./client/http-inbox-store.js";
-export { InboxServiceError, type InboxServiceErrorDetails } from "./client/inbox-service-call.js";
+export { InboxServiceError } from "./client/inbox-service-call.js";
 export {
   type ConsumeContext,
   type ConsumedMessage,

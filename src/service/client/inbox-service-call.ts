@@ -143,6 +143,10 @@ function retryAfterMs(header: string | null): number | null {
   return Number.isFinite(ms) ? Math.max(0, ms) : null;
 }
 
+interface InboxServiceErrorDetails
+  extends Pick<InboxServiceError, "isTransient">,
+    Partial<Pick<InboxServiceError, "status" | "field" | "retryAfterMs" | "cause">> {}
+
 /** The inbox service refused a call, could not be reached, or answered what the contract does not know. */
 export class InboxServiceError extends Error implements OnceboxErrorInfo {
   static readonly code = "ONCEBOX_INBOX_SERVICE";
@@ -162,18 +166,11 @@ export class InboxServiceError extends Error implements OnceboxErrorInfo {
   readonly retryAfterMs: number | null;
 
   constructor(message: string, details: InboxServiceErrorDetails) {
-    super(message, details.cause === undefined ? {} : { cause: details.cause });
-    this.status = details.status ?? null;
-    this.isTransient = details.isTransient;
-    this.field = details.field ?? null;
-    this.retryAfterMs = details.retryAfterMs ?? null;
+    const { status = null, isTransient, field = null, retryAfterMs = null, cause } = details;
+    super(message, cause === undefined ? {} : { cause });
+    this.status = status;
+    this.isTransient = isTransient;
+    this.field = field;
+    this.retryAfterMs = retryAfterMs;
   }
-}
-
-export interface InboxServiceErrorDetails {
-  readonly status?: number;
-  readonly isTransient: boolean;
-  readonly field?: string | null;
-  readonly retryAfterMs?: number | null;
-  readonly cause?: unknown;
 }
