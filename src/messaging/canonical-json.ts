@@ -2,7 +2,7 @@ import { InvalidArgumentError } from "../errors.js";
 import { wireLimits } from "./envelope.js";
 
 /**
- * Returns the canonical JSON of a value (RFC 8785): what is signed, so that sender and receiver agree in any language.
+ * Returns the canonical JSON of a value (RFC 8785): the text that is signed, so that sender and receiver agree in any language.
  * Refuses what `JSON.stringify` would throw at, leave out or change, and what a JSON parser elsewhere may read as another
  * value: circular references, BigInts, functions, symbols, NaN, integers beyond 2^53, lone surrogates, Maps. The error
  * names the path and never the value. A member that is undefined is left out, as in `JSON.stringify`.

@@ -12,19 +12,13 @@ import {
 } from "../dispatch/settlement.js";
 import { isMessageFault, RefusedMessage } from "../publishers/circuit-breaker.js";
 import { guarded, sendSpan } from "../publishers/publisher.js";
-import { maxNameLength, problemOf, refuseUnknown } from "../queue/arguments.js";
 import type { OutboxMessage } from "../queue/message.js";
 import { reasons } from "../sql/dead-letters.js";
-import { combinedMessages, serviceIdProblem } from "./check-service.js";
 import type { Envelope } from "./envelope.js";
 import type { HandleResponse } from "./responses.js";
-import { type AnyServiceOptions, type DestinationOptions, handlerFor } from "./service-options.js";
 import type { ServiceParts } from "./service-parts.js";
-import { sharedSecretProblems } from "./sign-envelope.js";
 import { isExpired, maxRetriesOf, toEnvelope, topicOf } from "./stored-message.js";
-import { schemeOf } from "./transports/address.js";
-import type { Transport, TransportDestination, TransportResponse } from "./transports/transport.js";
-import { createTransports, type Transports } from "./transports/transports.js";
+import type { TransportResponse } from "./transports/transport.js";
 
 /** The outbox's handlers, one for each destination and endpoint. They send. */
 export function outboxHandlers(
@@ -32,22 +26,7 @@ export function outboxHandlers(
   deliver: Deliver,
   handleResponse: HandleResponse,
 ): Handlers<OutboxMessage> {
-  const { options, settings, serviceId, messages, destinations, reports, now } = parts;
-
-  const respond = async (
-    destination: string,
-    { messageId, messageType, correlationId, endpoint }: Envelope,
-    { payload }: TransportResponse,
-  ): Promise<void> => {
-    if (messageType !== "Command" || handlerFor(options.onResponse, endpoint) === undefined) return;
-    await handleResponse({
-      endpoint,
-      sourceServiceId: destination,
-      inReplyTo: messageId,
-      correlationId: correlationId ?? messageId,
-      payload,
-    });
-  };
+  const { settings, serviceId, messages, destinations, reports, now } = parts;
 
   const sendTo = (destination: string): HandlerFunction<OutboxMessage> => {
     const waiting = waitingMessages(parts, destination);
@@ -60,7 +39,12 @@ export function outboxHandlers(
       const outgoing = { messageId: envelope.messageId, destination, endpoint: envelope.endpoint };
       const startedAt = performance.now();
       try {
-        await respond(destination, envelope, await deliver(destination, envelope, signal));
+        const { payload } = await deliver(destination, envelope, signal);
+        if (envelope.messageType === "Command") {
+          const { messageId: inReplyTo, correlationId, endpoint } = envelope;
+          const response = { endpoint, inReplyTo, correlationId: correlationId ?? inReplyTo, payload };
+          await handleResponse({ ...response, sourceServiceId: destination });
+        }
       } catch (error) {
         // Not tried, because the circuit breaker is open.
         if (error instanceof RetryAfter && !error.costsAttempt) throw waiting.later(error.delayMs);
@@ -83,6 +67,65 @@ export function outboxHandlers(
       return [...messages.keys()].map((endpoint) => [topicOf(destination, endpoint), send] as const);
     }),
   );
+}
+
+/** Messages that come back for the breaker's next trial. One would do; others may be taken by another process, or expire. */
+const trialMessages = 3;
+/** The others come back one by one, at this interval, so that many messages are not claimed and put back again and again. */
+const spacingMs = 1_000;
+const longestWaitMs = 60 * 60_000;
+/** Messages may wait because of another process, and this one could deliver them: it makes them due from time to time. */
+const releaseIntervalMs = 60_000;
+
+/** The messages of one destination that wait because its circuit breaker is open. */
+function waitingMessages(parts: ServiceParts, destination: string) {
+  const { outbox, reports, wake } = parts;
+  const now = (): number => parts.now().getTime();
+  const reason = `The service "${destination}" has been failing. The message waits until its circuit breaker lets it pass.`;
+  /** As the dispatcher stores it. */
+  const stored = describeThrown(new RetryAfter(1, reason, false));
+  let trialAt = 0;
+  let trials = 0;
+  let lastAt = 0;
+  let releaseAt = 0; // at the first delivery: some may wait from an earlier process
+
+  const delayMs = (time: number, waitMs: number): number => {
+    if (time >= trialAt) {
+      trialAt = time + waitMs;
+      trials = 0;
+    }
+    if (trials++ < trialMessages) return waitMs;
+    lastAt = Math.max(lastAt, trialAt) + spacingMs;
+    if (lastAt - time <= longestWaitMs) return lastAt - time;
+    lastAt = time + longestWaitMs;
+    return longestWaitMs * (0.5 + Math.random() / 2);
+  };
+
+  /** One batch for each delivery, so that it takes no longer than they do. */
+  const releasing = singleFlight(async () => {
+    try {
+      const { changed, more } = await outbox.makeDue(stored);
+      if (!more) releaseAt = now() + releaseIntervalMs;
+      if (changed > 0) wake();
+    } catch (error) {
+      const fields = { destination, error: safeReason(error) };
+      reports.logger.warn("messages still wait for their destination", fields);
+    }
+  });
+
+  return {
+    /** The error for a message that the breaker has refused: when it is tried again. It costs no attempt. */
+    later(breakerWaitMs: number): RetryAfter {
+      releaseAt = 0;
+      return withOwnText(new RetryAfter(delayMs(now(), breakerWaitMs), reason, false));
+    },
+    /** A message was delivered: those that wait are due. Never rejects. */
+    async delivered(): Promise<void> {
+      trialAt = 0;
+      lastAt = 0;
+      if (now() >= releaseAt) await releasing.run();
+    },
+  };
 }
 
 class SendFailed extends Error {
@@ -146,140 +189,4 @@ function acknowledged(response: TransportResponse, serviceId: string): Transport
   if (response.acknowledged || response.duplicateDetected) return response;
   const error = response.error ?? `${serviceId} did not acknowledge the message.`;
   throw response.permanent ? permanentFailure(error) : new RefusedMessage(error);
-}
-
-/** The messages of one destination that wait because its circuit breaker is open. */
-interface WaitingMessages {
-  /** The error for a message that the breaker has refused: when it is tried again. It costs no attempt. */
-  later(breakerWaitMs: number): RetryAfter;
-  /** A message was delivered: those that wait are due. Never rejects. */
-  delivered(): Promise<void>;
-}
-
-/** Messages that come back for the breaker's next trial. One would do; others may be taken by another process, or expire. */
-const trialMessages = 3;
-/** The others come back one by one, at this interval, so that many messages are not claimed and put back again and again. */
-const spacingMs = 1_000;
-const longestWaitMs = 60 * 60_000;
-/** Messages may wait because of another process, and this one could deliver them: it makes them due from time to time. */
-const releaseIntervalMs = 60_000;
-
-function waitingMessages(parts: ServiceParts, destination: string): WaitingMessages {
-  const { outbox, reports, wake } = parts;
-  const now = (): number => parts.now().getTime();
-  const reason = `The service "${destination}" has been failing. The message waits until its circuit breaker lets it pass.`;
-  /** As the dispatcher stores it. */
-  const stored = describeThrown(new RetryAfter(1, reason, false));
-  let trialAt = 0;
-  let trials = 0;
-  let lastAt = 0;
-  let releaseAt = 0; // at the first delivery: some may wait from an earlier process
-
-  const delayMs = (time: number, waitMs: number): number => {
-    if (time >= trialAt) {
-      trialAt = time + waitMs;
-      trials = 0;
-    }
-    if (trials++ < trialMessages) return waitMs;
-    lastAt = Math.max(lastAt, trialAt) + spacingMs;
-    if (lastAt - time <= longestWaitMs) return lastAt - time;
-    lastAt = time + longestWaitMs;
-    return longestWaitMs * (0.5 + Math.random() / 2);
-  };
-
-  /** One batch for each delivery, so that it takes no longer than they do. */
-  const releasing = singleFlight(async () => {
-    try {
-      const { changed, more } = await outbox.makeDue(stored);
-      if (!more) releaseAt = now() + releaseIntervalMs;
-      if (changed > 0) wake();
-    } catch (error) {
-      reports.logger.warn("messages still wait for their destination", {
-        destination,
-        error: safeReason(error),
-      });
-    }
-  });
-
-  return {
-    later(breakerWaitMs) {
-      releaseAt = 0;
-      return withOwnText(new RetryAfter(delayMs(now(), breakerWaitMs), reason, false));
-    },
-    async delivered() {
-      trialAt = 0;
-      lastAt = 0;
-      if (now() >= releaseAt) await releasing.run();
-    },
-  };
-}
-
-/** A destination with its full address and the transport that serves it. */
-export interface ServiceDestination extends TransportDestination {
-  readonly transport: Transport;
-}
-
-interface ServiceDestinations {
-  readonly all: ReadonlyMap<string, ServiceDestination>;
-  /** Names, addresses, transports and secrets that cannot work. */
-  readonly problems: readonly string[];
-  /** Closes the transports that the service has made. */
-  close(): Promise<void>;
-}
-
-/** Resolves the destinations of a service, and collects what is wrong with them and with its sources. */
-export function serviceDestinations(options: AnyServiceOptions): ServiceDestinations {
-  const { destinations, sources } = options;
-  const all = new Map<string, ServiceDestination>();
-  const problems: string[] = [];
-  let transports: Transports | undefined;
-  problems.push(
-    ...problemOf(() => {
-      transports = createTransports(options.transports);
-    }),
-  );
-  for (const [id, given] of Object.entries(destinations ?? {})) {
-    const what = `destinations.${id}`;
-    problems.push(
-      ...serviceIdProblem(id, `the destination "${id}"`),
-      ...topicTooLong(id, options),
-      ...problemOf(() => refuseUnknown(given, ["address", "secrets", "transport"], what)),
-      ...problemOf(() => {
-        const { address, transport } = transports?.resolve(id, given ?? {}) ?? {};
-        if (address === undefined || transport === undefined) return; // the transports are a problem already
-        all.set(id, { serviceId: id, address, transport, secrets: given.secrets ?? [] });
-      }).map((problem) => `${what}.address: ${problem}`),
-      ...secretProblems(what, given, all.get(id)),
-    );
-  }
-  for (const [id, source] of Object.entries(sources ?? {})) {
-    problems.push(
-      ...serviceIdProblem(id, `the source "${id}"`),
-      ...problemOf(() => refuseUnknown(source, ["secrets", "retryWindowMs"], `sources.${id}`)),
-      ...sharedSecretProblems(source?.secrets, `sources.${id}.secrets`),
-    );
-  }
-  return { all, problems, close: async () => transports?.close() };
-}
-
-/** A direct call within the process: nobody in between could change or forge a message. */
-const inProcessScheme = "inprocess:";
-
-function secretProblems(
-  what: string,
-  given: DestinationOptions,
-  resolved: ServiceDestination | undefined,
-): readonly string[] {
-  if (given?.secrets !== undefined) return sharedSecretProblems(given.secrets, `${what}.secrets`);
-  if (resolved !== undefined && schemeOf(resolved.address) === inProcessScheme) return [];
-  return [`${what} has no secret; give secrets: [the text that both services share]`];
-}
-
-function topicTooLong(id: string, { messages }: AnyServiceOptions): readonly string[] {
-  const longest = [...combinedMessages(messages).keys()].sort((a, b) => b.length - a.length)[0] ?? "";
-  const { length } = topicOf(id, longest);
-  if (length <= maxNameLength) return [];
-  return [
-    `the destination "${id}" and the endpoint "${longest}" have ${length} characters together; at most ${maxNameLength} can be stored`,
-  ];
 }

@@ -20,7 +20,7 @@ export interface Envelope {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** An envelope on the wire: with the headers of the protocol, and the payload as canonical JSON, which is what is signed. */
+/** An envelope on the wire: with the headers of the protocol, and the payload as canonical JSON, which is signed. */
 export interface SignedEnvelope extends Omit<Envelope, "payload"> {
   readonly payloadText: string;
 }
@@ -44,25 +44,8 @@ export const wireLimits = {
   depth: 100,
 } as const;
 
-/** Those of the protocol included. */
-const mostHeaders = wireLimits.headers + protocolHeaders.length;
-
-export type FieldProblem =
-  | "messageId is not a GUID"
-  | "correlationId is not a name"
-  | "sourceServiceId is not a name"
-  | "messageType is unknown"
-  | "endpoint is not a name"
-  | "headers are not an object of strings"
-  | "too many headers"
-  | "header name is not allowed"
-  | "header value is not allowed"
-  | "rf-version is unknown"
-  | "rf-timestamp is not a UTC time"
-  | "rf-hmac is missing";
-
-/** Returns what is wrong with the fields. It reads them as unknown values: they come from outside. */
-export function fieldProblem(fields: Omit<SignedEnvelope, "payloadText">): FieldProblem | undefined {
+/** Returns the problem of the fields without quoting them. They come from outside, and may be of any type. */
+export function fieldProblem(fields: Omit<SignedEnvelope, "payloadText">): string | undefined {
   if (!isGuid(fields.messageId)) return "messageId is not a GUID";
   // an empty correlation id would be signed like null
   if (fields.correlationId !== null && nameProblem(fields.correlationId) !== undefined)
@@ -73,27 +56,27 @@ export function fieldProblem(fields: Omit<SignedEnvelope, "payloadText">): Field
   return headersProblem(fields.headers);
 }
 
-function headersProblem(headers: unknown): FieldProblem | undefined {
+function headersProblem(headers: unknown): string | undefined {
   if (typeof headers !== "object" || headers === null) return "headers are not an object of strings";
   const entries = Object.entries(headers);
-  if (entries.length > mostHeaders) return "too many headers";
+  if (entries.length > wireLimits.headers + protocolHeaders.length) return "too many headers";
   for (const [name, value] of entries) {
     const problem = headerProblem(name, value);
     if (problem !== undefined) return problem;
   }
-  const [version, timestamp, hmac] = protocolHeaders.map((name) => (headers as HeaderValues)[name]);
+  const [version, timestamp, hmac] = protocolHeaders.map(
+    (name) => (headers as Readonly<Record<string, string | undefined>>)[name],
+  );
   if (version !== protocolVersion) return "rf-version is unknown";
   if (timestampMs(timestamp) === undefined) return "rf-timestamp is not a UTC time";
   return hmac === undefined ? "rf-hmac is missing" : undefined;
 }
 
-export function headerProblem(name: string, value: unknown): FieldProblem | undefined {
+export function headerProblem(name: string, value: unknown): string | undefined {
   if (!namePattern.test(name) || name.length > wireLimits.headerName) return "header name is not allowed";
   if (typeof value !== "string") return "headers are not an object of strings";
   return isHeaderText(value) ? undefined : "header value is not allowed";
 }
-
-type HeaderValues = Readonly<Record<string, string | undefined>>;
 
 /** ASCII, so that the order of bytes and of characters is the same. A letter first, so that `__proto__` is none. */
 const namePattern = /^[a-z][a-z0-9._-]*$/;

@@ -4,7 +4,8 @@ import { readLogLevel } from "../config/environment.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { PlainResponse } from "../http/plain.js";
 import { refusedResponse } from "../webhooks/responses.js";
-import type { Service, ServiceReceiver } from "./service.js";
+import type { ServiceReceiver } from "./receiver.js";
+import type { Service } from "./service.js";
 
 /** The part of a service that functions use. */
 export type HostedService = Pick<

@@ -1,28 +1,8 @@
+export type { NodeMiddleware } from "../http/node.js";
 export type { InputOf, OutputOf } from "../queue/standard-schema.js";
+export type { TransportsOptions } from "./destinations.js";
 export type { Envelope, MessageType } from "./envelope.js";
-export { messageTypes } from "./envelope.js";
 export type { HostedService, OpenService } from "./hosted-service.js";
-export type {
-  CommandDefinition,
-  CommandOptions,
-  MessageDefinition,
-  MessageDefinitions,
-  MessageOptions,
-  PushCallDefinition,
-  PushCalls,
-  ReceiveContext,
-  Receivers,
-  Requesters,
-  RequestOptions,
-  ResponseContext,
-  ResponseHandlers,
-  Senders,
-  SendOptions,
-  SignalDefinition,
-} from "./messages.js";
-export { command, defineMessages, pushCall, signal } from "./messages.js";
-export type { OpenedEnvelope, OpenOptions } from "./open-envelope.js";
-export { openEnvelope } from "./open-envelope.js";
 export type {
   InboxStats,
   OutboxStats,
@@ -31,28 +11,48 @@ export type {
   ResendResult,
   SentFilter,
   ServiceMaintenance,
-} from "./operations.js";
-export type { ResponseReference } from "./responses.js";
-export { isResponseReference, responseReference } from "./responses.js";
+} from "./management.js";
+export {
+  type CommandDefinition,
+  type CommandOptions,
+  command,
+  defineMessages,
+  type MessageDefinition,
+  type MessageDefinitions,
+  type MessageOptions,
+  type PushCallDefinition,
+  type PushCalls,
+  pushCall,
+  type ReceiveContext,
+  type Receivers,
+  type Requesters,
+  type RequestOptions,
+  type ResponseContext,
+  type ResponseHandlers,
+  type Senders,
+  type SendOptions,
+  type SignalDefinition,
+  signal,
+} from "./messages.js";
+export { type OpenedEnvelope, type OpenOptions, openEnvelope } from "./open-envelope.js";
+export type { ServiceReceiver } from "./receiver.js";
+export { isResponseReference, type ResponseReference, responseReference } from "./responses.js";
 export { RequestFailedError } from "./sender.js";
-export type { Service, ServiceReceiver } from "./service.js";
-export { createService } from "./service.js";
-export type {
-  DeadMessage,
-  DeadReason,
-  DestinationOptions,
-  RetryOptions,
-  SeparateDatabases,
-  ServiceOptions,
-  ServiceSettings,
-  SourceOptions,
+export { createService, type Service } from "./service.js";
+export {
+  type DeadMessage,
+  type DeadReason,
+  type DestinationOptions,
+  type RetryOptions,
+  retryWindowMs,
+  type SeparateDatabases,
+  type ServiceOptions,
+  type ServiceSettings,
+  type SourceOptions,
 } from "./service-options.js";
-export { defaultRetry, retryWindowMs } from "./service-options.js";
-export type { SignOptions } from "./sign-envelope.js";
-export { signEnvelope } from "./sign-envelope.js";
+export { type SignOptions, signEnvelope } from "./sign-envelope.js";
 export type { SentMessage, SentState } from "./stored-message.js";
-export { sentStates } from "./stored-message.js";
-export { type TransportName, transportNames } from "./transports/address.js";
+export type { TransportName } from "./transports/address.js";
 export { type GrpcTransportOptions, grpcTransport } from "./transports/grpc-transport.js";
 export { type HttpTransportOptions, httpTransport } from "./transports/http-transport.js";
 export {
@@ -61,23 +61,18 @@ export {
   type InProcessTransport,
   inProcessTransport,
 } from "./transports/in-process-transport.js";
-export type { Listener, ListenOptions } from "./transports/listen.js";
 export {
+  type Listener,
+  type ListenOptions,
   listen,
-  type NodeMiddleware,
   type ReceiverMiddlewareOptions,
   receiverMiddleware,
 } from "./transports/listen.js";
-export type {
-  TlsMaterial,
-  Transport,
-  TransportCall,
-  TransportDestination,
-  TransportResponse,
-} from "./transports/transport.js";
-export { TransportError } from "./transports/transport.js";
 export {
-  createTransports,
-  type Transports,
-  type TransportsOptions,
-} from "./transports/transports.js";
+  type TlsMaterial,
+  type Transport,
+  type TransportCall,
+  type TransportDestination,
+  TransportError,
+  type TransportResponse,
+} from "./transports/transport.js";

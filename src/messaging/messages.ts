@@ -2,7 +2,7 @@ import { type InputOf, type OutputOf, type StandardSchema, validated } from "../
 import type { SqlExecutor } from "../sql/driver.js";
 import type { ResponseReference } from "./responses.js";
 
-/** A schema whose input can be written as JSON, as far as its type tells. */
+/** A schema whose input can be written as JSON, as far as its type says. */
 type JsonSchema<Schema extends StandardSchema> = Schema &
   (InputOf<Schema> extends JsonOf<InputOf<Schema>> ? unknown : NotJson);
 
@@ -258,6 +258,15 @@ export type ResponseHandlers<Messages extends MessageDefinitions> = {
     context: ResponseContext,
   ) => unknown;
 };
+
+type Declarations = MessageDefinitions | readonly MessageDefinitions[];
+
+export const declarationsOf = (messages: Declarations): readonly MessageDefinitions[] =>
+  Array.isArray(messages) ? (messages as readonly MessageDefinitions[]) : [messages as MessageDefinitions];
+
+/** All declarations as one. Of two with the same name the last one counts; `createService` refuses them. */
+export const combinedMessages = (messages: Declarations): ReadonlyMap<string, MessageDefinition> =>
+  new Map(declarationsOf(messages).flatMap((one) => Object.entries(one ?? {})));
 
 /** What the schemas of a message make of its payload. */
 export async function validatedPayload(

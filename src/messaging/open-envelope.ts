@@ -1,7 +1,6 @@
 import { writeCanonical } from "./canonical-json.js";
 import {
   type Envelope,
-  type FieldProblem,
   fieldProblem,
   isProtocolHeader,
   type SignedEnvelope,
@@ -27,17 +26,15 @@ export interface OpenOptions {
 export type OpenedEnvelope =
   | { readonly kind: "opened"; readonly envelope: Envelope }
   /** 400; or 413 when the reason is "too large". */
-  | { readonly kind: "malformed"; readonly reason: MalformedReason }
+  | Malformed
   /** 401, without the reason. */
-  | RefusedEnvelope;
-
-interface RefusedEnvelope {
-  readonly kind: "refused";
-  readonly reason: EnvelopeRefusal;
-  /** Not verified: what the message claims. */
-  readonly messageId: string;
-  readonly sourceServiceId: string;
-}
+  | {
+      readonly kind: "refused";
+      readonly reason: EnvelopeRefusal;
+      /** Not verified: what the message claims. */
+      readonly messageId: string;
+      readonly sourceServiceId: string;
+    };
 
 const openDefaults = { toleranceMs: 5 * 60_000, maxBytes: 1_048_576 } as const;
 
@@ -62,27 +59,20 @@ function refusalOf(fields: SignedEnvelope, options: OpenOptions): EnvelopeRefusa
   // NaN, of a clock that is wrong, is outside of the tolerance
   if (!(age <= toleranceMs)) return "timestamp too old";
   if (!(age >= -toleranceMs)) return "timestamp too new";
-  // before the source is looked up, so that the time taken does not tell which sources are known
+  // before the source is looked up, so that the time taken does not show which sources are known
   const bytes = signedBytes(fields, serviceId);
   const secrets = secretsOf(sourceServiceId) ?? [];
   if (secrets.length === 0) return "unknown source";
   return isSignature(headers["rf-hmac"]!, bytes, secrets, sourceServiceId) ? undefined : "signature wrong";
 }
 
-/** Why a body is no envelope. It quotes nothing of the body. */
-type MalformedReason =
-  | FieldProblem
-  | "too large"
-  | "not UTF-8"
-  | "not JSON"
-  | "not a JSON object"
-  | "unknown member"
-  | "member missing"
-  | `payload ${string}`;
+/** The reason says why a body is no envelope. It quotes nothing of the body. */
+interface Malformed {
+  readonly kind: "malformed";
+  readonly reason: string;
+}
 
-type ParsedEnvelope =
-  | { readonly kind: "envelope"; readonly fields: SignedEnvelope }
-  | { readonly kind: "malformed"; readonly reason: MalformedReason };
+const malformed = (reason: string): Malformed => ({ kind: "malformed", reason });
 
 const memberNames: readonly string[] = [
   "messageId",
@@ -95,7 +85,10 @@ const memberNames: readonly string[] = [
 ];
 
 /** Reads an envelope in JSON. A member that is there twice has the value of the last one, which is the one verified. */
-export function parseEnvelope(body: Uint8Array, maxBytes: number): ParsedEnvelope {
+export function parseEnvelope(
+  body: Uint8Array,
+  maxBytes: number,
+): Malformed | { readonly kind: "envelope"; readonly fields: SignedEnvelope } {
   if (body.byteLength > maxBytes) return malformed("too large");
   const text = attempt(() => decoder.decode(body));
   if (text === undefined) return malformed("not UTF-8");
@@ -114,13 +107,11 @@ export function parseEnvelope(body: Uint8Array, maxBytes: number): ParsedEnvelop
   return { kind: "envelope", fields: { ...fields, payloadText: written.text } };
 }
 
-const malformed = (reason: MalformedReason) => ({ kind: "malformed", reason }) as const;
-
 /** A byte order mark stays, so that it is refused. */
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** The error would quote the body. */
-function attempt<T>(parse: () => T): T | undefined {
+/** Returns undefined when `parse` throws: its error would quote what it parses. */
+export function attempt<T>(parse: () => T): T | undefined {
   try {
     return parse();
   } catch {

@@ -5,20 +5,40 @@ import { withinTime } from "../base/timers.js";
 import { PermanentFailure, RetryAfter } from "../dispatch/settlement.js";
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import { openBodies, readBody } from "../http/body.js";
-import { emptyResponse, jsonResponse, webRoute } from "../http/plain.js";
+import {
+  emptyResponse,
+  jsonResponse,
+  type PlainRequest,
+  type PlainResponse,
+  type PlainRoute,
+  webRoute,
+} from "../http/plain.js";
 import { routeTable } from "../http/routes.js";
-import { handleOnce, type OnceOutcome, runningRequests, storedUnder } from "../middleware/handle-once.js";
+import { handleOnce, type OnceOutcome, runningCalls, storedUnder } from "../middleware/handle-once.js";
 import { throwFailureResult } from "../middleware/transaction.js";
+import type { SqlExecutor } from "../sql/driver.js";
 import type { Envelope } from "./envelope.js";
 import { type MessageDefinition, type ReceiveContext, validatedPayload } from "./messages.js";
 import { openEnvelope } from "./open-envelope.js";
 import { type HandleResponse, responseText, sentCommand } from "./responses.js";
 import type { Sender } from "./sender.js";
-import type { ServiceReceiver } from "./service.js";
 import { type AnyHandler, handlerFor } from "./service-options.js";
 import { type Handling, type ServiceParts, timedTransaction } from "./service-parts.js";
 import { headerNames } from "./stored-message.js";
 import type { TransportResponse } from "./transports/transport.js";
+
+export interface ServiceReceiver {
+  /** For hosts with requests of the web: verifies, deduplicates and handles a message. */
+  fetch(request: Request): Promise<Response>;
+  /** The same for `listen`. */
+  readonly respond: PlainRoute;
+  /** The same for hosts whose own routes lead here: takes any path. */
+  handle(request: Pick<PlainRequest, "method" | "headers" | "body">): Promise<PlainResponse>;
+  /** Larger messages are refused. */
+  readonly maxBodyBytes: number;
+  /** For a sender in the same process: nothing is serialised and nothing is verified. */
+  receive(message: Envelope): Promise<TransportResponse>;
+}
 
 /** The receiver for hosts that speak HTTP: `POST {prefix}/receive`. */
 export function receiverHttp(parts: ServiceParts, receive: Receive): Omit<ServiceReceiver, "receive"> {
@@ -37,8 +57,8 @@ export function receiverHttp(parts: ServiceParts, receive: Receive): Omit<Servic
       return emptyResponse(statuses[body]);
     }
     const opened = openRequest(parts, body);
-    if ("status" in opened) return emptyResponse(opened.status);
-    const { acknowledged, duplicateDetected, payload, error, permanent } = await receive(opened.envelope);
+    if (typeof opened === "number") return emptyResponse(opened);
+    const { acknowledged, duplicateDetected, payload, error, permanent } = await receive(opened);
     return acknowledged
       ? jsonResponse(200, { acknowledged, duplicateDetected, payload: payload ?? null })
       : jsonResponse(500, { acknowledged, error, permanent }); // JSON leaves out a member that is undefined
@@ -53,13 +73,8 @@ const bodyMs = 30_000;
 const unverifiedBytes = 64 * 1_048_576;
 const statuses = { "too large": 413, malformed: 400, "too slow": 408, "too many": 503 } as const;
 
-type OpenedRequest =
-  | { readonly envelope: Envelope }
-  /** 400, 401 or 413. The sender gets no detail. */
-  | { readonly status: 400 | 401 | 413 };
-
-/** Verifies the body of a request. A refused one leaves a line in the log, and no other trace. */
-function openRequest(parts: ServiceParts, body: Uint8Array): OpenedRequest {
+/** Verifies the body of a request. One that is refused leaves a line in the log, and its sender gets no detail. */
+function openRequest(parts: ServiceParts, body: Uint8Array): Envelope | 400 | 401 | 413 {
   const { settings, serviceId, reports } = parts;
   const opened = openEnvelope(body, {
     serviceId,
@@ -68,14 +83,15 @@ function openRequest(parts: ServiceParts, body: Uint8Array): OpenedRequest {
     toleranceMs: settings.toleranceMs,
     maxBytes: settings.maxBodyBytes,
   });
-  if (opened.kind === "opened") return { envelope: opened.envelope };
+  if (opened.kind === "opened") return opened.envelope;
+  const { reason } = opened;
   if (opened.kind === "refused") {
-    const { reason, messageId, sourceServiceId } = opened;
+    const { messageId, sourceServiceId } = opened;
     reports.notVerified({ messageId, sourceServiceId }, reason);
-    return { status: 401 };
+    return 401;
   }
-  reports.malformed(opened.reason);
-  return { status: opened.reason === "too large" ? 413 : 400 };
+  reports.malformed(reason);
+  return reason === "too large" ? 413 : 400;
 }
 
 /** Those of the source, and those of the destination of the same name. */
@@ -89,7 +105,7 @@ function secretsOfSource(
   return all.length === 0 ? undefined : all;
 }
 
-/** Handles a message whose sender is known. Never rejects: the sender is told why a message is not acknowledged. */
+/** Handles a message whose sender is known. Never rejects: the response says why a message is not acknowledged. */
 type Receive = (message: Envelope) => Promise<TransportResponse>;
 
 export function createMessageReceiver(
@@ -99,7 +115,7 @@ export function createMessageReceiver(
 ): Receive {
   const { settings, inbox, inboxDb, reports } = parts;
   const { tracing } = parts.options;
-  const running = runningRequests();
+  const join = runningCalls();
 
   const handle = async (
     message: Envelope,
@@ -134,7 +150,7 @@ export function createMessageReceiver(
         async handle() {
           const returned = await handle(message, found, handling);
           const text = await responseText(definition, returned, endpoint, settings.maxResponseBytes);
-          if (wantsResponse(parts, message)) await sendResponse(sender, message, text, handling);
+          await sendResponse(parts, sender, message, text, tx);
           return { result: text, stored: text };
         },
       },
@@ -145,7 +161,7 @@ export function createMessageReceiver(
   const deduplicated = async (message: Envelope): Promise<OnceOutcome<string | undefined>> => {
     const key = JSON.stringify([message.sourceServiceId, message.messageId]);
     for (;;) {
-      const outcome = await running.join(key, (starting) =>
+      const outcome = await join(key, (starting) =>
         timedTransaction(parts, (handling) => once(message, handling, starting)),
       );
       if (outcome.kind !== "running") return outcome;
@@ -168,19 +184,16 @@ export function createMessageReceiver(
     return acknowledgement(stored?.payload, true);
   };
 
-  const traced = (message: Envelope, startedAt: number): Promise<TransportResponse> =>
-    tracing === undefined
-      ? received(message, startedAt)
-      : inSpan(tracing, receiveSpan(message), () => received(message, startedAt));
-
   return async (message) => {
     try {
-      return await traced(message, performance.now());
+      const startedAt = performance.now();
+      const receive = () => received(message, startedAt);
+      return await (tracing === undefined ? receive() : inSpan(tracing, receiveSpan(message), receive));
     } catch (error) {
       reports.notProcessed(incoming(message), error);
       // A handler's own error may quote a secret, so its sender gets no more than its name.
-      const told = withoutPayload(toldReason(error), jsonText(message.payload));
-      const refused = { acknowledged: false, duplicateDetected: false, error: told } as const;
+      const reason = withoutPayload(reasonFor(error), jsonText(message.payload));
+      const refused = { acknowledged: false, duplicateDetected: false, error: reason } as const;
       return error instanceof PermanentFailure ? { ...refused, permanent: true } : refused;
     }
   };
@@ -196,7 +209,7 @@ const receiveSpan = ({ messageId, sourceServiceId, endpoint, correlationId, head
 const knownMessage = { kind: "known" } as const;
 
 /** What a handler gives as the reason of a failure is meant for the sender. */
-const toldReason = (error: unknown): string =>
+const reasonFor = (error: unknown): string =>
   error instanceof PermanentFailure || error instanceof RetryAfter ? error.message : safeReason(error);
 
 const incoming = ({ messageId, sourceServiceId, endpoint }: Envelope) => ({
@@ -230,29 +243,23 @@ function handlerOf(
 }
 
 /**
- * Whether the response is sent as a message, too. The sender must be a destination. On two databases the message and the
- * handler's work could not commit at once, so the response is in the acknowledgement only.
+ * Sends the response as a message, too, where the sender is a destination and has not said that the acknowledgement is
+ * enough. On two databases the message and the handler's work could not commit at once.
  */
-function wantsResponse({ destinations, outboxDb, inboxDb }: ServiceParts, message: Envelope): boolean {
-  const isDestination = destinations.has(message.sourceServiceId);
-  return isDestination && outboxDb === inboxDb && message.headers[headerNames.replyWith] === undefined;
-}
-
 async function sendResponse(
+  { destinations, outboxDb, inboxDb }: ServiceParts,
   sender: Sender,
-  { sourceServiceId, messageId, correlationId, endpoint }: Envelope,
+  { sourceServiceId: destination, messageId, correlationId, endpoint, headers }: Envelope,
   text: string,
-  { tx }: Handling,
+  tx: SqlExecutor,
 ): Promise<void> {
-  const headers = { [headerNames.inReplyTo]: messageId };
-  const response = {
-    destination: sourceServiceId,
-    endpoint,
-    messageType: "Response",
-    text,
-    headers,
-  } as const;
-  await sender.enqueue(response, { tx, correlationId: correlationId ?? messageId });
+  const isWanted = outboxDb === inboxDb && headers[headerNames.replyWith] === undefined;
+  if (!isWanted || !destinations.has(destination)) return;
+  const inReplyTo = { [headerNames.inReplyTo]: messageId };
+  await sender.enqueue(
+    { destination, endpoint, messageType: "Response", text, headers: inReplyTo },
+    { tx, correlationId: correlationId ?? messageId },
+  );
 }
 
 async function receivedResponse(

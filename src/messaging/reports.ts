@@ -62,7 +62,7 @@ export function serviceReports(serviceId: string, options: { logger?: LoggerOpti
   };
   const outgoing = ({ destination, endpoint }: Outgoing) => ({ destination, endpoint });
   const incoming = ({ sourceServiceId, endpoint }: Incoming) => ({ source: sourceServiceId, endpoint });
-  const operation = (name: string, destination: string) => ({
+  const conventional = (name: string, destination: string) => ({
     "messaging.system": "oncebox",
     "messaging.operation.name": name,
     "messaging.destination.name": destination,
@@ -80,7 +80,7 @@ export function serviceReports(serviceId: string, options: { logger?: LoggerOpti
     },
     sendTook(message: Outgoing, ms: number): void {
       metrics.duration("rf_outbox_send_duration_ms", ms, outgoing(message));
-      metrics.duration("messaging.client.operation.duration", ms, operation("send", message.destination));
+      metrics.duration("messaging.client.operation.duration", ms, conventional("send", message.destination));
     },
     sendFailed(message: Outgoing, retry: number, maxRetries: number, error: unknown): void {
       const reason = nameAndCode(error);
@@ -107,7 +107,7 @@ export function serviceReports(serviceId: string, options: { logger?: LoggerOpti
     processed(message: Incoming, ms: number): void {
       logger.info("Inbox: message processed", { ...message, durationMs: Math.round(ms) });
       metrics.duration("rf_inbox_process_duration_ms", ms, incoming(message));
-      metrics.duration("messaging.process.duration", ms, operation("process", serviceId));
+      metrics.duration("messaging.process.duration", ms, conventional("process", serviceId));
     },
     duplicate(message: Incoming): void {
       logger.warn("Inbox: duplicate detected", { ...message });
@@ -137,7 +137,7 @@ export const warningsOf = (logger: Logger): Logger => ({ ...logger, debug() {}, 
 export type Reports = ReturnType<typeof serviceReports>;
 
 export interface DeadMessages {
-  /** Reports each message that fails or expires, and tells the service's `onDead`. */
+  /** Reports each message that fails or expires, also to the service's `onDead`. */
   readonly listener: DeadLetterListener<OutboxKey>;
   /**
    * Resolves when every call of `onDead` has ended: after `handlerTimeoutMs` at the latest, and within the budget of a
@@ -154,7 +154,7 @@ export function deadMessages(parts: () => ServiceParts): DeadMessages {
   const running = new Set<Promise<void>>();
   return {
     listener(dead) {
-      const call = tellOnDead(parts(), dead);
+      const call = reportDead(parts(), dead);
       running.add(call);
       return call.finally(() => running.delete(call));
     },
@@ -173,14 +173,14 @@ export function deadMessages(parts: () => ServiceParts): DeadMessages {
   };
 }
 
-async function tellOnDead(
+async function reportDead(
   { outbox, options, settings, reports, now }: ServiceParts,
   { message: key, reason }: Parameters<DeadLetterListener<OutboxKey>>[0],
 ): Promise<void> {
   const found = await outbox.get(key);
   if (found === null) return;
   const sent = toSentMessage(found, settings.retry.maxRetries, now());
-  // By what has happened, not by the time: a message that fails past its expiry is told as Failed, and then as Expired.
+  // By what has happened, not by the time: a message that fails past its expiry is reported as Failed, and then as Expired.
   const state = saysExpired(reason) ? "Expired" : "Failed";
   const dead: DeadMessage = { ...sent, state, payload: JSON.parse(found.payload) as unknown };
   const { messageId, destination, endpoint, retryCount, maxRetries } = dead;

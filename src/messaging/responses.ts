@@ -110,7 +110,7 @@ export async function responseText(
   maxBytes: number,
 ): Promise<string> {
   if (isResponseReference(returned)) {
-    if (byReference) return JSON.stringify(toReferencePayload(returned));
+    if (byReference) return JSON.stringify({ [referenceMember]: returned });
     throw new InvalidOperationError(
       `The handler of "${endpoint}" returned a reference. Declare the command with { byReference: true }.`,
     );
@@ -169,12 +169,8 @@ export function responseReference(
 
 export const isResponseReference = (value: unknown): value is ResponseReference => value instanceof Reference;
 
+/** A reference is sent and stored as the only member of an object. */
 const referenceMember = "rf-reference";
-
-/** The form in which a reference is sent and stored. */
-const toReferencePayload = (reference: ResponseReference): unknown => ({
-  [referenceMember]: { ...reference },
-});
 
 /** The reference in a payload; undefined when the payload is the response itself. */
 function fromReferencePayload(payload: unknown): ResponseReference | undefined {

@@ -26,7 +26,7 @@ import {
   validatedPayload,
 } from "./messages.js";
 import { responseFrom } from "./responses.js";
-import { mostRetries, policyOf } from "./service-options.js";
+import { maxRetriesLimit, policyOf } from "./service-options.js";
 import { type ServiceParts, wakingTransaction } from "./service-parts.js";
 import { requireMessageSize } from "./sign-envelope.js";
 import { headerNames, topicOf } from "./stored-message.js";
@@ -40,20 +40,12 @@ interface OutgoingText {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-export interface Sender {
-  /** Validates a message and writes it to the outbox. Returns its id. */
-  send(endpoint: string, destination: string, payload: unknown, options?: SendOptions): Promise<string>;
-  /** Writes a message to the outbox whose payload was validated. */
-  enqueue(message: OutgoingText, options: SendOptions): Promise<string>;
-  /** The payload of a message in JSON, validated as its receiver will validate it. */
-  payloadText(endpoint: string, definition: MessageDefinition, payload: unknown): Promise<string>;
-  requireDestination(destination: string): void;
-}
+export type Sender = ReturnType<typeof createSender>;
 
 const sendOptionNames = ["tx", "correlationId", "maxRetries", "ttlMs", "partitionKey", "headers", "signal"];
 
 /** Writes messages to the outbox. Nothing is sent here. */
-export function createSender(parts: ServiceParts): Sender {
+export function createSender(parts: ServiceParts) {
   const { settings, serviceId, destinations, outbox, outboxDb, reports, sentIn, wake, now } = parts;
 
   const requireDestination = (destination: string): void => {
@@ -67,19 +59,18 @@ export function createSender(parts: ServiceParts): Sender {
   const transactionFor = (given: SqlExecutor | undefined): SqlExecutor | undefined => {
     const scope = currentScope();
     const isOther = scope !== undefined && scope.db !== outboxDb && scope.db === parts.inboxDb;
-    if (isOther && (given === undefined || given === scope.tx)) throw onTwoDatabases();
+    if (isOther && (given === undefined || given === scope.tx))
+      throw new InvalidOperationError(
+        "A handler cannot send when outbox and inbox are on two databases: the message and the handler's work could not commit at once. Give createService one database.",
+      );
     return given ?? (scope?.db === outboxDb ? scope.tx : undefined);
   };
 
-  const enqueue: Sender["enqueue"] = async (message, options) => {
+  /** Writes a message to the outbox whose payload was validated. Returns its id. */
+  const enqueue = async (message: OutgoingText, options: SendOptions): Promise<string> => {
     const { destination, endpoint, messageType, text } = message;
-    const {
-      correlationId,
-      partitionKey,
-      signal,
-      maxRetries = settings.retry.maxRetries,
-      ttlMs = settings.ttlMs,
-    } = options;
+    const { correlationId, partitionKey, signal } = options;
+    const { maxRetries = settings.retry.maxRetries, ttlMs = settings.ttlMs } = options;
     const tx = transactionFor(options.tx);
     const sent = { ...options.headers, ...message.headers };
     const wire = { sourceServiceId: serviceId, messageType, endpoint, payloadText: text, headers: sent };
@@ -106,36 +97,38 @@ export function createSender(parts: ServiceParts): Sender {
     return messageId;
   };
 
-  const payloadText: Sender["payloadText"] = async (endpoint, definition, payload) => {
+  /** The payload of a message in JSON, validated as its receiver will validate it. */
+  const payloadText = async (
+    endpoint: string,
+    definition: MessageDefinition,
+    payload: unknown,
+  ): Promise<string> => {
     const text = canonicalJson(payload, `The payload of "${endpoint}"`);
-    const bytes = Buffer.byteLength(text);
-    if (bytes > settings.maxBodyBytes)
-      throw new InvalidArgumentError(
-        `The payload of "${endpoint}" has ${bytes} bytes; at most ${settings.maxBodyBytes} are sent (maxBodyBytes).`,
-      );
     await validatedPayload(definition, JSON.parse(text), endpoint);
     return text;
   };
 
-  return {
-    enqueue,
-    payloadText,
-    requireDestination,
-    async send(endpoint, destination, payload, options = {}) {
-      const definition = parts.messages.get(endpoint)!;
-      requireDestination(destination);
-      checkSendOptions(options, settings.inboxRetentionMs);
-      const text = await payloadText(endpoint, definition, payload);
-      return enqueue({ destination, endpoint, messageType: definition.messageType, text }, options);
-    },
+  /** Validates a message and writes it to the outbox. Returns its id. */
+  const send = async (
+    endpoint: string,
+    destination: string,
+    payload: unknown,
+    options: SendOptions = {},
+  ): Promise<string> => {
+    const definition = parts.messages.get(endpoint)!;
+    requireDestination(destination);
+    checkSendOptions(options, settings.inboxRetentionMs);
+    const text = await payloadText(endpoint, definition, payload);
+    return enqueue({ destination, endpoint, messageType: definition.messageType, text }, options);
   };
+  return { send, enqueue, payloadText, requireDestination };
 }
 
 function checkSendOptions(options: SendOptions, inboxRetentionMs: number): void {
   checkCall(options, sendOptionNames, "send");
   const { tx, maxRetries, ttlMs } = options;
   if (tx !== undefined) requireExecutor(tx);
-  checkRetries(maxRetries);
+  optionalCount(maxRetries, "maxRetries", 0, maxRetriesLimit);
   checkHeaders(options.headers);
   if (ttlMs === undefined) return;
   requireDuration(ttlMs, "ttlMs");
@@ -143,12 +136,6 @@ function checkSendOptions(options: SendOptions, inboxRetentionMs: number): void 
     throw new InvalidArgumentError(
       `ttlMs must be at most inboxRetentionMs (${inboxRetentionMs}), not ${ttlMs}: a receiver would no longer know the message.`,
     );
-}
-
-function checkRetries(maxRetries: number | undefined): void {
-  optionalCount(maxRetries, "maxRetries", 0);
-  if ((maxRetries ?? 0) > mostRetries)
-    throw new InvalidArgumentError(`maxRetries must be at most ${mostRetries}, not ${maxRetries}.`);
 }
 
 /** `own`: how many headers the service adds. */
@@ -167,11 +154,6 @@ function checkHeaders(headers: SendOptions["headers"], own = 0): void {
     );
 }
 
-const onTwoDatabases = () =>
-  new InvalidOperationError(
-    "A handler cannot send when outbox and inbox are on two databases: the message and the handler's work could not commit at once. Give createService one database.",
-  );
-
 /** A command that was sent with `request` got no response. It may have been handled all the same. */
 export class RequestFailedError extends InvalidOperationError {
   static override readonly code = "ONCEBOX_REQUEST_FAILED";
@@ -179,18 +161,11 @@ export class RequestFailedError extends InvalidOperationError {
   override readonly name = "RequestFailedError";
 }
 
-type SendRequest = (
-  endpoint: string,
-  destination: string,
-  payload: unknown,
-  options?: RequestOptions,
-) => Promise<unknown>;
-
 const defaultRequestMs = 30_000;
 const requestOptionNames = ["timeoutMs", "signal", "correlationId", "maxRetries", "headers"];
 
 /** Sends a command and waits for its response. Each retry has the same message id, so the command is handled once. */
-export function requester(parts: ServiceParts, sender: Sender, deliver: Deliver): SendRequest {
+export function requester(parts: ServiceParts, sender: Sender, deliver: Deliver) {
   const { serviceId, messages, settings } = parts;
   const policy = policyOf(settings.retry);
 
@@ -205,19 +180,26 @@ export function requester(parts: ServiceParts, sender: Sender, deliver: Deliver)
         return (await deliver(destination, message, signal)).payload;
       } catch (error) {
         signal.throwIfAborted();
-        if (attempt > maxRetries || error instanceof PermanentFailure)
-          throw requestFailed(destination, message.endpoint, error);
+        if (attempt > maxRetries || error instanceof PermanentFailure) {
+          const what = `${destination} did not respond to "${message.endpoint}"`;
+          throw new RequestFailedError(`${what}: ${sendError(error)}`, { cause: error });
+        }
         await sleep(error instanceof RetryAfter ? error.delayMs : backoffMs(policy, attempt), signal);
       }
     }
   };
 
-  return async (endpoint, destination, payload, options = {}) => {
+  return async (
+    endpoint: string,
+    destination: string,
+    payload: unknown,
+    options: RequestOptions = {},
+  ): Promise<unknown> => {
     refuseUnknown(options, requestOptionNames, "request");
     const { timeoutMs = defaultRequestMs, signal, headers } = options;
     const { maxRetries = settings.retry.maxRetries } = options;
     requireDuration(timeoutMs, "timeoutMs");
-    checkRetries(maxRetries);
+    optionalCount(maxRetries, "maxRetries", 0, maxRetriesLimit);
     checkHeaders(headers, 1);
     // Before it is sent: a transport that cannot sign it would count against the destination's circuit breaker.
     const correlationId = optionalName(options.correlationId, "correlationId");
@@ -241,11 +223,6 @@ export function requester(parts: ServiceParts, sender: Sender, deliver: Deliver)
     );
     return responseFrom(definition, response, endpoint);
   };
-}
-
-function requestFailed(destination: string, endpoint: string, error: unknown): RequestFailedError {
-  const message = `${destination} did not respond to "${endpoint}": ${sendError(error)}`;
-  return new RequestFailedError(message, { cause: error });
 }
 
 type WrappedFunction = (input: unknown, context: { readonly tx: SqlExecutor }) => unknown;

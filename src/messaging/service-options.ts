@@ -5,11 +5,11 @@ import type { WakeUpSource } from "../dispatch/worker.js";
 import type { BreakerPolicy } from "../publishers/circuit-breaker.js";
 import type { RetryPolicy } from "../queue/retry-policy.js";
 import type { Database } from "../sql/dialect.js";
+import type { TransportsOptions } from "./destinations.js";
 import type { Combined, MessageDefinitions, Receivers, ResponseHandlers } from "./messages.js";
 import type { SentMessage } from "./stored-message.js";
 import type { TransportName } from "./transports/address.js";
 import type { Transport } from "./transports/transport.js";
-import type { TransportsOptions } from "./transports/transports.js";
 
 /** The wait before retry n, from 0 on: min(baseMs · 2^n, maxMs) + random(0, jitterMs). */
 export interface RetryOptions {
@@ -33,7 +33,7 @@ export const defaultRetry: RetryOptions = {
 /** More attempts than a retry policy takes: the service counts retries itself, because each message may have its own limit. */
 const noLimit = 10_000;
 
-export const mostRetries = noLimit - 1;
+export const maxRetriesLimit = noLimit - 1;
 
 /** A retry policy counts from the first failed attempt on, so its base is half of ours. */
 export const policyOf = ({ baseMs, maxMs, jitterMs }: RetryOptions): RetryPolicy => ({
@@ -54,9 +54,9 @@ export function retryWindowMs({ maxRetries, baseMs, maxMs, jitterMs }: RetryOpti
 export interface DestinationOptions {
   /** Such as `https://host:port/_rf/receive` or `unix:///tmp/rf-inventory.sock`. */
   readonly address?: string;
-  /** The first one signs what is sent. All of them verify what the destination sends. In-process delivery needs none. */
+  /** The first one signs messages to the destination. All of them verify messages from it. In-process delivery needs none. */
   readonly secrets?: readonly string[];
-  /** By name, or a transport for this destination alone. By default the one that serves the address. */
+  /** By name, or a transport for this destination only. By default that of the address. */
   readonly transport?: TransportName | Transport;
 }
 
@@ -81,7 +81,7 @@ export interface ServiceSettings {
   readonly pollMs: number;
   /**
    * The longest wait between polls of an outbox that stays empty: five times `pollMs` by default. Minutes let a serverless
-   * database sleep; what is sent within this process is sent at once all the same.
+   * database sleep. Messages of this process are sent at once all the same.
    */
   readonly idlePollMs: number;
   /** Messages in one claim: 50 by default. */

@@ -2,13 +2,17 @@ import { omitUndefined } from "../base/defined.js";
 import { abortAfter } from "../base/timers.js";
 import { InvalidOperationError } from "../errors.js";
 import { createInbox, type Inbox } from "../inbox/inbox.js";
-import { commitIfHandled, requireScope, transaction } from "../middleware/transaction.js";
+import {
+  type BeginTransaction,
+  commitIfHandled,
+  requireScope,
+  transaction,
+} from "../middleware/transaction.js";
 import { createOutbox, type Outbox } from "../outbox/outbox.js";
 import type { Database, NotifyQueue } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
-import { combinedMessages } from "./check-service.js";
-import type { ServiceDestination } from "./delivery.js";
-import type { MessageDefinition } from "./messages.js";
+import type { ServiceDestination } from "./destinations.js";
+import { combinedMessages, type MessageDefinition } from "./messages.js";
 import { type DeadMessages, type Reports, serviceReports, warningsOf } from "./reports.js";
 import {
   type AnyServiceOptions,
@@ -27,6 +31,8 @@ export interface ServiceParts {
   readonly destinations: ReadonlyMap<string, ServiceDestination>;
   readonly outboxDb: Database;
   readonly inboxDb: Database;
+  /** The name of the outbox. */
+  readonly outboxQueue: NotifyQueue & { readonly table: string };
   readonly outbox: Outbox;
   /** The outboxes of the instances that send to this service's other destinations. */
   readonly otherOutboxes: readonly Outbox[];
@@ -54,6 +60,7 @@ export function serviceParts(
   }: SeparateDatabases = "driver" in db ? { outbox: db, inbox: db } : db;
   const reports = serviceReports(serviceId, omitUndefined({ logger, metrics }));
   const store = omitUndefined({ schema, clock, logger: warningsOf(reports.logger), metrics, tracing });
+  const table = `${settings.table}_outbox`;
   return {
     options,
     settings,
@@ -62,15 +69,14 @@ export function serviceParts(
     destinations,
     outboxDb,
     inboxDb,
+    outboxQueue: { kind: "outbox", table, ...omitUndefined({ schema }) },
     outbox: createOutbox(outboxDb, {
       ...store,
-      table: `${settings.table}_outbox`,
+      table,
       retry: policyOf(settings.retry),
       onDead: dead.listener,
     }),
-    otherOutboxes: otherOutboxes.map((other) =>
-      createOutbox(other, { ...store, table: `${settings.table}_outbox` }),
-    ),
+    otherOutboxes: otherOutboxes.map((other) => createOutbox(other, { ...store, table })),
     inbox: createInbox(inboxDb, { ...store, table: `${settings.table}_inbox` }),
     reports,
     now: clock ?? (() => new Date()),
@@ -79,16 +85,6 @@ export function serviceParts(
     wake,
   };
 }
-
-/** The name of a service's outbox. */
-export const outboxQueue = ({
-  options,
-  settings,
-}: ServiceParts): NotifyQueue & { readonly table: string } => ({
-  kind: "outbox",
-  table: `${settings.table}_outbox`,
-  ...omitUndefined({ schema: options.schema }),
-});
 
 /** What a handler of a message gets from the service. */
 export interface Handling {
@@ -105,13 +101,12 @@ export const timedTransaction = <Outcome extends { readonly kind: string }>(
   work: (handling: Handling) => Promise<Outcome>,
 ): Promise<Outcome> => {
   const { inboxDb, settings } = parts;
-  return wakingIfSent(parts, (entered) =>
+  return wakingAfter(parts, (entered) =>
     abortAfter(
       settings.handlerTimeoutMs,
       (signal) => {
-        const within = transaction(inboxDb, {
-          begin: (run) => inboxDb.driver.transaction((tx) => run(tx), { signal }),
-        });
+        const begin: BeginTransaction = (run) => inboxDb.driver.transaction((tx) => run(tx), { signal });
+        const within = transaction(inboxDb, { begin });
         return commitIfHandled(within, () => work({ tx: entered("inbox"), signal }));
       },
       () => new InvalidOperationError(`The handler did not finish within ${settings.handlerTimeoutMs} ms.`),
@@ -124,13 +119,13 @@ export const wakingTransaction = <T>(
   parts: ServiceParts,
   work: (tx: SqlExecutor) => Promise<T>,
 ): Promise<T> =>
-  wakingIfSent(
+  wakingAfter(
     parts,
     (entered) => transaction(parts.outboxDb).run(undefined, () => work(entered("outbox"))) as Promise<T>,
   );
 
 /** Wakes the worker after a transaction in which a message was sent. `entered` is called inside, and returns the transaction. */
-async function wakingIfSent<T>(
+async function wakingAfter<T>(
   { sentIn, wake }: ServiceParts,
   run: (entered: (use: "inbox" | "outbox") => SqlExecutor) => Promise<T>,
 ): Promise<T> {

@@ -4,15 +4,14 @@ import { omitUndefined } from "../base/defined.js";
 import { safeReason } from "../base/logger.js";
 import type { DispatchResult } from "../dispatch/dispatch-run.js";
 import { createDispatcher, type Dispatcher } from "../dispatch/dispatcher.js";
-import { createWorker, type WakeUpSource, type Worker, wakeUps } from "../dispatch/worker.js";
+import { createWorker, type Worker, wakeUps } from "../dispatch/worker.js";
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
-import type { PlainRequest, PlainResponse, PlainRoute } from "../http/plain.js";
 import type { OutboxMessage } from "../queue/message.js";
 import type { SqlExecutor } from "../sql/driver.js";
 import { migrate, runBatches } from "../sql/migrate.js";
 import { checkService } from "./check-service.js";
-import { deliverer, outboxHandlers, serviceDestinations } from "./delivery.js";
-import type { Envelope } from "./envelope.js";
+import { deliverer, outboxHandlers } from "./delivery.js";
+import { type ServiceManagement, serviceManagement } from "./management.js";
 import type {
   Combined,
   MessageDefinition,
@@ -23,30 +22,15 @@ import type {
   Senders,
   SendOptions,
 } from "./messages.js";
-import { type Operations, serviceOperations } from "./operations.js";
-import { createMessageReceiver, receiverHttp } from "./receiver.js";
+import { createMessageReceiver, receiverHttp, type ServiceReceiver } from "./receiver.js";
 import { deadMessages } from "./reports.js";
 import { responseHandler } from "./responses.js";
 import { createSender, requester, wrapPushCall } from "./sender.js";
 import { type AnyServiceOptions, policyOf, type ServiceOptions } from "./service-options.js";
-import { outboxQueue, type ServiceParts, serviceParts, wakingTransaction } from "./service-parts.js";
-import type { TransportResponse } from "./transports/transport.js";
-
-export interface ServiceReceiver {
-  /** For hosts with requests of the web: verifies, deduplicates and handles a message. */
-  fetch(request: Request): Promise<Response>;
-  /** The same for `listen`. */
-  readonly respond: PlainRoute;
-  /** The same for hosts whose own routes lead here: takes any path. */
-  handle(request: Pick<PlainRequest, "method" | "headers" | "body">): Promise<PlainResponse>;
-  /** Larger messages are refused. */
-  readonly maxBodyBytes: number;
-  /** For a sender in the same process: nothing is serialised and nothing is verified. */
-  receive(message: Envelope): Promise<TransportResponse>;
-}
+import { type ServiceParts, serviceParts, wakingTransaction } from "./service-parts.js";
 
 export interface Service<Messages extends MessageDefinitions, Destination extends string>
-  extends Operations,
+  extends ServiceManagement,
     ServiceWorker {
   readonly serviceId: string;
   /** Writes messages to the outbox, typed from the declaration. */
@@ -65,11 +49,11 @@ export interface Service<Messages extends MessageDefinitions, Destination extend
    * to unsubscribe.
    */
   onWake(wake: () => void): () => void;
-  /** For a function: sends what is due within the budget. */
+  /** For a function: sends due messages within the budget. */
   dispatch(budget: Budget): Promise<DispatchResult>;
   /**
-   * For good: a closed service sends nothing any more. Stops the worker, waits for calls of `onDead` (for `handlerTimeoutMs` at most) and closes the connections to other
-   * services. The database stays open.
+   * For good: a closed service sends nothing any more. Stops the worker, waits for calls of `onDead` (for `handlerTimeoutMs`
+   * at most) and closes the connections to other services. The database stays open.
    */
   close(): Promise<void>;
 }
@@ -89,8 +73,7 @@ export function createService<
   if (typeof options !== "object" || options === null)
     throw new InvalidArgumentError("createService: the options must be an object.");
   const given = options as unknown as AnyServiceOptions;
-  const destinations = serviceDestinations(given);
-  checkService(given, destinations.problems);
+  const destinations = checkService(given);
   const wakes = wakeUps();
   const parts: ServiceParts = serviceParts(given, {
     destinations: destinations.all,
@@ -103,7 +86,7 @@ export function createService<
   const handleResponse = responseHandler(parts);
   const request = requester(parts, sender, deliver);
   const receive = createMessageReceiver(parts, sender, handleResponse);
-  const operations = serviceOperations(parts);
+  const management = serviceManagement(parts);
   const dispatcher = createDispatcher<OutboxMessage>({
     handlers: outboxHandlers(parts, deliver, handleResponse),
     batchSize: settings.batchSize,
@@ -112,9 +95,15 @@ export function createService<
     retry: policyOf(settings.retry),
     ...omitUndefined({ metrics: given.metrics, tracing: given.tracing }),
   });
-  const worker = serviceWorker(parts, dispatcher, operations);
-  const life = serviceLife(parts.serviceId);
+  const worker = serviceWorker(parts, dispatcher, management);
   wakes.subscribe(worker.wake);
+
+  let isClosed = false;
+  /** After `close` the transports are closed, and messages would fail and use up their retries. */
+  const requireOpen = (): void => {
+    if (isClosed)
+      throw new InvalidOperationError(`The service "${parts.serviceId}" is closed. Create it anew.`);
+  };
 
   /** One function for each endpoint of these kinds. */
   const byEndpoint = (kinds: readonly MessageDefinition["messageType"][], make: (name: string) => unknown) =>
@@ -125,7 +114,7 @@ export function createService<
     );
 
   return {
-    ...operations,
+    ...management,
     ...worker,
     serviceId: parts.serviceId,
     send: byEndpoint(
@@ -136,7 +125,7 @@ export function createService<
     request: byEndpoint(
       ["Command"],
       (name) => async (destination: string, payload: unknown, requestOptions?: RequestOptions) => {
-        life.requireOpen();
+        requireOpen();
         return request(name, destination, payload, requestOptions);
       },
     ) as Requesters<Combined<Messages>, Destination>,
@@ -149,17 +138,17 @@ export function createService<
     transaction: (work) => wakingTransaction(parts, work),
     onWake: wakes.subscribe,
     start() {
-      life.requireOpen();
+      requireOpen();
       worker.start();
     },
     async dispatch(budget) {
-      life.requireOpen();
+      requireOpen();
       const result = await dispatcher.run(outbox, budget, { onWake: wakes.subscribe });
       await parts.dead.ended(budget);
       return result;
     },
     async close() {
-      life.end();
+      isClosed = true;
       await worker.stop();
       await parts.dead.ended();
       await destinations.close();
@@ -168,9 +157,8 @@ export function createService<
 }
 
 async function createTables(parts: ServiceParts): Promise<void> {
-  const { outboxDb, inboxDb, settings, options } = parts;
-  const queue = outboxQueue(parts);
-  const [outbox, inbox] = [queue.table, `${settings.table}_inbox`];
+  const { outboxDb, inboxDb, outboxQueue, settings, options } = parts;
+  const [outbox, inbox] = [outboxQueue.table, `${settings.table}_inbox`];
   const schema = omitUndefined({ schema: options.schema });
   if (outboxDb === inboxDb) await migrate(outboxDb, { ...schema, outbox, inbox });
   else {
@@ -180,26 +168,7 @@ async function createTables(parts: ServiceParts): Promise<void> {
   const { dialect } = outboxDb;
   const names = dialect.names("outbox", options.schema ?? dialect.defaults.schema, outbox);
   await outboxDb.exclusively(names.schema, (tx) => runBatches(tx, dialect.sentView(names)));
-  if (options.notify) await outboxDb.notifications?.enable(queue);
-}
-
-interface ServiceLife {
-  /** Throws after `end`. */
-  requireOpen(): void;
-  end(): void;
-}
-
-/** After `close` the transports are closed, and what is sent would fail and use up its retries. */
-function serviceLife(serviceId: string): ServiceLife {
-  let isClosed = false;
-  return {
-    requireOpen() {
-      if (isClosed) throw new InvalidOperationError(`The service "${serviceId}" is closed. Create it anew.`);
-    },
-    end() {
-      isClosed = true;
-    },
-  };
+  if (options.notify) await outboxDb.notifications?.enable(outboxQueue);
 }
 
 interface ServiceWorker {
@@ -215,9 +184,9 @@ const shortestReapMs = 60_000;
 function serviceWorker(
   parts: ServiceParts,
   dispatcher: Dispatcher<OutboxMessage>,
-  { maintain }: Pick<Operations, "maintain">,
+  { maintain }: Pick<ServiceManagement, "maintain">,
 ): ServiceWorker {
-  const { outbox, settings, options, reports, destinations } = parts;
+  const { outbox, outboxDb, outboxQueue, settings, options, reports, destinations } = parts;
   const { pollMs, idlePollMs, cleanupMs } = settings;
   let running: Pick<Worker, "wake" | "stop"> | undefined;
 
@@ -226,7 +195,8 @@ function serviceWorker(
       if (!signal.aborted) reports.logger.error("clean-up failed", { error: safeReason(error) });
     });
   };
-
+  const byCommit = () =>
+    options.notify ? outboxDb.notifications?.wakeUp(outboxQueue, reports.logger) : undefined;
   const sending = (): Worker =>
     createWorker({
       dispatcher,
@@ -235,7 +205,7 @@ function serviceWorker(
       idlePollMs,
       reapMs: Math.max(shortestReapMs, idlePollMs), // so that it does not keep a database awake, either
       logger: reports.logger,
-      ...omitUndefined({ wakeUp: options.wakeUp ?? wakeUpByCommit(parts) }),
+      ...omitUndefined({ wakeUp: options.wakeUp ?? byCommit() }),
     });
 
   return {
@@ -258,9 +228,4 @@ function serviceWorker(
     },
     wake: () => running?.wake(),
   };
-}
-
-function wakeUpByCommit(parts: ServiceParts): WakeUpSource | undefined {
-  const { options, outboxDb, reports } = parts;
-  return options.notify ? outboxDb.notifications?.wakeUp(outboxQueue(parts), reports.logger) : undefined;
 }

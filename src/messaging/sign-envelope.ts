@@ -46,7 +46,7 @@ export function signedEnvelope(
 
 const minSecretBytes = 16;
 
-/** Returns the key, or what is wrong with the secret. The text never quotes it. */
+/** Returns the key, or the problem of the secret, without quoting it. */
 function toKey(secret: unknown): SigningKey | string {
   const key = toSigningKey({ kind: "signature", header: "rf-hmac", secretEncoding: "base64" }, secret);
   if (typeof key === "string") return `${key}; it must be the base64 text of ${minSecretBytes} or more bytes`;

@@ -34,7 +34,7 @@ export interface SentMessage {
   readonly destination: string;
   readonly endpoint: string;
   readonly state: SentState;
-  /** Retries so far, and the one that is due next. */
+  /** Retries so far, including the next one. */
   readonly retryCount: number;
   readonly maxRetries: number;
   /** Null when there will be none. */

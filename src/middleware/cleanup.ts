@@ -53,7 +53,7 @@ const week = 7 * 24 * 60 * 60 * 1_000;
 
 /**
  * For a server: deletes messages that were done before the retention, at regular intervals and in short batches; with
- * `deadRetentionMs` dead ones, too, and no others. The timer does not keep the process alive.
+ * `deadRetentionMs` also dead ones. The timer does not keep the process alive.
  *
  * @example
  * const cleanup = startCleanup({ stores: [createInbox(db), createOutbox(db)] });

@@ -8,10 +8,27 @@ import type { Inbox } from "../inbox/inbox.js";
 import {
   maxNameLength,
   optionalCount,
+  optionalHeaders,
   optionalName,
+  problemOf,
   refuseUnknown,
   requireName,
+  requirePayload,
 } from "../queue/arguments.js";
+
+/** A message of a queue trigger, the same for every cloud. */
+export interface TriggerMessage {
+  /** Duplicates have the same one: the sender's id if it sent one, otherwise the queue's id. */
+  readonly messageId: string;
+  readonly topic: string;
+  readonly payload: string;
+  readonly headers: Readonly<Record<string, string>> | null;
+  readonly correlationId: string | null;
+  /** FIFO group or session. Messages with the same one are handled in order. */
+  readonly partitionKey: string | null;
+  /** How often the queue has delivered it, including this time. */
+  readonly deliveries: number;
+}
 
 export interface ConsumeOptions {
   /** A composed handler, or any function that handles one message and throws when it fails. */
@@ -59,17 +76,18 @@ export function createConsume(options: ConsumeOptions, what: string, more: reado
     } catch (error) {
       const reason = storedReason(error, message.payload);
       // Without the topic, which is an attribute that any sender may set to anything.
-      const fields = {
-        messageId: message.messageId,
-        deliveries: message.deliveries,
-        ...loggedError(error),
-      };
+      const { messageId, deliveries } = message;
+      const fields = { messageId, deliveries, ...loggedError(error) };
       if (deadLetters === undefined || !isPoison(message, error)) {
         logger.warn("message failed", fields);
         return { end: "failed", error };
       }
       try {
-        await writeDeadLetter(deadLetters, subscriber!, message, reason);
+        // It is marked first and its content stored second, so that no worker can claim it in between. A function that is
+        // killed in between has not acknowledged the message, and the redelivery stores the content.
+        const letter = { source: subscriber!, ...storableMessage(message) };
+        await deadLetters.markDead({ source: letter.source, messageId: letter.messageId }, reason);
+        await deadLetters.receive(letter);
       } catch (failure) {
         logger.error("dead letter not written", { ...fields, cause: (failure as { code?: string }).code });
         return { end: "failed", error: failure };
@@ -78,21 +96,6 @@ export function createConsume(options: ConsumeOptions, what: string, more: reado
       return { end: "dead" };
     }
   };
-}
-
-/**
- * Marks the message dead first and stores its content second, so that no worker can claim it in between. A function
- * that is killed in between has not acknowledged the message, and the redelivery stores the content.
- */
-async function writeDeadLetter(
-  inbox: Inbox,
-  subscriber: string,
-  message: TriggerMessage,
-  reason: string,
-): Promise<void> {
-  const storable = storableMessage(message);
-  await inbox.markDead({ source: subscriber, messageId: storable.messageId }, reason);
-  await inbox.receive({ source: subscriber, ...storable });
 }
 
 export interface BatchEntry {
@@ -150,81 +153,68 @@ function byPartition(entries: readonly BatchEntry[]): BatchEntry[][] {
   return partitions;
 }
 
-type DeadLetter = Pick<TriggerMessage, "messageId" | "topic" | "payload" | "headers" | "correlationId">;
-
 /**
  * The message in a form that every database stores. An id that cannot be stored becomes its hash, so that a redelivery
  * has the same one. In other texts, what cannot be stored becomes U+FFFD. The headers then have the originals as JSON,
  * in which NUL and lone surrogates are escaped: `oncebox-original-message-id`, `-topic`, `-correlation-id`, `-payload`,
  * `-headers`.
  */
-function storableMessage(message: TriggerMessage): DeadLetter {
+function storableMessage(message: TriggerMessage) {
   const { messageId, topic, payload, headers, correlationId } = message;
   const originals: Record<string, string> = {};
-  const stored = <Value>(field: string, value: Value, isStorable: boolean, replace: () => Value): Value => {
-    if (isStorable) return value;
+  const stored = <Value>(field: string, value: Value, check: () => unknown, replace: () => Value): Value => {
+    if (problemOf(() => void check()).length === 0) return value;
     originals[`oncebox-original-${field}`] = JSON.stringify(value) ?? "";
     return replace();
   };
   const fields = {
-    messageId: stored("message-id", messageId, isName(messageId), () =>
-      // without an id, equal messages are one dead letter
-      hashOf(messageId === "" ? [topic, payload] : messageId),
+    messageId: stored(
+      "message-id",
+      messageId,
+      () => requireName(messageId, "messageId"),
+      () =>
+        // without an id, equal messages are one dead letter
+        hashOf(messageId === "" ? [topic, payload] : messageId),
     ),
-    topic: stored("topic", topic, isName(topic), () => replaced(topic)),
-    correlationId: stored("correlation-id", correlationId, isOptionalName(correlationId), () =>
-      replaced(correlationId),
+    topic: stored(
+      "topic",
+      topic,
+      () => requireName(topic, "topic"),
+      () => replaced(topic),
     ),
-    payload: stored("payload", payload, payload.isWellFormed(), () => payload.toWellFormed()),
-    headers: stored("headers", headers, isHeaders(headers), () => null),
+    correlationId: stored(
+      "correlation-id",
+      correlationId,
+      () => optionalName(correlationId, "correlationId"),
+      () => replaced(correlationId),
+    ),
+    payload: stored(
+      "payload",
+      payload,
+      () => requirePayload(payload),
+      () => payload.toWellFormed(),
+    ),
+    // an envelope of a Storage queue may have any JSON
+    headers: stored(
+      "headers",
+      headers,
+      () => optionalHeaders(headers),
+      () => null,
+    ),
   };
   return Object.keys(originals).length === 0
     ? fields
     : { ...fields, headers: { ...fields.headers, ...originals } };
 }
 
-const accepts = (check: () => unknown): boolean => {
-  try {
-    check();
-    return true;
-  } catch {
-    return false;
-  }
-};
-const isName = (value: unknown): boolean => accepts(() => requireName(value, "name"));
-const isOptionalName = (value: unknown): boolean => accepts(() => optionalName(value, "name"));
-
-/** An envelope of a Storage queue may hold any JSON. */
-const isHeaders = (value: unknown): boolean =>
-  value === null ||
-  (typeof value === "object" && Object.values(value as object).every((one) => typeof one === "string"));
-
 /** Of the JSON text: two ids that differ in a lone surrogate would be the same bytes in UTF-8. */
 const hashOf = (value: unknown): string => createHash("sha256").update(JSON.stringify(value)).digest("hex");
 
 /** As much of the text as a name may have. It never equals a name that was storable before. */
 function replaced(value: unknown): string {
-  const text = (typeof value === "string" ? value : JSON.stringify(value))
-    .replaceAll("\0", "\uFFFD")
-    .toWellFormed();
-  return `${text
-    .slice(0, maxNameLength - 1)
-    .toWellFormed()
-    .trimEnd()}\uFFFD`;
-}
-
-/** A message of a queue trigger, the same for every cloud. */
-export interface TriggerMessage {
-  /** Duplicates have the same one: the sender's id if it sent one, otherwise the queue's id. */
-  readonly messageId: string;
-  readonly topic: string;
-  readonly payload: string;
-  readonly headers: Readonly<Record<string, string>> | null;
-  readonly correlationId: string | null;
-  /** FIFO group or session. Messages with the same one are handled in order. */
-  readonly partitionKey: string | null;
-  /** How often the queue has delivered it, including this time. */
-  readonly deliveries: number;
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  const cut = text.replaceAll("\0", "\uFFFD").slice(0, maxNameLength - 1);
+  return `${cut.toWellFormed().trimEnd()}\uFFFD`;
 }
 
 /** The names under which the publishers of this package send a message's fields other than its payload. */

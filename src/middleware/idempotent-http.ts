@@ -3,13 +3,14 @@ import { omitUndefined } from "../base/defined.js";
 import { InvalidArgumentError } from "../errors.js";
 import { type BodyRefusal, readBody } from "../http/body.js";
 import { problemResponse } from "../http/plain.js";
-import { createInbox, type Inbox, type InboxOptions } from "../inbox/inbox.js";
+import { createInbox, type InboxOptions } from "../inbox/inbox.js";
 import { optionalCount, refuseUnknown, requireName } from "../queue/arguments.js";
-import type { Dialect } from "../sql/dialect.js";
 import { requireOrder } from "./compose.js";
-import { handleOnce, type OnceOutcome, runningRequests, storedUnder } from "./handle-once.js";
+import { handleOnce, runningCalls, storedUnder } from "./handle-once.js";
 import type { OutboxMiddleware } from "./inbox-outbox.js";
 import { commitIfHandled, requireScope, type TransactionMiddleware } from "./transaction.js";
+
+export type HttpHandler = (request: Request) => Response | Promise<Response>;
 
 export interface IdempotentHttpOptions extends Pick<InboxOptions, "schema" | "table" | "clock"> {
   readonly transaction: TransactionMiddleware;
@@ -55,17 +56,28 @@ const known = [
  */
 export function idempotentHttp(options: IdempotentHttpOptions, handler: HttpHandler): HttpHandler {
   requireOptions(options, handler);
-  const { transaction, scope, required = true, maxBodyBytes = 1_048_576, schema, table, clock } = options;
-  const requests = idempotentRequests({
-    dialect: transaction.db.dialect,
-    inbox: createInbox(transaction.db, omitUndefined({ schema, table, clock })),
-    subscriber: options.subscriber,
-    outbox: options.outbox,
-    handler,
-  });
-  const running = runningRequests();
-  const keyOf = (request: Request, given: string): string =>
-    scope === "all callers" ? given : scopedKey(scope(request), given);
+  const { transaction, subscriber, outbox, scope, required = true, maxBodyBytes = 1_048_576 } = options;
+  const { schema, table, clock } = options;
+  const { dialect } = transaction.db;
+  const inbox = createInbox(transaction.db, omitUndefined({ schema, table, clock }));
+  const join = runningCalls();
+
+  const handle = async (request: Request) => {
+    const open = requireScope("outbox");
+    outbox?.collect(open);
+    const result = await handler(request);
+    if (result.status >= 500) return { kind: "failed", result } as const;
+    await outbox?.write(open, undefined);
+    return { kind: "handled", result } as const;
+  };
+  const handleAndStore = async (request: Request) => {
+    const { kind, result } = await handle(request);
+    if (kind === "failed") return { result, stored: undefined };
+    const stored = await toStoredResponse(result);
+    const response = fromStoredResponse(stored);
+    for (const cookie of result.headers.getSetCookie()) response.headers.append("set-cookie", cookie);
+    return { result: response, stored: JSON.stringify(stored) };
+  };
 
   return async (request) => {
     const header = request.headers.get("idempotency-key");
@@ -75,20 +87,33 @@ export function idempotentHttp(options: IdempotentHttpOptions, handler: HttpHand
         400,
         "This request needs an Idempotency-Key header: a text in quotes, of 1 to 255 characters.",
       );
-    const key = given === undefined ? undefined : keyOf(request, given);
+    const messageId = given === undefined ? undefined : keyOf(scope, request, given);
     const body = await readBody(request, { maxBytes: maxBodyBytes, withinMs: bodyMs });
     if (typeof body === "string") return unreadBody(body, maxBodyBytes);
     // With the bytes instead of the stream, of which nothing is left.
     const whole = request.body === null ? request : new Request(request, { body });
-    if (key === undefined) return (await commitIfHandled(transaction, () => requests.handle(whole))).result;
+    if (messageId === undefined) return (await commitIfHandled(transaction, () => handle(whole))).result;
+    const key = { source: subscriber, messageId };
     const hash = requestFingerprint(request, body);
-    const once = (starting: () => void) =>
-      commitIfHandled(transaction, () => requests.handleOnce(whole, key, hash, starting));
-    const outcome = await running.join(key, once);
+    const outcome = await join(messageId, (starting) =>
+      commitIfHandled(transaction, () =>
+        handleOnce(
+          { dialect, inbox, tx: requireScope("inbox").tx },
+          { key, hash, topic: "http", starting, handle: () => handleAndStore(whole) },
+        ),
+      ),
+    );
     if ("result" in outcome) return outcome.result;
     // A parallel request that only reads a stored response holds the lock too, so a locked key may be known.
-    const stored = outcome.kind === "running" ? undefined : await requests.storedResponse(key, hash);
-    return stored ?? stillRunning();
+    const found = outcome.kind === "running" ? undefined : await storedUnder(inbox, key);
+    if (found === undefined)
+      return problemResponse(
+        409,
+        "A request with this Idempotency-Key is still being handled. Try again later.",
+      );
+    if (found.hash === null || Buffer.compare(found.hash, hash) !== 0)
+      return problemResponse(422, "This Idempotency-Key was used with another request.");
+    return fromStoredResponse(JSON.parse(found.payload) as StoredResponse);
   };
 }
 
@@ -117,86 +142,6 @@ function unreadBody(why: BodyRefusal, maxBytes: number): Response {
     : problemResponse(400, "The body of the request could not be read.");
 }
 
-const stillRunning = (): Response =>
-  problemResponse(409, "A request with this Idempotency-Key is still being handled. Try again later.");
-
-export type HttpHandler = (request: Request) => Response | Promise<Response>;
-
-interface AnsweredRequest {
-  readonly kind: "handled" | "failed";
-  readonly result: Response;
-}
-
-interface IdempotentRequests {
-  /** Handles a request without a key. */
-  handle(request: Request): Promise<AnsweredRequest>;
-  /**
-   * Handles a request unless its key is locked or known, and stores the response under the key. Calls `starting` before
-   * the handler.
-   */
-  handleOnce(
-    request: Request,
-    key: string,
-    hash: Uint8Array,
-    starting: () => void,
-  ): Promise<OnceOutcome<Response>>;
-  /** The response for a key whose request was handled and committed; 422 when the key belongs to another request. */
-  storedResponse(key: string, hash: Uint8Array): Promise<Response | undefined>;
-}
-
-/** Handles requests in the transaction that is open, and keeps their responses in the inbox. */
-function idempotentRequests(options: {
-  readonly dialect: Dialect;
-  readonly inbox: Inbox;
-  readonly subscriber: string;
-  readonly outbox: OutboxMiddleware | undefined;
-  readonly handler: HttpHandler;
-}): IdempotentRequests {
-  const { dialect, inbox, subscriber, outbox, handler } = options;
-
-  const handle = async (request: Request): Promise<AnsweredRequest> => {
-    const scope = requireScope("outbox");
-    outbox?.collect(scope);
-    const result = await handler(request);
-    if (result.status >= 500) return { kind: "failed", result };
-    await outbox?.write(scope, undefined);
-    return { kind: "handled", result };
-  };
-
-  return {
-    handle,
-
-    async handleOnce(request, messageId, hash, starting) {
-      const { tx } = requireScope("inbox");
-      return handleOnce(
-        { dialect, inbox, tx },
-        {
-          key: { source: subscriber, messageId },
-          hash,
-          topic: "http",
-          starting,
-          async handle() {
-            const { kind, result } = await handle(request);
-            if (kind === "failed") return { result, stored: undefined };
-            const stored = await toStoredResponse(result);
-            const response = fromStoredResponse(stored);
-            for (const cookie of result.headers.getSetCookie()) response.headers.append("set-cookie", cookie);
-            return { result: response, stored: JSON.stringify(stored) };
-          },
-        },
-      );
-    },
-
-    async storedResponse(messageId, hash) {
-      const found = await storedUnder(inbox, { source: subscriber, messageId });
-      if (found === undefined) return undefined;
-      if (found.hash === null || Buffer.compare(found.hash, hash) !== 0)
-        return problemResponse(422, "This Idempotency-Key was used with another request.");
-      return fromStoredResponse(JSON.parse(found.payload) as StoredResponse);
-    },
-  };
-}
-
 /**
  * The key in an Idempotency-Key header, or undefined when it is missing or malformed. The draft wants a string in
  * quotes; many clients send it without them, so both are accepted.
@@ -211,13 +156,15 @@ function parseIdempotencyKey(header: string | null): string | undefined {
 }
 
 /** Scope and key as one key of fixed length: both together may be longer than the column. */
-function scopedKey(scope: unknown, key: string): string {
-  if (typeof scope !== "string" || scope === "")
+function keyOf(scope: IdempotentHttpOptions["scope"], request: Request, given: string): string {
+  if (scope === "all callers") return given;
+  const owner = scope(request);
+  if (typeof owner !== "string" || owner === "")
     throw new InvalidArgumentError(
       "idempotentHttp: scope must return a text that says whose request it is, such as the caller's id.",
     );
   return createHash("sha256")
-    .update(JSON.stringify([scope, key]))
+    .update(JSON.stringify([owner, given]))
     .digest("hex");
 }
 
@@ -233,7 +180,7 @@ function requestFingerprint(request: Request, body: Uint8Array): Uint8Array {
 /** A response as the inbox stores it, in JSON. */
 interface StoredResponse {
   readonly status: number;
-  readonly headers: readonly (readonly [string, string])[];
+  readonly headers: [string, string][];
   /** In base64. */
   readonly body: string;
 }
@@ -250,8 +197,5 @@ async function toStoredResponse(response: Response): Promise<StoredResponse> {
 function fromStoredResponse({ status, headers, body }: StoredResponse): Response {
   const bytes = Buffer.from(body, "base64");
   const hasBody = bytes.byteLength > 0 && !statusesWithoutBody.includes(status);
-  return new Response(hasBody ? bytes : null, {
-    status,
-    headers: headers.map(([name, value]): [string, string] => [name, value]),
-  });
+  return new Response(hasBody ? bytes : null, { status, headers });
 }

@@ -7,6 +7,7 @@ import { createOutbox, type OutboxOptions } from "../outbox/outbox.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
 import type { Database } from "../sql/dialect.js";
 import { asTransaction } from "../sql/driver.js";
+import { type WithData, withPayload } from "../sql/message-content.js";
 import type { StoreMiddleware } from "./compose.js";
 import { requireScope, type TransactionScope } from "./transaction.js";
 
@@ -48,16 +49,16 @@ export function inbox<Message = { readonly messageId?: string | undefined }>(
   const storeOn = perDatabase((db) => createInbox(db, settings));
   const idOf = (messageId ?? ownMessageId) as (message: unknown) => unknown;
 
-  const isNew = async (scope: TransactionScope, message: unknown): Promise<boolean> => {
+  const isNew = async ({ db, tx }: TransactionScope, message: unknown): Promise<boolean> => {
     const id = idOf(message);
-    if (id === undefined || id === null || id === "") throw withoutId();
+    if (id === undefined || id === null || id === "")
+      throw new InvalidArgumentError(
+        "inbox middleware: the message has no messageId. Add one, or say where the id is: inbox({ messageId: (message) => … }).",
+      );
     requireName(id, "messageId");
-    const isNew = await storeOn(scope.db).markProcessed(
-      { source: subscriber, messageId: id },
-      { tx: scope.tx },
-    );
-    if (!isNew) logger.info("duplicate", { subscriber, messageId: id });
-    return isNew;
+    const isMarked = await storeOn(db).markProcessed({ source: subscriber, messageId: id }, { tx });
+    if (!isMarked) logger.info("duplicate", { subscriber, messageId: id });
+    return isMarked;
   };
 
   return {
@@ -73,11 +74,6 @@ export function inbox<Message = { readonly messageId?: string | undefined }>(
 
 const ownMessageId = (message: unknown): unknown =>
   (message as { messageId?: unknown } | null | undefined)?.messageId;
-
-const withoutId = () =>
-  new InvalidArgumentError(
-    "inbox middleware: the message has no messageId. Add one, or say where the id is: inbox({ messageId: (message) => … }).",
-  );
 
 export interface OutboxMiddlewareOptions
   extends Pick<OutboxOptions, "schema" | "table" | "logger" | "metrics" | "tracing" | "clock"> {
@@ -115,7 +111,7 @@ export function outbox(options: OutboxMiddlewareOptions = {}): OutboxMiddleware 
     scope.outgoing = [];
   };
   const write = async (scope: TransactionScope, output: unknown): Promise<void> => {
-    const messages: readonly OutgoingMessage[] = [...(scope.outgoing ?? []), ...toOutgoing(output, topic)];
+    const messages = [...(scope.outgoing ?? []), ...toOutgoing(output, topic)];
     scope.outgoing = undefined;
     if (messages.length === 0) return;
     const store = storeOn(scope.db);
@@ -148,17 +144,13 @@ export function outbox(options: OutboxMiddlewareOptions = {}): OutboxMiddleware 
   };
 }
 
-/** A message that a handler returns: as the outbox takes it, or with `data` and `attributes` of any JSON type. */
-export interface HandlerOutput extends Omit<OutgoingMessage, "topic" | "payload" | "headers"> {
+/** A message that a handler returns: as the outbox takes it, with a topic and attributes if they are wanted. */
+export type HandlerOutput = WithData<Omit<OutgoingMessage, "topic">> & {
   /** The topic of the outbox middleware by default. */
   readonly topic?: string;
-  /** Stored as JSON, instead of `payload`. */
-  readonly data?: unknown;
-  readonly payload?: string;
   /** Stored as headers. Values that are not text are stored as JSON. */
   readonly attributes?: Readonly<Record<string, unknown>>;
-  readonly headers?: OutgoingMessage["headers"];
-}
+};
 
 /** The messages in a handler's output. Any other output is refused, because it would be lost silently. */
 export function toOutgoing(output: unknown, defaultTopic: string | undefined): OutgoingMessage[] {
@@ -174,29 +166,21 @@ function toMessage(entry: unknown, defaultTopic: string | undefined): OutgoingMe
       "outbox middleware: the handler must return nothing, a message { topic, data } or { topic, payload }, or a list of them.",
     );
   }
-  const { data, attributes, payload, headers, topic = defaultTopic, ...rest } = entry as HandlerOutput;
+  const { attributes = {}, topic = defaultTopic, ...rest } = entry as HandlerOutput;
   if (topic === undefined) {
     throw new InvalidArgumentError(
       'outbox middleware: the message has no topic. Add one, or set a default: outbox({ topic: "…" }).',
     );
   }
-  const allHeaders = attributes === undefined ? headers : { ...headers, ...asText(attributes) };
-  return { ...rest, topic, payload: payload ?? asJson(data), ...omitUndefined({ headers: allHeaders }) };
+  const texts = Object.entries(omitUndefined(attributes)).map(([name, value]) => [
+    name,
+    typeof value === "string" ? value : JSON.stringify(value),
+  ]);
+  const message = { ...withPayload<Omit<OutgoingMessage, "topic">>(rest), topic };
+  return texts.length === 0
+    ? message
+    : { ...message, headers: { ...message.headers, ...Object.fromEntries(texts) } };
 }
-
-function asJson(data: unknown): string {
-  const text = JSON.stringify(data);
-  if (text === undefined)
-    throw new InvalidArgumentError("outbox middleware: data cannot be written as JSON.");
-  return text;
-}
-
-const asText = (attributes: Readonly<Record<string, unknown>>): Record<string, string> =>
-  Object.fromEntries(
-    Object.entries(attributes)
-      .filter(([, value]) => value !== undefined)
-      .map(([name, value]) => [name, typeof value === "string" ? value : asJson(value)]),
-  );
 
 /** Makes one store per database, at first use. A middleware may be shared by handlers on several databases. */
 function perDatabase<Store>(make: (db: Database) => Store): (db: Database) => Store {

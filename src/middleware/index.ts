@@ -1,22 +1,28 @@
-export type { Cleanup, CleanupOptions } from "./cleanup.js";
-export { startCleanup } from "./cleanup.js";
-export type { ComposedHandler, CustomMiddleware, MessageHandler, Middleware } from "./compose.js";
-export { compose } from "./compose.js";
-export type { BatchEntry, BatchOptions, Consume, ConsumeOptions, TriggerMessage } from "./consume.js";
-export { consumeBatch, createConsume } from "./consume.js";
-export type { HttpHandler, IdempotentHttpOptions } from "./idempotent-http.js";
-export { idempotentHttp } from "./idempotent-http.js";
-export type {
-  HandlerOutput,
-  InboxMiddleware,
-  InboxMiddlewareOptions,
-  OutboxMiddleware,
-  OutboxMiddlewareOptions,
+export { type Cleanup, type CleanupOptions, startCleanup } from "./cleanup.js";
+export {
+  type ComposedHandler,
+  type CustomMiddleware,
+  compose,
+  type MessageHandler,
+  type Middleware,
+} from "./compose.js";
+export type { ConsumeOptions, TriggerMessage } from "./consume.js";
+export { type HttpHandler, type IdempotentHttpOptions, idempotentHttp } from "./idempotent-http.js";
+export {
+  type HandlerOutput,
+  type InboxMiddleware,
+  type InboxMiddlewareOptions,
+  inbox,
+  type OutboxMiddleware,
+  type OutboxMiddlewareOptions,
+  outbox,
 } from "./inbox-outbox.js";
-export { inbox, outbox } from "./inbox-outbox.js";
-export type {
-  BeginTransaction,
-  TransactionMiddleware,
-  TransactionOptions,
+export {
+  type BeginTransaction,
+  currentNativeTransaction,
+  currentTransaction,
+  publish,
+  type TransactionMiddleware,
+  type TransactionOptions,
+  transaction,
 } from "./transaction.js";
-export { currentNativeTransaction, currentTransaction, publish, transaction } from "./transaction.js";

@@ -5,6 +5,7 @@ import type { OutgoingMessage } from "../outbox/enqueue.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import type { Database } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
+import type { WithData } from "../sql/message-content.js";
 import type { StageMiddleware } from "./compose.js";
 
 /** Runs `work` in a transaction of your own library. It must commit when `work` resolves and roll back when it rejects. */
@@ -60,14 +61,7 @@ export function transaction(db: Database, options: TransactionOptions = {}): Tra
     let written: Promise<unknown> | undefined;
     try {
       return await begin(async (tx, native) => {
-        const scope: TransactionScope = {
-          db,
-          tx,
-          native,
-          outgoing: undefined,
-          written: undefined,
-          open: true,
-        };
+        const scope: TransactionScope = { db, tx, native, open: true };
         try {
           return await work(scope);
         } finally {
@@ -96,22 +90,37 @@ function openWithin(
   within: (work: (scope: TransactionScope) => Promise<void>) => Promise<void>,
 ): Promise<OpenTransaction> {
   return new Promise((opened, failed) => {
-    let finish: (how: "commit" | "rollback") => void = () => {};
-    const end = new Promise<"commit" | "rollback">((resolve) => {
-      finish = resolve;
-    });
-    const ended = within(async (scope) => {
-      const endWith = async (how: "commit" | "rollback"): Promise<void> => {
-        finish(how);
-        await ended.catch((error) => {
-          if (error !== undone) throw error;
-        });
-      };
-      opened({ scope, commit: () => endWith("commit"), rollback: () => endWith("rollback") });
-      if ((await end) === "rollback") throw undone;
-    });
+    const ended = within(
+      (scope) =>
+        new Promise<void>((commit, rollback) => {
+          const end = async (finish: () => void): Promise<void> => {
+            finish();
+            await ended.catch((error) => {
+              if (error !== undone) throw error;
+            });
+          };
+          opened({ scope, commit: () => end(commit), rollback: () => end(() => rollback(undone)) });
+        }),
+    );
     ended.catch(failed); // the transaction could not begin; once it is open this has no effect
   });
+}
+
+/** Commits when the outcome is `handled`, and rolls back otherwise. */
+export async function commitIfHandled<Outcome extends { readonly kind: string }>(
+  transaction: TransactionMiddleware,
+  work: () => Promise<Outcome>,
+): Promise<Outcome> {
+  let outcome: Outcome | undefined;
+  try {
+    await transaction.run(undefined, async () => {
+      outcome = await work();
+      if (outcome.kind !== "handled") throw undone;
+    });
+  } catch (error) {
+    if (error !== undone) throw error;
+  }
+  return outcome!;
 }
 
 /** One run of a handler inside a transaction. */
@@ -121,9 +130,9 @@ export interface TransactionScope {
   /** The transaction object of the caller's own library, when `transaction` was given a `begin`. */
   readonly native: unknown;
   /** Messages of `publish`, which the outbox middleware writes in one statement. Undefined without that middleware. */
-  outgoing: OutgoingMessage[] | undefined;
+  outgoing?: WithData<OutgoingMessage>[] | undefined;
   /** The outbox's insert, when it is sent together with the commit. */
-  written: Promise<unknown> | undefined;
+  written?: Promise<unknown> | undefined;
   /** True until the transaction is committed or rolled back. */
   open: boolean;
 }
@@ -165,9 +174,9 @@ export const currentNativeTransaction = <Native>(): Native | undefined =>
  * Sends messages if, and only if, the running handler's transaction commits.
  *
  * @example
- * publish({ topic: "order.placed", payload: JSON.stringify(order) });
+ * publish({ topic: "order.placed", data: order });
  */
-export function publish(...messages: readonly OutgoingMessage[]): void {
+export function publish(...messages: readonly WithData<OutgoingMessage>[]): void {
   const outgoing = currentScope()?.outgoing;
   if (outgoing === undefined) {
     throw new InvalidOperationError(
@@ -175,26 +184,6 @@ export function publish(...messages: readonly OutgoingMessage[]): void {
     );
   }
   outgoing.push(...messages);
-}
-
-/** Thrown into the transaction to roll it back, and caught outside of it. */
-const notHandled = new Error("rolled back");
-
-/** Commits when the outcome is `handled`, and rolls back otherwise. */
-export async function commitIfHandled<Outcome extends { readonly kind: string }>(
-  transaction: TransactionMiddleware,
-  work: () => Promise<Outcome>,
-): Promise<Outcome> {
-  let outcome: Outcome | undefined;
-  try {
-    await transaction.run(undefined, async () => {
-      outcome = await work();
-      if (outcome.kind !== "handled") throw notHandled;
-    });
-  } catch (error) {
-    if (error !== notHandled) throw error;
-  }
-  return outcome!;
 }
 
 /** A handler may return `permanentFailure` or `retryAfter`, as in a dispatcher. Returned to the middleware, it would commit. */

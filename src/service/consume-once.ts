@@ -4,7 +4,6 @@ import type { LoggerOption } from "../base/logger.js";
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import type { CallOptions } from "../queue/work-store.js";
-import { withLease } from "./client/with-lease.js";
 import {
   checkAll,
   InboxKeyBusyError,
@@ -12,6 +11,24 @@ import {
   keyProblem,
   type LeasingInboxStore,
 } from "./inbox-store.js";
+import { type HeldLease, withLease } from "./with-lease.js";
+
+/** What a broker delivered, as far as deduplication needs it. Pass whatever else the handler needs with it. */
+export interface ConsumedMessage {
+  readonly messageId?: string | number | Uint8Array | null | undefined;
+  /** Texts, numbers, or bytes as Kafka has them; of several values of a header the first counts. */
+  readonly headers?: Readonly<Record<string, unknown>> | null | undefined;
+}
+
+/** Whose keys they are: each group handles each message once. */
+export interface ConsumerName {
+  /** The broker or its tenant. */
+  readonly bus: string;
+  /** The consumers that share the work, such as the service's name. */
+  readonly group: string;
+  /** The kind of message. */
+  readonly alias: string;
+}
 
 export interface ConsumeOnceOptions extends ConsumerName {
   /** The header with the sender's own key for the message; in any case. `idempotency-key` by default. */
@@ -58,13 +75,15 @@ export function consumeOnce<Message extends ConsumedMessage>(
 
   return async (message, { signal } = {}) => {
     const key = consumerKey(options, message, idempotencyHeader);
-    if (!hasLeases(store)) return handleUnleased(store, key, message, handler, signal);
-    const outcome = await withLease(store, key, (lease) => handler(message, { key, signal: lease.signal }), {
-      owner,
-      leaseMs,
-      logger,
-      signal,
-    });
+    if (!hasLeases(store)) {
+      // Two deliveries at the same time are both handled here. That is the limit of a store without leases.
+      if (await store.isProcessed(key, { signal })) return "skipped";
+      await handler(message, { key, signal: signal ?? new AbortController().signal });
+      await store.markProcessed(key); // not with the signal: the message is handled
+      return "handled";
+    }
+    const work = (lease: HeldLease) => handler(message, { key, signal: lease.signal });
+    const outcome = await withLease(store, key, work, { owner, leaseMs, logger, signal });
     if (outcome.status === "Busy") throw new InboxKeyBusyError(key, outcome.expiresAt);
     return outcome.status === "Processed" ? "skipped" : "handled";
   };
@@ -72,37 +91,6 @@ export function consumeOnce<Message extends ConsumedMessage>(
 
 const hasLeases = (store: InboxStore): store is LeasingInboxStore =>
   typeof (store as Partial<LeasingInboxStore>).tryBegin === "function";
-
-/** Two deliveries at the same time are both handled here. That is the limit of a store without leases. */
-async function handleUnleased<Message>(
-  store: InboxStore,
-  key: string,
-  message: Message,
-  handler: ConsumeHandler<Message>,
-  signal: AbortSignal = new AbortController().signal,
-): Promise<ConsumeOutcome> {
-  if (await store.isProcessed(key, { signal })) return "skipped";
-  await handler(message, { key, signal });
-  await store.markProcessed(key); // not with the signal: the message is handled
-  return "handled";
-}
-
-/** What a broker delivered, as far as deduplication needs it. Pass whatever else the handler needs with it. */
-export interface ConsumedMessage {
-  readonly messageId?: string | number | Uint8Array | null | undefined;
-  /** Texts, numbers, or bytes as Kafka has them; of several values of a header the first counts. */
-  readonly headers?: Readonly<Record<string, unknown>> | null | undefined;
-}
-
-/** Whose keys they are: each group handles each message once. */
-export interface ConsumerName {
-  /** The broker or its tenant. */
-  readonly bus: string;
-  /** The consumers that share the work, such as the service's name. */
-  readonly group: string;
-  /** The kind of message. */
-  readonly alias: string;
-}
 
 const parts = ["bus", "group", "alias"] as const;
 

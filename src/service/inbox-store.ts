@@ -23,7 +23,7 @@ export interface LeasingInboxStore extends InboxStore {
   renew(key: string, leaseId: string, leaseMs: number, options?: CallOptions): Promise<RenewResult>;
   /** Marks the key processed under its lease. It may be repeated: the same lease gets the same result. */
   finish(key: string, leaseId: string, options?: CallOptions): Promise<FinishResult>;
-  /** Ends the lease. The key is free for the next caller at once. */
+  /** Ends the lease. The key is available to the next caller at once. */
   release(key: string, leaseId: string, options?: CallOptions): Promise<ReleaseResult>;
   inspect(key: string, options?: CallOptions): Promise<KeyReport>;
   /** Closes what the store opened itself. */
@@ -36,7 +36,7 @@ export interface TryBeginOptions extends CallOptions {
   /** 30 s by default. */
   readonly leaseMs?: number | undefined;
   /**
-   * The id that the lease gets: a UUID that the caller made for this call alone. A repeated call with the same one gets the
+   * The id that the lease gets: a UUID that the caller made for this call only. A repeated call with the same one gets the
    * same lease, so a call whose answer was lost can be repeated. By default the store makes one.
    */
   readonly leaseId?: string | undefined;
@@ -78,7 +78,7 @@ export const longestKey = 255;
 export const longestOwner = 100;
 export const defaultLeaseMs = 30_000;
 
-/** Another consumer holds the key. Let the broker deliver the message again: it is then processed, or free. */
+/** Another consumer holds the key. Let the broker deliver the message again: it is then processed, or available. */
 export class InboxKeyBusyError extends Error implements OnceboxErrorInfo {
   static readonly code = "ONCEBOX_INBOX_KEY_BUSY";
   static {
@@ -107,117 +107,93 @@ export interface WantedLease {
   readonly owner: string | null;
 }
 
-/** What a provider implements. Its arguments are checked, and `signal` aborts at the call's deadline. */
-export interface KeyOperations {
-  isProcessed(key: string, signal: AbortSignal): Promise<boolean>;
-  markProcessed(key: string, signal: AbortSignal): Promise<void>;
-  tryBegin(key: string, lease: WantedLease, signal: AbortSignal): Promise<TryBeginResult>;
-  renew(key: string, leaseId: string, leaseMs: number, signal: AbortSignal): Promise<RenewResult>;
-  finish(key: string, leaseId: string, signal: AbortSignal): Promise<FinishResult>;
-  release(key: string, leaseId: string, signal: AbortSignal): Promise<ReleaseResult>;
-  inspect(key: string, signal: AbortSignal): Promise<KeyReport>;
+type Signal = AbortSignal | undefined;
+
+/** What a provider implements. Its arguments are checked. `signal` is the caller's, or aborts at the call's deadline. */
+export interface KeyCalls {
+  isProcessed(key: string, signal: Signal): Promise<boolean>;
+  markProcessed(key: string, signal: Signal): Promise<void>;
+  tryBegin(key: string, lease: WantedLease, signal: Signal): Promise<TryBeginResult>;
+  renew(key: string, leaseId: string, leaseMs: number, signal: Signal): Promise<RenewResult>;
+  finish(key: string, leaseId: string, signal: Signal): Promise<FinishResult>;
+  release(key: string, leaseId: string, signal: Signal): Promise<ReleaseResult>;
+  inspect(key: string, signal: Signal): Promise<KeyReport>;
   close(): Promise<void>;
 }
 
-/** A lease id is a UUID, in any case. */
-const lowerCase = (leaseId: string): string => leaseId.toLowerCase();
+interface CheckedStoreOptions {
+  /** Every call ends within this time. A provider that has none bounds its calls itself. */
+  readonly timeoutMs?: number;
+  /** Turns a holder's lease id into the form that the provider compares: by default lower case. */
+  readonly leaseIdOf?: (leaseId: string) => string;
+}
 
-/**
- * A provider's operations behind the checks that all providers share. Every call ends within `timeoutMs`. `leaseIdOf` makes
- * of a holder's lease id the one that the provider compares.
- */
-export function checkedInboxStore(
-  operations: KeyOperations,
-  timeoutMs: number,
-  leaseIdOf: (leaseId: string) => string = lowerCase,
-): LeasingInboxStore {
+/** A provider's calls behind the checks that all providers share. */
+export function checkedInboxStore(calls: KeyCalls, options: CheckedStoreOptions = {}): LeasingInboxStore {
+  const { timeoutMs, leaseIdOf = (leaseId) => leaseId.toLowerCase() } = options;
   const call = async <T>(
     key: string,
-    options: CallOptions | undefined,
-    run: (signal: AbortSignal) => Promise<T>,
+    { signal }: CallOptions = {},
+    run: (signal: Signal) => Promise<T>,
   ): Promise<T> => {
-    requireKey(key);
-    options?.signal?.throwIfAborted();
-    return withDeadline(timeoutMs, "A call of the inbox store", run, options?.signal);
+    refuse("key", keyProblem(key));
+    signal?.throwIfAborted();
+    if (timeoutMs === undefined) return run(signal);
+    return withDeadline(timeoutMs, "A call of the inbox store", run, signal);
   };
   const underLease = <T>(
     key: string,
     leaseId: string,
-    options: CallOptions | undefined,
-    run: (id: string, signal: AbortSignal) => Promise<T>,
+    given: CallOptions | undefined,
+    run: (id: string, signal: Signal) => Promise<T>,
   ): Promise<T> =>
-    call(key, options, async (signal) => {
-      requireLeaseId(leaseId);
+    call(key, given, async (signal) => {
+      // Any other text may be sent: a lease id that no store made holds no key.
+      if (typeof leaseId !== "string" || leaseId === "")
+        throw new InvalidArgumentError("leaseId must be a non-empty string.");
       return run(leaseIdOf(leaseId), signal);
     });
 
   return {
-    isProcessed: (key, options) => call(key, options, (signal) => operations.isProcessed(key, signal)),
-    markProcessed: (key, options) => call(key, options, (signal) => operations.markProcessed(key, signal)),
-    tryBegin: (key, options = {}) =>
-      call(key, options, async (signal) => operations.tryBegin(key, wantedLease(options), signal)),
-    renew: (key, leaseId, leaseMs, options) =>
-      underLease(key, leaseId, options, async (id, signal) => {
-        requireLeaseMs(leaseMs);
-        return operations.renew(key, id, Math.ceil(leaseMs), signal);
+    isProcessed: (key, given) => call(key, given, (signal) => calls.isProcessed(key, signal)),
+    markProcessed: (key, given) => call(key, given, (signal) => calls.markProcessed(key, signal)),
+    tryBegin: (key, given = {}) =>
+      call(key, given, async (signal) => calls.tryBegin(key, wantedLease(given), signal)),
+    renew: (key, leaseId, leaseMs, given) =>
+      underLease(key, leaseId, given, async (id, signal) => {
+        requireDuration(leaseMs, "leaseMs");
+        return calls.renew(key, id, Math.ceil(leaseMs), signal);
       }),
-    finish: (key, leaseId, options) =>
-      underLease(key, leaseId, options, (id, signal) => operations.finish(key, id, signal)),
-    release: (key, leaseId, options) =>
-      underLease(key, leaseId, options, (id, signal) => operations.release(key, id, signal)),
-    inspect: (key, options) => call(key, options, (signal) => operations.inspect(key, signal)),
-    close: () => operations.close(),
+    finish: (key, leaseId, given) =>
+      underLease(key, leaseId, given, (id, signal) => calls.finish(key, id, signal)),
+    release: (key, leaseId, given) =>
+      underLease(key, leaseId, given, (id, signal) => calls.release(key, id, signal)),
+    inspect: (key, given) => call(key, given, (signal) => calls.inspect(key, signal)),
+    close: () => calls.close(),
   };
 }
 
+/** The lease id is made here, so that a provider that repeats a call after a lost connection finds its own lease. */
 function wantedLease(options: TryBeginOptions): WantedLease {
-  const { leaseMs = defaultLeaseMs } = options;
-  requireLeaseMs(leaseMs);
-  const owner = optionalOwner(options.owner);
-  return { leaseId: newLeaseId(options.leaseId), leaseMs: Math.ceil(leaseMs), owner };
+  const { leaseMs = defaultLeaseMs, leaseId = randomUUID(), owner = null } = options;
+  requireDuration(leaseMs, "leaseMs");
+  if (owner !== null) refuse("owner", ownerProblem(owner));
+  if (!isGuid(leaseId)) throw new InvalidArgumentError("leaseId must be a UUID that was made for this call.");
+  return { leaseId: leaseId.toLowerCase(), leaseMs: Math.ceil(leaseMs), owner };
 }
 
-// Longer keys are refused by nameProblem: `longestKey` characters are what the SQL databases can index.
-const control = /\p{Cc}/u;
-
-/** Returns what is wrong with a key, as the rest of a sentence that begins with its name. The same for every provider. */
+/** Returns the problem of a key, as the rest of a sentence that begins with its name. The same for every provider. */
 export function keyProblem(value: unknown): string | undefined {
-  return nameProblem(value) ?? (hasControl(value) ? "must not contain control characters." : undefined);
+  return (
+    nameProblem(value) ??
+    (/\p{Cc}/u.test(value as string) ? "must not contain control characters." : undefined)
+  );
 }
 
-/** Like keyProblem, for the name under which a caller asks for a lease. */
-export function ownerProblem(value: unknown): string | undefined {
-  if (typeof value === "string" && value.length > longestOwner) {
+function ownerProblem(value: string): string | undefined {
+  if (value.length > longestOwner)
     return `has ${value.length} characters; at most ${longestOwner} can be stored.`;
-  }
   return keyProblem(value);
-}
-
-const hasControl = (value: unknown): boolean => typeof value === "string" && control.test(value);
-
-export function requireKey(value: unknown): asserts value is string {
-  refuse("key", keyProblem(value));
-}
-
-export function optionalOwner(value: unknown): string | null {
-  if (value === undefined || value === null) return null;
-  refuse("owner", ownerProblem(value));
-  return value as string;
-}
-
-/** Any text may be sent as a lease id: one that no store made holds no key. */
-export function requireLeaseId(value: unknown): asserts value is string {
-  refuse("leaseId", typeof value === "string" && value !== "" ? undefined : "must be a non-empty string.");
-}
-
-/** The id of a new lease: the one that the caller proposes, or one made here. In lower case, as databases return it. */
-export function newLeaseId(proposed: string = randomUUID()): string {
-  if (isGuid(proposed)) return proposed.toLowerCase();
-  throw new InvalidArgumentError("leaseId must be a UUID, made for this call alone.");
-}
-
-export function requireLeaseMs(value: unknown): asserts value is number {
-  requireDuration(value, "leaseMs");
 }
 
 function refuse(name: string, problem: string | undefined): void {
@@ -227,10 +203,9 @@ function refuse(name: string, problem: string | undefined): void {
 const dayMs = 24 * 60 * 60 * 1000;
 export const shortestRetentionMs = 7 * dayMs;
 export const longestRetentionMs = 30 * dayMs;
-export const defaultRetentionMs = longestRetentionMs;
 
 /** How long processed keys are kept: 7 to 30 days. A message that its broker delivers again later is handled again. */
-export function retention(value: unknown = defaultRetentionMs): number {
+export function retention(value: unknown = longestRetentionMs): number {
   if (typeof value !== "number" || !(value >= shortestRetentionMs && value <= longestRetentionMs)) {
     throw new ArgumentRangeError(
       `retentionMs must be from ${shortestRetentionMs} (7 days) to ${longestRetentionMs} ms (30 days), not ${String(value)}.`,

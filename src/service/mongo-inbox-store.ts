@@ -7,10 +7,10 @@ import { refuseUnknown, requireDuration, requireName } from "../queue/arguments.
 import {
   checkAll,
   checkedInboxStore,
-  defaultRetentionMs,
-  type KeyOperations,
+  type KeyCalls,
   type KeyReport,
   type LeasingInboxStore,
+  longestRetentionMs,
   requireOneOf,
   retention,
   type WantedLease,
@@ -21,7 +21,7 @@ export interface MongoInboxStoreOptions {
   readonly url?: string | undefined;
   /** A `MongoClient` of the package mongodb. The store does not close it. */
   readonly client?: MongoClient | undefined;
-  /** By default the one that the URL names. */
+  /** By default that of the URL. */
   readonly database?: string | undefined;
   /** `oncebox_inbox_keys` by default. */
   readonly collection?: string | undefined;
@@ -35,9 +35,22 @@ export interface MongoInboxStoreOptions {
   readonly clock?: (() => Date) | undefined;
 }
 
+/** The part of a collection that the store uses. */
+export interface MongoCollection {
+  findOne(filter: object): Promise<object | null>;
+  findOneAndUpdate(filter: object, update: object[], options: object): Promise<object | null>;
+  aggregate(pipeline: object[]): { toArray(): Promise<object[]> };
+  createIndex(keys: Record<string, 1>, options: object): Promise<unknown>;
+}
+
+/** The part of a `MongoClient` that the store uses. */
+export interface MongoClient {
+  db(name?: string): { collection(name: string, options: object): MongoCollection };
+}
+
 const defaults = {
   collection: "oncebox_inbox_keys",
-  retentionMs: defaultRetentionMs,
+  retentionMs: longestRetentionMs,
   timeoutMs: 10_000,
   createIndex: true,
 } as const;
@@ -50,28 +63,27 @@ const known = ["url", "client", "database", "retentionMs", "timeoutMs", "collect
  * const store = createMongoInboxStore({ url: "mongodb://localhost/shop" });
  */
 export function createMongoInboxStore(options: MongoInboxStoreOptions): LeasingInboxStore {
-  const { timeoutMs, retentionMs, createIndex, clock, database, collection } = checked(options);
-  if (options.client === undefined) requirePackage("mongodb", "The MongoDB inbox store");
-  let opened: OpenMongoClient | undefined;
+  const filled = checked(options);
+  const { timeoutMs, retentionMs, clock, client, url = "" } = filled;
+  if (client === undefined) requirePackage("mongodb", user);
+  let close = async (): Promise<void> => {};
   const open = memoisePromise(async () => {
-    opened = options.client === undefined ? await openMongoClient(options.url!, timeoutMs) : undefined;
-    return openCollection(options.client ?? opened!, { database, collection }, createIndex);
+    if (client !== undefined) return openCollection(client, filled);
+    const opened = await openMongo(url, timeoutMs);
+    close = () => opened.close();
+    return openCollection(opened, filled);
   });
   const now = (): Date | "$$NOW" => clock?.() ?? "$$NOW";
-  const on = <T>(signal: AbortSignal, work: (keys: KeyCollection) => Promise<T>): Promise<T> =>
+  const on = <T>(signal: AbortSignal | undefined, work: (keys: KeyCollection) => Promise<T>): Promise<T> =>
     abortable(open().then(work), signal);
 
-  const operations: KeyOperations = {
+  const calls: KeyCalls = {
     isProcessed: (key, signal) => on(signal, (keys) => keys.exists({ _id: key, processedAt: { $ne: null } })),
     async markProcessed(key, signal) {
-      await on(signal, (keys) =>
-        retryDuplicateKey(() => keys.change({ _id: key }, markUpdate(now(), retentionMs), true)),
-      );
+      await on(signal, (keys) => keys.upsert(key, markUpdate(now(), retentionMs)));
     },
     async tryBegin(key, lease, signal) {
-      const found = await on(signal, (keys) =>
-        retryDuplicateKey(() => keys.change({ _id: key }, beginUpdate(lease, now(), retentionMs), true)),
-      );
+      const found = await on(signal, (keys) => keys.upsert(key, beginUpdate(lease, now(), retentionMs)));
       const { processedAt, leaseId, leaseUntil } = found!; // an upsert always returns a document
       if (processedAt) return { status: "Processed" };
       if (leaseId !== lease.leaseId) return { status: "Busy", expiresAt: leaseUntil ?? null };
@@ -79,41 +91,101 @@ export function createMongoInboxStore(options: MongoInboxStoreOptions): LeasingI
     },
     async renew(key, leaseId, leaseMs, signal) {
       const time = now();
-      const changed = await on(signal, (keys) =>
-        keys.change(heldBy(key, leaseId, time), renewUpdate(leaseMs, time, retentionMs)),
-      );
+      const changes = { leaseUntil: later(time, leaseMs), expiresAt: later(time, leaseMs + retentionMs) };
+      const changed = await on(signal, (keys) => keys.changeHeld(key, leaseId, time, changes));
       return changed === null
         ? { status: "LeaseLost" }
         : { status: "Renewed", expiresAt: changed.leaseUntil! };
     },
     async finish(key, leaseId, signal) {
       const time = now();
+      const processed = { processedAt: time, processedBy: literal(leaseId) };
+      const changes = { ...processed, ...noLease, expiresAt: later(time, retentionMs) };
       const isFinished = await on(signal, async (keys) => {
-        const update = finishUpdate(leaseId, time, retentionMs);
-        if ((await keys.change(heldBy(key, leaseId, time), update)) !== null) return true;
+        if ((await keys.changeHeld(key, leaseId, time, changes)) !== null) return true;
         return keys.exists({ _id: key, processedBy: leaseId });
       });
       return { status: isFinished ? "Processed" : "LeaseLost" };
     },
     async release(key, leaseId, signal) {
       const time = now();
-      const changed = await on(signal, (keys) =>
-        keys.change(heldBy(key, leaseId, time), releaseUpdate(time, retentionMs)),
-      );
+      const changes = { ...noLease, expiresAt: later(time, retentionMs) };
+      const changed = await on(signal, (keys) => keys.changeHeld(key, leaseId, time, changes));
       return { status: changed === null ? "LeaseLost" : "Released" };
     },
-    inspect: async (key, signal) =>
-      reportOf(
-        await on(signal, (keys) => keys.read<KeyDocument & { isHeld: boolean }>(inspectPipeline(key, now()))),
-      ),
-    async close() {
-      await opened?.close();
-    },
+    inspect: async (key, signal) => reportOf(await on(signal, (keys) => keys.inspect(key, now()))),
+    close: () => close(),
   };
-  return checkedInboxStore(operations, timeoutMs);
+  return checkedInboxStore(calls, { timeoutMs });
 }
 
-function reportOf(found: (KeyDocument & { readonly isHeld: boolean }) | undefined): KeyReport {
+const user = "The MongoDB inbox store";
+
+/** Connects at the first call. No error quotes the URL, which may contain a password. */
+async function openMongo(url: string, timeoutMs: number): Promise<MongoClient & { close(): Promise<void> }> {
+  if (!/^mongodb(\+srv)?:\/\//i.test(url))
+    throw new InvalidArgumentError(
+      "The MongoDB URL must be mongodb://user:password@host:port/database or mongodb+srv://…",
+    );
+  const { MongoClient: Client } = await loadPackage("mongodb", () => import("mongodb").catch(rethrow), user);
+  return new Client(url, { serverSelectionTimeoutMS: timeoutMs });
+}
+
+/**
+ * A write must survive the loss of a server, or two callers could get one lease. So a majority has it before a
+ * call returns, whatever the client's own settings are.
+ */
+const concerns = {
+  writeConcern: { w: "majority" },
+  readConcern: { level: "majority" },
+  readPreference: "primary",
+} as const;
+
+type KeyCollection = Awaited<ReturnType<typeof openCollection>>;
+
+async function openCollection(
+  client: MongoClient,
+  { database, collection: name, createIndex }: ReturnType<typeof checked>,
+) {
+  const collection = client.db(database).collection(name, concerns);
+  // The key itself is the _id, whose index is unique. Creating an index that exists changes nothing.
+  if (createIndex) await collection.createIndex({ expiresAt: 1 }, { expireAfterSeconds: 0 });
+  const change = (filter: object, update: Pipeline, upsert: boolean) => {
+    const options = { upsert, returnDocument: "after" };
+    return collection.findOneAndUpdate(filter, [...update], options) as Promise<KeyDocument | null>;
+  };
+  return {
+    upsert: (key: string, update: Pipeline) => retryDuplicateKey(() => change({ _id: key }, update, true)),
+    /** Changes the key while this lease holds it. Returns null when it does not. */
+    changeHeld: (key: string, leaseId: string, time: Expression, changes: object) =>
+      change({ _id: key, leaseId, $expr: isHeldAt(time) }, [{ $set: changes }], false),
+    exists: async (filter: object) => (await collection.findOne(filter)) !== null,
+    /** Reads the key, and whether it is held, by the server's time. */
+    async inspect(key: string, time: Expression) {
+      const pipeline = [{ $match: { _id: key } }, { $set: { isHeld: isHeldAt(time) } }];
+      return (await collection.aggregate(pipeline).toArray())[0] as HeldDocument | undefined;
+    },
+  };
+}
+
+const duplicateKey = 11_000;
+const maxTries = 5;
+
+/**
+ * Two upserts of one new key at the same time: MongoDB may report to one of them that the key exists. That one wrote
+ * nothing, and finds the other's document when it is repeated. Only a removal in between could make it fail again.
+ */
+async function retryDuplicateKey<T>(upsert: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await upsert();
+    } catch (error) {
+      if ((error as { code?: unknown }).code !== duplicateKey || tries === maxTries) throw error;
+    }
+  }
+}
+
+function reportOf(found: HeldDocument | undefined): KeyReport {
   if (found === undefined) return { status: "Unknown" };
   const { processedAt, isHeld, attempts = 0, firstSeenAt, lastSeenAt, leaseUntil, owner } = found;
   return {
@@ -140,7 +212,7 @@ function checked(options: MongoInboxStoreOptions) {
 }
 
 /** A key as a document. Times are the server's. */
-export interface KeyDocument {
+interface KeyDocument {
   readonly _id: string;
   readonly processedAt?: Date | null;
   /** The lease that finished it. */
@@ -155,12 +227,16 @@ export interface KeyDocument {
   readonly expiresAt: Date;
 }
 
-export type Expression = unknown;
-export type Pipeline = readonly Readonly<Record<string, Expression>>[];
+type HeldDocument = KeyDocument & { readonly isHeld: boolean };
+
+type Expression = unknown;
+type Pipeline = readonly Readonly<Record<string, Expression>>[];
 
 /** Values of callers stand behind $literal: an owner such as "$processedBy" would be read as a field. */
 const literal = (value: unknown): Expression => ({ $literal: value });
 const later = (time: Expression, ms: number): Expression => ({ $add: [time, ms] });
+
+const noLease = { leaseId: null, leaseUntil: null };
 
 const isProcessed: Expression = { $ne: [{ $ifNull: ["$processedAt", null] }, null] };
 const isHeldAt = (now: Expression): Expression => ({
@@ -173,10 +249,10 @@ const merged = (...changes: readonly Expression[]): Pipeline => [
 ];
 
 /**
- * Leases a free or new key. The document afterwards tells who holds it: the lease id was made for this call. A processed key
+ * Leases an available or new key. The document afterwards says who holds it: the lease id was made for this call. A processed key
  * that is asked for is kept for another retention, since its broker still delivers it.
  */
-export function beginUpdate(lease: WantedLease, now: Expression, retentionMs: number): Pipeline {
+function beginUpdate(lease: WantedLease, now: Expression, retentionMs: number): Pipeline {
   const leased = {
     leaseId: literal(lease.leaseId),
     leaseUntil: later(now, lease.leaseMs),
@@ -186,12 +262,12 @@ export function beginUpdate(lease: WantedLease, now: Expression, retentionMs: nu
     expiresAt: later(now, lease.leaseMs + retentionMs),
   };
   const kept = { expiresAt: later(now, retentionMs) };
-  const ifFree = { $cond: [isHeldAt(now), noChange, leased] };
-  return merged({ lastSeenAt: now }, { $cond: [isProcessed, kept, ifFree] });
+  const ifAvailable = { $cond: [isHeldAt(now), noChange, leased] };
+  return merged({ lastSeenAt: now }, { $cond: [isProcessed, kept, ifAvailable] });
 }
 
 /** The first processing counts: a repeated mark only says that the key was seen. */
-export const markUpdate = (now: Expression, retentionMs: number): Pipeline =>
+const markUpdate = (now: Expression, retentionMs: number): Pipeline =>
   merged(
     { lastSeenAt: now },
     {
@@ -200,128 +276,10 @@ export const markUpdate = (now: Expression, retentionMs: number): Pipeline =>
         noChange,
         {
           processedAt: now,
-          leaseId: null,
-          leaseUntil: null,
+          ...noLease,
           firstSeenAt: { $ifNull: ["$firstSeenAt", now] },
           expiresAt: later(now, retentionMs),
         },
       ],
     },
   );
-
-/** Selects the key while this lease holds it. The updates below are for documents that it selects. */
-export const heldBy = (key: string, leaseId: string, now: Expression) => ({
-  _id: key,
-  leaseId,
-  $expr: isHeldAt(now),
-});
-
-export const renewUpdate = (leaseMs: number, now: Expression, retentionMs: number): Pipeline => [
-  { $set: { leaseUntil: later(now, leaseMs), expiresAt: later(now, leaseMs + retentionMs) } },
-];
-
-export const finishUpdate = (leaseId: string, now: Expression, retentionMs: number): Pipeline => [
-  {
-    $set: {
-      processedAt: now,
-      processedBy: literal(leaseId),
-      leaseId: null,
-      leaseUntil: null,
-      expiresAt: later(now, retentionMs),
-    },
-  },
-];
-
-export const releaseUpdate = (now: Expression, retentionMs: number): Pipeline => [
-  { $set: { leaseId: null, leaseUntil: null, expiresAt: later(now, retentionMs) } },
-];
-
-/** Reads the key, and whether it is held, by the server's time. */
-export const inspectPipeline = (key: string, now: Expression): Pipeline => [
-  { $match: { _id: key } },
-  { $set: { isHeld: isHeldAt(now) } },
-];
-
-const duplicateKey = 11_000;
-const mostTries = 5;
-
-/**
- * Two upserts of one new key at the same time: MongoDB may tell one of them that the key exists. Nothing was written by it,
- * and its repetition finds the document of the other. Only a removal in between could make it fail again.
- */
-export async function retryDuplicateKey<T>(upsert: () => Promise<T>): Promise<T> {
-  for (let tries = 1; ; tries++) {
-    try {
-      return await upsert();
-    } catch (error) {
-      if ((error as { code?: unknown }).code !== duplicateKey || tries === mostTries) throw error;
-    }
-  }
-}
-
-/** The part of a collection that the store uses. */
-export interface MongoCollection {
-  findOne(filter: object): Promise<object | null>;
-  findOneAndUpdate(filter: object, update: object[], options: object): Promise<object | null>;
-  aggregate(pipeline: object[]): { toArray(): Promise<object[]> };
-  createIndex(keys: Record<string, 1>, options: object): Promise<unknown>;
-}
-
-/** The part of a `MongoClient` that the store uses. */
-export interface MongoClient {
-  db(name?: string): { collection(name: string, options: object): MongoCollection };
-}
-
-/** A collection that changes and reads documents of keys. */
-export interface KeyCollection {
-  /** The document after the change, or null when the filter selects none. */
-  change(filter: object, update: Pipeline, upsert?: boolean): Promise<KeyDocument | null>;
-  exists(filter: object): Promise<boolean>;
-  read<T>(pipeline: Pipeline): Promise<T | undefined>;
-}
-
-/**
- * What is written must survive the loss of a server, or two callers could get one lease. So a majority has it before a
- * call returns, whatever the client's own settings are.
- */
-const concerns = {
-  writeConcern: { w: "majority" },
-  readConcern: { level: "majority" },
-  readPreference: "primary",
-} as const;
-
-export async function openCollection(
-  client: MongoClient,
-  names: { readonly database?: string | undefined; readonly collection: string },
-  createIndex: boolean,
-): Promise<KeyCollection> {
-  const collection = client.db(names.database).collection(names.collection, concerns);
-  // The key itself is the _id, whose index is unique. Creating an index that exists changes nothing.
-  if (createIndex) await collection.createIndex({ expiresAt: 1 }, { expireAfterSeconds: 0 });
-  return {
-    async change(filter, update, upsert = false) {
-      const options = { upsert, returnDocument: "after" };
-      return (await collection.findOneAndUpdate(filter, [...update], options)) as KeyDocument | null;
-    },
-    exists: async (filter) => (await collection.findOne(filter)) !== null,
-    read: async <T>(pipeline: Pipeline) =>
-      (await collection.aggregate([...pipeline]).toArray())[0] as T | undefined,
-  };
-}
-
-export interface OpenMongoClient extends MongoClient {
-  close(): Promise<void>;
-}
-
-/** Connects at the first call. No error quotes the URL, which may contain a password. */
-export async function openMongoClient(url: string, timeoutMs: number): Promise<OpenMongoClient> {
-  if (!/^mongodb(\+srv)?:\/\//i.test(url))
-    throw new InvalidArgumentError(
-      "The MongoDB URL must be mongodb://user:password@host:port/database or mongodb+srv://…",
-    );
-  const { MongoClient: Client } = await loadMongo();
-  return new Client(url, { serverSelectionTimeoutMS: timeoutMs });
-}
-
-const loadMongo = (): Promise<Pick<typeof import("mongodb"), "MongoClient">> =>
-  loadPackage("mongodb", () => import("mongodb").catch(rethrow), "The MongoDB inbox store");

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { memoisePromise } from "../base/concurrency.js";
 import { omitUndefined } from "../base/defined.js";
-import { type Logger, type LoggerOption, loggerOf, safeReason } from "../base/logger.js";
+import { type LoggerOption, loggerOf, safeReason } from "../base/logger.js";
 import { loadPackage, requirePackage, rethrow } from "../base/require-package.js";
 import { abortable } from "../base/timers.js";
 import { InvalidArgumentError } from "../errors.js";
@@ -9,11 +9,11 @@ import { refuseUnknown, requireDuration, requireName } from "../queue/arguments.
 import {
   checkAll,
   checkedInboxStore,
-  defaultRetentionMs,
   type FinishResult,
-  type KeyOperations,
+  type KeyCalls,
   type KeyReport,
   type LeasingInboxStore,
+  longestRetentionMs,
   type ReleaseResult,
   requireOneOf,
   retention,
@@ -35,7 +35,13 @@ export interface RedisInboxStoreOptions {
   readonly clock?: (() => Date) | undefined;
 }
 
-const defaults = { prefix: "oncebox:inbox:", retentionMs: defaultRetentionMs, timeoutMs: 10_000 } as const;
+/** The part of a client that the store uses. `Redis` and `Cluster` of ioredis have it, and those of its fork iovalkey. */
+export interface RedisClient {
+  evalsha(sha: string, keys: number, ...keysAndArguments: string[]): Promise<unknown>;
+  eval(text: string, keys: number, ...keysAndArguments: string[]): Promise<unknown>;
+}
+
+const defaults = { prefix: "oncebox:inbox:", retentionMs: longestRetentionMs, timeoutMs: 10_000 } as const;
 const known = ["url", "client", "prefix", "retentionMs", "timeoutMs", "logger", "clock"];
 
 /**
@@ -45,22 +51,28 @@ const known = ["url", "client", "prefix", "retentionMs", "timeoutMs", "logger", 
  * const store = createRedisInboxStore({ url: "redis://localhost:6379" });
  */
 export function createRedisInboxStore(options: RedisInboxStoreOptions): LeasingInboxStore {
-  const { prefix, retentionMs, timeoutMs, clock, client } = checked(options);
-  if (client === undefined) requirePackage("ioredis", "The Redis inbox store");
-  let opened: OpenRedisClient | undefined;
+  const { prefix, retentionMs, timeoutMs, clock, client, url = "", logger } = checked(options);
+  if (client === undefined) requirePackage("ioredis", user);
+  let close = async (): Promise<void> => {};
   const open = memoisePromise(async (): Promise<RedisClient> => {
     if (client !== undefined) return client;
-    opened = await openRedisClient(options.url!, loggerOf(options.logger));
+    const opened = await openRedis(url, logger);
+    close = async () => opened.disconnect(); // calls under way are rejected; QUIT would wait for a server that is away
     return opened;
   });
   const kept = String(retentionMs);
   const now = (): string => (clock === undefined ? "" : String(clock().getTime()));
 
-  const run = async (script: RedisScript, key: string, signal: AbortSignal, values: readonly string[] = []) =>
+  const run = async (
+    script: RedisScript,
+    key: string,
+    signal: AbortSignal | undefined,
+    values: readonly string[] = [],
+  ): Promise<unknown> =>
     abortable(runScript(await open(), script, redisKey(prefix, key), [now(), ...values]), signal);
   const rowOf = async (...call: Parameters<typeof run>) => (await run(...call)) as (string | null)[];
 
-  const operations: KeyOperations = {
+  const calls: KeyCalls = {
     isProcessed: async (key, signal) => Number(await run(scripts.isProcessed, key, signal)) === 1,
     async markProcessed(key, signal) {
       await run(scripts.markProcessed, key, signal, [kept]);
@@ -84,11 +96,26 @@ export function createRedisInboxStore(options: RedisInboxStoreOptions): LeasingI
       return { status } as ReleaseResult;
     },
     inspect: async (key, signal) => reportOf(await rowOf(scripts.inspect, key, signal)),
-    async close() {
-      await opened?.close();
-    },
+    close: () => close(),
   };
-  return checkedInboxStore(operations, timeoutMs);
+  return checkedInboxStore(calls, { timeoutMs });
+}
+
+const user = "The Redis inbox store";
+
+/** Connects at the first call. No error quotes the URL, which may contain a password. */
+async function openRedis(url: string, logger: LoggerOption | undefined) {
+  if (!/^rediss?:\/\//i.test(url) || !URL.canParse(url))
+    throw new InvalidArgumentError(
+      "The Redis URL must be redis://user:password@host:port/database, or rediss:// for TLS; special characters percent-encoded.",
+    );
+  const { Redis } = await loadPackage("ioredis", () => import("ioredis").catch(rethrow), user);
+  const client = new Redis(url, { lazyConnect: true });
+  // without a listener ioredis writes each failed connect to the console
+  client.on("error", (error: unknown) =>
+    loggerOf(logger).warn("redis connection failed", { error: safeReason(error) }),
+  );
+  return client;
 }
 
 /** The key in braces is the hash tag of Redis Cluster: keys spread over all nodes, whatever braces they have themselves. */
@@ -127,7 +154,7 @@ function checked(options: RedisInboxStoreOptions) {
  * Runs a script by its hash. A server that was restarted, or that has made room in its script cache, no longer knows it, and
  * gets the text: nothing was run then, so that is safe.
  */
-export async function runScript(
+async function runScript(
   client: RedisClient,
   { sha, text }: RedisScript,
   key: string,
@@ -142,7 +169,7 @@ export async function runScript(
 }
 
 /** A Lua script on one key, with the hash by which the server knows it. */
-export interface RedisScript {
+interface RedisScript {
   readonly text: string;
   readonly sha: string;
 }
@@ -167,8 +194,8 @@ ${body}`;
   return { text, sha: createHash("sha1").update(text).digest("hex") };
 };
 
-/** In order: ARGV[2] and on are the arguments that each script names. */
-export const scripts = {
+/** ARGV[2] and on are the arguments that each script names, in this order. */
+const scripts = {
   isProcessed: script(`return redis.call('HEXISTS', KEYS[1], 'processed')`),
 
   /** retentionMs → nothing of interest. The first processing counts: a repeated mark does not extend the retention. */
@@ -230,37 +257,3 @@ if not f[1] then return {} end
 if f[6] and tonumber(f[6]) <= now then f[6] = false end
 return f`),
 } as const;
-
-/** The part of a client that the store uses. `Redis` and `Cluster` of ioredis have it, and those of its fork iovalkey. */
-export interface RedisClient {
-  evalsha(sha: string, keys: number, ...keysAndArguments: string[]): Promise<unknown>;
-  eval(text: string, keys: number, ...keysAndArguments: string[]): Promise<unknown>;
-}
-
-export interface OpenRedisClient extends RedisClient {
-  close(): Promise<void>;
-}
-
-/** Connects at the first call. No error quotes the URL, which may contain a password. */
-export async function openRedisClient(url: string, logger: Logger): Promise<OpenRedisClient> {
-  if (!/^rediss?:\/\//i.test(url) || !URL.canParse(url))
-    throw new InvalidArgumentError(
-      "The Redis URL must be redis://user:password@host:port/database, or rediss:// for TLS; special characters percent-encoded.",
-    );
-  const { Redis } = await loadIoredis();
-  const client = new Redis(url, { lazyConnect: true });
-  // without a listener ioredis writes each failed connect to the console
-  client.on("error", (error: unknown) =>
-    logger.warn("redis connection failed", { error: safeReason(error) }),
-  );
-  return {
-    evalsha: (sha, keys, ...rest) => client.evalsha(sha, keys, ...rest),
-    eval: (text, keys, ...rest) => client.eval(text, keys, ...rest),
-    async close() {
-      client.disconnect(); // calls under way are rejected; QUIT would wait for a server that is away
-    },
-  };
-}
-
-const loadIoredis = (): Promise<Pick<typeof import("ioredis"), "Redis">> =>
-  loadPackage("ioredis", () => import("ioredis").catch(rethrow), "The Redis inbox store");

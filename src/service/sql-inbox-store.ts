@@ -11,20 +11,16 @@ import { migrate } from "../sql/migrate.js";
 import { type StatementRunner, statementRunner } from "../sql/statement-runner.js";
 import { defaults, resolveStoreOptions } from "../sql/store-options.js";
 import {
-  defaultLeaseMs,
+  checkedInboxStore,
+  type KeyCalls,
   type KeyReport,
   type LeasingInboxStore,
-  newLeaseId,
-  optionalOwner,
-  requireKey,
-  requireLeaseId,
-  requireLeaseMs,
   retention,
   type TryBeginResult,
 } from "./inbox-store.js";
 
 export interface SqlInboxStoreOptions {
-  /** Tells the keys of several stores in one table apart; "inbox-service" by default. */
+  /** Separates the keys of several stores in one table; "inbox-service" by default. */
   readonly source?: string | undefined;
   /** As for `createInbox`. */
   readonly schema?: string | undefined;
@@ -49,6 +45,8 @@ export interface SqlInboxStore extends LeasingInboxStore {
   purge(options?: PurgeKeysOptions): Promise<PurgeResult>;
 }
 
+export type PurgeKeysOptions = Omit<PurgeOptions, "retentionMs">;
+
 const known = ["source", "schema", "table", "enableSchemaDeployment", "retentionMs", "logger", "id", "clock"];
 
 /**
@@ -69,102 +67,75 @@ export function createSqlInboxStore(db: Database, options: SqlInboxStoreOptions 
   const runner = statementRunner(db, "inbox", resolved, () =>
     migrate(db, { ...(schema === "" ? {} : { schema }), inbox: table, outbox: false }),
   );
-  const names = db.dialect.names("inbox", schema, table);
-  const keys = db.dialect.keys(names);
+  const { fromTime } = db.dialect;
+  const statements = db.dialect.keys(db.dialect.names("inbox", schema, table));
+  const begin = keyBeginner(db, runner, statements, source);
 
   const run = async (
     statement: SqlStatement,
-    key: string,
     params: SqlParams,
-    call: CallOptions,
+    signal: AbortSignal | undefined,
   ): Promise<SqlRow | undefined> => {
-    requireKey(key);
-    const [row] = await runner.execute(statement, { source, key, ...params }, call);
+    const [row] = await runner.execute(statement, { source, ...params }, { signal });
     return row;
   };
-  const begin = keyBeginner({ db, runner, statements: keys, source });
-  const holding = holderCalls(run);
-  const inspect = (key: string, call: CallOptions = {}) => run(keys.inspectKey, key, {}, call);
+  /** Lease ids are GUIDs: another text holds nothing, and the database is not asked. */
+  const runHeld: typeof run = async (statement, params, signal) =>
+    isGuid(params.lease_id) ? run(statement, params, signal) : undefined;
 
-  return {
-    init: async (call = {}) => runner.ready(call),
-
-    async tryBegin(key, { owner, leaseMs = defaultLeaseMs, leaseId: proposed, ...call } = {}) {
-      requireLeaseMs(leaseMs);
-      const name = optionalOwner(owner);
-      // Made here, so that a call that is repeated after a lost connection finds its own lease.
-      const leaseId = newLeaseId(proposed);
-      requireKey(key);
-      const row = await begin({ key, lease_id: leaseId, lease_ms: leaseMs, owner: name }, call.signal);
-      const result = begun(row, leaseId, db.dialect.fromTime);
+  const calls: KeyCalls = {
+    async tryBegin(key, { leaseId, leaseMs, owner }, signal) {
+      const row = await begin({ key, lease_id: leaseId, lease_ms: leaseMs, owner }, signal);
+      const result = begun(row, leaseId, fromTime);
       logger.debug("try begin", { source, status: result.status }); // without the key, which may hold personal data
       return result;
     },
-    async renew(key, leaseId, leaseMs, call = {}) {
-      requireLeaseMs(leaseMs);
-      const row = await holding(keys.renewKey, key, leaseId, { lease_ms: leaseMs }, call);
+    async renew(key, leaseId, leaseMs, signal) {
+      const params = { key, lease_id: leaseId, lease_ms: leaseMs };
+      const row = await runHeld(statements.renewKey, params, signal);
       if (row === undefined) return { status: "LeaseLost" };
-      return { status: "Renewed", expiresAt: db.dialect.fromTime(row.locked_until) };
+      return { status: "Renewed", expiresAt: fromTime(row.locked_until) };
     },
-    async finish(key, leaseId, call = {}) {
-      const row = await holding(keys.finishKey, key, leaseId, {}, call);
+    async finish(key, leaseId, signal) {
+      const row = await runHeld(statements.finishKey, { key, lease_id: leaseId }, signal);
       return { status: row === undefined ? "LeaseLost" : "Processed" };
     },
-    async release(key, leaseId, call = {}) {
-      const row = await holding(keys.releaseKey, key, leaseId, {}, call);
+    async release(key, leaseId, signal) {
+      const row = await runHeld(statements.releaseKey, { key, lease_id: leaseId }, signal);
       return { status: row === undefined ? "LeaseLost" : "Released" };
     },
-
-    isProcessed: async (key, call) => isTrue((await inspect(key, call))?.processed),
-    async markProcessed(key, call = {}) {
-      await run(keys.markKey, key, {}, call);
+    isProcessed: async (key, signal) =>
+      isTrue((await run(statements.inspectKey, { key }, signal))?.processed),
+    async markProcessed(key, signal) {
+      await run(statements.markKey, { key }, signal);
     },
-    inspect: async (key, call) => report(await inspect(key, call), db.dialect.fromTime),
+    inspect: async (key, signal) => report(await run(statements.inspectKey, { key }, signal), fromTime),
+    close: async () => {},
+  };
 
+  return {
+    ...checkedInboxStore(calls),
+    init: async (call = {}) => runner.ready(call),
     async purge(call = {}) {
       const limit = call.batchSize ?? defaults.purgeBatchSize;
       requireBatchSize(limit);
       optionalCount(call.maxBatches, "maxBatches", 1);
+      const params = { source, retention_ms: keptMs, limit };
       let purged = 0;
-      for (let batch = 1; ; batch++) {
-        const [row] = await runner.execute(keys.purgeKeys, { source, retention_ms: keptMs, limit }, call);
+      let more = true;
+      for (let batch = 1; more; batch++) {
+        const [row] = await runner.execute(statements.purgeKeys, params, call);
         const deleted = Number(row?.deleted ?? 0);
         purged += deleted;
-        const more = deleted >= limit;
-        if (more && batch !== call.maxBatches) {
-          await yieldToEventLoop();
-          continue;
-        }
-        if (purged > 0) logger.info("purge keys", { source, purged });
-        return { purged, more, cursor: null };
+        more = deleted >= limit;
+        if (batch === call.maxBatches) break;
+        if (more) await yieldToEventLoop();
       }
+      if (purged > 0) logger.info("purge keys", { source, purged });
+      return { purged, more, cursor: null };
     },
-    close: async () => {},
   };
 }
-
-type Run = (
-  statement: SqlStatement,
-  key: string,
-  params: SqlParams,
-  call: CallOptions,
-) => Promise<SqlRow | undefined>;
-
-/** Calls of a lease's holder. Lease ids are GUIDs: another text holds nothing, and the database is not asked. */
-const holderCalls =
-  (run: Run) =>
-  async (
-    statement: SqlStatement,
-    key: string,
-    leaseId: string,
-    params: SqlParams,
-    call: CallOptions,
-  ): Promise<SqlRow | undefined> => {
-    requireKey(key);
-    requireLeaseId(leaseId);
-    if (!isGuid(leaseId)) return undefined;
-    return run(statement, key, { lease_id: leaseId.toLowerCase(), ...params }, call);
-  };
 
 type FromTime = (value: unknown) => Date;
 
@@ -180,33 +151,30 @@ function begun(row: SqlRow, leaseId: string, fromTime: FromTime): TryBeginResult
 
 function report(row: SqlRow | undefined, fromTime: FromTime): KeyReport {
   if (row === undefined) return { status: "Unknown" };
-  const shown = isTrue(row.processed) ? "Processed" : isTrue(row.held) ? "Leased" : "Free";
+  const status = isTrue(row.processed) ? "Processed" : isTrue(row.held) ? "Leased" : "Free";
   return {
-    status: shown,
+    status,
     attempts: Number(row.attempt),
     firstSeenAt: fromTime(row.first_seen_at),
     lastSeenAt: fromTime(row.last_seen_at),
-    leaseUntil: shown === "Leased" ? timeOf(fromTime, row.locked_until) : null,
+    leaseUntil: status === "Leased" ? timeOf(fromTime, row.locked_until) : null,
     owner: row.owner as string | null,
   };
 }
 
-export interface KeyBeginnerOptions {
-  readonly db: Database;
-  readonly runner: StatementRunner;
-  readonly statements: KeyStatements;
-  readonly source: string;
-}
-
-/** A key to lease: `key`, `lease_id`, `lease_ms` and `owner`. Returns the row of the key. */
+/** Leases a key, of which `item` has `key`, `lease_id`, `lease_ms` and `owner`. Returns the row of the key. */
 type Begin = (item: SqlParams, signal: AbortSignal | undefined) => Promise<SqlRow>;
 
 /**
  * Leases keys. Calls that come while others run share a round trip and a commit, as single receives do. A batch that fails
  * is repeated with the same lease ids, so it finds its own leases.
  */
-export function keyBeginner({ db, runner, statements, source }: KeyBeginnerOptions): Begin {
-  const { tryBegin, tryBeginMany } = statements;
+function keyBeginner(
+  db: Database,
+  runner: StatementRunner,
+  { tryBegin, tryBeginMany }: KeyStatements,
+  source: string,
+): Begin {
   const one: Begin = async (item, signal) => {
     const [row] = await runner.execute(tryBegin, { source, ...item }, { signal });
     return row!;
@@ -230,5 +198,3 @@ export function keyBeginner({ db, runner, statements, source }: KeyBeginnerOptio
 const keyOf = ({ key }: SqlParams): string => key as string;
 
 const byKey = (a: SqlParams, b: SqlParams): number => (keyOf(a) < keyOf(b) ? -1 : 1);
-
-export type PurgeKeysOptions = Omit<PurgeOptions, "retentionMs">;

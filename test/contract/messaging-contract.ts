@@ -1,5 +1,5 @@
 import type { ContractHarness } from "./harness.js";
-import { messagingOperationsContract } from "./messaging/operations.js";
+import { messagingManagementContract } from "./messaging/management.js";
 import { receivingContract } from "./messaging/receiving.js";
 import { responsesContract } from "./messaging/responses.js";
 import { sendingContract } from "./messaging/sending.js";
@@ -14,5 +14,5 @@ export function messagingContract(harness: ContractHarness): void {
   sendingContract(harness);
   receivingContract(harness);
   responsesContract(harness);
-  messagingOperationsContract(harness);
+  messagingManagementContract(harness);
 }

@@ -3,7 +3,7 @@ import type { ReadableSpan, SpanProcessor } from "@opentelemetry/sdk-trace-base"
 import { describe, expect, it } from "vitest";
 import { type AppDefinition, createApp, defineApp, readEnvironment } from "../../src/app/index.js";
 import { createOutbox, migrate, timeBudget } from "../../src/index.js";
-import { createService, defineMessages, signal } from "../../src/messaging/index.js";
+import { createService, defineMessages, inProcessTransport, signal } from "../../src/messaging/index.js";
 import { functionPublisher, type PublishedMessage } from "../../src/publishers/index.js";
 import { openTelemetry } from "../../src/telemetry/index.js";
 import { signWebhook } from "../../src/webhooks/index.js";
@@ -153,12 +153,13 @@ export function telemetrySuite(harness: ContractHarness): void {
         table: "traced_inventory",
         receive: { OrderApproved: () => {} },
       });
+      const inProcess = inProcessTransport();
+      inProcess.serve("inventory", inventory.receiver);
       const orders = createService({
         ...common,
         serviceId: "orders",
         table: "traced_orders",
-        destinations: { inventory: { transport: "inprocess" } },
-        transports: { inProcess: { inventory: inventory.receiver } },
+        destinations: { inventory: { transport: inProcess } },
       });
       await inventory.init();
       await orders.init();

@@ -3,10 +3,10 @@ import { readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { createTransports, type TransportsOptions } from "../../src/messaging/destinations.js";
 import { inProcessTransport } from "../../src/messaging/transports/in-process-transport.js";
 import { listen } from "../../src/messaging/transports/listen.js";
 import { refusalOf } from "../../src/messaging/transports/transport.js";
-import { createTransports, type TransportsOptions } from "../../src/messaging/transports/transports.js";
 import { type ContractReceiver, receiverRoute, type TransportHarness } from "../contract/index.js";
 import { startProxy, startSocketProxy } from "./cuttable-proxy.js";
 

@@ -6,7 +6,7 @@ import { jsonLogger } from "../../base/logger.js";
 import { readAwsMessageSettings } from "../../config/aws-settings.js";
 import type { DispatchResult } from "../../dispatch/dispatch-run.js";
 import { hostService, type OpenService } from "../../messaging/hosted-service.js";
-import type { ServiceMaintenance } from "../../messaging/operations.js";
+import type { ServiceMaintenance } from "../../messaging/management.js";
 import { afterThaw, type JobFunction, timedFunction } from "./cold-start.js";
 import { requestFromEvent, resultFromPlain, triggerOf } from "./events.js";
 import { awsWakeUp } from "./wake-up.js";

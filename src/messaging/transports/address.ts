@@ -14,22 +14,17 @@ const grpcPath = "/RFReceiver/Receive";
 export const transportNames = ["http", "https", "grpc", "grpcs", "unix", "pipe", "inprocess"] as const;
 export type TransportName = (typeof transportNames)[number];
 
-/** What is known of a destination before it is completed: an address, a transport by name, or both. */
-export interface AddressParts {
-  readonly address?: string | undefined;
-  readonly transport?: TransportName | undefined;
-}
-
 /**
  * The full address of a service. `inventory:5001` gets the scheme of its transport. A service with no address gets the
  * conventional one, where its transport has one.
  *
  * @example
- * completeAddress("email", { transport: "pipe" }, "http") // "pipe://rf-email"
+ * completeAddress("email", undefined, "pipe", "http") // "pipe://rf-email"
  */
 export function completeAddress(
   serviceId: string,
-  { address, transport }: AddressParts,
+  address: string | undefined,
+  transport: TransportName | undefined,
   defaultTransport: TransportName,
 ): string {
   const name = transport ?? defaultTransport;
@@ -67,7 +62,7 @@ export function parseAddress(address: string): URL {
 /** The address as errors may show it: without user, password and query. */
 export const shownAddress = ({ protocol, host, pathname }: URL): string => `${protocol}//${host}${pathname}`;
 
-export const httpSchemes = ["http:", "https:", "unix:", "pipe:"] as const;
+export const httpSchemes: readonly string[] = ["http:", "https:", "unix:", "pipe:"];
 
 /** Where a request of node:http goes. */
 interface HttpTarget {
@@ -114,9 +109,6 @@ function socketTarget(url: URL): HttpTarget {
   };
 }
 
-/** What the operating systems can store of a path, in bytes: 108 on Linux, 104 on macOS, each with a NUL at the end. */
-const longestPath = { darwin: 103, other: 107 } as const;
-
 /**
  * The path that Node connects to, or listens on, for `unix:///tmp/rf-orders.sock` and `pipe://rf-orders`. A pipe is
  * `\\.\pipe\rf-orders` on Windows. Elsewhere it is a Unix socket in the temporary folder, so one configuration works on
@@ -124,7 +116,7 @@ const longestPath = { darwin: 103, other: 107 } as const;
  */
 export function socketPathOf(url: URL, platform: NodeJS.Platform = process.platform): string {
   const path = url.protocol === "pipe:" ? pipePath(url, platform) : unixPath(url, platform);
-  const limit = platform === "darwin" ? longestPath.darwin : longestPath.other;
+  const limit = platform === "darwin" ? 103 : 107; // bytes; a NUL at the end comes on top
   const length = Buffer.byteLength(path);
   if (platform === "win32" || length <= limit) return path;
   throw new InvalidArgumentError(
@@ -157,7 +149,7 @@ function unixPath(url: URL, platform: NodeJS.Platform): string {
   return path;
 }
 
-export const grpcSchemes = ["grpc:", "grpcs:"] as const;
+export const grpcSchemes: readonly string[] = ["grpc:", "grpcs:"];
 
 export interface GrpcTarget {
   readonly isSecure: boolean;

@@ -1,5 +1,6 @@
 import type { Client, ServiceError } from "@grpc/grpc-js";
 import type { Envelope } from "../envelope.js";
+import { attempt } from "../open-envelope.js";
 import { type GrpcTarget, grpcSchemes, grpcTarget } from "./address.js";
 import {
   type GrpcAcknowledgement,
@@ -16,7 +17,6 @@ import {
   openCalls,
   refusalOf,
   signedFor,
-  type TlsMaterial,
   type Transport,
   TransportError,
   type TransportOptions,
@@ -39,7 +39,9 @@ export function grpcTransport(options: GrpcTransportOptions = {}): Transport {
     const key = `${isSecure ? "grpcs" : "grpc"}://${authority}`;
     const open = clients.get(key);
     if (open !== undefined) return open;
-    const credentials = isSecure ? secure(grpc, tls) : grpc.credentials.createInsecure();
+    const credentials = isSecure
+      ? grpc.credentials.createSsl(pem(tls?.ca), pem(tls?.key), pem(tls?.cert))
+      : grpc.credentials.createInsecure();
     const client = new grpc.Client(authority, credentials, channelOptions(maxResponseBytes));
     clients.set(key, client);
     return client;
@@ -78,11 +80,8 @@ export function grpcTransport(options: GrpcTransportOptions = {}): Transport {
 
 type Grpc = GrpcService["grpc"];
 
-const asBuffer = (content: string | Buffer | undefined): Buffer | null =>
+const pem = (content: string | Buffer | undefined): Buffer | null =>
   content === undefined ? null : Buffer.from(content as string);
-
-const secure = (grpc: Grpc, { ca, cert, key }: TlsMaterial = {}) =>
-  grpc.credentials.createSsl(asBuffer(ca), asBuffer(key), asBuffer(cert));
 
 const channelOptions = (maxResponseBytes: number) => ({
   "grpc.max_receive_message_length": maxResponseBytes,
@@ -117,13 +116,8 @@ const unary = (
   });
 
 function responseOf(reply: GrpcAcknowledgement, receiver: string, message: Envelope): TransportResponse {
-  if (reply.payload === "") return checkedResponse({ ...reply, payload: undefined }, receiver, message);
-  let payload: unknown;
-  try {
-    payload = JSON.parse(reply.payload);
-  } catch {
-    throw malformedAcknowledgement(receiver);
-  }
+  const payload = reply.payload === "" ? undefined : attempt(() => JSON.parse(reply.payload) as unknown);
+  if (payload === undefined && reply.payload !== "") throw malformedAcknowledgement(receiver);
   return checkedResponse({ ...reply, payload }, receiver, message);
 }
 

@@ -1,18 +1,23 @@
-import type { Agent, ClientRequest, RequestOptions } from "node:http";
-import { memoisePromise } from "../../base/concurrency.js";
+import * as http from "node:http";
+import * as https from "node:https";
 import { collectBytes } from "../../http/body.js";
 import { optionalCount, requireDuration } from "../../queue/arguments.js";
+import type { Envelope } from "../envelope.js";
+import { attempt } from "../open-envelope.js";
 import { serialiseEnvelope } from "../sign-envelope.js";
 import { httpSchemes, httpTarget } from "./address.js";
 import {
+  checkedResponse,
   checkedTransportOptions,
+  malformedAcknowledgement,
   openCalls,
-  readAcknowledgement,
   reasonOf,
+  refusalOf,
   signedFor,
   type Transport,
   TransportError,
   type TransportOptions,
+  type TransportResponse,
 } from "./transport.js";
 
 export interface HttpTransportOptions extends TransportOptions {
@@ -37,23 +42,11 @@ export function httpTransport(options: HttpTransportOptions = {}): Transport {
   optionalCount(maxConnections, "httpTransport: maxConnections", 1);
   requireDuration(idleMs, "httpTransport: idleMs");
   const agentOptions = { keepAlive: true, maxSockets: maxConnections, timeout: idleMs };
-  const agents = new Set<Agent>();
-  const kept = <T extends Agent>(agent: T): T => {
-    agents.add(agent);
-    return agent;
+  const plain: HttpClient = { request: http.request, agent: new http.Agent(agentOptions) };
+  const secure: HttpClient = {
+    request: (target) => https.request({ ...tls, ...target }),
+    agent: new https.Agent({ ...agentOptions, ...tls }),
   };
-  // Loaded at the first message: Node's TLS takes milliseconds of a cold start.
-  const plain = memoisePromise(async () => {
-    const { Agent, request } = await import("node:http");
-    return { agent: kept(new Agent(agentOptions)), request };
-  });
-  const secure = memoisePromise(async () => {
-    const { Agent, request } = await import("node:https");
-    return {
-      agent: kept(new Agent({ ...agentOptions, ...tls })),
-      request: (target: RequestOptions) => request({ ...tls, ...target }),
-    };
-  });
   const calls = openCalls(timeoutMs);
 
   return {
@@ -63,9 +56,7 @@ export function httpTransport(options: HttpTransportOptions = {}): Transport {
       const { isSecure, options: target, shown } = httpTarget(destination.address);
       const receiver = `${destination.serviceId} at ${shown}`;
       return calls.run(receiver, outer, async (signal) => {
-        const client = await (isSecure ? secure() : plain());
-        signal.throwIfAborted();
-        const settings = { ...client, maxResponseBytes, signal, receiver };
+        const settings = { ...(isSecure ? secure : plain), maxResponseBytes, signal, receiver };
         const request = serialiseEnvelope(signedFor(message, destination));
         const { status, body } = await postHttp(target, request, settings);
         return readAcknowledgement(status, body, receiver, message);
@@ -73,9 +64,21 @@ export function httpTransport(options: HttpTransportOptions = {}): Transport {
     },
     async close() {
       await calls.close();
-      for (const agent of agents) agent.destroy();
+      for (const { agent } of [plain, secure]) agent.destroy();
     },
   };
+}
+
+interface HttpClient {
+  readonly request: (options: http.RequestOptions) => http.ClientRequest;
+  readonly agent: http.Agent;
+}
+
+interface PostSettings extends HttpClient {
+  readonly maxResponseBytes: number;
+  readonly signal: AbortSignal;
+  /** The receiver, for errors. */
+  readonly receiver: string;
 }
 
 interface HttpAnswer {
@@ -83,45 +86,37 @@ interface HttpAnswer {
   readonly body: Uint8Array;
 }
 
-interface PostSettings {
-  readonly request: (options: RequestOptions) => ClientRequest;
-  readonly agent: Agent;
-  readonly maxResponseBytes: number;
-  readonly signal: AbortSignal;
-  /** The receiver, for errors. */
-  readonly receiver: string;
-}
-
 /**
  * Posts a body and reads the whole response. Redirects are not followed. A receiver may close a kept connection while
  * the request is on its way, and after a frozen function thaws all kept connections are dead. The request is then sent
  * again at once on a new connection: receivers deduplicate, so that is safe.
  */
-async function postHttp(target: RequestOptions, body: string, settings: PostSettings): Promise<HttpAnswer> {
-  const first = startPost(target, body, settings, settings.agent);
+async function postHttp(
+  target: http.RequestOptions,
+  body: string,
+  settings: PostSettings,
+): Promise<HttpAnswer> {
+  const { agent, signal, receiver } = settings;
+  const first = startPost(target, body, settings, agent);
   try {
-    return await first.answer;
+    return await first.answer.catch((error: unknown) => {
+      const isStale = first.request.reusedSocket && /^(ECONNRESET|EPIPE)$/.test(reasonOf(error));
+      if (!isStale || first.hasResponse() || signal.aborted) throw error;
+      return startPost(target, body, settings, false).answer; // no agent: a connection for this request only
+    });
   } catch (error) {
-    const isStale = first.request.reusedSocket && /^(ECONNRESET|EPIPE)$/.test(reasonOf(error));
-    if (!isStale || first.hasResponse() || settings.signal.aborted) throw postFailure(error, settings);
-  }
-  try {
-    return await startPost(target, body, settings, false).answer; // no agent: a connection for this request only
-  } catch (error) {
-    throw postFailure(error, settings);
+    if (error instanceof TransportError) throw error;
+    throw new TransportError(
+      `${receiver} could not be reached, or ended the connection: ${reasonOf(error)}.`,
+    );
   }
 }
 
-const postFailure = (error: unknown, { receiver }: PostSettings): TransportError =>
-  error instanceof TransportError
-    ? error
-    : new TransportError(`${receiver} could not be reached, or ended the connection: ${reasonOf(error)}.`);
-
 function startPost(
-  target: RequestOptions,
+  target: http.RequestOptions,
   body: string,
   { request: open, signal, maxResponseBytes, receiver }: PostSettings,
-  agent: Agent | false,
+  agent: http.Agent | false,
 ) {
   const headers = {
     ...target.headers,
@@ -135,13 +130,11 @@ function startPost(
     request.on("error", reject); // stays: an error after the end must not end the process
     request.on("response", (response) => {
       responded = true;
-      const tooLarge = () => {
-        const error = new TransportError(`${receiver} returned more than ${maxResponseBytes} bytes.`);
-        request.destroy();
-        return error;
-      };
       collectBytes(response, maxResponseBytes).then((bytes) => {
-        if (bytes === "too large") return reject(tooLarge());
+        if (bytes === "too large") {
+          reject(new TransportError(`${receiver} returned more than ${maxResponseBytes} bytes.`));
+          return void request.destroy();
+        }
         // A receiver may respond before it has the whole body. It might never read the rest.
         if (!request.writableFinished) request.destroy();
         resolve({ status: response.statusCode ?? 0, body: bytes });
@@ -150,4 +143,29 @@ function startPost(
     request.end(body); // a string, which Node sends together with the headers
   });
   return { request, answer, hasResponse: () => responded };
+}
+
+/** Reads what a receiver returned by HTTP. Throws where it is no acknowledgement; then the message is sent again. */
+function readAcknowledgement(
+  status: number,
+  body: Uint8Array,
+  receiver: string,
+  message: Envelope,
+): TransportResponse {
+  const refusal = refusalOf(status, receiver);
+  if (refusal !== undefined) return refusal;
+  const parsed = status === 200 || status >= 500 ? parsedObject(body) : undefined;
+  if (status === 200 && parsed === undefined) throw malformedAcknowledgement(receiver);
+  const isAnswer = parsed !== undefined && (status === 200 || parsed.acknowledged === false);
+  if (isAnswer) return checkedResponse(parsed, receiver, message);
+  const redirect = status >= 300 && status < 400 ? ", a redirect, which is not followed" : "";
+  throw new TransportError(`${receiver} responded with status ${status}${redirect}.`);
+}
+
+function parsedObject(body: Uint8Array): Readonly<Record<string, unknown>> | undefined {
+  const decoder = new TextDecoder("utf-8", { fatal: true });
+  const value = attempt(() => JSON.parse(decoder.decode(body)) as unknown);
+  return typeof value === "object" && value !== null && !Array.isArray(value)
+    ? (value as Readonly<Record<string, unknown>>)
+    : undefined;
 }

@@ -3,6 +3,7 @@ import { InvalidArgumentError } from "../../errors.js";
 import { decoded } from "../../http/plain.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
 import type { Envelope } from "../envelope.js";
+import { attempt } from "../open-envelope.js";
 import { parseAddress, shownAddress } from "./address.js";
 import {
   checkedResponse,
@@ -21,8 +22,6 @@ export interface InProcessReceiver {
 }
 
 export interface InProcessOptions {
-  /** Receivers by service id. Others are added by `serve`. */
-  readonly receivers?: Readonly<Record<string, InProcessReceiver>>;
   /** How long a sender waits for a receiver: 30 s by default. */
   readonly timeoutMs?: number;
 }
@@ -42,10 +41,10 @@ export interface InProcessTransport extends Transport {
  * inProcess.serve("inventory", inventory.receiver);
  */
 export function inProcessTransport(options: InProcessOptions = {}): InProcessTransport {
-  refuseUnknown(options, ["receivers", "timeoutMs"], "inProcessTransport");
-  const { receivers = {}, timeoutMs = transportDefaults.timeoutMs } = options;
+  refuseUnknown(options, ["timeoutMs"], "inProcessTransport");
+  const { timeoutMs = transportDefaults.timeoutMs } = options;
   requireDuration(timeoutMs, "inProcessTransport: timeoutMs");
-  const served = new Map(Object.entries(receivers));
+  const served = new Map<string, InProcessReceiver>();
   const calls = openCalls(timeoutMs);
   return {
     schemes: ["inprocess:"],
@@ -65,13 +64,20 @@ export function inProcessTransport(options: InProcessOptions = {}): InProcessTra
         if (receiver === undefined) {
           throw new TransportError(`No receiver serves ${name} in this process.`);
         }
-        const payload = copyOf(message.payload);
-        if (payload === notCopied) return { ...uncopied, error: `${name}: the payload cannot be copied.` };
-        const copy = { ...message, headers: { ...message.headers }, payload };
-        const response = await abortable(received(receiver, copy, signal, name), signal);
+        const copied = copyOf(message.payload);
+        if (copied === undefined) {
+          const error = `${name}: the payload cannot be copied.`;
+          return { acknowledged: false, duplicateDetected: false, permanent: true, error };
+        }
+        const copy = { ...message, headers: { ...message.headers }, ...copied };
+        const receiving = (async () => receiver.receive(copy, { signal }))();
+        const response = await abortable(receiving, signal).catch((error: unknown) => {
+          // A receiver that throws is a receiver that fails. Its error may quote the payload, so only its code is passed on.
+          throw new TransportError(`${name} failed: ${reasonOf(error)}.`);
+        });
         const returned = copyOf(response.payload);
-        if (returned === notCopied) throw new TransportError(`${name}: the response cannot be copied.`);
-        return checkedResponse({ ...response, payload: returned }, name, message);
+        if (returned === undefined) throw new TransportError(`${name}: the response cannot be copied.`);
+        return checkedResponse({ ...response, ...returned }, name, message);
       });
     },
     async close() {
@@ -81,31 +87,9 @@ export function inProcessTransport(options: InProcessOptions = {}): InProcessTra
   };
 }
 
-const notCopied = Symbol("not copied");
-const uncopied = { acknowledged: false, duplicateDetected: false, permanent: true } as const;
-
-/** Functions and the like cannot be copied, and the error would quote them. */
-function copyOf(payload: unknown): unknown {
-  try {
-    return structuredClone(payload);
-  } catch {
-    return notCopied;
-  }
-}
-
-/** A receiver that throws is a receiver that fails. Its error may quote the payload, so only its code is passed on. */
-async function received(
-  receiver: InProcessReceiver,
-  message: Envelope,
-  signal: AbortSignal,
-  name: string,
-): Promise<TransportResponse> {
-  try {
-    return await receiver.receive(message, { signal });
-  } catch (error) {
-    throw new TransportError(`${name} failed: ${reasonOf(error)}.`);
-  }
-}
+/** Functions and the like cannot be copied. Returns undefined for them. */
+const copyOf = (payload: unknown): { readonly payload: unknown } | undefined =>
+  attempt(() => ({ payload: structuredClone(payload) }));
 
 function serviceIdOf(address: string): string {
   const url = parseAddress(address);

@@ -1,7 +1,6 @@
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import type {
   handleUnaryCall,
-  Metadata,
   ServerCredentials,
   ServerInterceptingCallInterface,
   ServerInterceptor,
@@ -10,6 +9,7 @@ import { safeReason } from "../../base/logger.js";
 import { listening } from "../../http/node.js";
 import type { PlainResponse } from "../../http/plain.js";
 import type { MessageType } from "../envelope.js";
+import { attempt } from "../open-envelope.js";
 import { serialiseEnvelope } from "../sign-envelope.js";
 import { grpcTarget } from "./address.js";
 import {
@@ -19,8 +19,7 @@ import {
   grpcStatusOf,
   loadGrpc,
 } from "./grpc-service.js";
-import type { Listener, ListenSettings } from "./listen.js";
-import { requireCertificate } from "./transport.js";
+import { type Listener, type ListenSettings, requireCertificate } from "./listen.js";
 
 /** With `fetch`, whose own limit is not known. */
 const usualMessageBytes = 16 * 1_048_576;
@@ -49,7 +48,7 @@ export async function listenGrpc(settings: ListenSettings): Promise<Listener> {
     interceptors: [unread.interceptor],
   });
   const requestDeserialize = (bytes: Buffer) =>
-    decoded(() => method.requestDeserialize(bytes)) ?? "malformed"; // grpc-js takes undefined for no message at all
+    attempt(() => method.requestDeserialize(bytes)) ?? "malformed"; // grpc-js takes undefined for no message at all
   server.addService(
     { Receive: { ...method, path, requestDeserialize } },
     { Receive: receiving(settings, service) },
@@ -214,14 +213,6 @@ const tooLarge = async ({ receiver }: ListenSettings, maxBytes: number): Promise
     body: null,
   });
 
-const decoded = <T>(decode: () => T): T | undefined => {
-  try {
-    return decode();
-  } catch {
-    return undefined; // no message
-  }
-};
-
 function receiving(
   settings: ListenSettings,
   service: GrpcService,
@@ -240,13 +231,7 @@ function receiving(
   };
 }
 
-interface Refusal {
-  readonly code: number;
-  readonly details: string;
-  readonly metadata: Metadata;
-}
-
-function refusal(httpStatus: number, { grpc }: GrpcService): Refusal {
+function refusal(httpStatus: number, { grpc }: GrpcService) {
   const metadata = new grpc.Metadata();
   metadata.set("rf-status", String(httpStatus));
   const code = grpc.status[httpStatus === 503 ? "RESOURCE_EXHAUSTED" : grpcStatusOf(httpStatus)];
@@ -271,7 +256,7 @@ async function posted(
 
 /** Undefined where the payload is not JSON: inside the body such a text could become other members. */
 function bodyOf({ payload, correlationId, messageType, ...fields }: GrpcMessage): string | undefined {
-  if (decoded(() => JSON.parse(payload) as unknown) === undefined) return undefined;
+  if (attempt(() => JSON.parse(payload) as unknown) === undefined) return undefined;
   return serialiseEnvelope({
     ...fields,
     correlationId: correlationId === "" ? null : correlationId,

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { link, lstat, rename, unlink } from "node:fs/promises";
-import type { RequestListener, Server } from "node:http";
+import * as http from "node:http";
+import * as https from "node:https";
 import { type AddressInfo, connect } from "node:net";
 import { safeReason } from "../../base/logger.js";
 import { sleep } from "../../base/timers.js";
@@ -8,8 +9,7 @@ import { InvalidOperationError } from "../../errors.js";
 import { closeServer, listening, respondTo } from "../../http/node.js";
 import { respondPlainly } from "../../http/plain.js";
 import { httpTarget } from "./address.js";
-import type { Listener, ListenSettings } from "./listen.js";
-import { requireCertificate } from "./transport.js";
+import { type Listener, type ListenSettings, requireCertificate } from "./listen.js";
 
 /** Longer than the 60 s after which load balancers and our own senders drop an idle connection: the sender should be first. */
 const keepAliveMs = 65_000;
@@ -22,7 +22,7 @@ export async function listenHttp(settings: ListenSettings): Promise<Listener> {
   const { stopMs, logger, address } = settings;
   const { isSecure, options } = httpTarget(address);
   const failed = (error: unknown) => logger.error("receiving failed", { error: safeReason(error) });
-  const server = await createServer(settings, isSecure, failed);
+  const server = createServer(settings, isSecure, failed);
   server.keepAliveTimeout = keepAliveMs;
   const close = () => closeServer(server, stopMs);
   if (typeof options.socketPath === "string") {
@@ -36,21 +36,19 @@ export async function listenHttp(settings: ListenSettings): Promise<Listener> {
   return { address: `${isSecure ? "https" : "http"}://${shownHost}:${bound}${options.path}`, close };
 }
 
-async function createServer(
+function createServer(
   settings: ListenSettings,
   isSecure: boolean,
   failed: (error: unknown) => void,
-): Promise<Server> {
-  const http = await import("node:http");
+): http.Server {
   const { fetch, receiver } = settings;
-  const listener: RequestListener =
+  const listener: http.RequestListener =
     receiver === undefined
       ? (incoming, outgoing) => void respondTo(incoming, outgoing, fetch, failed)
       : (incoming, outgoing) => void respondPlainly(incoming, outgoing, receiver.respond, failed);
   if (!isSecure) return http.createServer(limits, listener);
   const tls = requireCertificate(settings);
   const asksForCertificate = tls.ca !== undefined;
-  const https = await import("node:https");
   return https.createServer(
     { ...limits, ...tls, requestCert: asksForCertificate, rejectUnauthorized: asksForCertificate },
     listener,
@@ -58,7 +56,7 @@ async function createServer(
 }
 
 /** Several processes may start at once, and each may find the file of a killed one, so there are a few attempts. */
-async function listenOnSocket(server: Server, path: string): Promise<void> {
+async function listenOnSocket(server: http.Server, path: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await listening(server, { path });
@@ -74,7 +72,7 @@ async function listenOnSocket(server: Server, path: string): Promise<void> {
  * Removes the socket file of a process that was killed, so that the next one can listen there. Refuses a socket that a
  * process listens on, and a file that is no socket.
  */
-export async function freeSocket(path: string): Promise<void> {
+async function freeSocket(path: string): Promise<void> {
   const found = await lstat(path).catch(ignoreMissing);
   if (found === undefined) return;
   if (!found.isSocket()) {

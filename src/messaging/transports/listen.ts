@@ -1,10 +1,33 @@
 import { type Logger, type LoggerOption, loggerOf, safeReason } from "../../base/logger.js";
 import { InvalidArgumentError } from "../../errors.js";
 import { type NodeMiddleware, nodeMiddleware, type Route } from "../../http/node.js";
-import type { PlainRequest, PlainResponse, PlainRoute } from "../../http/plain.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
+import type { ServiceReceiver } from "../receiver.js";
 import { grpcSchemes, httpSchemes, receivePath, schemeOf } from "./address.js";
 import type { TlsMaterial } from "./transport.js";
+
+export interface ListenOptions {
+  /** `http://127.0.0.1:4001`, `https:`, `unix:`, `pipe:`, `grpc:` or `grpcs:`. Port 0 takes a free one. */
+  readonly address: string;
+  /** What responds: `service.receiver`. Or give `fetch`. */
+  readonly receiver?: Omit<ServiceReceiver, "receive">;
+  /** A function of your own that responds, for example one around `service.receiver.fetch`. */
+  readonly fetch?: Route;
+  /** For `https:` and `grpcs:`. With `ca`, clients must show a certificate that it signed. */
+  readonly tls?: TlsMaterial;
+  /** How long `close` waits for running requests before it cuts them off: 10 s by default. */
+  readonly stopMs?: number;
+  /** gRPC with `fetch` only: the path of the requests that it gets. `/_rf/receive` by default. */
+  readonly path?: string;
+  readonly logger?: LoggerOption;
+}
+
+export interface Listener {
+  /** The address for senders, with the real port. */
+  readonly address: string;
+  /** Takes no new messages, waits for those that are being handled, and ends all connections. */
+  close(): Promise<void>;
+}
 
 const listenDefaults = { stopMs: 10_000, path: receivePath } as const;
 
@@ -26,39 +49,11 @@ export async function listen(options: ListenOptions): Promise<Listener> {
     throw new InvalidArgumentError("listen: fetch must be a function, such as service.receiver.fetch.");
   const settings = { ...merged, logger: loggerOf(merged.logger) };
   const scheme = schemeOf(options.address);
-  if (includes(grpcSchemes, scheme)) return (await import("./listen-grpc.js")).listenGrpc(settings);
-  if (includes(httpSchemes, scheme)) return (await import("./listen-http.js")).listenHttp(settings);
+  if (grpcSchemes.includes(scheme)) return (await import("./listen-grpc.js")).listenGrpc(settings);
+  if (httpSchemes.includes(scheme)) return (await import("./listen-http.js")).listenHttp(settings);
   throw new InvalidArgumentError(
     `listen: unknown scheme ${scheme}// of the address. Known: ${[...httpSchemes, ...grpcSchemes].join("// ")}//`,
   );
-}
-
-const includes = (schemes: readonly string[], scheme: string): boolean => schemes.includes(scheme);
-
-/** The part of a service's receiver that a listener needs. */
-interface MessageReceiver {
-  readonly respond: PlainRoute;
-  readonly fetch: Route;
-  /** Takes a message at any path. */
-  handle(request: Pick<PlainRequest, "method" | "headers" | "body">): Promise<PlainResponse>;
-  /** It refuses larger messages. */
-  readonly maxBodyBytes: number;
-}
-
-export interface ListenOptions {
-  /** `http://127.0.0.1:4001`, `https:`, `unix:`, `pipe:`, `grpc:` or `grpcs:`. Port 0 takes a free one. */
-  readonly address: string;
-  /** What responds: `service.receiver`. Or give `fetch`. */
-  readonly receiver?: MessageReceiver;
-  /** A function of your own that responds, for example one around `service.receiver.fetch`. */
-  readonly fetch?: Route;
-  /** For `https:` and `grpcs:`. With `ca`, clients must show a certificate that it signed. */
-  readonly tls?: TlsMaterial;
-  /** How long `close` waits for running requests before it cuts them off: 10 s by default. */
-  readonly stopMs?: number;
-  /** gRPC with `fetch` only: the path of the requests that it gets. `/_rf/receive` by default. */
-  readonly path?: string;
-  readonly logger?: LoggerOption;
 }
 
 export interface ListenSettings
@@ -67,14 +62,12 @@ export interface ListenSettings
   readonly logger: Logger;
 }
 
-export interface Listener {
-  /** The address for senders, with the real port. */
-  readonly address: string;
-  /** Takes no new messages, waits for those that are being handled, and ends all connections. */
-  close(): Promise<void>;
+/** A server of `https:` or `grpcs:` needs a certificate. */
+export function requireCertificate({ tls, address }: ListenSettings) {
+  const { cert, key } = tls ?? {};
+  if (cert !== undefined && key !== undefined) return { ...tls, cert, key };
+  throw new InvalidArgumentError(`listen: ${schemeOf(address)}// needs tls: { cert, key }.`);
 }
-
-export type { NodeMiddleware } from "../../http/node.js";
 
 export interface ReceiverMiddlewareOptions {
   /** The path of the receiver; requests for other paths go to `next`. `/_rf/receive` by default. */

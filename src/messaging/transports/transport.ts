@@ -1,10 +1,9 @@
 import { jsonText, withoutPayload } from "../../base/redaction.js";
 import { abortAfter } from "../../base/timers.js";
-import { InvalidArgumentError, knownByCode, type OnceboxErrorInfo } from "../../errors.js";
+import { knownByCode, type OnceboxErrorInfo } from "../../errors.js";
 import { optionalCount, refuseUnknown, requireDuration } from "../../queue/arguments.js";
 import type { Envelope, SignedEnvelope } from "../envelope.js";
 import { signedEnvelope } from "../sign-envelope.js";
-import { schemeOf } from "./address.js";
 
 /** What the receiver returned for one message. */
 export interface TransportResponse {
@@ -13,7 +12,7 @@ export interface TransportResponse {
   readonly duplicateDetected: boolean;
   /** The response of a command. */
   readonly payload?: unknown;
-  /** Why the message was not acknowledged. It names no payload and no secret. */
+  /** Why the message was not acknowledged. It contains no payload and no secret. */
   readonly error?: string;
   /** The receiver can never take this message: it is too large, say, or its handler threw `permanentFailure`. No retry can help. */
   readonly permanent?: boolean;
@@ -50,19 +49,6 @@ export interface TlsMaterial {
   readonly ca?: string | Buffer;
   readonly cert?: string | Buffer;
   readonly key?: string | Buffer;
-}
-
-/** A server of `https:` or `grpcs:` needs a certificate. */
-export function requireCertificate({
-  tls,
-  address,
-}: {
-  readonly tls?: TlsMaterial | undefined;
-  readonly address: string;
-}): Required<Pick<TlsMaterial, "cert" | "key">> & TlsMaterial {
-  const { cert, key } = tls ?? {};
-  if (cert !== undefined && key !== undefined) return { ...tls, cert, key };
-  throw new InvalidArgumentError(`listen: ${schemeOf(address)}// needs tls: { cert, key }.`);
 }
 
 export interface TransportOptions {
@@ -113,58 +99,44 @@ export const reasonOf = (error: unknown): string => {
   return typeof code === "string" ? code : String(name ?? "Error");
 };
 
-/** The calls of one transport that are under way. Each has a time limit, and `close` ends all of them. */
-interface OpenCalls {
-  run<T>(receiver: string, outer: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T>;
-  /** Aborts what is under way, waits for it, and refuses new calls. */
-  close(): Promise<void>;
-}
-
-export function openCalls(timeoutMs: number): OpenCalls {
+/** The running calls of one transport. Each has a time limit, and `close` ends all of them. */
+export function openCalls(timeoutMs: number) {
   const running = new Map<AbortController, Promise<unknown>>();
   let isClosed = false;
   const closed = (receiver: string) =>
     new TransportError(`Nothing can be sent to ${receiver}: the transport is closed.`);
 
-  async function limited<T>(
-    receiver: string,
-    stop: AbortController,
-    work: (signal: AbortSignal) => Promise<T>,
-  ): Promise<T> {
-    const tooLate = () => new TransportError(`${receiver} did not respond within ${timeoutMs} ms.`);
-    try {
-      return await abortAfter(timeoutMs, work, tooLate, stop.signal);
-    } catch (error) {
-      throw stop.signal.aborted ? stop.signal.reason : error;
-    }
-  }
-
   return {
-    async run(receiver, outer, work) {
+    async run<T>(
+      receiver: string,
+      outer: AbortSignal,
+      work: (signal: AbortSignal) => Promise<T>,
+    ): Promise<T> {
       outer.throwIfAborted();
       if (isClosed) throw closed(receiver);
       const stop = new AbortController();
       const abort = () => stop.abort(outer.reason);
       outer.addEventListener("abort", abort, { once: true });
-      const call = limited(receiver, stop, work);
+      const tooLate = () => new TransportError(`${receiver} did not respond within ${timeoutMs} ms.`);
+      const call = abortAfter(timeoutMs, work, tooLate, stop.signal);
       running.set(stop, call);
       try {
         return await call;
+      } catch (error) {
+        throw stop.signal.aborted ? stop.signal.reason : error;
       } finally {
         running.delete(stop);
         outer.removeEventListener("abort", abort);
       }
     },
-    async close() {
+    /** Aborts the calls that run, waits for them, and refuses new ones. */
+    async close(): Promise<void> {
       isClosed = true;
       for (const stop of running.keys()) stop.abort(closed("the receiver"));
       await Promise.allSettled(running.values());
     },
   };
 }
-
-/** Characters of a receiver's error that are kept. */
-const longestError = 500;
 
 const refusals: Readonly<Record<number, { readonly why: string; readonly permanent: boolean }>> = {
   400: { why: "it is malformed for this receiver. A retry cannot help", permanent: true },
@@ -184,22 +156,8 @@ export function refusalOf(status: number, receiver: string): TransportResponse |
   return { acknowledged: false, duplicateDetected: false, error, ...(permanent ? { permanent } : {}) };
 }
 
-/** Reads what a receiver returned by HTTP. Throws where it is no acknowledgement; then the message is sent again. */
-export function readAcknowledgement(
-  status: number,
-  body: Uint8Array,
-  receiver: string,
-  message: Envelope,
-): TransportResponse {
-  const refusal = refusalOf(status, receiver);
-  if (refusal !== undefined) return refusal;
-  const parsed = status === 200 || status >= 500 ? parsedObject(body) : undefined;
-  if (status === 200 && parsed === undefined) throw malformedAcknowledgement(receiver);
-  const isAnswer = parsed !== undefined && (status === 200 || parsed.acknowledged === false);
-  if (isAnswer) return checkedResponse(parsed, receiver, message);
-  const redirect = status >= 300 && status < 400 ? ", a redirect, which is not followed" : "";
-  throw new TransportError(`${receiver} responded with status ${status}${redirect}.`);
-}
+/** Characters of a receiver's error that are kept. */
+const longestError = 500;
 
 /** Checks the members of an acknowledgement. An error's text is cut, and cleaned of what it quotes of the payload. */
 export function checkedResponse(
@@ -220,14 +178,3 @@ export function checkedResponse(
 
 export const malformedAcknowledgement = (receiver: string): TransportError =>
   new TransportError(`${receiver} returned something that is not an acknowledgement.`);
-
-function parsedObject(body: Uint8Array): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const value: unknown = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body));
-    return typeof value === "object" && value !== null && !Array.isArray(value)
-      ? (value as Readonly<Record<string, unknown>>)
-      : undefined;
-  } catch {
-    return undefined; // the parser's error would quote the response
-  }
-}

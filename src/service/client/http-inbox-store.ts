@@ -7,22 +7,13 @@ import {
   checkAll,
   checkedInboxStore,
   defaultLeaseMs,
-  type FinishResult,
   InboxKeyBusyError,
-  type KeyOperations,
+  type KeyCalls,
   type KeyReport,
   type LeasingInboxStore,
-  type ReleaseResult,
-  type RenewResult,
   type TryBeginResult,
 } from "../inbox-store.js";
-import {
-  type Fields,
-  InboxServiceError,
-  repeatCall,
-  type ServiceRequest,
-  sendRequest,
-} from "./inbox-service-call.js";
+import { callService, type Fields, InboxServiceError, type ServiceRequest } from "./inbox-service-call.js";
 
 export interface HttpInboxStoreOptions {
   /** Where the service is; `v1/inbox/…` is added to it. Use https: the token is sent with every request. */
@@ -51,45 +42,50 @@ const known = ["url", "token", "timeoutMs", "attemptMs", "proposeLeaseId"];
  */
 export function createHttpInboxStore(options: HttpInboxStoreOptions): LeasingInboxStore {
   const { url, token, timeoutMs, attemptMs, proposeLeaseId } = checked(options);
-  const sender = { base: baseOf(url)!, token };
+  const base = baseOf(url)!;
+  type Signal = AbortSignal | undefined;
 
-  const send = (request: ServiceRequest, signal: AbortSignal): Promise<Fields> =>
-    repeatCall((attempt) => sendRequest(sender, request, attempt), {
-      attemptMs,
-      endsAt: performance.now() + timeoutMs,
-      signal,
-    });
-  const post = (name: string, body: Fields, signal: AbortSignal): Promise<Fields> =>
+  const send = (request: ServiceRequest, signal: Signal): Promise<Fields> =>
+    callService({ base, token, attemptMs, endsAt: performance.now() + timeoutMs }, request, signal);
+  const post = (name: string, body: Fields, signal: Signal): Promise<Fields> =>
     send({ path: `v1/inbox/${name}`, body }, signal);
   /** A lease id that the service cannot have made holds nothing. */
-  const postHeld = (name: string, body: Fields, signal: AbortSignal): Promise<Fields> =>
+  const postHeld = (name: string, body: Fields, signal: Signal): Promise<Fields> =>
     post(name, body, signal).catch((error: unknown) => {
       if (error instanceof InboxServiceError && error.field === "leaseId") return { status: "LeaseLost" };
       throw error;
     });
 
-  const operations: KeyOperations = {
+  const calls: KeyCalls = {
     async isProcessed(key, signal) {
-      return (await operations.inspect(key, signal)).status === "Processed";
+      return (await calls.inspect(key, signal)).status === "Processed";
     },
     async markProcessed(key, signal) {
       try {
-        finishOf(await post("mark", { key }, signal));
+        statusOf(await post("mark", { key }, signal), ["Processed"]);
       } catch (error) {
         if (!isUnknownPath(error)) throw error;
-        await markByLease(operations, key, signal); // a service that has the document's paths only
+        await markByLease(calls, key, signal); // a service that has only the paths of the common contract
       }
     },
     async tryBegin(key, { leaseId, leaseMs, owner }, signal) {
       const proposed = proposeLeaseId ? leaseId : undefined;
       const fields = omitUndefined({ key, owner: owner ?? undefined, leaseId: proposed });
-      return readTryBegin(await post("try-begin", { ...fields, leaseSeconds: seconds(leaseMs) }, signal));
+      return begun(await post("try-begin", { ...fields, leaseSeconds: seconds(leaseMs) }, signal));
     },
-    renew: async (key, leaseId, leaseMs, signal) =>
-      renewOf(await postHeld("renew", { key, leaseId, leaseSeconds: seconds(leaseMs) }, signal)),
-    finish: async (key, leaseId, signal) =>
-      finishOf(await postHeld("mark-processed", { key, leaseId }, signal)),
-    release: async (key, leaseId, signal) => releaseOf(await postHeld("release", { key, leaseId }, signal)),
+    async renew(key, leaseId, leaseMs, signal) {
+      const fields = await postHeld("renew", { key, leaseId, leaseSeconds: seconds(leaseMs) }, signal);
+      const status = statusOf(fields, ["Renewed", "LeaseLost"]);
+      return status === "LeaseLost" ? { status } : { status, expiresAt: timeOf(fields, "expiresAt") };
+    },
+    async finish(key, leaseId, signal) {
+      const fields = await postHeld("mark-processed", { key, leaseId }, signal);
+      return { status: statusOf(fields, ["Processed", "LeaseLost"]) };
+    },
+    async release(key, leaseId, signal) {
+      const fields = await postHeld("release", { key, leaseId }, signal);
+      return { status: statusOf(fields, ["Released", "LeaseLost"]) };
+    },
     async inspect(key, signal) {
       // A URL has no path "." or "..": they mean folders, however they are encoded.
       const isFolder = key === "." || key === "..";
@@ -100,24 +96,22 @@ export function createHttpInboxStore(options: HttpInboxStoreOptions): LeasingInb
     },
     async close() {},
   };
-  return checkedInboxStore(operations, timeoutMs, asItCame);
+  // Only the service knows what its lease ids look like.
+  return checkedInboxStore(calls, { timeoutMs, leaseIdOf: (leaseId) => leaseId });
 }
-
-/** Only the service knows what its lease ids look like. */
-const asItCame = (leaseId: string): string => leaseId;
 
 const seconds = (ms: number): number => Math.ceil(ms / 1_000);
 
 const isUnknownPath = (error: unknown): boolean =>
   error instanceof InboxServiceError && (error.status === 404 || error.status === 405);
 
-/** The document has no call that marks a key without a lease, so this takes the lease first. */
-async function markByLease(operations: KeyOperations, key: string, signal: AbortSignal): Promise<void> {
+/** The common contract has no call that marks a key without a lease, so this takes the lease first. */
+async function markByLease(calls: KeyCalls, key: string, signal: AbortSignal | undefined): Promise<void> {
   const wanted = { leaseId: randomUUID(), leaseMs: defaultLeaseMs, owner: null };
-  const begun = await operations.tryBegin(key, wanted, signal);
+  const begun = await calls.tryBegin(key, wanted, signal);
   if (begun.status === "Busy") throw new InboxKeyBusyError(key, begun.expiresAt);
   if (begun.status === "Processed") return;
-  const { status } = await operations.finish(key, begun.leaseId, signal);
+  const { status } = await calls.finish(key, begun.leaseId, signal);
   if (status === "LeaseLost") throw new LeaseLostError();
 }
 
@@ -134,61 +128,35 @@ function checked(options: HttpInboxStoreOptions) {
   const what = "createHttpInboxStore";
   refuseUnknown(options, known, what);
   const filled = { ...defaults, ...omitUndefined(options) };
+  const { url, token } = options;
   checkAll(what, [
-    () => requireUrl(options.url),
-    () => requireToken(options.token),
+    () => {
+      if (typeof url !== "string" || baseOf(url) === undefined)
+        throw new InvalidArgumentError("url must be an http or https URL, without user, password and query");
+    },
+    () => {
+      if (token !== undefined && (typeof token !== "string" || !/^[\x21-\x7e]+$/.test(token)))
+        throw new InvalidArgumentError("token must be a text of printable ASCII characters without spaces");
+    },
     () => requireDuration(filled.timeoutMs, "timeoutMs"),
     () => requireDuration(filled.attemptMs, "attemptMs"),
   ]);
-  return { ...filled, token: options.token };
-}
-
-function requireUrl(url: unknown): void {
-  if (typeof url !== "string" || baseOf(url) === undefined)
-    throw new InvalidArgumentError("url must be an http or https URL, without user, password and query");
-}
-
-function requireToken(token: unknown): void {
-  if (token !== undefined && (typeof token !== "string" || !/^[\x21-\x7e]+$/.test(token)))
-    throw new InvalidArgumentError("token must be a text of printable ASCII characters without spaces");
+  return { ...filled, token };
 }
 
 /* Answers of the service as results of a store. Fields that the contract does not name are ignored. */
 
-export function readTryBegin(fields: Fields): TryBeginResult {
-  switch (fields.status) {
-    case "Acquired":
-      return {
-        status: "Acquired",
-        leaseId: textOf(fields, "leaseId"),
-        expiresAt: timeOf(fields, "expiresAt"),
-      };
-    case "Processed":
-      return { status: "Processed" };
-    case "Busy":
-      return { status: "Busy", expiresAt: optionalTime(fields, "expiresAt") };
-    default:
-      throw unexpected("status");
-  }
+function begun(fields: Fields): TryBeginResult {
+  const status = statusOf(fields, ["Acquired", "Processed", "Busy"]);
+  if (status === "Processed") return { status };
+  if (status === "Busy") return { status, expiresAt: optionalTime(fields, "expiresAt") };
+  return { status, leaseId: textOf(fields, "leaseId"), expiresAt: timeOf(fields, "expiresAt") };
 }
 
-export const renewOf = (fields: Fields): RenewResult =>
-  isLost(fields, "Renewed")
-    ? { status: "LeaseLost" }
-    : { status: "Renewed", expiresAt: timeOf(fields, "expiresAt") };
-
-export const finishOf = (fields: Fields): FinishResult => ({
-  status: isLost(fields, "Processed") ? "LeaseLost" : "Processed",
-});
-
-export const releaseOf = (fields: Fields): ReleaseResult => ({
-  status: isLost(fields, "Released") ? "LeaseLost" : "Released",
-});
-
-export function reportOf(fields: Fields): KeyReport {
-  const { status, attempts, owner } = fields;
+function reportOf(fields: Fields): KeyReport {
+  const status = statusOf(fields, ["Unknown", "Processed", "Leased", "Free"]);
   if (status === "Unknown") return { status };
-  if (status !== "Processed" && status !== "Leased" && status !== "Free") throw unexpected("status");
+  const { attempts, owner } = fields;
   return {
     status,
     attempts: typeof attempts === "number" ? attempts : 0,
@@ -199,10 +167,11 @@ export function reportOf(fields: Fields): KeyReport {
   };
 }
 
-/** Only the two statuses of the call are right: one that is not known must not pass for a success. */
-function isLost({ status }: Fields, success: string): boolean {
-  if (status !== success && status !== "LeaseLost") throw unexpected("status");
-  return status === "LeaseLost";
+/** Only the statuses of the call are right: one that is not known must not pass for a success. */
+function statusOf<Status extends string>({ status }: Fields, known: readonly Status[]): Status {
+  const found = known.find((one) => one === status);
+  if (found === undefined) throw unexpected("status");
+  return found;
 }
 
 function textOf(fields: Fields, name: string): string {
@@ -222,6 +191,6 @@ const optionalTime = (fields: Fields, name: string): Date | null =>
 
 const unexpected = (name: string): InboxServiceError =>
   new InboxServiceError(
-    `The inbox service answered 200 with a field "${name}" that is not of the contract. Check the URL and the service's version.`,
+    `The inbox service answered 200 with a field "${name}" that the contract does not allow. Check the URL and the service's version.`,
     { status: 200, isTransient: false },
   );

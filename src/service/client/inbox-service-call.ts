@@ -6,28 +6,40 @@ import { backoffMs, type RetryPolicy } from "../../queue/retry-policy.js";
 
 const policy: RetryPolicy = { maxAttempts: 5, baseMs: 50, factor: 2, maxMs: 2_000, jitterMs: 100 };
 
-interface RepeatSettings {
+export interface ServiceRequest {
+  /** From the service's URL on: `v1/inbox/…`. */
+  readonly path: string;
+  /** GET without one, POST with one. */
+  readonly body?: Readonly<Record<string, unknown>>;
+}
+
+export type Fields = Readonly<Record<string, unknown>>;
+
+interface Sender {
+  readonly base: URL;
+  readonly token: string | undefined;
   /** The longest time of one attempt. */
   readonly attemptMs: number;
   /** When the whole call has to end, by `performance.now()`. */
   readonly endsAt: number;
-  /** The caller's, with the deadline of the whole call. */
-  readonly signal: AbortSignal;
 }
 
 /**
- * Repeats a call of the service after faults that pass. All calls of the contract may be repeated: a try-begin because it
+ * Sends a request, and repeats it after faults that pass. All calls of the contract may be repeated: a try-begin because it
  * proposes its lease id, the others because the lease id says what they mean. A refusal (400, 401) is final.
  */
-export async function repeatCall<T>(
-  call: (signal: AbortSignal) => Promise<T>,
-  { attemptMs, endsAt, signal }: RepeatSettings,
-): Promise<T> {
+export async function callService(
+  sender: Sender,
+  request: ServiceRequest,
+  signal: AbortSignal | undefined,
+): Promise<Fields> {
+  const { attemptMs, endsAt } = sender;
+  const send = (inTime: AbortSignal) => sendRequest(sender, request, inTime);
   for (let attempt = 1; ; attempt++) {
     try {
-      return await withDeadline(attemptMs, "An attempt to call the inbox service", call, signal);
+      return await withDeadline(attemptMs, "An attempt to call the inbox service", send, signal);
     } catch (error) {
-      signal.throwIfAborted();
+      signal?.throwIfAborted();
       const delayMs = delayBefore(attempt, error);
       // An answer after the deadline is of no use: the caller learns at once what happened.
       if (delayMs === undefined || performance.now() + delayMs >= endsAt) throw explained(error);
@@ -54,22 +66,8 @@ const explained = (error: unknown): unknown =>
 /** An answer of the contract is some hundred bytes. */
 const maxAnswerBytes = 65_536;
 
-export interface ServiceRequest {
-  /** From the service's URL on: `v1/inbox/…`. */
-  readonly path: string;
-  /** GET without one, POST with one. */
-  readonly body?: Readonly<Record<string, unknown>>;
-}
-
-export type Fields = Readonly<Record<string, unknown>>;
-
-interface Sender {
-  readonly base: URL;
-  readonly token: string | undefined;
-}
-
 /** One attempt. Returns the fields of a 200, or throws an InboxServiceError with what the service said. */
-export async function sendRequest(
+async function sendRequest(
   { base, token }: Sender,
   request: ServiceRequest,
   signal: AbortSignal,
@@ -138,12 +136,16 @@ function said(status: number, message: unknown, token: string | undefined): stri
   return `answered ${status}${typeof message === "string" ? `: ${message.slice(0, 300)}` : "."}`;
 }
 
-/** Retry-After holds seconds or a date. Null when it is absent or unreadable. */
+/** Retry-After has seconds or a date. Null when it is absent or unreadable. */
 function retryAfterMs(header: string | null): number | null {
   if (header === null) return null;
   const ms = /^\d+$/.test(header) ? Number(header) * 1_000 : Date.parse(header) - Date.now();
   return Number.isFinite(ms) ? Math.max(0, ms) : null;
 }
+
+interface InboxServiceErrorDetails
+  extends Pick<InboxServiceError, "isTransient">,
+    Partial<Pick<InboxServiceError, "status" | "field" | "retryAfterMs" | "cause">> {}
 
 /** The inbox service refused a call, could not be reached, or answered what the contract does not know. */
 export class InboxServiceError extends Error implements OnceboxErrorInfo {
@@ -164,18 +166,11 @@ export class InboxServiceError extends Error implements OnceboxErrorInfo {
   readonly retryAfterMs: number | null;
 
   constructor(message: string, details: InboxServiceErrorDetails) {
-    super(message, details.cause === undefined ? {} : { cause: details.cause });
-    this.status = details.status ?? null;
-    this.isTransient = details.isTransient;
-    this.field = details.field ?? null;
-    this.retryAfterMs = details.retryAfterMs ?? null;
+    const { status = null, isTransient, field = null, retryAfterMs = null, cause } = details;
+    super(message, cause === undefined ? {} : { cause });
+    this.status = status;
+    this.isTransient = isTransient;
+    this.field = field;
+    this.retryAfterMs = retryAfterMs;
   }
-}
-
-export interface InboxServiceErrorDetails {
-  readonly status?: number;
-  readonly isTransient: boolean;
-  readonly field?: string | null;
-  readonly retryAfterMs?: number | null;
-  readonly cause?: unknown;
 }

@@ -10,109 +10,11 @@ import { type HttpHandlers, type HttpResult, httpHandlers } from "../../http/res
 import { type PathNames, pathFrom, type RouteData, type RouteMatch, routeTable } from "../../http/routes.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
 import type { LeasingInboxStore } from "../inbox-store.js";
-import { openApiText } from "./open-api.js";
-import { maxBodyBytes, type Operation, type OperationName, operationsOf } from "./operations.js";
+import { type CallName, callsOf, maxBodyBytes, type ServiceCall } from "./calls.js";
+import { openApi } from "./open-api.js";
 import { logRequest, serviceResults } from "./responses.js";
 
 export type InboxService = HttpHandlers;
-
-/** One of the service's paths by one method. */
-interface ServiceRoute extends RouteData {
-  readonly name: OperationName | "openapi";
-  readonly isPublic?: boolean;
-  run(request: PlainRequest, names: PathNames): Promise<HttpResult>;
-}
-
-/**
- * An inbox store as an HTTP service, for processes in any language. Does no I/O until it is called.
- *
- * @example
- * const service = createInboxService({ store: createSqlInboxStore(db), tokens: () => readToken() });
- * createServer(service.listener).listen(8080);
- */
-export function createInboxService(options: InboxServiceOptions): InboxService {
-  const settings = checkServiceOptions(options);
-  const { store, tokens, clock = () => new Date() } = options;
-  const logger = loggerOf(options.logger);
-  const metrics = options.metrics === undefined ? undefined : guardedMetrics(options.metrics);
-  const auth = tokens === undefined ? "none" : "bearer";
-  const findToken =
-    tokens === undefined
-      ? async () => "anybody"
-      : bearerTokens(
-          tokens,
-          {
-            fetchMs: settings.callMs,
-            maxAgeMs: settings.tokensMaxAgeMs,
-            clock,
-            onStale: () =>
-              logger.warn("the service's tokens could not be refreshed; the last ones are used", {}),
-          },
-          { owner: "service", problemOf: secretProblem },
-        );
-  const operations = operationsOf(settings);
-  const results = serviceResults(auth);
-
-  const perform = async (operation: Operation, read: Read<unknown>): Promise<HttpResult> => {
-    if ("refusal" in read) return results.badRequest(read.refusal);
-    const call = (signal: AbortSignal) => operation.run(store, read.value, { signal });
-    return results.ok(await withDeadline(settings.callMs, "The store", call));
-  };
-
-  const find = routeTable<ServiceRoute>([
-    {
-      method: "GET",
-      path: `${inboxPath}{key*}`,
-      name: "inspect",
-      run: (_, { key }) => perform(operations.inspect, checkFields({ key }, operations.inspect)),
-    },
-    ...Object.entries(operations).map(
-      ([name, operation]): ServiceRoute => ({
-        method: "POST",
-        path: inboxPath + name,
-        name: name as OperationName,
-        run: async (request) =>
-          perform(operation, await readFields(request, operation, { maxBytes: maxBodyBytes })),
-      }),
-    ),
-    {
-      method: "GET",
-      path: documentPath,
-      name: "openapi",
-      isPublic: true,
-      run: async () => results.text("Document", openApiText(operations, auth)),
-    },
-  ]);
-
-  const resultOf = async (request: PlainRequest, match: RouteMatch<ServiceRoute>): Promise<HttpResult> => {
-    if (match.kind === "not found") return results.notFound();
-    if (match.kind === "wrong method") return results.wrongMethod(request.method, match.methods);
-    const { route, names } = match;
-    if (tokens === undefined && isForeignPage(request.headers)) return results.forbidden();
-    if (!route.isPublic && (await findToken(request.headers.get("authorization"))) === undefined)
-      return results.unauthorized();
-    return route.run(request, names);
-  };
-
-  return httpHandlers(async (request) => {
-    const startedAt = performance.now();
-    const match = find(request.method, servicePath(request.path));
-    const result = await resultOf(request, match).catch((error) => results.unavailable(safeReason(error)));
-    const operation = match.kind === "found" ? match.route.name : "none";
-    const attributes = { operation, outcome: result.outcome };
-    metrics?.count("oncebox.service", 1, attributes);
-    metrics?.duration("oncebox.service.duration", performance.now() - startedAt, attributes);
-    logRequest(logger, operation, result);
-    return result.response;
-  }, logger);
-}
-
-const inboxPath = "/v1/inbox/";
-const documentPath = "/v1/openapi.json";
-
-/** What follows the inbox's path is one name, also with slashes in it: some gateways decode them. */
-const servicePath = (path: string): string | undefined =>
-  pathFrom(path, inboxPath) ?? (path.endsWith(documentPath) ? documentPath : undefined);
 
 /** The settings of the service that do not depend on where it runs. */
 export interface InboxServiceSettings {
@@ -146,6 +48,107 @@ export const inboxServiceDefaults = {
   tokensMaxAgeMs: 5 * 60_000,
 } as const;
 
+/** One of the service's paths by one method. */
+interface ServiceRoute extends RouteData {
+  readonly name: CallName | "openapi";
+  readonly isPublic?: boolean;
+  run(request: PlainRequest, names: PathNames): Promise<HttpResult>;
+}
+
+/**
+ * An inbox store as an HTTP service, for processes in any language. Does no I/O until it is called.
+ *
+ * @example
+ * const service = createInboxService({ store: createSqlInboxStore(db), tokens: () => readToken() });
+ * createServer(service.listener).listen(8080);
+ */
+export function createInboxService(options: InboxServiceOptions): InboxService {
+  const settings = checkServiceOptions(options);
+  const { store, tokens, clock = () => new Date() } = options;
+  const logger = loggerOf(options.logger);
+  const metrics = options.metrics === undefined ? undefined : guardedMetrics(options.metrics);
+  const auth = tokens === undefined ? "none" : "bearer";
+  const findToken =
+    tokens === undefined
+      ? async () => "anybody"
+      : bearerTokens(
+          tokens,
+          {
+            fetchMs: settings.callMs,
+            maxAgeMs: settings.tokensMaxAgeMs,
+            clock,
+            onStale: () =>
+              logger.warn("the service's tokens could not be refreshed; the last ones are used", {}),
+          },
+          { owner: "service", problemOf: secretProblem },
+        );
+  const calls = callsOf(settings);
+  const results = serviceResults(auth);
+  let document: string | undefined; // made at the first request for it
+
+  const perform = async (call: ServiceCall, read: Read<unknown>): Promise<HttpResult> => {
+    if ("refusal" in read) return results.badRequest(read.refusal);
+    const run = (signal: AbortSignal) => call.run(store, read.value, { signal });
+    return results.ok(await withDeadline(settings.callMs, "The store", run));
+  };
+
+  const find = routeTable<ServiceRoute>([
+    {
+      method: "GET",
+      path: `${inboxPath}{key*}`,
+      name: "inspect",
+      run: (_, { key }) => perform(calls.inspect, checkFields({ key }, calls.inspect)),
+    },
+    ...Object.entries(calls).map(
+      ([name, call]): ServiceRoute => ({
+        method: "POST",
+        path: inboxPath + name,
+        name: name as CallName,
+        run: async (request) => perform(call, await readFields(request, call, { maxBytes: maxBodyBytes })),
+      }),
+    ),
+    {
+      method: "GET",
+      path: documentPath,
+      name: "openapi",
+      isPublic: true,
+      async run() {
+        document ??= JSON.stringify(openApi(calls, auth));
+        return results.text("Document", document);
+      },
+    },
+  ]);
+
+  const resultOf = async (request: PlainRequest, match: RouteMatch<ServiceRoute>): Promise<HttpResult> => {
+    if (match.kind === "not found") return results.notFound();
+    if (match.kind === "wrong method") return results.wrongMethod(request.method, match.methods);
+    const { route, names } = match;
+    if (tokens === undefined && isForeignPage(request.headers)) return results.forbidden();
+    if (!route.isPublic && (await findToken(request.headers.get("authorization"))) === undefined)
+      return results.unauthorized();
+    return route.run(request, names);
+  };
+
+  return httpHandlers(async (request) => {
+    const startedAt = performance.now();
+    const match = find(request.method, servicePath(request.path));
+    const result = await resultOf(request, match).catch((error) => results.unavailable(safeReason(error)));
+    const call = match.kind === "found" ? match.route.name : "none";
+    const attributes = { call, outcome: result.outcome };
+    metrics?.count("oncebox.service", 1, attributes);
+    metrics?.duration("oncebox.service.duration", performance.now() - startedAt, attributes);
+    logRequest(logger, call, result);
+    return result.response;
+  }, logger);
+}
+
+const inboxPath = "/v1/inbox/";
+const documentPath = "/v1/openapi.json";
+
+/** What follows the inbox's path is one name, also with slashes in it: some gateways decode them. */
+const servicePath = (path: string): string | undefined =>
+  pathFrom(path, inboxPath) ?? (path.endsWith(documentPath) ? documentPath : undefined);
+
 /** A longer lease would keep the key of a dead caller for too long. */
 const longestLeaseSeconds = 3_600;
 
@@ -176,13 +179,8 @@ function checkServiceOptions(options: InboxServiceOptions) {
 }
 
 function requireLeaseBounds(least: number, most: number): void {
-  const isRight =
-    Number.isInteger(least) &&
-    Number.isInteger(most) &&
-    least >= 1 &&
-    least <= most &&
-    most <= longestLeaseSeconds;
-  if (!isRight)
+  const areWhole = Number.isInteger(least) && Number.isInteger(most);
+  if (!areWhole || least < 1 || most < least || most > longestLeaseSeconds)
     throw new ArgumentRangeError(
       `minLeaseSeconds and maxLeaseSeconds must be whole numbers from 1 to ${longestLeaseSeconds}, the first not above the second, not ${String(least)} and ${String(most)}.`,
     );

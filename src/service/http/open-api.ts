@@ -1,26 +1,17 @@
 import * as z from "zod/mini";
-import { key, maxBodyBytes, type Operation, type Operations } from "./operations.js";
-import { type Auth, badRequestAnswer, failureAnswer } from "./responses.js";
+import { refusalCodes } from "../../http/fields.js";
+import { key, maxBodyBytes, type ServiceCall, type ServiceCalls } from "./calls.js";
+import type { Auth } from "./responses.js";
 
 type Json = Readonly<Record<string, unknown>>;
 
-const texts = new WeakMap<Operations, string>();
-
-/** The OpenAPI document as JSON. It is made at the first request for it, from the schemas that validate. */
-export function openApiText(operations: Operations, auth: Auth): string {
-  const text = texts.get(operations) ?? JSON.stringify(openApi(operations, auth));
-  texts.set(operations, text);
-  return text;
-}
-
-export function openApi(operations: Operations, auth: Auth): Json {
-  const named = Object.entries(operations).map(
-    ([name, operation]) => [name, pascal(name), operation] as const,
-  );
-  const posts = named.map(([name, title, operation]) => [
+/** The OpenAPI document, made from the schemas that validate. */
+export function openApi(calls: ServiceCalls, auth: Auth): Json {
+  const named = Object.entries(calls).map(([name, call]) => [name, pascal(name), call] as const);
+  const posts = named.map(([name, title, call]) => [
     `/v1/inbox/${name}`,
     {
-      post: { ...described(name, operation), requestBody: body(`${title}Request`), ...answers(title, auth) },
+      post: { ...described(name, call), requestBody: body(`${title}Request`), ...answers(title, auth) },
     },
   ]);
   const schemas = named.flatMap(([, title, { request, answer }]) => [
@@ -62,7 +53,7 @@ export function openApi(operations: Operations, auth: Auth): Json {
 const pascal = (name: string): string =>
   name.replace(/(?:^|-)(\w)/g, (_, letter: string) => letter.toUpperCase());
 
-const described = (name: string, { summary }: Operation) => ({ operationId: pascal(name), summary });
+const described = (name: string, { summary }: ServiceCall) => ({ operationId: pascal(name), summary });
 
 const reference = (name: string) => ({ $ref: `#/components/schemas/${name}` });
 const content = (name: string) => ({ "application/json": { schema: reference(name) } });
@@ -122,6 +113,23 @@ const documentPath = {
     },
   },
 };
+
+const errorOf = (codes: readonly string[], others = {}) =>
+  z.object({
+    error: z.object({
+      code: z.enum(codes),
+      message: z.string().check(z.describe("For people to read.")),
+      ...others,
+    }),
+  });
+
+/** The body of a 400. */
+const badRequestAnswer = errorOf(refusalCodes, {
+  field: z.string().check(z.describe("The field of the request that is wrong, or `body`.")),
+});
+
+/** The body of a 404, a 405 and a 503. */
+const failureAnswer = errorOf(["NotFound", "MethodNotAllowed", "Unavailable"]);
 
 /** As requests are sent: an answer may get more fields in later versions. */
 function jsonSchema(schema: z.ZodMiniType): Json {

@@ -1,6 +1,4 @@
-import * as z from "zod/mini";
 import type { Logger } from "../../base/logger.js";
-import { refusalCodes } from "../../http/fields.js";
 import type { PlainResponse } from "../../http/plain.js";
 import { apiResults, type HttpResult, logResult } from "../../http/results.js";
 
@@ -12,7 +10,7 @@ export function serviceResults(auth: Auth) {
   return {
     ...api,
     ok: (value: { readonly status: string }): HttpResult => api.json(200, value.status, value),
-    /** Without tokens, a page of another site could use the service by the browser of somebody who can reach it. */
+    /** Without tokens, a page of another site could use the service through the browser of somebody who can reach it. */
     forbidden: (): HttpResult => api.empty(403, "Forbidden"),
     notFound: (): HttpResult =>
       api.refused(
@@ -33,24 +31,7 @@ export function unavailableService(auth: Auth, logger: Logger, reason: string): 
 }
 
 /** Of a bad request the log gets the kind of problem only: a key may hold personal data. */
-export function logRequest(logger: Logger, operation: string, { details, ...result }: HttpResult): void {
+export function logRequest(logger: Logger, call: string, { details, ...result }: HttpResult): void {
   const fields = { reason: details?.reason };
-  logResult(logger, "inbox service", result, { subject: { operation }, fields });
+  logResult(logger, "inbox service", result, { subject: { call }, fields });
 }
-
-/** The body of a 400. */
-export const badRequestAnswer = z.object({
-  error: z.object({
-    code: z.enum(refusalCodes),
-    message: z.string().check(z.describe("For people to read.")),
-    field: z.string().check(z.describe("The field of the request that is wrong, or `body`.")),
-  }),
-});
-
-/** The body of a 404, a 405 and a 503. */
-export const failureAnswer = z.object({
-  error: z.object({
-    code: z.enum(["NotFound", "MethodNotAllowed", "Unavailable"]),
-    message: z.string().check(z.describe("For people to read.")),
-  }),
-});

@@ -27,7 +27,7 @@ export function concurrencyTests({ opened, newKey }: StoreContext<TestLeasingSto
   };
 
   describe("concurrency", () => {
-    it(`SVC-03 of ${callers} callers at once exactly one acquires a new key; the others are told Busy`, async () => {
+    it(`SVC-03 of ${callers} callers at once exactly one acquires a new key; the others get Busy`, async () => {
       const { store } = opened();
       const key = newKey();
       const results = await beginAtOnce(key);

@@ -9,7 +9,7 @@ type SeenKey = Exclude<KeyReport, { readonly status: "Unknown" }>;
 /** What operators read, and which arguments are refused. */
 export function inspectionTests({ opened, newKey }: StoreContext<TestLeasingStore>): void {
   describe("inspecting", () => {
-    it("SVC-06 tells status, attempts, owner and end of lease, from the first lease to the finish", async () => {
+    it("SVC-06 reports status, attempts, owner and end of lease, from the first lease to the finish", async () => {
       const { store } = opened();
       const key = newKey();
       expect(await store.inspect(key)).toEqual({ status: "Unknown" });
@@ -31,7 +31,7 @@ export function inspectionTests({ opened, newKey }: StoreContext<TestLeasingStor
       expect(await store.inspect(key)).toMatchObject({ status: "Processed", attempts: 2, leaseUntil: null });
     });
 
-    it("SVC-06 a caller that is told Busy counts as no attempt, and its name is not kept", async () => {
+    it("SVC-06 a caller that gets Busy counts as no attempt, and its name is not kept", async () => {
       const { store } = opened();
       const key = newKey();
       await acquire(store, key, { owner: "holder" });

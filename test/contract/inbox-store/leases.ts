@@ -28,7 +28,7 @@ export function leaseTests({ opened, newKey }: StoreContext<TestLeasingStore>): 
   };
 
   describe("acquiring", () => {
-    it("SVC-03 the first caller acquires a key, the next is told Busy and until when", async () => {
+    it("SVC-03 the first caller acquires a key, the next gets Busy and until when", async () => {
       const { store, reopen } = opened();
       const key = newKey();
       const { leaseId, expiresAt } = await acquire(store, key);

@@ -200,7 +200,7 @@ export function receivingContract(harness: ContractHarness): void {
       expect(calls).toBe(1);
     });
 
-    it("MSG-05 a handler that takes too long is rolled back, and told so by its signal", async () => {
+    it("MSG-05 a handler that takes too long is rolled back, and its signal fires", async () => {
       const signals: AbortSignal[] = [];
       const made = await pair((get) => ({
         inventory: {

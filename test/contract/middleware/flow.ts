@@ -172,7 +172,7 @@ export function flowContract(harness: ContractHarness): void {
       expect(await made.outgoing()).toEqual(["1", "2", "2"]);
     });
 
-    it("MID-07 transaction alone, and transaction with inbox, pass the handler's output on", async () => {
+    it("MID-07 a transaction by itself, and one with an inbox, pass the handler's output on", async () => {
       const made = await shop();
       const alone = compose<Order>([made.transaction], async () => "output");
       expect(await alone({})).toBe("output");
@@ -259,7 +259,7 @@ export function flowContract(harness: ContractHarness): void {
       expect(await made.outgoing()).toHaveLength(3);
     });
 
-    it("MID-10 on a server clean-up runs at an interval, keeps messages for 7 days, goes on after an error and stops when told", async () => {
+    it("MID-10 on a server clean-up runs at an interval, keeps messages for 7 days, goes on after an error and can be stopped", async () => {
       const made = await shop();
       const handled: string[] = [];
       const handle = orderHandler(made, handled);

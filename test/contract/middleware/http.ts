@@ -96,7 +96,7 @@ export function httpContract(harness: ContractHarness): void {
       await expect(withoutScope(post('"k"', "one"))).rejects.toThrow(/whose request/);
     });
 
-    it("MID-03 a caller must be told from others, and a stored response has no cookies", async () => {
+    it("MID-03 a scope is required, and a stored response has no cookies", async () => {
       const made = await shop();
       const { scope: _, ...withoutScope } = options(made);
       expect(() => idempotentHttp(withoutScope as never, async () => new Response("ok"))).toThrow(

@@ -93,12 +93,12 @@ export function failureTests(harness: TransportHarness): void {
       expect(setup.received).toHaveLength(2);
     });
 
-    it("MSG-09 a slow receiver: an abort rejects with its reason, and the receiver is told", async () => {
+    it("MSG-09 a slow receiver: an abort rejects with its reason, and the receiver's signal fires", async () => {
       const arrived = gate();
-      const told = gate();
+      const aborted = gate();
       const released = gate();
       const setup = await start(harness, async (_, { signal }) => {
-        signal.addEventListener("abort", () => told.open());
+        signal.addEventListener("abort", () => aborted.open());
         arrived.open();
         await released.promise;
         return acknowledged;
@@ -109,7 +109,7 @@ export function failureTests(harness: TransportHarness): void {
       const reason = new Error("the function stops");
       stopping.abort(reason);
       expect(await sending).toBe(reason);
-      await told.promise;
+      await aborted.promise;
       released.open();
       expect(await setup.send(newMessage())).toEqual(acknowledged);
     });

@@ -330,7 +330,7 @@ describe("bundles for Lambda", () => {
     const env = { SCENARIO_SCHEMA: "x", INBOX_SERVICE_TOKENS: token };
     const { answer, loaded, logged } = await invoke(["service", "inbox-service"], nowhere, event, env);
     expect(answer).toMatchObject({ statusCode: 503, body: expect.stringContaining('"Unavailable"') });
-    expect(logged).toMatch(/"inbox service","operation":"try-begin","outcome":"Unavailable","status":503/);
+    expect(logged).toMatch(/"inbox service","call":"try-begin","outcome":"Unavailable","status":503/);
     expect(loaded.filter((name) => name.includes("undici"))).toEqual([]);
   });
 

@@ -3,9 +3,9 @@
  * leave nothing open. With the argument "idle" the transport is left open: kept connections must not keep a process alive.
  */
 
+import { createTransports } from "../../../src/messaging/destinations.js";
 import type { Envelope } from "../../../src/messaging/envelope.js";
 import { listen } from "../../../src/messaging/transports/listen.js";
-import { createTransports } from "../../../src/messaging/transports/transports.js";
 
 const [listenAt = "", tls = "{}", end = ""] = process.argv.slice(2);
 const { cert, key } = JSON.parse(tls) as { cert?: string; key?: string };

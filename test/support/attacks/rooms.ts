@@ -8,8 +8,8 @@ import type { PlainRoute } from "../../../src/http/plain.js";
 import { createInbox } from "../../../src/inbox/inbox.js";
 import { createService, defineMessages, signal, signEnvelope } from "../../../src/messaging/index.js";
 import { createOutbox } from "../../../src/outbox/outbox.js";
+import { callsOf } from "../../../src/service/http/calls.js";
 import { createInboxService } from "../../../src/service/http/inbox-service.js";
-import { operationsOf } from "../../../src/service/http/operations.js";
 import { createSqlInboxStore } from "../../../src/service/sql-inbox-store.js";
 import { migrate } from "../../../src/sql/migrate.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
@@ -66,9 +66,9 @@ export async function openRooms(logger: Logger) {
     adminTable
       .map(({ method, path }) => ({ method, path: `${base}${path}`, isPublic: path === "health" }))
       .filter(({ path }) => pathBehindBase(path) !== undefined);
-  const operations = Object.keys(operationsOf({ minLeaseSeconds: 30, maxLeaseSeconds: 120 }));
+  const calls = Object.keys(callsOf({ minLeaseSeconds: 30, maxLeaseSeconds: 120 }));
   const serviceRoutes: readonly RoomRoute[] = [
-    ...operations.map((name) => ({ method: "POST", path: `/v1/inbox/${name}`, body: '{"key":"a"}' })),
+    ...calls.map((name) => ({ method: "POST", path: `/v1/inbox/${name}`, body: '{"key":"a"}' })),
     { method: "GET", path: "/v1/inbox/a" },
     { method: "HEAD", path: "/v1/inbox/a" },
   ];

@@ -197,7 +197,7 @@ export function describeInboxService(harness: ContractHarness): void {
       await get(key);
       await post("try-begin", { key: `${key}\n` });
       await send(`/v1/inbox/${key}`, { headers: { authorization: "Bearer wrong-token-0123456789" } });
-      expect(lines()).toContain('"message":"inbox service","operation":"try-begin","outcome":"Acquired"');
+      expect(lines()).toContain('"message":"inbox service","call":"try-begin","outcome":"Acquired"');
       expect(lines()).toContain('"outcome":"InvalidField","status":400');
       expect(lines()).toContain('"outcome":"Unauthorized","status":401');
       for (const secret of ["jane.doe", "owner-of-it", json.leaseId, token, "wrong-token"])

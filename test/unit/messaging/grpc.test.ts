@@ -197,12 +197,12 @@ describe("gRPC with other programs", () => {
     expect((await failureOf(transport(), address, newMessage())).message).toContain("not an acknowledgement");
   });
 
-  it("MSG-09 a receiver that does not respond is given up after timeoutMs, and is told", async () => {
-    const told = gate();
-    const address = await serveTheirs((call) => call.on("cancelled", () => told.open()));
+  it("MSG-09 a receiver that does not respond is given up after timeoutMs, and its call is cancelled", async () => {
+    const cancelled = gate();
+    const address = await serveTheirs((call) => call.on("cancelled", () => cancelled.open()));
     const error = await failureOf(transport({ timeoutMs: 100 }), address, newMessage());
     expect(error.message).toContain("did not respond within 100 ms");
-    await told.promise;
+    await cancelled.promise;
   });
 
   it("MSG-09 a certificate that is not trusted is refused, and grpcs needs a certificate to listen", async () => {

@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import type { Inbox } from "../../../src/index.js";
-import { createConsume, startCleanup, type TriggerMessage } from "../../../src/middleware/index.js";
+import { createConsume } from "../../../src/middleware/consume.js";
+import { startCleanup, type TriggerMessage } from "../../../src/middleware/index.js";
 import type { PurgeOptions } from "../../../src/queue/work-store.js";
 
 it("MID-10 clean-up asks every store to keep 7 days by default", async () => {
@@ -18,7 +19,7 @@ it("MID-10 clean-up asks every store to keep 7 days by default", async () => {
   expect(asked.map(({ retentionMs }) => retentionMs)).toEqual([604_800_000, 604_800_000]);
 });
 
-it("MID-10 ADD-02 clean-up leaves dead messages alone, unless it is told how long to keep them", async () => {
+it("MID-10 ADD-02 clean-up keeps dead messages, unless it has a retention for them", async () => {
   const asked: PurgeOptions[] = [];
   let runs = 0;
   const store = {

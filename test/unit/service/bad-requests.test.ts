@@ -14,8 +14,8 @@ afterAll(() => service.close());
 const authorization = `Bearer ${token}`;
 
 /** The code and the field of a 400. Nothing of the request may be left behind, so the key stays unknown. */
-async function refusal(operation: string, body: unknown): Promise<readonly [string, string]> {
-  const { status, json } = await service.post(operation, body);
+async function refusal(call: string, body: unknown): Promise<readonly [string, string]> {
+  const { status, json } = await service.post(call, body);
   expect(status, JSON.stringify(json)).toBe(400);
   expect(json).toEqual({
     error: { code: expect.any(String), message: expect.any(String), field: expect.any(String) },
@@ -40,11 +40,11 @@ const keyRules: readonly (readonly [string, unknown])[] = [
 ];
 
 describe("bad requests", () => {
-  it.each(keyRules)("SVC-07 a key %s is refused by every operation, with its field", async (_, key) => {
+  it.each(keyRules)("SVC-07 a key %s is refused by every call, with its field", async (_, key) => {
     const others = { "mark-processed": { leaseId }, release: { leaseId }, renew: { leaseId } };
-    for (const operation of ["try-begin", "mark-processed", "release", "renew", "mark", "inspect"] as const) {
-      const body = { key, ...(operation in others ? others[operation as keyof typeof others] : {}) };
-      expect(await refusal(operation, body), operation).toEqual(["InvalidField", "key"]);
+    for (const call of ["try-begin", "mark-processed", "release", "renew", "mark", "inspect"] as const) {
+      const body = { key, ...(call in others ? others[call as keyof typeof others] : {}) };
+      expect(await refusal(call, body), call).toEqual(["InvalidField", "key"]);
     }
   });
 
@@ -79,14 +79,14 @@ describe("bad requests", () => {
 
   it("SVC-04 SVC-07 a lease id that is none is refused", async () => {
     for (const wrong of ["", "x", `${leaseId}0`, ` ${leaseId}`, 1, null, {}])
-      for (const operation of ["mark-processed", "release", "renew", "try-begin"])
-        expect(await refusal(operation, { key: "a", leaseId: wrong })).toEqual(["InvalidField", "leaseId"]);
+      for (const call of ["mark-processed", "release", "renew", "try-begin"])
+        expect(await refusal(call, { key: "a", leaseId: wrong })).toEqual(["InvalidField", "leaseId"]);
   });
 
   it("SVC-07 missing and unknown fields are named", async () => {
     expect(await refusal("try-begin", {})).toEqual(["MissingField", "key"]);
-    for (const operation of ["mark-processed", "release", "renew"])
-      expect(await refusal(operation, { key: "a" })).toEqual(["MissingField", "leaseId"]);
+    for (const call of ["mark-processed", "release", "renew"])
+      expect(await refusal(call, { key: "a" })).toEqual(["MissingField", "leaseId"]);
     expect(await refusal("try-begin", { key: "a", leaseMs: 30 })).toEqual(["UnknownField", "leaseMs"]);
     expect(await refusal("release", { key: "a", leaseId, owner: "b" })).toEqual(["UnknownField", "owner"]);
     expect(await refusal("try-begin", '{"key":"a","__proto__":{}}')).toEqual(["UnknownField", "__proto__"]);
@@ -163,11 +163,9 @@ describe("bad requests", () => {
       ["inspect", { key: "ok" }],
       ["inspect", { key: "ok", leaseId }],
     ];
-    for (const [operation, body] of bodies) {
-      const { status } = await service.post(operation, body);
-      expect(service.checks.accepts(`/v1/inbox/${operation}`, body), JSON.stringify(body)).toBe(
-        status === 200,
-      );
+    for (const [call, body] of bodies) {
+      const { status } = await service.post(call, body);
+      expect(service.checks.accepts(`/v1/inbox/${call}`, body), JSON.stringify(body)).toBe(status === 200);
     }
   });
 });

@@ -39,7 +39,7 @@ describe.concurrent("the client of the inbox service", () => {
   const firstSuffers = (fault: Fault) => (index: number) =>
     ({ fault: index === 0 ? fault : "none", amount: 0.5 }) as const;
 
-  /** A server that answers as it is told, for what the service itself does not answer on demand. */
+  /** A server that gives the answers of a test, for those that the service itself does not give on demand. */
   const answering = async (answer: RequestListener): Promise<LeasingInboxStore> => {
     const server = createServer(answer);
     await listening(server, { port: 0, host: "127.0.0.1" });
@@ -95,7 +95,7 @@ describe.concurrent("the client of the inbox service", () => {
     expect(proxy.arrived).toBeGreaterThan(3 * keys.length);
   });
 
-  it("SVC-07 SVC-09 a wrong token is told and not repeated, and no error quotes it", async () => {
+  it("SVC-07 SVC-09 a wrong token is reported and the call not repeated, and no error quotes it", async () => {
     const wrong = "wrong-token-0123456789";
     const { store, proxy, url } = await behindProxy(() => ({ fault: "none", amount: 0 }), { token: wrong });
     const error = await store.tryBegin("k").catch((one) => one);
@@ -106,7 +106,7 @@ describe.concurrent("the client of the inbox service", () => {
     await expect(createHttpInboxStore({ url }).isProcessed("k")).rejects.toThrow(/wants a bearer token/);
   });
 
-  it("SVC-07 SVC-09 a refused request is told with its field and not repeated", async () => {
+  it("SVC-07 SVC-09 a refused request is reported with its field and not repeated", async () => {
     const { store, proxy } = await behindProxy(() => ({ fault: "none", amount: 0 }));
     const error = await store.tryBegin("k", { leaseMs: 3_600_000 }).catch((one) => one);
     expect(error).toMatchObject({ status: 400, field: "leaseSeconds", isTransient: false });
@@ -180,7 +180,7 @@ describe.concurrent("the client of the inbox service", () => {
     await expect(store.isProcessed("k")).rejects.toMatchObject({ status: 307 });
   });
 
-  it("SVC-09 a service with the document's paths only: a mark takes the lease, and a busy key is told", async () => {
+  it("SVC-09 a service with the paths of the common contract only: a mark takes the lease, and a busy key is reported", async () => {
     const paths: (string | undefined)[] = [];
     let status = "Acquired";
     const store = await answering((request, response) => {

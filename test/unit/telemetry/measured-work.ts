@@ -10,7 +10,7 @@ import {
   permanentFailure,
   timeBudget,
 } from "../../../src/index.js";
-import { createService, defineMessages, signal } from "../../../src/messaging/index.js";
+import { createService, defineMessages, inProcessTransport, signal } from "../../../src/messaging/index.js";
 import { functionPublisher } from "../../../src/publishers/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { measureQueue } from "../../../src/telemetry/index.js";
@@ -141,15 +141,16 @@ async function betweenServices({ db, clock, metrics }: Place): Promise<void> {
     table: "i",
     receive: { Told: () => {} },
   });
+  const inProcess = inProcessTransport();
+  inProcess.serve("inventory", inventory.receiver);
   const orders = createService({
     ...common,
     serviceId: "orders",
     table: "o",
     destinations: {
-      inventory: { transport: "inprocess" },
+      inventory: { transport: inProcess },
       gone: { address: "http://127.0.0.1:9/gone", secrets: ["0123456789abcdef0123456789abcdef"] },
     },
-    transports: { inProcess: { inventory: inventory.receiver } },
   });
   await inventory.init();
   await orders.init();

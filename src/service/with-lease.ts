@@ -1,15 +1,8 @@
-import { type Logger, type LoggerOption, loggerOf, safeReason } from "../../base/logger.js";
-import { sleep, withDeadline } from "../../base/timers.js";
-import { refuseUnknown, requireInterval } from "../../queue/arguments.js";
-import { LeaseLostError } from "../../queue/leases.js";
-import {
-  checkAll,
-  defaultLeaseMs,
-  type LeasingInboxStore,
-  type RenewResult,
-  requireLeaseMs,
-  type TryBeginOptions,
-} from "../inbox-store.js";
+import { type Logger, type LoggerOption, loggerOf, safeReason } from "../base/logger.js";
+import { sleep, withDeadline } from "../base/timers.js";
+import { refuseUnknown, requireDuration, requireInterval } from "../queue/arguments.js";
+import { LeaseLostError } from "../queue/leases.js";
+import { checkAll, defaultLeaseMs, type LeasingInboxStore, type TryBeginOptions } from "./inbox-store.js";
 
 export interface WithLeaseOptions extends Omit<TryBeginOptions, "leaseId"> {
   /** A third of the lease by default. */
@@ -50,7 +43,10 @@ export async function withLease<T>(
   refuseUnknown(options, ["owner", "leaseMs", "renewEveryMs", "signal", "logger"], "withLease");
   const { owner, leaseMs = defaultLeaseMs, signal: outer } = options;
   const { renewEveryMs = leaseMs / renewals } = options;
-  checkAll("withLease", [() => requireLeaseMs(leaseMs), () => requireInterval(renewEveryMs, "renewEveryMs")]);
+  checkAll("withLease", [
+    () => requireDuration(leaseMs, "leaseMs"),
+    () => requireInterval(renewEveryMs, "renewEveryMs"),
+  ]);
   const logger = loggerOf(options.logger);
   const begunAt = performance.now();
   const begun = await store.tryBegin(key, { owner, leaseMs, signal: outer });
@@ -66,7 +62,11 @@ export async function withLease<T>(
     result = await work({ key, leaseId, signal });
   } catch (error) {
     await stopRenewing();
-    if (!losing.signal.aborted) await releaseQuietly(store, key, leaseId, logger);
+    // The error of the work is the one to throw. A lease that cannot be released ends by itself.
+    if (!losing.signal.aborted)
+      await store.release(key, leaseId).catch((failure: unknown) => {
+        logger.warn("lease not released", { error: safeReason(failure) });
+      });
     throw error;
   }
   await stopRenewing();
@@ -74,20 +74,6 @@ export async function withLease<T>(
   const { status } = await store.finish(key, leaseId);
   if (status === "LeaseLost") throw new LeaseLostError();
   return { status: "Done", result };
-}
-
-/** The error of the work is the one to tell. A lease that cannot be released ends by itself. */
-async function releaseQuietly(
-  store: LeasingInboxStore,
-  key: string,
-  leaseId: string,
-  logger: Logger,
-): Promise<void> {
-  try {
-    await store.release(key, leaseId);
-  } catch (error) {
-    logger.warn("lease not released", { error: safeReason(error) });
-  }
 }
 
 interface KeptLease {
@@ -103,50 +89,46 @@ interface KeptLease {
   readonly lost: () => void;
 }
 
-/** After a renewal that failed, the next one comes sooner: a lease of 30 s has 20 s left then. */
-const retryMs = (renewEveryMs: number): number => Math.min(renewEveryMs / 4, 1_000);
-
 /**
  * Renews a lease until the returned function is called. The lease counts from the moment the request was sent, on this
  * process's own steady clock: the store's lease ends later than that, so two holders never believe in it at once, whatever
  * their clocks say.
  */
 function keepLease(lease: KeptLease): () => Promise<void> {
+  const { store, key, leaseId, leaseMs, begunAt, renewEveryMs, logger, lost } = lease;
   const stopping = new AbortController();
-  const running = renewUntil(lease, stopping.signal);
+  const { signal: stop } = stopping;
+  /** After a renewal that failed, the next one comes sooner: a lease of 30 s has 20 s left then. */
+  const retryMs = Math.min(renewEveryMs / 4, 1_000);
+
+  const renewWithin = async (ms: number) => {
+    const renew = (signal: AbortSignal) => store.renew(key, leaseId, leaseMs, { signal });
+    try {
+      return (await withDeadline(ms, "The renewal of a lease", renew, stop)).status;
+    } catch (error) {
+      if (!stop.aborted) logger.warn("lease not renewed", { error: safeReason(error) });
+      return "failed";
+    }
+  };
+  const renewUntilStopped = async (): Promise<void> => {
+    let endsAt = begunAt + leaseMs;
+    let waitMs = renewEveryMs;
+    for (;;) {
+      await sleep(Math.max(0, Math.min(waitMs, endsAt - performance.now())), stop).catch(() => {});
+      if (stop.aborted) return;
+      const sentAt = performance.now();
+      if (sentAt >= endsAt) return lost();
+      const status = await renewWithin(endsAt - sentAt);
+      if (stop.aborted) return;
+      if (status === "LeaseLost") return lost();
+      if (status === "Renewed") endsAt = sentAt + leaseMs;
+      waitMs = status === "Renewed" ? renewEveryMs : retryMs;
+    }
+  };
+
+  const running = renewUntilStopped();
   return async () => {
     stopping.abort();
     await running;
   };
-}
-
-async function renewUntil(lease: KeptLease, stop: AbortSignal): Promise<void> {
-  const { leaseMs, renewEveryMs, lost } = lease;
-  let endsAt = lease.begunAt + leaseMs;
-  let waitMs = renewEveryMs;
-  for (;;) {
-    await sleep(Math.max(0, Math.min(waitMs, endsAt - performance.now())), stop).catch(() => {});
-    if (stop.aborted) return;
-    const sentAt = performance.now();
-    if (sentAt >= endsAt) return lost();
-    const status = await renewWithin(lease, endsAt - sentAt, stop);
-    if (stop.aborted) return;
-    if (status === "LeaseLost") return lost();
-    if (status === "Renewed") endsAt = sentAt + leaseMs;
-    waitMs = status === "Renewed" ? renewEveryMs : retryMs(renewEveryMs);
-  }
-}
-
-async function renewWithin(
-  { store, key, leaseId, leaseMs, logger }: KeptLease,
-  ms: number,
-  stop: AbortSignal,
-): Promise<RenewResult["status"] | "failed"> {
-  const renew = (signal: AbortSignal) => store.renew(key, leaseId, leaseMs, { signal });
-  try {
-    return (await withDeadline(ms, "The renewal of a lease", renew, stop)).status;
-  } catch (error) {
-    if (!stop.aborted) logger.warn("lease not renewed", { error: safeReason(error) });
-    return "failed";
-  }
 }

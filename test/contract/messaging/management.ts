@@ -8,8 +8,8 @@ import { fieldsOf } from "../support/recording-logger.js";
 import { type WatchedDatabase, watched } from "../support/watched.js";
 import { approved, dispatch, envelope, pairTheme, type TestServiceOptions } from "./support.js";
 
-export function messagingOperationsContract(harness: ContractHarness): void {
-  pairTheme(harness, "operations", ({ pair }) => {
+export function messagingManagementContract(harness: ContractHarness): void {
+  pairTheme(harness, "management", ({ pair }) => {
     it("MSG-13 MSG-15 MSG-20 each step has its log line and its metric, and none has a payload", async () => {
       const { orders, inventory, fates, clock, log, metrics, dead } = await pair({
         orders: { retry: { maxRetries: 1, jitterMs: 0 } },
@@ -174,14 +174,14 @@ export function messagingOperationsContract(harness: ContractHarness): void {
 
     it("MSG-04 dispatch, maintain and close wait for onDead, and not for ever", async () => {
       const door = gate();
-      const told: string[] = [];
+      const reported: string[] = [];
       const slow = await pair({
         orders: {
           retry: { maxRetries: 0 },
           breaker: false,
           async onDead({ state }) {
             await door.promise;
-            told.push(state);
+            reported.push(state);
           },
         },
       });
@@ -191,17 +191,17 @@ export function messagingOperationsContract(harness: ContractHarness): void {
       await expect
         .poll(() => fieldsOf(slow.log, "error", "Outbox: message permanently failed"))
         .toHaveLength(1);
-      const closing = slow.orders.close().then(() => told.push("closed"));
+      const closing = slow.orders.close().then(() => reported.push("closed"));
       door.open();
       await dispatching;
-      expect(told[0]).toBe("Failed");
+      expect(reported[0]).toBe("Failed");
       await closing;
-      expect(told).toEqual(["Failed", "closed"]);
+      expect(reported).toEqual(["Failed", "closed"]);
 
       await slow.orders.send.OrderApproved("inventory", { orderId: "expires" }, { ttlMs: 1_000 });
       slow.clock.advance(1_000);
       await slow.orders.maintain(timeBudget(60_000));
-      expect(told).toEqual(["Failed", "closed", "Expired"]);
+      expect(reported).toEqual(["Failed", "closed", "Expired"]);
 
       const stuck = await pair({
         orders: { retry: { maxRetries: 0 }, handlerTimeoutMs: 20, onDead: () => new Promise(() => {}) },

@@ -42,7 +42,7 @@ export interface InboxStats {
 export interface ServiceMaintenance {
   /** Expired leases and messages of the outbox. */
   readonly expired: MaintenanceResult;
-  /** Failed messages that are Expired now. `onDead` was told. */
+  /** Failed messages that are Expired now. `onDead` was called for them. */
   readonly failed: MaintenanceResult;
   /** Sent messages that were deleted after their retention; `dead` counts Failed and Expired ones that were. */
   readonly sent: MaintenanceResult;
@@ -50,7 +50,7 @@ export interface ServiceMaintenance {
   readonly inbox: MaintenanceResult;
 }
 
-export interface Operations {
+export interface ServiceManagement {
   outboxStats(options?: CallOptions): Promise<OutboxStats>;
   inboxStats(options?: CallOptions): Promise<InboxStats>;
   /** A page may have fewer messages than `limit`, also when more follow: read on until `cursor` is null. */
@@ -63,7 +63,7 @@ export interface Operations {
    */
   retry(messageId: string, options?: CallOptions): Promise<boolean>;
   /**
-   * Sends Sent messages again, with all their retries and the service's `ttlMs` from now on, and tells how many: for a
+   * Sends Sent messages again, with all their retries and the service's `ttlMs` from now on, and returns how many: for a
    * destination whose database was restored from an older back-up. Messages that the destination still knows are
    * duplicates there. In batches; when it is aborted, what it has done stays, and it may be called again.
    *
@@ -84,7 +84,7 @@ const outboxStateOf: Readonly<Record<SentState, OutboxState>> = {
 };
 
 /** What an operator or a timer does with a service. */
-export function serviceOperations(parts: ServiceParts): Operations {
+export function serviceManagement(parts: ServiceParts): ServiceManagement {
   const { outbox, inbox, settings, reports, dead, now, wake } = parts;
   const { maxRetries } = settings.retry;
 
@@ -179,65 +179,54 @@ const resendBatchSize = 500;
 function resender(parts: ServiceParts): Resend {
   const { outbox, settings, reports, wake } = parts;
 
-  const resendBatch = async (messages: readonly OutboxKey[], call: CallOptions): Promise<number> => {
-    const { changed } = await outbox.resend(messages, { ...call, ttlMs: settings.ttlMs });
-    if (changed.length > 0) wake();
-    await yieldToEventLoop(); // SQLite would keep the thread for all batches
-    return changed.length;
-  };
-
-  const resendSince = async ({ destination, since }: ResendFilter, call: CallOptions): Promise<number> => {
-    let resent = 0;
+  async function* batches(which: Which, call: CallOptions): AsyncGenerator<readonly OutboxKey[]> {
+    if (isList(which)) {
+      for (let at = 0; at < which.length; at += resendBatchSize)
+        yield which.slice(at, at + resendBatchSize).map((id) => ({ id }));
+      return;
+    }
+    const { destination, since } = which;
     let after: number | null = 0;
     while (after !== null) {
       const page = await outbox.listDone({ ...call, limit: resendBatchSize, after });
-      const wanted = page.messages.filter(
+      yield page.messages.filter(
         ({ topic, processedAt }) => processedAt >= since && addressOf(topic).destination === destination,
       );
-      resent += await resendBatch(wanted, call);
       after = page.cursor;
     }
-    return resent;
-  };
-
-  const resendThese = async (ids: readonly string[], call: CallOptions): Promise<number> => {
-    let resent = 0;
-    for (let at = 0; at < ids.length; at += resendBatchSize)
-      resent += await resendBatch(
-        ids.slice(at, at + resendBatchSize).map((id) => ({ id })),
-        call,
-      );
-    return resent;
-  };
+  }
 
   return async (which, call = {}) => {
     refuseUnknown(call, ["signal"], "resend");
-    const resent = isList(which)
-      ? await resendThese(checkedIds(which), call)
-      : await resendSince(checkedFilter(parts, which), call);
+    checkWhich(which, parts);
+    let resent = 0;
+    for await (const batch of batches(which, call)) {
+      const { changed } = await outbox.resend(batch, { ...call, ttlMs: settings.ttlMs });
+      resent += changed.length;
+      if (changed.length > 0) wake();
+      await yieldToEventLoop(); // SQLite would keep the thread for all batches
+    }
     reports.resent(resent, isList(which) ? undefined : which.destination);
     return { resent };
   };
 }
 
-const isList = (which: ResendFilter | readonly string[]): which is readonly string[] => Array.isArray(which);
+type Which = Parameters<Resend>[0];
 
-function checkedIds(ids: readonly string[]): readonly string[] {
-  if (ids.every(isGuid)) return ids;
-  throw new InvalidArgumentError(
-    "resend: give the message ids that send returned, or { destination, since }.",
-  );
-}
+const isList = (which: Which): which is readonly string[] => Array.isArray(which);
 
-function checkedFilter({ destinations, serviceId }: ServiceParts, filter: ResendFilter): ResendFilter {
-  if (typeof filter !== "object" || filter === null)
-    throw new InvalidArgumentError("resend: give { destination, since }, or a list of message ids.");
-  refuseUnknown(filter, ["destination", "since"], "resend");
-  if (!destinations.has(filter.destination))
+function checkWhich(which: Which, { destinations, serviceId }: ServiceParts): void {
+  const isRight = isList(which) ? which.every(isGuid) : typeof which === "object" && which !== null;
+  if (!isRight)
     throw new InvalidArgumentError(
-      `resend: "${String(filter.destination)}" is not a destination of the service "${serviceId}".`,
+      "resend: give the message ids that send returned, or { destination, since }.",
     );
-  if (optionalDate(filter.since, "since") === null)
+  if (isList(which)) return;
+  refuseUnknown(which, ["destination", "since"], "resend");
+  if (!destinations.has(which.destination))
+    throw new InvalidArgumentError(
+      `resend: "${String(which.destination)}" is not a destination of the service "${serviceId}".`,
+    );
+  if (optionalDate(which.since, "since") === null)
     throw new InvalidArgumentError("resend: since must be the time of the destination's back-up, a Date.");
-  return filter;
 }
