@@ -1,7 +1,7 @@
 import { secretProblem, type TokenForm } from "../http/bearer-tokens.js";
 import type { Read } from "../http/fields.js";
 import { decoded, type PlainRequest } from "../http/plain.js";
-import { invisible } from "./page/key-text.js";
+import { isOperatorName, operatorRule } from "./page/key-text.js";
 
 /** The name may not look like a part of the secret in a log: it has neither a colon nor a slash. */
 const namePattern = /^[A-Za-z0-9._@-]{1,64}$/;
@@ -39,21 +39,6 @@ export function operatorOf({ headers }: PlainRequest, token: string): Read<strin
     };
   return { value: `${nameIn(token)} (${person})` };
 }
-
-const longest = 100;
-
-export const operatorRule = `must be a text of 1 to ${longest} characters, without control characters, marks of direction and other characters that nobody sees`;
-
-/**
- * Whether a record may name a person so. Who reads the record must see who it was: a mark of direction shows a name
- * backwards, and a character without width makes two names of one.
- */
-export const isOperatorName = (name: string): boolean =>
-  name !== "" &&
-  name.length <= longest &&
-  name.isWellFormed() &&
-  !invisible.test(name) &&
-  name.trim() === name;
 
 interface RequestLimits {
   /** Whether this client has sent too many wrong tokens within this minute. */
