@@ -35,7 +35,7 @@ import {
 import { inInvocation, invocationLogger, timedJobs } from "./invocations.js";
 import { azureSecrets } from "./key-vault.js";
 import { serviceBusHandler, storageQueueHandler } from "./middleware.js";
-import { azureFanOut, azureWakeUp, logPoisonQueues } from "./queues.js";
+import { azureFanOut, azureWakeUp, logPoisonQueues } from "./wake-up.js";
 
 /**
  * Registers an app's functions with the host: all of them, or the groups that `ONCEBOX_FUNCTIONS` names. They share one
