@@ -4,10 +4,7 @@ export type { TenantStoreProvider, TenantStores, TenantStoresOptions } from "./c
 export { createTenantStores } from "./connections/tenant-stores.js";
 export type { CatalogueOptions, ConfiguredTenant } from "./discovery/sources.js";
 export { catalogueTable, tenantsFromCatalogue, tenantsFromConfiguration } from "./discovery/sources.js";
-export type { FanOutDispatcher, FanOutOptions, FanOutReport } from "./fan-out/fan-out.js";
-export { createFanOutDispatcher } from "./fan-out/fan-out.js";
 export type { FanOut, TenantBatch } from "./fan-out/tenant-batch.js";
-export { tenantBatchesIn, tenantBatchIn, tenantBatchMessage } from "./fan-out/tenant-batch.js";
 export { fair } from "./scheduling/fair.js";
 export type { TenantRunResult } from "./scheduling/run-tenants.js";
 export type { Selection, SelectionStrategy, TurnEnd } from "./scheduling/selection.js";
@@ -22,4 +19,3 @@ export { createTenantDispatcher } from "./scheduling/tenant-dispatcher.js";
 export type { TenantWorker, TenantWorkerOptions } from "./scheduling/tenant-worker.js";
 export { createTenantWorker } from "./scheduling/tenant-worker.js";
 export type { DiscoveryContext, Tenant, TenantDiscovery } from "./tenant.js";
-export { tenantKey } from "./tenant.js";
