@@ -14,7 +14,7 @@ import type { SqlStatement } from "../../sql/driver.js";
 import type { QueueNames } from "../../sql/names.js";
 import { tenantList } from "../discovery/tenant-list.js";
 import { distinctTenants, isSameTenant, type Tenant, type TenantDiscovery, tenantKey } from "../tenant.js";
-import { type ConnectionBudget, type ConnectionLimits, connectionBudget } from "./connection-budget.js";
+import { ConnectionBudget, type ConnectionLimits } from "./connection-budget.js";
 import { databasePools, type OnDemandDatabase, type OnDemandOptions } from "./database-pools.js";
 
 /** One tenant's inbox and outbox. */
@@ -110,7 +110,7 @@ export function createTenantStores(
 ): TenantStoreProvider {
   const { refreshMs, discoverMs } = requireOptions(options);
   const logger = loggerOf(options.logger);
-  const budget = connectionBudget(options.connections);
+  const budget = new ConnectionBudget(options.connections);
   const open = options.open ?? openDatabase;
   const pools = databasePools(budget, (url, limits) => open(signInAs(url), limits));
   const opened = new Map<string, OpenedTenant>();
