@@ -1,13 +1,6 @@
 import { InvalidArgumentError } from "../../errors.js";
-import { endedError } from "../../sql/connections.js";
 import { asTransaction, type SqlExecutor, type SqlRow } from "../../sql/driver.js";
-import {
-  endsTransaction,
-  executorOf,
-  requireDialect,
-  type TransactionEnd,
-  transactionEnd,
-} from "./executor.js";
+import { endsTransaction, executorOf, requireDialect, transactionEnd, untilEnd } from "./executor.js";
 
 interface KyselyAdapter {
   readonly supportsOutput?: boolean;
@@ -78,26 +71,22 @@ interface KyselyProvider {
  * to wait would run after the end, on its own. The other databases are asked whether the transaction is open.
  */
 function boundToEnd(trx: KyselyTransaction, executor: SqlExecutor): SqlExecutor {
-  let end: TransactionEnd | undefined;
-  let born = 0;
+  let boundExecutor: SqlExecutor | undefined;
   // the connection is given at once, unless a statement of the caller's still runs
   const provider = trx.getExecutor() as unknown as KyselyProvider;
   const bound = provider.provideConnection(async (connection) => {
-    end = transactionEnd(connection, ({ after }) => {
+    const end = transactionEnd(connection, ({ after }) => {
       const execute = connection.executeQuery.bind(connection);
       connection.executeQuery = (query) =>
         endsTransaction(query.sql) ? after(() => execute(query)) : execute(query);
     });
-    born = end.count();
+    boundExecutor = untilEnd(end, executor);
   });
-  bound.catch(() => {}); // who sends a statement is told
+  bound.catch(() => {}); // the first statement throws it
   return asTransaction({
     async query(statement, params) {
-      if (end === undefined) await bound;
-      return end!.before(async () => {
-        if (end!.count() !== born) throw endedError();
-        return executor.query(statement, params);
-      });
+      if (boundExecutor === undefined) await bound;
+      return boundExecutor!.query(statement, params);
     },
   });
 }
