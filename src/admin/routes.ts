@@ -45,7 +45,7 @@ export const adminRoutes = (options: AdminOptions): readonly AdminRoute[] => [
 ];
 
 /** Tenants on a page, and tenants whose databases `health` reads. */
-const mostTenants = 100;
+const maxTenants = 100;
 const noFields = z.strictObject({});
 
 /** On the app as a whole. */
@@ -59,7 +59,7 @@ const appRoutes = ({ stores, tenants }: AdminOptions): readonly AdminRoute[] => 
       const reports =
         tenants === undefined
           ? [await storeReport(async () => stores!, { signal })]
-          : (await tenantReports(tenants, { limit: mostTenants, signal })).tenants.map(
+          : (await tenantReports(tenants, { limit: maxTenants, signal })).tenants.map(
               ({ tenant, report }) => ({ tenant, ...report }),
             );
       const isWell = reports.every(({ reachable }) => reachable);
@@ -71,7 +71,7 @@ const appRoutes = ({ stores, tenants }: AdminOptions): readonly AdminRoute[] => 
     path: "tenants",
     method: "GET",
     request: z.strictObject({ limit: queryLimit, after: z.optional(name) }),
-    async run({ limit = mostTenants, after }, { signal }) {
+    async run({ limit = maxTenants, after }, { signal }) {
       if (tenants === undefined) return { ok: { tenants: [], cursor: null } };
       const page = await tenantReports(tenants, { limit, after, signal });
       const shown = page.tenants.map(({ tenant, state, report }) => ({ tenant, state, ...report }));

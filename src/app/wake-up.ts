@@ -39,20 +39,14 @@ const longestWakeMs = 1_000;
 const returnMs = 50;
 
 /** The invocation that continues when a run's time is over before its work. */
-interface Successor {
-  /** The budget of the work itself: without the time that waking takes. */
-  readonly budgetBefore: Budget;
-  /** Ends within the run's time, and logs a failure instead of throwing it: the timer continues the work later anyway. */
-  wake(): Promise<void>;
-  close(): void;
-}
-
-export function successorOf(wakeUp: WakeUp, budget: Budget, logger: Logger): Successor {
+export function successorOf(wakeUp: WakeUp, budget: Budget, logger: Logger) {
   const keptMs = Math.min(budget.remainingMs() / 10, longestWakeMs);
   const cancelPrepare = atHalfTime(budget, () => wakeUp.prepare?.());
   return {
+    /** The budget of the work itself: without the time that waking takes. */
     budgetBefore: budgetWithoutLast(budget, keptMs),
-    async wake() {
+    /** Ends within the run's time, and logs a failure instead of throwing it: the timer continues the work later anyway. */
+    async wake(): Promise<void> {
       const ms = Math.min(budget.remainingMs() - returnMs, longestWakeMs);
       try {
         await withinTime(ms, wakeUp.wake(), () => new LateError());

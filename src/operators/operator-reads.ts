@@ -204,7 +204,7 @@ export interface TraceStores {
 }
 
 /** Correlation ids that are followed: those of the messages that the given id finds. */
-const mostIds = 10;
+const maxIds = 10;
 
 /**
  * The trace of one event: the messages of inbox and outbox that belong to it, in the order in which they were enqueued. `id` is a
@@ -227,17 +227,17 @@ export async function messageTrace(
   };
   await lookUp(id);
   for (const other of relatedTo(id, [...found.values()])) await lookUp(other);
-  return [...found.values()].sort(byTime).slice(0, mostSteps);
+  return [...found.values()].sort(byTime).slice(0, maxSteps);
 }
 
 /** A message that was found leads to those that share its correlation id, or have the id of the received one as theirs. */
 function relatedTo(id: string, steps: readonly TraceStep[]): readonly string[] {
   const received = steps.flatMap((step) => (step.queue === "inbox" ? [step.messageId] : []));
   const related = new Set([...steps.map(({ correlationId }) => correlationId), ...received]);
-  return [...related].filter((one) => one !== null && one !== id).slice(0, mostIds) as string[];
+  return [...related].filter((one) => one !== null && one !== id).slice(0, maxIds) as string[];
 }
 
-const mostSteps = 200;
+const maxSteps = 200;
 
 /** Of two that were enqueued within the same millisecond, the received one is the cause. */
 const byTime = (a: TraceStep, b: TraceStep): number =>

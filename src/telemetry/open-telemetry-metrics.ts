@@ -69,7 +69,7 @@ function adviceFor(unit: string) {
 /** The same measurement by OpenTelemetry's conventions for messaging. */
 interface Convention {
   readonly name: string;
-  readonly operation: string;
+  readonly verb: string;
   /** Our attribute that names the destination. */
   readonly destination: string;
 }
@@ -78,34 +78,34 @@ interface Convention {
 const conventions: Readonly<Record<string, Convention>> = {
   "oncebox.handler.duration": {
     name: "messaging.process.duration",
-    operation: "process",
+    verb: "process",
     destination: "topic",
   },
   "oncebox.send.duration": {
     name: "messaging.client.operation.duration",
-    operation: "send",
+    verb: "send",
     destination: "destination",
   },
   "oncebox.claimed": {
     name: "messaging.client.consumed.messages",
-    operation: "claim",
+    verb: "claim",
     destination: "queue",
   },
   "oncebox.enqueued": {
     name: "messaging.client.sent.messages",
-    operation: "enqueue",
+    verb: "enqueue",
     destination: "topic",
   },
 };
 
 function conventionalAttributes(
   attributes: MetricAttributes,
-  { operation, destination }: Convention,
+  { verb, destination }: Convention,
 ): MetricAttributes {
   const { outcome } = attributes;
   return {
     "messaging.system": "oncebox",
-    "messaging.operation.name": operation,
+    "messaging.operation.name": verb,
     "messaging.destination.name": attributes[destination] ?? "",
     ...(outcome === undefined || outcome === "ok" ? {} : { "error.type": outcome }),
   };

@@ -27,9 +27,9 @@ interface Pending {
 }
 
 /** Limits of the format, for one line. */
-const mostValues = 100;
+const maxValues = 100;
 const longestName = 1_024;
-const mostDimensions = 30;
+const maxDimensions = 30;
 
 /**
  * Metrics for CloudWatch without a collector: lines in the embedded metric format, which CloudWatch Logs turns into metrics.
@@ -70,7 +70,7 @@ export function emfMetrics(options: EmfMetricsOptions = {}): Required<Metrics> {
     const entry = line.values.get(name);
     if (entry === undefined) line.values.set(name, { unit, values: [value] });
     else join(entry.values, value);
-    const isFull = line.values.size >= mostValues || line.values.get(name)!.values.length >= mostValues;
+    const isFull = line.values.size >= maxValues || line.values.get(name)!.values.length >= maxValues;
     if (isFull) flush();
   };
 
@@ -107,7 +107,7 @@ function embedded(
       CloudWatchMetrics: [
         {
           Namespace: namespace,
-          Dimensions: [dimensions.slice(0, mostDimensions).map(([name]) => name)],
+          Dimensions: [dimensions.slice(0, maxDimensions).map(([name]) => name)],
           Metrics: metrics,
         },
       ],

@@ -14,7 +14,7 @@ interface Running {
   operation: BulkOperation;
 }
 
-const mostAtOnce = 200;
+const maxBatchSize = 200;
 const running = new Map<string, Running>();
 const region = element("section", { class: "running", "aria-label": "Running operations", hidden: true });
 
@@ -79,7 +79,7 @@ async function runOperation(queue: Queue, operation: BulkOperation, options: Run
 /** Batches of a quarter of a second's worth, and a wait after each. */
 async function finish(entry: Running, { perSecond, resume }: RunOptions): Promise<void> {
   const { signal } = entry.stop;
-  const batchSize = perSecond === undefined ? mostAtOnce : Math.min(mostAtOnce, Math.ceil(perSecond / 4));
+  const batchSize = perSecond === undefined ? maxBatchSize : Math.min(maxBatchSize, Math.ceil(perSecond / 4));
   const waitMs = perSecond === undefined ? 0 : (batchSize / perSecond) * 1_000;
   for (let first = resume; ; first = undefined) {
     const batch = { batchSize, ...(first && { resume: first }) };

@@ -120,7 +120,7 @@ interface Column<Row> {
   readonly cell: (row: Row) => Child;
   /** Of the column, with its head. */
   readonly class?: string;
-  /** Of its cells alone. */
+  /** Of its cells only. */
   readonly cellClass?: string;
 }
 

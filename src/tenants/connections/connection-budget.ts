@@ -189,8 +189,8 @@ export class ConnectionBudget {
   }
 
   private isOver(taken: TakenSlots, pool: Pool, cap: string): boolean {
-    const { files: mostFiles, perInstance, perServer } = this.limits;
-    const most = cap === files ? mostFiles : cap === instance ? perInstance : perServer;
+    const { files: maxFiles, perInstance, perServer } = this.limits;
+    const most = cap === files ? maxFiles : cap === instance ? perInstance : perServer;
     return (taken.get(cap) ?? 0) + pool.size > most;
   }
 }

@@ -202,7 +202,7 @@ export function splitIntoBatches(ids: readonly string[], size: number): readonly
 }
 
 /** Keys that are remembered. Beyond that all are forgotten, which costs a few calls more and bounds the memory. */
-const mostKeys = 10_000;
+const maxKeys = 10_000;
 
 /** Calls at most once per key and interval, measured from the start of the last call that succeeded. */
 export function throttleByKey(
@@ -214,7 +214,7 @@ export function throttleByKey(
   return async (key) => {
     const startedAt = now();
     if (startedAt - (last.get(key) ?? Number.NEGATIVE_INFINITY) < intervalMs) return;
-    if (last.size >= mostKeys) last.clear();
+    if (last.size >= maxKeys) last.clear();
     last.set(key, startedAt);
     try {
       await call(key);

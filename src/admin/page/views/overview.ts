@@ -123,7 +123,7 @@ function figures(queue: Queue, { phases: numbers, due, oldestDueAgeMs }: Stats):
   );
 }
 
-/** Those of the inbox alone where there are such messages. */
+/** Phases of the inbox only where it has such messages. */
 const shownPhases = (numbers: Stats["phases"]): readonly Phase[] => [
   ...phases,
   ...inboxPhases.filter((phase) => numbers[phase] > 0),
