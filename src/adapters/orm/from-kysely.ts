@@ -15,17 +15,6 @@ export interface KyselyTransaction {
   executeQuery(query: never): Promise<{ readonly rows: readonly unknown[] }>;
 }
 
-/** By the abilities of each adapter: names of classes do not survive a bundler. */
-function dialectOf({
-  supportsOutput,
-  supportsReturning,
-  supportsTransactionalDdl,
-}: KyselyAdapter): string | undefined {
-  if (supportsOutput) return "sqlserver";
-  if (!supportsReturning) return undefined;
-  return supportsTransactionalDdl ? "postgres" : "sqlite";
-}
-
 /**
  * A Kysely transaction of the caller's, on PostgreSQL, SQL Server or SQLite.
  *
@@ -58,6 +47,17 @@ export function fromKysely(trx: KyselyTransaction): SqlExecutor {
 }
 
 let queries = 0;
+
+/** By the abilities of each adapter: names of classes do not survive a bundler. */
+function dialectOf({
+  supportsOutput,
+  supportsReturning,
+  supportsTransactionalDdl,
+}: KyselyAdapter): string | undefined {
+  if (supportsOutput) return "sqlserver";
+  if (!supportsReturning) return undefined;
+  return supportsTransactionalDdl ? "postgres" : "sqlite";
+}
 
 interface KyselyConnection {
   executeQuery(query: { readonly sql: string }): Promise<unknown>;
