@@ -1,7 +1,7 @@
 import type { Budget } from "../../src/base/budget.js";
 import { silentLogger } from "../../src/base/logger.js";
-import { fanOutDefaults } from "../../src/tenants/fan-out/fan-out.js";
-import { createFanOutDispatcher, fair, type TenantBatch } from "../../src/tenants/index.js";
+import { fanOutDefaults, fanOutDispatcher } from "../../src/tenants/fan-out/fan-out.js";
+import { fair, type TenantBatch } from "../../src/tenants/index.js";
 import { runTenants, tenantQuarantine } from "../../src/tenants/scheduling/run-tenants.js";
 import { dispatchDefaults, type TenantDispatcher } from "../../src/tenants/scheduling/tenant-dispatcher.js";
 import { type VirtualTime, virtualTime } from "./virtual-time.js";
@@ -156,7 +156,7 @@ async function onePeriod(world: World, time: VirtualTime, random: () => number):
     void invocation.finally(() => running.delete(invocation));
   };
   const fanOut = () =>
-    createFanOutDispatcher({
+    fanOutDispatcher({
       dispatcher: instance(),
       distinctStores: async () => ids,
       fanOut: {

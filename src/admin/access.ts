@@ -1,7 +1,7 @@
 import { secretProblem, type TokenForm } from "../http/bearer-tokens.js";
 import type { Read } from "../http/fields.js";
 import { decoded, type PlainRequest } from "../http/plain.js";
-import { invisible } from "./page/key-text.js";
+import { isOperatorName, operatorRule } from "./page/key-text.js";
 
 /** The name may not look like a part of the secret in a log: it has neither a colon nor a slash. */
 const namePattern = /^[A-Za-z0-9._@-]{1,64}$/;
@@ -40,48 +40,17 @@ export function operatorOf({ headers }: PlainRequest, token: string): Read<strin
   return { value: `${nameIn(token)} (${person})` };
 }
 
-const longest = 100;
-
-export const operatorRule = `must be a text of 1 to ${longest} characters, without control characters, marks of direction and other characters that nobody sees`;
-
-/**
- * Whether a record may name a person so. Who reads the record must see who it was: a mark of direction shows a name
- * backwards, and a character without width makes two names of one.
- */
-export const isOperatorName = (name: string): boolean =>
-  name !== "" &&
-  name.length <= longest &&
-  name.isWellFormed() &&
-  !invisible.test(name) &&
-  name.trim() === name;
-
-interface RequestLimits {
-  /** Whether this client has sent too many wrong tokens within this minute. */
-  isBlocked(client: string): boolean;
-  /** A client has sent a wrong token. */
-  failed(client: string): void;
-  /** Counts a request. Returns whether there may be one more in this minute. */
-  take(kind: RequestKind): boolean;
-  /** How long the present minute lasts. */
-  secondsLeft(): number;
-}
-
 /** Requests with a right token are counted apart, so that others cannot use up their number. */
 export type RequestKind = "with token" | "without token";
 
-interface LimitOptions {
-  readonly requestsPerMinute: number;
-  readonly clock: () => Date;
-}
-
 const minuteMs = 60_000;
 /** Wrong tokens of one client in a minute. */
-const mostFailures = 10;
+const maxFailures = 10;
 /** Clients whose failures are remembered. Beyond it the first one is forgotten. */
-const mostClients = 10_000;
+const maxClients = 10_000;
 
 /** What one instance counts within the present minute. */
-export function requestLimits({ requestsPerMinute, clock }: LimitOptions): RequestLimits {
+export function requestLimits(requestsPerMinute: number, clock: () => Date) {
   let endsAt = 0;
   const failures = new Map<string, number>();
   const taken = { "with token": 0, "without token": 0 };
@@ -94,19 +63,23 @@ export function requestLimits({ requestsPerMinute, clock }: LimitOptions): Reque
     taken["without token"] = 0;
   };
   return {
-    isBlocked(client) {
+    /** Whether this client has sent too many wrong tokens within this minute. */
+    isBlocked(client: string): boolean {
       beginMinute();
-      return (failures.get(client) ?? 0) >= mostFailures;
+      return (failures.get(client) ?? 0) >= maxFailures;
     },
-    failed(client) {
+    /** A client has sent a wrong token. */
+    failed(client: string): void {
       beginMinute();
       failures.set(client, (failures.get(client) ?? 0) + 1);
-      if (failures.size > mostClients) failures.delete(failures.keys().next().value!);
+      if (failures.size > maxClients) failures.delete(failures.keys().next().value!);
     },
-    take(kind) {
+    /** Counts a request. Returns whether there may be one more in this minute. */
+    take(kind: RequestKind): boolean {
       beginMinute();
       return ++taken[kind] <= requestsPerMinute;
     },
+    /** How long the present minute lasts. */
     secondsLeft: () => Math.max(1, Math.ceil((endsAt - clock().getTime()) / 1_000)),
   };
 }

@@ -45,7 +45,7 @@ export function createAdmin(options: AdminOptions): Admin {
     },
     adminTokens,
   );
-  const limits = requestLimits({ ...settings, clock });
+  const limits = requestLimits(settings.requestsPerMinute, clock);
   const find = routeTable(adminRoutes(options));
   const storesOf = tenantStores(options);
 

@@ -86,10 +86,10 @@ export const keyAnd = <Shape extends z.core.$ZodLooseShape>(queue: QueueKind, sh
     AnyKey & z.output<z.ZodMiniObject<Shape>>
   >;
 
-export const mostKeys = 500;
-const keysRule = `must be a list of 1 to ${mostKeys} keys`;
+export const maxKeys = 500;
+const keysRule = `must be a list of 1 to ${maxKeys} keys`;
 export const keys = (queue: QueueKind) =>
-  z.array(key(queue), keysRule).check(z.minLength(1, keysRule), z.maxLength(mostKeys, keysRule));
+  z.array(key(queue), keysRule).check(z.minLength(1, keysRule), z.maxLength(maxKeys, keysRule));
 
 const flagRule = "must be true or false";
 export const flag = z.optional(

@@ -1,2 +1,9 @@
-export type { Admin, AdminOptions, AdminSettings, AdminStores, AdminTenants } from "./create-admin.js";
-export { adminDefaults, createAdmin } from "./create-admin.js";
+export {
+  type Admin,
+  type AdminOptions,
+  type AdminSettings,
+  type AdminStores,
+  type AdminTenants,
+  adminDefaults,
+  createAdmin,
+} from "./create-admin.js";

@@ -19,29 +19,26 @@ export interface PhasedMessage {
   readonly phase: Phase;
 }
 
-interface PhasedPage {
-  readonly messages: readonly PhasedMessage[];
-  /** Not null: go on after it, even if this page is short or empty. */
-  readonly cursor: number | null;
-}
-
 export interface PhasedFilter extends ListFilter<string> {
   readonly phase?: Phase | undefined;
 }
 
 /** Pages of the store that are read for one page: a phase may be rare among the messages of its state. */
-const mostPages = 20;
+const maxPages = 20;
 
-/** Messages with their phases, and only those of one phase where the filter names it. */
+/**
+ * A page of messages with their phases, and only those of one phase where the filter names it. Where `cursor` is not null there
+ * may be more after it, even if this page is short or empty.
+ */
 export async function listPhased(
   store: AnyQueue,
   queue: QueueKind,
   { phase, state, limit = 100, after, ...filter }: PhasedFilter,
-): Promise<PhasedPage> {
+): Promise<{ readonly messages: readonly PhasedMessage[]; readonly cursor: number | null }> {
   const found: PhasedMessage[] = [];
   const wanted = phase === undefined ? { state } : filterOfPhase(queue, phase);
   let cursor: number | null = after ?? 0;
-  for (let page = 0; page < mostPages && cursor !== null && found.length < limit; page++) {
+  for (let page = 0; page < maxPages && cursor !== null && found.length < limit; page++) {
     const read = await store.list({ ...filter, ...wanted, limit, after: cursor });
     const phased = await withPhases(store, read.messages, filter);
     found.push(...phased.filter((one) => phase === undefined || one.phase === phase));

@@ -1,5 +1,4 @@
 import { omitUndefined } from "../base/defined.js";
-import { safeReason } from "../base/logger.js";
 import { inSpan, processSpan } from "../base/telemetry.js";
 import { InvalidOperationError } from "../errors.js";
 import { compose } from "../middleware/compose.js";
@@ -7,7 +6,7 @@ import type { TriggerMessage } from "../middleware/consume.js";
 import { inbox, outbox } from "../middleware/inbox-outbox.js";
 import { transaction } from "../middleware/transaction.js";
 import type { OpenApp } from "./open-app.js";
-import { coalesced } from "./wake-up.js";
+import { wakeAfterCommit } from "./wake-up.js";
 
 /** Handles one message of a queue up to the commit. Throws when the queue has to deliver it again. */
 export type ConsumeJob = (message: TriggerMessage) => Promise<void>;
@@ -32,13 +31,11 @@ export function consumeJob({ definition, db, logger, wakeUp }: OpenApp): Consume
     ],
     consumer.handle,
   );
-  const wakingUp = wakeUp === undefined ? undefined : coalesced(wakeUp);
+  const wake = wakeUp && wakeAfterCommit(wakeUp, logger);
   return async (message) => {
     if (tracing === undefined) await handle(message);
     else await inSpan(tracing, spanOf(message), () => handle(message));
-    await wakingUp?.wake().catch((error: unknown) => {
-      logger.warn("waking the dispatcher failed; the message is safe", { error: safeReason(error) });
-    });
+    await wake?.();
   };
 }
 

@@ -7,14 +7,27 @@ import {
   type RunOptions,
   sumOfResults,
 } from "../dispatch/dispatch-run.js";
-import { createDispatcher, type Dispatcher } from "../dispatch/dispatcher.js";
+import { createDispatcher } from "../dispatch/dispatcher.js";
 import { defaultPollIntervals } from "../dispatch/timing.js";
-import type { InboxMessage, OutboxMessage } from "../queue/message.js";
-import type { SqlExecutor } from "../sql/driver.js";
 import type { TenantBatch } from "../tenants/fan-out/tenant-batch.js";
+import type { TenantDispatchers } from "../tenants/scheduling/tenant-dispatcher.js";
 import type { AppDefinition, AppParts } from "./definition.js";
 import type { OpenApp } from "./open-app.js";
 import { lingerMs, successorOf, type WakeUp } from "./wake-up.js";
+
+export interface DispatchReport {
+  readonly inbox: DispatchResult | null;
+  readonly outbox: DispatchResult | null;
+  /** The time was over before the work: another run should continue. */
+  readonly more: boolean;
+  /** For an app with many tenants. */
+  readonly tenants?: TenantCounts;
+}
+
+/** Numbers of tenants, except `turns` and `tenantBatchesSent`. */
+type TenantCounts = Readonly<
+  Record<"turns" | "tenantBatchesSent" | "failed" | "quarantined" | "left", number>
+>;
 
 interface DispatchJobOptions {
   /** A wake-up started this run: it polls once more after a moment, because a burst of messages wakes once. */
@@ -42,14 +55,12 @@ export function dispatchJob({ definition, logger, wakeUp, tenants, ...parts }: O
   };
 }
 
-/** Undefined where the app has no handlers of that kind. */
-interface AppDispatchers {
-  readonly inbox: Dispatcher<InboxMessage, SqlExecutor> | undefined;
-  readonly outbox: Dispatcher<OutboxMessage, SqlExecutor> | undefined;
-}
-
-/** The dispatchers of inbox and outbox, with the definition's options. */
-export function appDispatchers(parts: AppParts, definition: AppDefinition, logger: Logger): AppDispatchers {
+/** The dispatchers of inbox and outbox; undefined where the app has no handlers of that kind. */
+export function appDispatchers(
+  parts: AppParts,
+  definition: AppDefinition,
+  logger: Logger,
+): TenantDispatchers {
   const { dispatch, metrics, tracing, ignore, onUnhandled, handlers, publishers } = definition;
   const options = { ...dispatch, ...omitUndefined({ metrics, tracing }), logger };
   return {
@@ -95,20 +106,6 @@ export async function dispatchAll(
     successor?.close();
   }
 }
-
-export interface DispatchReport {
-  readonly inbox: DispatchResult | null;
-  readonly outbox: DispatchResult | null;
-  /** The time was over before the work: another run should continue. */
-  readonly more: boolean;
-  /** For an app with many tenants. */
-  readonly tenants?: TenantCounts;
-}
-
-/** Numbers of tenants, except `turns` and `tenantBatchesSent`. */
-type TenantCounts = Readonly<
-  Record<"turns" | "tenantBatchesSent" | "failed" | "quarantined" | "left", number>
->;
 
 interface DispatchJobs {
   readonly inbox: ((budget: Budget) => Promise<DispatchResult>) | undefined;

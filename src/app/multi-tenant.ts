@@ -11,13 +11,12 @@ import {
   createTenantStores,
   type SignIn,
   type TenantStoreProvider,
-  type TenantStores,
   type TenantStoresOptions,
 } from "../tenants/connections/tenant-stores.js";
 import {
-  createFanOutDispatcher,
   type FanOutReport,
   fanOutDefaults,
+  fanOutDispatcher,
   fanOutJob,
   requireTenantBatchSize,
   throttleByKey,
@@ -50,11 +49,11 @@ import { appDispatchers, type DispatchJob, type DispatchReport } from "./dispatc
 import { type MaintenanceJob, type MaintenanceReport, retentionsOf } from "./maintenance-jobs.js";
 import { coalesced, type WakeUp, wakeUpIntervalMs } from "./wake-up.js";
 
-type StoreOptions = Pick<
-  TenantStoresOptions,
-  "discover" | "allow" | "refreshMs" | "discoverMs" | "connections" | "open"
->;
-type TurnOptions = Pick<TenantDispatcherOptions, "selection" | "concurrency" | "turnMs" | "pollTimeoutMs">;
+const storeNames = ["discover", "allow", "refreshMs", "discoverMs", "connections", "open"] as const;
+const turnNames = ["selection", "concurrency", "turnMs", "pollTimeoutMs"] as const;
+
+type StoreOptions = Pick<TenantStoresOptions, (typeof storeNames)[number]>;
+type TurnOptions = Pick<TenantDispatcherOptions, (typeof turnNames)[number]>;
 
 export interface MultiTenantOptions extends StoreOptions, TurnOptions {
   /** Tenants in a batch, where the platform can start workers: 250 by default. */
@@ -62,11 +61,6 @@ export interface MultiTenantOptions extends StoreOptions, TurnOptions {
   /** The time between two timers of the dispatcher: 60 s by default. */
   readonly periodMs?: number;
 }
-
-const known = [
-  ...["discover", "allow", "refreshMs", "discoverMs", "connections", "open"],
-  ...["selection", "concurrency", "turnMs", "pollTimeoutMs", "tenantBatchSize", "periodMs"],
-];
 
 /**
  * For `tenants` of `defineApp`: the app's functions then serve all tenants that `discover` returns.
@@ -81,27 +75,25 @@ const known = [
  * });
  */
 export function multiTenant(options: MultiTenantOptions): AppTenants {
-  refuseUnknown(options, known, "multiTenant");
-  const { discover, allow, refreshMs, discoverMs, connections, open } = options;
-  const { selection, concurrency, turnMs, pollTimeoutMs } = options;
+  refuseUnknown(options, [...storeNames, ...turnNames, ...Object.keys(fanOutDefaults)], "multiTenant");
   const { tenantBatchSize, periodMs } = { ...fanOutDefaults, ...options };
   requireDuration(periodMs, "periodMs");
   requireTenantBatchSize(tenantBatchSize);
-  const settings = {
-    stores: { discover, ...omitUndefined({ allow, refreshMs, discoverMs, connections, open }) },
-    turns: omitUndefined({ selection, concurrency, turnMs, pollTimeoutMs }),
-    tenantBatchSize,
-    periodMs,
-  };
+  const stores = picked(options, storeNames) as StoreOptions;
+  const turns: TurnOptions = picked(options, turnNames);
   // Made only for their checks, so that a wrong option is an error at once: neither does anything before it is called.
-  const tenants = createTenantStores(settings.stores);
-  createTenantDispatcher({
-    ...settings.turns,
-    tenants,
-    dispatchers: { inbox: undefined, outbox: undefined },
-  });
-  return { open: (context) => openTenants(settings, context) };
+  const dispatchers = { inbox: undefined, outbox: undefined };
+  createTenantDispatcher({ ...turns, tenants: createTenantStores(stores), dispatchers });
+  return { open: (context) => openTenants({ stores, turns, tenantBatchSize, periodMs }, context) };
 }
+
+const picked = <Options extends object, Name extends keyof Options>(
+  options: Options,
+  names: readonly Name[],
+): Partial<Pick<Options, Name>> =>
+  Object.fromEntries(
+    Object.entries(options).filter(([name, value]) => value !== undefined && names.includes(name as Name)),
+  ) as Partial<Pick<Options, Name>>;
 
 interface TenantsContext extends SignIn {
   readonly definition: AppDefinition;
@@ -133,14 +125,9 @@ export interface AppTenants {
   open(context: TenantsContext): OpenTenants;
 }
 
-interface TenantSettings {
-  readonly stores: Pick<
-    TenantStoresOptions,
-    "discover" | "allow" | "refreshMs" | "discoverMs" | "connections" | "open"
-  >;
-  readonly turns: Pick<TenantDispatcherOptions, "selection" | "concurrency" | "turnMs" | "pollTimeoutMs">;
-  readonly tenantBatchSize: number;
-  readonly periodMs: number;
+interface TenantSettings extends Required<Pick<MultiTenantOptions, "tenantBatchSize" | "periodMs">> {
+  readonly stores: StoreOptions;
+  readonly turns: TurnOptions;
 }
 
 /** The jobs of an app with many tenants. */
@@ -155,7 +142,7 @@ function openTenants(settings: TenantSettings, context: TenantsContext): OpenTen
   // Without workers one invocation serves all tenants.
   const tenantBatchSize = context.fanOut === undefined ? Number.MAX_SAFE_INTEGER : settings.tenantBatchSize;
   const common = { distinctStores, fanOut, tenantBatchSize, logger };
-  const dispatching = createFanOutDispatcher({ ...common, periodMs, dispatcher });
+  const dispatching = fanOutDispatcher({ ...common, periodMs, dispatcher });
   const maintenance = (job: "reap" | "cleanup", run: TenantMaintenance, timerMs: number) =>
     fanOutJob<TenantMaintenanceReport>({
       ...common,
@@ -164,8 +151,6 @@ function openTenants(settings: TenantSettings, context: TenantsContext): OpenTen
       emptyReport: emptyMaintenanceReport,
       madeProgress: hasMaintained,
       periodMs: timerMs,
-      now: Date.now,
-      random: Math.random,
     });
   const options = {
     dispatcher,
@@ -203,8 +188,10 @@ function openTenants(settings: TenantSettings, context: TenantsContext): OpenTen
     reap: async (budget) => toMaintenanceReport(await reaping.start(budget)),
     cleanup: async (budget) => toMaintenanceReport(await cleaningUp.start(budget)),
     inboxFor: async ({ tenant }) => {
-      if (tenant === null) throw noTenant();
-      return stores.inbox(tenant);
+      if (tenant !== null) return stores.inbox(tenant);
+      throw new InvalidOperationError(
+        'The webhook names no tenant. Add to its source where the tenant\'s key is, for example tenant: "{json:account}".',
+      );
     },
     async wake({ tenant }) {
       if (tenant !== null && (wakeUp ?? context.fanOut) !== undefined) await wakeTenant(tenantKey(tenant));
@@ -265,35 +252,17 @@ function wakeUpInstead({ wakeUp }: TenantsContext): FanOut {
   };
 }
 
-/** Handlers that are made for each tenant need dispatchers for each tenant. */
-function dispatchersOf({
-  definition,
-  logger,
-}: TenantsContext): TenantDispatchers | ((stores: TenantStores) => TenantDispatchers) {
-  const { handlers, publishers } = definition;
+/** Handlers that a function makes for each tenant need dispatchers for each tenant. Others take no parts. */
+function dispatchersOf({ definition, logger }: TenantsContext): TenantDispatcherOptions["dispatchers"] {
   const dispatchers = (parts: AppParts): TenantDispatchers => appDispatchers(parts, definition, logger);
-  const isPerTenant = typeof handlers === "function" || typeof publishers === "function";
-  return isPerTenant ? dispatchers : dispatchers(noParts);
+  const isPerTenant = [definition.handlers, definition.publishers].some((one) => typeof one === "function");
+  return isPerTenant ? dispatchers : dispatchers({} as AppParts);
 }
-
-/** Handlers that are not a function take no parts. */
-const noParts = {} as AppParts;
-
-const noTenant = () =>
-  new InvalidOperationError(
-    'The webhook names no tenant. Add to its source where the tenant\'s key is, for example tenant: "{json:account}".',
-  );
 
 function toDispatchReport(report: FanOutReport): DispatchReport {
   const { inbox, outbox, turns, failed, quarantined, left, tenantBatchesSent } = report;
-  const tenants = {
-    turns,
-    tenantBatchesSent,
-    failed: failed.length,
-    quarantined: quarantined.length,
-    left: left.length,
-  };
-  return { inbox, outbox, more: left.length > 0, tenants };
+  const lengths = { failed: failed.length, quarantined: quarantined.length, left: left.length };
+  return { inbox, outbox, more: left.length > 0, tenants: { turns, tenantBatchesSent, ...lengths } };
 }
 
 function toMaintenanceReport({ sums, left }: TenantMaintenanceReport): MaintenanceReport {

@@ -118,8 +118,8 @@ const forSqlServer = (script: string, { name, clientId, role }: DatabaseUser): s
   script.replaceAll("$(FunctionsUser)", name).replaceAll("$(ClientId)", clientId).replaceAll("$(Role)", role);
 
 /**
- * The label is what Azure signs an identity in by; any database of the server takes it. (The function that does both exists in
- * the database postgres alone.) The name and the ids were checked: nothing in them ends a quotation.
+ * The label is what Azure signs an identity in by; any database of the server takes it. (The function that does both exists
+ * only in the database postgres.) The name and the ids were checked: nothing in them ends a quotation.
  */
 const forPostgres = ({ name, objectId, role }: DatabaseUser): readonly string[] => [
   `do $$

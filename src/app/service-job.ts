@@ -5,8 +5,7 @@ import { createInboxService, type InboxService } from "../service/http/inbox-ser
 import type { LeasingInboxStore } from "../service/inbox-store.js";
 import type { Database } from "../sql/dialect.js";
 import type { AppDefinition, AppService } from "./definition.js";
-import type { OpenApp } from "./open-app.js";
-import { type AppContext, appContext, databaseOf, type Platform } from "./open-app.js";
+import { type AppContext, appContext, databaseOf, type OpenApp, type Platform } from "./open-app.js";
 import { serviceStore } from "./service-store.js";
 import { tokenSecrets } from "./sources.js";
 
@@ -47,18 +46,13 @@ export async function openServiceApp(
   return { ...context, db, store: serviceStore(context, db) };
 }
 
-interface ServedInbox {
-  readonly service: InboxService;
-  /** Closes the store that the definition opened. The app's own database stays open. */
-  close(): Promise<void>;
-}
-
 /** The service of a whole app in one process. */
-export async function serveInbox(app: OpenApp): Promise<ServedInbox> {
+export async function serveInbox(app: OpenApp) {
   const own = await serviceOf(app.definition).store?.(app);
   const store = own ?? serviceStore(app, app.db);
   return {
     service: serviceJob({ ...app, store }),
+    /** Closes the store that the definition opened. The app's own database stays open. */
     close: async () => own?.close(),
   };
 }

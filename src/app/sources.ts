@@ -3,6 +3,7 @@ import type { Logger } from "../base/logger.js";
 import type { Secret, Secrets } from "../base/secrets.js";
 import type { SourcesFromJson } from "../config/environment.js";
 import { referenceIn, type SecretReference, type SecretResolver } from "../config/secret-reference.js";
+import type { PlainResponse } from "../http/plain.js";
 import { refusedResponse } from "../webhooks/responses.js";
 import type { WebhookReceiver } from "../webhooks/route.js";
 import type { WebhookSource } from "../webhooks/sources.js";
@@ -33,12 +34,7 @@ function toSource(source: AppSource, resolve: SecretResolver): WebhookSource {
 
 /** A source with `tenantSecrets` has none of its own. */
 const fetching = (secrets: AppSource["secrets"], resolve: SecretResolver): Secrets | undefined =>
-  secrets &&
-  [secrets].flat().map((secret) => {
-    if (!isReference(secret)) return secret;
-    resolve.requirePackages?.(secret);
-    return () => resolve(secret);
-  });
+  secrets && fetchedBy(secrets, resolve, resolve);
 
 /** Any other value is left to the source's own checks. */
 export const isReference = (secret: unknown): secret is SecretReference =>
@@ -49,16 +45,27 @@ export const tokenSecrets = (
   tokens: SecretOrReference | readonly SecretOrReference[],
   resolve: SecretResolver,
 ): Secrets =>
-  [tokens].flat().map((token) => {
-    if (!isReference(token)) return token;
-    resolve.requirePackages?.(token);
-    return () => resolved(token, resolve);
+  fetchedBy(tokens, resolve, async (reference) => {
+    const text = await resolve(reference);
+    const inner = reference.from === "env" ? referenceIn(text) : undefined;
+    return inner === undefined ? text : resolve(inner);
   });
 
-async function resolved(reference: SecretReference, resolve: SecretResolver): Promise<string> {
-  const text = await resolve(reference);
-  const inner = reference.from === "env" ? referenceIn(text) : undefined;
-  return inner === undefined ? text : resolve(inner);
+const fetchedBy = (
+  secrets: SecretOrReference | readonly SecretOrReference[],
+  { requirePackages }: SecretResolver,
+  fetch: (reference: SecretReference) => Promise<string>,
+): Secrets =>
+  [secrets].flat().map((secret) => {
+    if (!isReference(secret)) return secret;
+    requirePackages?.(secret);
+    return () => fetch(secret);
+  });
+
+/** The response of a host that could not make the app, with its log line. */
+export function unavailableWebhooks(logger: Logger, reason: string): PlainResponse {
+  logger.error("webhook", { outcome: "unavailable", status: 503, reason });
+  return refusedResponse("unavailable");
 }
 
 /** Refuses every webhook of an app without sources, and says why. */

@@ -1,7 +1,8 @@
 import { atHalfTime, type Budget, budgetWithoutLast } from "../base/budget.js";
 import { singleFlight } from "../base/concurrency.js";
-import type { Logger } from "../base/logger.js";
+import { type Logger, safeReason } from "../base/logger.js";
 import { withinTime } from "../base/timers.js";
+import { InvalidOperationError } from "../errors.js";
 
 /** Starts a dispatcher soon. It may be called without need, and may fail: the timer dispatches anyway. */
 export interface WakeUp {
@@ -33,26 +34,35 @@ export function coalesced(wakeUp: WakeUp, now: () => number = () => performance.
   };
 }
 
-/** The time that is kept for waking a successor: a tenth of the run's time, and at most this. */
+/** The longest time that a commit's caller, or the end of a run, waits for a wake-up. */
 const longestWakeMs = 1_000;
+
+/** Wakes the dispatcher after a commit. Never rejects: the timer dispatches anyway. */
+export function wakeAfterCommit(waker: WakeUp, logger: Logger): () => Promise<void> {
+  const wakeUp = coalesced(waker);
+  waker.prepare?.(); // while the rest of the cold start goes on
+  const tooLate = () => new InvalidOperationError(`The wake-up was still running after ${longestWakeMs} ms.`);
+  return async () => {
+    try {
+      await withinTime(longestWakeMs, wakeUp.wake(), tooLate);
+    } catch (error) {
+      logger.warn("waking the dispatcher failed; the messages are safe", { error: safeReason(error) });
+    }
+  };
+}
+
 /** The time that the function needs to return its result. */
 const returnMs = 50;
 
 /** The invocation that continues when a run's time is over before its work. */
-interface Successor {
-  /** The budget of the work itself: without the time that waking takes. */
-  readonly budgetBefore: Budget;
-  /** Ends within the run's time, and logs a failure instead of throwing it: the timer continues the work later anyway. */
-  wake(): Promise<void>;
-  close(): void;
-}
-
-export function successorOf(wakeUp: WakeUp, budget: Budget, logger: Logger): Successor {
-  const keptMs = Math.min(budget.remainingMs() / 10, longestWakeMs);
+export function successorOf(wakeUp: WakeUp, budget: Budget, logger: Logger) {
+  const keptMs = Math.min(budget.remainingMs() / 10, longestWakeMs); // for waking
   const cancelPrepare = atHalfTime(budget, () => wakeUp.prepare?.());
   return {
+    /** The budget of the work itself: without the time that waking takes. */
     budgetBefore: budgetWithoutLast(budget, keptMs),
-    async wake() {
+    /** Ends within the run's time, and logs a failure instead of throwing it: the timer continues the work later anyway. */
+    async wake(): Promise<void> {
       const ms = Math.min(budget.remainingMs() - returnMs, longestWakeMs);
       try {
         await withinTime(ms, wakeUp.wake(), () => new LateError());

@@ -1,6 +1,5 @@
 import { userInfo } from "node:os";
-import { isOperatorName, operatorRule } from "../admin/access.js";
-import { inboxKeyOf, keysMeantBy } from "../admin/page/key-text.js";
+import { inboxKeyOf, isOperatorName, keysMeantBy, operatorRule } from "../admin/page/key-text.js";
 import { phaseOrState } from "../admin/phases.js";
 import { omitUndefined } from "../base/defined.js";
 import { isGuid } from "../base/uuid.js";

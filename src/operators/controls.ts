@@ -1,38 +1,22 @@
+import { omitUndefined } from "../base/defined.js";
 import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
 import { nameProblem, refuseUnknown } from "../queue/arguments.js";
-import type { QueueMessage } from "../queue/message.js";
 import type {
   Control,
   ControlScope,
+  Controls,
   ControlTarget,
   Limit,
   OperatorOptions,
-  Operators,
 } from "../queue/operators.js";
-import type { OperatorReadStatements, OperatorStatements } from "../sql/dialect.js";
-import { isTrue, type SqlParams, type SqlRow, type SqlStatement } from "../sql/driver.js";
-import type { QueueParts } from "../sql/store.js";
-import { type OperationRecords, recordedOnce, requireOperator } from "./operations.js";
-
-type Names = "pause" | "resume" | "limit" | "controls";
-
-/** More than any dispatcher claims. */
-const highestPerSecond = 1_000_000;
-/** One message in a day. */
-const lowestPerSecond = 1 / 86_400;
+import { isTrue, type SqlParams, type SqlRow } from "../sql/driver.js";
+import { type OperatedQueue, OperationRecords, requireOperator } from "./operations.js";
 
 /** Pauses and limits. They are conditions of every claim: see docs/decisions/0020. */
-export function controlOperations<
-  Key extends object,
-  Message extends QueueMessage & Key,
-  State extends string,
->(
-  parts: QueueParts<Key, Message, State>,
-  statements: Pick<OperatorStatements, "putControl" | "endControl"> &
-    Pick<OperatorReadStatements, "controls">,
-  records: OperationRecords,
-): Pick<Operators<Key>, Names> {
+export function controlOperations(operated: OperatedQueue): Controls {
+  const { parts, statements } = operated;
   const { kind, db, runner, options } = parts;
+  const records = new OperationRecords(operated);
 
   const controlOf = (row: SqlRow): Control => ({
     scope: row.scope as ControlScope,
@@ -44,55 +28,53 @@ export function controlOperations<
     at: db.dialect.fromTime(row.changed_at),
   });
 
-  /** Changes a control and records it, in one transaction. What changed nothing is neither recorded nor logged. */
+  /** Changes a control and records it, in one transaction. A change of nothing is neither recorded nor logged. */
   const change = async (
-    { action, target, more = {} }: Change,
-    statement: SqlStatement,
+    statement: "putControl" | "endControl",
     params: SqlParams,
+    { action, target: { scope, name }, more = {} }: Change,
     { by, signal }: OperatorOptions,
   ): Promise<Control | undefined> => {
-    const changed = await recordedOnce(runner, records, { signal }, async (tx, id) => {
-      const [row] = await runner.executeIn(tx, statement, { ...target, ...params, who: by }, { signal });
+    const changed = await records.once({ signal }, async (tx, id) => {
+      const [row] = await runner.executeIn(
+        tx,
+        statements[statement],
+        { scope, name, ...params, who: by },
+        { signal },
+      );
       if (row === undefined) return undefined;
-      const filter = { ...(target.scope === "queue" ? {} : { [target.scope]: target.name }), ...more };
+      const filter = { ...(scope === "queue" ? {} : { [scope]: name }), ...more };
       await records.addEnded(tx, { id, action, by, filter, matched: 0, done: 0 }, { signal });
       return controlOf(row);
     });
-    const { scope, name } = target;
     if (changed !== undefined)
       options.logger.info(action, { scope, ...(scope === "queue" ? {} : { name }), by, ...more });
     return changed;
   };
 
-  const put = async (what: Change, params: SqlParams, call: OperatorOptions): Promise<Control> =>
-    (await change(what, statements.putControl, params, call))!;
-
-  const end = (what: Change, params: SqlParams, call: OperatorOptions): Promise<Control | undefined> =>
-    change(what, statements.endControl, params, call);
-
   return {
-    async pause(target, call) {
+    async pause(given, call) {
       requireOperator(call, "pause");
-      const what = { action: "pause", target: targetParams(target, kind, "pause") } as const;
-      return put(what, { paused: true, per_second: null }, call);
+      const target = targetParams(given, kind, "pause");
+      const params = { paused: true, per_second: null };
+      return (await change("putControl", params, { action: "pause", target }, call))!;
     },
 
-    async resume(target, call) {
+    async resume(given, call) {
       requireOperator(call, "resume");
-      const what = { action: "resume", target: targetParams(target, kind, "resume") } as const;
-      return { wasPaused: (await end(what, { paused: true }, call)) !== undefined };
+      const target = targetParams(given, kind, "resume");
+      const ended = await change("endControl", { paused: true }, { action: "resume", target }, call);
+      return { wasPaused: ended !== undefined };
     },
 
     async limit(limit, call) {
       requireOperator(call, "limit");
-      const { target, perSecond } = checkedLimit(limit);
-      const what: Change = {
-        action: "limit",
-        target: targetParams(target, kind, "limit"),
-        more: { perSecond },
-      };
-      if (perSecond !== null) return put(what, { paused: null, per_second: perSecond }, call);
-      const ended = await end(what, { paused: false }, call);
+      const { target: given, perSecond } = checkedLimit(limit);
+      const target = targetParams(given, kind, "limit");
+      const limited = { action: "limit", target, more: { perSecond } } as const;
+      if (perSecond !== null)
+        return (await change("putControl", { paused: null, per_second: perSecond }, limited, call))!;
+      const ended = await change("endControl", { paused: false }, limited, call);
       return ended?.paused ? ended : null;
     },
 
@@ -130,6 +112,11 @@ function targetParams(target: ControlTarget, kind: "inbox" | "outbox", what: str
   return { scope, name: name! };
 }
 
+/** More than any dispatcher claims. */
+const highestPerSecond = 1_000_000;
+/** One message in a day. */
+const lowestPerSecond = 1 / 86_400;
+
 function checkedLimit(limit: Limit): { readonly target: ControlTarget; readonly perSecond: number | null } {
   refuseUnknown(limit, ["topic", "source", "perSecond"], "limit");
   const { topic, source, perSecond } = limit;
@@ -139,12 +126,6 @@ function checkedLimit(limit: Limit): { readonly target: ControlTarget; readonly 
     throw new ArgumentRangeError(
       `limit: perSecond must be a number from ${lowestPerSecond.toPrecision(2)} (one in a day) to ${highestPerSecond}, or null for no limit, not ${String(perSecond)}.`,
     );
-  if (topic === undefined && source === undefined) return { target: "all", perSecond };
-  return {
-    target: {
-      ...(topic === undefined ? {} : { topic }),
-      ...(source === undefined ? {} : { source }),
-    } as ControlTarget,
-    perSecond,
-  };
+  const isAll = topic === undefined && source === undefined;
+  return { target: isAll ? "all" : (omitUndefined({ topic, source }) as ControlTarget), perSecond };
 }

@@ -1,63 +1,111 @@
-import type { Logger } from "../base/logger.js";
 import { isGuid, uuidV7 } from "../base/uuid.js";
-import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
-import { nameProblem, refuseUnknown, requireBatchSize } from "../queue/arguments.js";
-import type { QueueMessage } from "../queue/message.js";
+import { ArgumentRangeError, InvalidArgumentError, InvalidOperationError } from "../errors.js";
+import type { Inbox } from "../inbox/inbox.js";
+import type { Outbox } from "../outbox/outbox.js";
+import {
+  nameProblem,
+  optionalHeaders,
+  refuseUnknown,
+  requireBatchSize,
+  requireDuration,
+  requireList,
+} from "../queue/arguments.js";
+import type { InboxMessage, OutboxMessage } from "../queue/message.js";
 import {
   type BulkAction,
   bulkActions,
   type ContinueOptions,
   type DeadFilter,
+  type EditedContent,
   type Operation,
   type OperationAction,
   type Operators,
 } from "../queue/operators.js";
-import type { CallOptions, QueueKind } from "../queue/work-store.js";
-import type { DeadStatements, Dialect, OperatorStatements } from "../sql/dialect.js";
-import { rowNumber, type SqlExecutor, type SqlRow } from "../sql/driver.js";
+import type { AnyKey, AnyMessage, CallOptions, Settlement } from "../queue/work-store.js";
+import type { OperatorReadStatements, OperatorStatements } from "../sql/dialect.js";
+import { rowNumber, type SqlExecutor, type SqlParams, type SqlRow } from "../sql/driver.js";
+import { settleMessages } from "../sql/leases.js";
+import type { MessageContent } from "../sql/message-content.js";
 import { deadConditions, deadParams } from "../sql/reads.js";
-import type { StatementRunner } from "../sql/statement-runner.js";
 import type { QueueParts } from "../sql/store.js";
-import { defaults } from "../sql/store-options.js";
+import { defaults, mostKeys } from "../sql/store-options.js";
 
-type Names = "startOperation" | "continueOperation" | "operation" | "operations";
+/** A queue with the statements that only operators use. */
+export interface OperatedQueue {
+  readonly queue: Inbox | Outbox;
+  readonly parts: QueueParts<AnyKey, AnyMessage, string>;
+  readonly statements: OperatorStatements & OperatorReadStatements;
+}
 
-/** The operations of operators. Each is recorded, in the transaction in which it is done. */
-export function operatorOperations<
-  Key extends object,
-  Message extends QueueMessage & Key,
-  State extends string,
->(
-  parts: QueueParts<Key, Message, State>,
-  statements: OperatorStatements & Pick<DeadStatements, "countDead">,
-  records: OperationRecords,
-): Pick<Operators<Key>, Names> {
-  const { db, runner, options } = parts;
+type Names =
+  | BulkAction
+  | "editAndReplay"
+  | "startOperation"
+  | "continueOperation"
+  | "operation"
+  | "operations";
 
-  /** The dead messages of an operation that come next: those that had died when it began. */
-  const nextSeqs = async (
-    tx: SqlExecutor,
-    { filter, at, cursor }: Operation,
-    limit: number,
-    call: CallOptions,
-  ): Promise<readonly number[]> => {
-    const conditions = deadParams(filter as DeadFilter, db.dialect.toTime(at));
-    const params = { ...conditions, after_seq: cursor, limit };
-    return (await runner.executeIn(tx, statements.nextDead, params, call)).map(({ seq }) => rowNumber(seq));
-  };
-
+/** The operations on dead messages. Each is recorded in the transaction that does it. */
+export function deadLetterOperations(operated: OperatedQueue): Pick<Operators<AnyKey>, Names> {
+  const { parts, statements } = operated;
+  const { db, shape, runner, options } = parts;
+  const records = new OperationRecords(operated);
+  const settle = settleMessages(parts);
   const statementOf = { replay: parts.statements.replay, ...statements } as const;
 
+  /** Changes messages that are named by their keys. A change of nothing is not recorded. */
+  const changeByKeys = async (
+    action: BulkAction,
+    messages: readonly AnyKey[],
+    params: SqlParams,
+    { by, signal }: CallOptions & { readonly by: string },
+  ): Promise<Settlement<AnyKey>> => {
+    requireList(messages, "messages");
+    if (messages.length === 0) return { changed: [], lost: [], dead: [] };
+    if (messages.length > mostKeys)
+      throw new ArgumentRangeError(
+        `${action}: at most ${mostKeys} messages in one recorded call, not ${messages.length}. Use ${action}Dead with a filter, or several calls.`,
+      );
+    const change = { verb: action, statement: statementOf[action], params };
+    const { id, settled } = await records.once({ signal }, async (tx, id) => {
+      const settled = await settle(messages, { tx, signal }, change);
+      const done = settled.changed.length;
+      const filter = { keys: settled.changed.map(shape.describe) };
+      const operation = { id, action, by, filter, matched: messages.length, done };
+      if (done > 0) await records.addEnded(tx, operation, { signal });
+      return { id, settled };
+    });
+    const done = settled.changed.length;
+    if (done > 0) records.logEnded({ id, action, by, done });
+    return settled;
+  };
+
+  /** Archives the message with its attempts, if it is dead. */
+  const takeDead = async (
+    tx: SqlExecutor,
+    key: AnyKey,
+    by: string,
+    call: CallOptions,
+  ): Promise<AnyMessage> => {
+    const [row] = await runner.executeIn(tx, parts.statements.get, shape.keyParams(key), call);
+    const message = row && shape.toMessage(row, db.dialect);
+    const params = { items: JSON.stringify([message?.seq ?? 0]), who: by, resolution: "replaced" };
+    const gone = message === undefined ? [] : await runner.executeIn(tx, statements.archive, params, call);
+    if (message === undefined || gone.length === 0)
+      throw new InvalidOperationError(
+        `editAndReplay: ${shape.keyText(key)} is not a dead message of this queue. Nothing was changed.`,
+      );
+    return message;
+  };
+
+  /** One batch of the messages that match and had died when the operation began. */
   const continueIn = async (
     tx: SqlExecutor,
     id: string,
-    {
-      limit,
-      action,
-      resumedBy,
-      ...call
-    }: CallOptions & Pick<ContinueOptions, "action" | "resumedBy"> & { readonly limit: number },
+    limit: number,
+    { action, resumedBy, signal }: ContinueOptions,
   ): Promise<Operation> => {
+    const call = { signal };
     const operation = await records.find(tx, id, call);
     if (operation === undefined || !isBulk(operation.action))
       throw new InvalidOperationError(`There is no operation ${id} on this queue that could be continued.`);
@@ -66,35 +114,70 @@ export function operatorOperations<
         `The operation ${id} is of the action ${operation.action}, not ${action}.`,
       );
     if (operation.endedAt !== null) return operation;
-    const seqs = await nextSeqs(tx, operation, limit, call);
+    const { filter, at, cursor, matched, done } = operation;
+    const conditions = deadParams(filter as DeadFilter, db.dialect.toTime(at));
+    const next = { ...conditions, after_seq: cursor, limit };
+    const seqs = (await runner.executeIn(tx, statements.nextDead, next, call)).map(({ seq }) =>
+      rowNumber(seq),
+    );
     const who = resumedBy ?? operation.resumedBy ?? operation.by;
-    const params = {
-      ...{ items: JSON.stringify(seqs), count: seqs.length },
-      ...{ ttl_ms: null, who, resolution: "archived" },
-    };
+    const items = { items: JSON.stringify(seqs), count: seqs.length };
+    const params = { ...items, ttl_ms: null, who, resolution: "archived" };
     const changed =
       seqs.length === 0 ? [] : await runner.executeIn(tx, statementOf[operation.action], params, call);
-    return records.move(
-      tx,
-      id,
-      {
-        matched: operation.matched,
-        done: operation.done + changed.length,
-        cursor: seqs.at(-1) ?? operation.cursor,
-        ended: seqs.length < limit,
-        resumedBy,
-      },
-      call,
-    );
+    const progress = {
+      matched,
+      done: done + changed.length,
+      cursor: seqs.at(-1) ?? cursor,
+      ended: seqs.length < limit,
+      resumedBy,
+    };
+    return records.move(tx, id, progress, call);
   };
 
   return {
+    async replay(messages, call) {
+      refuseUnknown(call, ["ttlMs", "by", "signal"], "replay");
+      requireBy(call.by, "replay");
+      if (call.ttlMs !== undefined) requireDuration(call.ttlMs, "ttlMs");
+      return changeByKeys("replay", messages, { ttl_ms: call.ttlMs ?? null }, call);
+    },
+
+    async discard(messages, call) {
+      requireOperator(call, "discard");
+      return changeByKeys("discard", messages, {}, call);
+    },
+
+    async archive(messages, call) {
+      requireOperator(call, "archive");
+      return changeByKeys("archive", messages, { who: call.by, resolution: "archived" }, call);
+    },
+
+    async editAndReplay(given, changes, call) {
+      requireOperator(call, "editAndReplay");
+      refuseUnknown(changes, ["topic", "payload", "headers"], "editAndReplay");
+      if (Object.values(changes).every((value) => value === undefined))
+        throw new InvalidArgumentError("editAndReplay: nothing is changed. Use replay.");
+      const key = shape.key(given);
+      const { by, signal } = call;
+      const { id, to } = await records.once({ signal }, async (tx, id) => {
+        const message = await takeDead(tx, key, by, { signal });
+        const content = editedContent(message, changes, shape.idOf(key));
+        const to = await enqueueEdited(operated.queue, message, content, { tx, signal });
+        const filter = { from: shape.describe(key), to };
+        await records.addEnded(tx, { id, action: "edit", by, filter, matched: 1, done: 1 }, { signal });
+        return { id, to };
+      });
+      records.logEnded({ id, action: "edit", by, done: 1 });
+      return to;
+    },
+
     async startOperation(action, filter, call) {
       requireOperator(call, "startOperation");
       if (!bulkActions.includes(action))
         throw new InvalidArgumentError(`action must be ${bulkActions.join(", ")}, not ${String(action)}.`);
       const conditions = deadConditions(filter);
-      return recordedOnce(runner, records, call, async (tx, id) => {
+      return records.once(call, async (tx, id) => {
         const { at } = await records.add(tx, { id, action, by: call.by, filter: conditions }, call);
         const params = deadParams(conditions, db.dialect.toTime(at));
         const [row] = await runner.executeIn(tx, statements.countDead, params, call);
@@ -103,28 +186,28 @@ export function operatorOperations<
       });
     },
 
-    async continueOperation(id, { batchSize = defaults.operationBatchSize, action, resumedBy, signal } = {}) {
+    async continueOperation(id, call = {}) {
+      const { batchSize = defaults.operationBatchSize, resumedBy, signal } = call;
       requireBatchSize(batchSize);
       if (resumedBy !== undefined) requireBy(resumedBy, "continueOperation");
       requireId(id);
-      const operation = await runner.atomically(
-        (tx) => continueIn(tx, id.toLowerCase(), { limit: batchSize, action, resumedBy, signal }),
-        { signal },
-      );
+      const operation = await runner.atomically((tx) => continueIn(tx, id.toLowerCase(), batchSize, call), {
+        signal,
+      });
       if (resumedBy !== undefined)
         options.logger.info("operation resumed", { operation: operation.id, by: resumedBy });
-      if (operation.endedAt !== null) logEnded(options.logger, operation);
+      if (operation.endedAt !== null) records.logEnded(operation);
       return operation;
     },
 
     async operation(id, { signal } = {}) {
       requireId(id);
-      return (await records.get(id.toLowerCase(), { signal })) ?? null;
+      return (await records.read(id.toLowerCase(), 1, { signal }))[0] ?? null;
     },
 
     async operations({ limit = defaults.listLimit, signal } = {}) {
       requireBatchSize(limit, "limit");
-      return records.list(limit, { signal });
+      return records.read(null, limit, { signal });
     },
   };
 }
@@ -133,6 +216,39 @@ const isBulk = (action: string): action is BulkAction => bulkActions.includes(ac
 
 function requireId(id: unknown): void {
   if (!isGuid(id)) throw new InvalidArgumentError("An operation is named by its id, a GUID.");
+}
+
+/** The header of an edited message that names the archived one. */
+const editedFrom = "oncebox-edited-from";
+
+/** As after a replay, without the old expiry. */
+const editedContent = (message: AnyMessage, changes: EditedContent, from: string): MessageContent => ({
+  topic: changes.topic ?? message.topic,
+  payload: changes.payload ?? message.payload,
+  headers: {
+    ...(changes.headers === undefined ? message.headers : optionalHeaders(changes.headers)),
+    [editedFrom]: from,
+  },
+  correlationId: message.correlationId ?? from,
+  partitionKey: message.partitionKey,
+});
+
+/** Enqueues a message with this content instead of `old`, and returns its key. */
+async function enqueueEdited(
+  queue: Inbox | Outbox,
+  old: AnyMessage,
+  content: MessageContent,
+  call: CallOptions & { readonly tx: SqlExecutor },
+): Promise<AnyKey> {
+  if ("receive" in queue) {
+    const key = { source: (old as InboxMessage).source, messageId: uuidV7() };
+    await queue.receive({ ...content, ...key }, call);
+    return key;
+  }
+  // It takes over the archived message's natural key. In another topic that could be another message's.
+  const isSameTopic = content.topic === old.topic;
+  const naturalKey = isSameTopic ? (old as OutboxMessage).naturalKey : null;
+  return { id: await queue.enqueue({ ...content, naturalKey }, call) };
 }
 
 interface NewOperation {
@@ -145,109 +261,102 @@ interface NewOperation {
 /** What changes in a record. */
 type OperationProgress = Pick<Operation, "matched" | "done" | "cursor"> & {
   readonly ended: boolean;
-  /** Who goes on with it after an interruption. */
+  /** Who continues it after an interruption. */
   readonly resumedBy?: string | undefined;
 };
 
 /** The records of what operators do to one queue. */
-export interface OperationRecords {
-  add(tx: SqlExecutor, operation: NewOperation, call: CallOptions): Promise<Operation>;
-  /** Adds one that is done. */
-  addEnded(
-    tx: SqlExecutor,
-    operation: NewOperation & Pick<Operation, "matched" | "done">,
-    call: CallOptions,
-  ): Promise<Operation>;
-  /** Locks it until the transaction ends. */
-  find(tx: SqlExecutor, id: string, call: CallOptions): Promise<Operation | undefined>;
-  move(tx: SqlExecutor, id: string, progress: OperationProgress, call: CallOptions): Promise<Operation>;
-  /** Without a lock. */
-  get(id: string, call: CallOptions): Promise<Operation | undefined>;
-  /** The unfinished ones first, then the newest. */
-  list(limit: number, call: CallOptions): Promise<readonly Operation[]>;
-}
+export class OperationRecords {
+  constructor(private readonly operated: Pick<OperatedQueue, "parts" | "statements">) {}
 
-export function operationRecords(
-  { fromTime }: Pick<Dialect, "fromTime">,
-  statements: OperatorStatements,
-  { execute, executeIn }: Pick<StatementRunner, "execute" | "executeIn">,
-): OperationRecords {
-  const operationOf = (row: SqlRow): Operation => ({
-    id: (row.id as string).toLowerCase(),
-    action: row.action as OperationAction,
-    at: fromTime(row.started_at),
-    by: row.who as string,
-    queue: kindOf(row.queue as string),
-    filter: JSON.parse(row.filter as string) as Record<string, unknown>,
-    matched: Number(row.matched),
-    done: Number(row.done),
-    cursor: rowNumber(row.last_seq),
-    endedAt: row.ended_at === null ? null : fromTime(row.ended_at),
-    resumedBy: row.resumed_by as string | null,
-    resumedAt: row.resumed_at === null ? null : fromTime(row.resumed_at),
-  });
-  const read = async (id: string | null, limit: number, call: CallOptions) =>
-    (await execute(statements.operations, { id, limit }, call)).map(operationOf);
-  const add: OperationRecords["add"] = async (tx, { id, action, by, filter }, call) => {
+  /**
+   * Runs `act`, which records itself under the id, in one transaction. The id is made before: a transaction that is
+   * repeated because the response to its commit was lost finds its own record, and `act` does not run again.
+   */
+  async once<Result>(
+    { signal }: CallOptions,
+    act: (tx: SqlExecutor, id: string) => Promise<Result>,
+  ): Promise<Result> {
+    const id = uuidV7();
+    let result: { readonly of: Result } | undefined;
+    await this.operated.parts.runner.atomically(
+      async (tx) => {
+        if ((await this.find(tx, id, { signal })) === undefined) result = { of: await act(tx, id) };
+      },
+      { signal },
+    );
+    return result!.of;
+  }
+
+  add(tx: SqlExecutor, { id, action, by, filter }: NewOperation, call: CallOptions): Promise<Operation> {
     const params = { id, action, who: by, filter: JSON.stringify(filter) };
-    const [row] = await executeIn(tx, statements.addOperation, params, call);
-    return operationOf(row!);
-  };
-  const move: OperationRecords["move"] = async (
-    tx,
-    id,
-    { matched, done, cursor, ended, resumedBy },
-    call,
-  ) => {
+    return this.write(tx, "addOperation", params, call);
+  }
+
+  /** Adds the record of an operation that is complete. */
+  async addEnded(
+    tx: SqlExecutor,
+    { matched, done, ...operation }: NewOperation & Pick<Operation, "matched" | "done">,
+    call: CallOptions,
+  ): Promise<void> {
+    await this.add(tx, operation, call);
+    await this.move(tx, operation.id, { matched, done, cursor: 0, ended: true }, call);
+  }
+
+  move(tx: SqlExecutor, id: string, progress: OperationProgress, call: CallOptions): Promise<Operation> {
+    const { matched, done, cursor, ended, resumedBy } = progress;
     const params = { id, matched, done, ended, last_seq: cursor, who: resumedBy ?? null };
-    const [row] = await executeIn(tx, statements.moveOperation, params, call);
-    return operationOf(row!);
-  };
-  return {
-    add,
-    move,
-    async addEnded(tx, { matched, done, ...operation }, call) {
-      await add(tx, operation, call);
-      return move(tx, operation.id, { matched, done, cursor: 0, ended: true }, call);
-    },
-    async find(tx, id, call) {
-      const [row] = await executeIn(tx, statements.lockOperation, { id }, call);
-      return row && operationOf(row);
-    },
-    get: async (id, call) => (await read(id, 1, call))[0],
-    list: (limit, call) => read(null, limit, call),
-  };
+    return this.write(tx, "moveOperation", params, call);
+  }
+
+  /** Locks it until the transaction ends. */
+  async find(tx: SqlExecutor, id: string, call: CallOptions): Promise<Operation | undefined> {
+    const { parts, statements } = this.operated;
+    const [row] = await parts.runner.executeIn(tx, statements.lockOperation, { id }, call);
+    return row && this.operationOf(row);
+  }
+
+  /** The one with the id, or all for null: the unfinished ones first, then the newest. Without a lock. */
+  async read(id: string | null, limit: number, call: CallOptions): Promise<readonly Operation[]> {
+    const { parts, statements } = this.operated;
+    const rows = await parts.runner.execute(statements.operations, { id, limit }, call);
+    return rows.map((row) => this.operationOf(row));
+  }
+
+  /** One line per operation: who did what, and to how many messages. */
+  logEnded({ id, action, by, done }: Pick<Operation, "id" | "action" | "by" | "done">): void {
+    this.operated.parts.options.logger.info("operation ended", { operation: id, action, by, done });
+  }
+
+  private async write(
+    tx: SqlExecutor,
+    name: "addOperation" | "moveOperation",
+    params: SqlParams,
+    call: CallOptions,
+  ): Promise<Operation> {
+    const { parts, statements } = this.operated;
+    const [row] = await parts.runner.executeIn(tx, statements[name], params, call);
+    return this.operationOf(row!);
+  }
+
+  private operationOf(row: SqlRow): Operation {
+    const { fromTime } = this.operated.parts.db.dialect;
+    return {
+      id: (row.id as string).toLowerCase(),
+      action: row.action as OperationAction,
+      at: fromTime(row.started_at),
+      by: row.who as string,
+      queue: this.operated.parts.kind,
+      filter: JSON.parse(row.filter as string) as Record<string, unknown>,
+      matched: Number(row.matched),
+      done: Number(row.done),
+      cursor: rowNumber(row.last_seq),
+      endedAt: row.ended_at === null ? null : fromTime(row.ended_at),
+      resumedBy: row.resumed_by as string | null,
+      resumedAt: row.resumed_at === null ? null : fromTime(row.resumed_at),
+    };
+  }
 }
-
-/** The column also has the name of the table, such as `inbox:Inbox`. */
-const kindOf = (queue: string): QueueKind => (queue.startsWith("inbox") ? "inbox" : "outbox");
-
-/**
- * Runs `act`, which records itself under the id, in one transaction. The id is made before: a transaction that is repeated
- * after its commit was lost finds its own record, and the result is the one that `act` had then.
- */
-export async function recordedOnce<Result>(
-  { atomically }: Pick<StatementRunner, "atomically">,
-  records: OperationRecords,
-  { signal }: CallOptions,
-  act: (tx: SqlExecutor, id: string) => Promise<Result>,
-): Promise<Result> {
-  const id = uuidV7();
-  let result: { readonly of: Result } | undefined;
-  await atomically(
-    async (tx) => {
-      if ((await records.find(tx, id, { signal })) === undefined) result = { of: await act(tx, id) };
-    },
-    { signal },
-  );
-  return result!.of;
-}
-
-/** One line per operation: who did what, and to how many messages. */
-export const logEnded = (logger: Logger, { id, action, by, done }: EndedOperation): void =>
-  logger.info("operation ended", { operation: id, action, by, done });
-
-type EndedOperation = Pick<Operation, "id" | "action" | "by" | "done">;
 
 /** Refuses a call that does not say who makes it. */
 export function requireOperator(options: { readonly by: string }, what: string): void {
@@ -255,7 +364,7 @@ export function requireOperator(options: { readonly by: string }, what: string):
   requireBy(options.by, what);
 }
 
-export function requireBy(by: unknown, what: string): void {
+function requireBy(by: unknown, what: string): void {
   const problem = nameProblem(by);
   if (problem !== undefined)
     throw new InvalidArgumentError(`${what}: by, which is recorded, ${problem} Pass { by: "a name" }.`);

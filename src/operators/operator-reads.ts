@@ -1,9 +1,8 @@
 import { isGuid } from "../base/uuid.js";
 import { ArgumentRangeError } from "../errors.js";
 import { refuseUnknown, requireBatchSize, requireDuration, requireName } from "../queue/arguments.js";
-import type { InboxKey, OutboxKey, QueueMessage, Resolution } from "../queue/message.js";
+import type { InboxKey, OutboxKey, Resolution } from "../queue/message.js";
 import type {
-  Activity,
   ActivityBucket,
   ActivityOptions,
   BlockedPartition,
@@ -11,24 +10,74 @@ import type {
   OperatorReads,
   Operators,
 } from "../queue/operators.js";
-import type { CallOptions } from "../queue/work-store.js";
-import { type OperatorReadStatements, status } from "../sql/dialect.js";
+import type { AnyKey, CallOptions } from "../queue/work-store.js";
+import { status } from "../sql/dialect.js";
 import { isTrue, rowNumber, type SqlParams, type SqlRow, type SqlStatement } from "../sql/driver.js";
-import type { QueueParts } from "../sql/store.js";
+import { deadConditions, deadParams } from "../sql/reads.js";
 import { activityLimits, defaults } from "../sql/store-options.js";
+import type { OperatedQueue } from "./operations.js";
 
-/** What operators read beside `activity`: which partition keys are held up, and what belongs to one event. */
-export function operatorReadOperations<
-  Key extends object,
-  Message extends QueueMessage & Key,
-  State extends string,
->(
-  { db, shape, runner }: QueueParts<Key, Message, State>,
-  statements: OperatorReadStatements,
-): Pick<Operators<Key>, "blockedPartitions" | "byCorrelation"> {
+type Names = "deadGroups" | "countDead" | "blockedPartitions" | "byCorrelation" | "activity";
+
+/** What operators read: dead messages as a whole, blocked partition keys, the messages of one event, activity. */
+export function operatorReads({
+  parts: { db, shape, runner },
+  statements,
+}: OperatedQueue): Pick<Operators<AnyKey>, Names> {
   const time = (value: unknown): Date | null =>
     value === null || value === undefined ? null : db.dialect.fromTime(value);
+
+  /** Reads the newest messages, window by window, and counts them by bucket. `isLast` ends the walk before its bound. */
+  const countByBucket = async (
+    statement: SqlStatement,
+    params: SqlParams,
+    length: number,
+    isLast: (inRange: number) => boolean,
+    call: CallOptions,
+  ): Promise<{ readonly counts: readonly number[]; readonly truncated: boolean }> => {
+    const counts = new Array<number>(length).fill(0);
+    const { window, most } = activityLimits;
+    let before = Number.MAX_SAFE_INTEGER;
+    let inRange = 0;
+    for (let read = 0; read < most; read += window) {
+      const rows = await runner.execute(statement, { ...params, before_seq: before, limit: window }, call);
+      let scanned = 0;
+      inRange = 0;
+      for (const row of rows) {
+        const [bucket, count] = [Number(row.bucket), Number(row.count)];
+        scanned += count;
+        before = Math.min(before, rowNumber(row.first_seq));
+        if (bucket < 0) continue;
+        inRange += count;
+        counts[Math.min(bucket, length - 1)]! += count; // what happened since `now` was read is in the last one
+      }
+      if (scanned < window || isLast(inRange)) return { counts, truncated: false };
+    }
+    return { counts, truncated: inRange > 0 };
+  };
+
   return {
+    async deadGroups({ limit = defaults.listLimit, ...filter } = {}) {
+      requireBatchSize(limit, "limit");
+      deadConditions(filter);
+      const params = { ...deadParams(filter, null), limit };
+      const rows = await runner.execute(statements.deadGroups, params, filter);
+      return rows.map((row) => ({
+        errorGroup: row.error_group as string,
+        count: Number(row.count),
+        firstAt: db.dialect.fromTime(row.first_at),
+        lastAt: db.dialect.fromTime(row.last_at),
+        example: shape.keyOf(row),
+        error: row.last_error as string | null,
+      }));
+    },
+
+    async countDead(filter = {}) {
+      deadConditions(filter);
+      const [row] = await runner.execute(statements.countDead, deadParams(filter, null), filter);
+      return Number(row!.count);
+    },
+
     async blockedPartitions(options = {}) {
       refuseUnknown(options, ["limit", "signal"], "blockedPartitions");
       const { limit = defaults.listLimit, signal } = options;
@@ -78,6 +127,28 @@ export function operatorReadOperations<
         };
       });
     },
+
+    /** No index has the times, so it reads up to a bound. */
+    async activity(options = {}) {
+      const { sinceMs, buckets, signal } = checkedActivityOptions(options);
+      const { mostUnfinished } = activityLimits;
+      const [row] = await runner.execute(statements.unfinished, { limit: mostUnfinished }, { signal });
+      const now = db.dialect.fromTime(row!.now).getTime();
+      const bucketMs = sinceMs / buckets;
+      const params = { since: db.dialect.toTime(new Date(now - sinceMs)), bucket_ms: bucketMs };
+      const read = (statement: SqlStatement, isLast: (inRange: number) => boolean = () => false) =>
+        countByBucket(statement, params, buckets, isLast, { signal });
+      // Row numbers follow the arrival: before a window with nothing in range there is nothing in range.
+      const enqueued = await read(statements.enqueuedBefore, (inRange) => inRange === 0);
+      const done = await read(statements.doneBefore);
+      const dead = await read(statements.diedBefore);
+      const unfinished = Number(row!.count);
+      const counts = { enqueued: enqueued.counts, done: done.counts, dead: dead.counts };
+      return {
+        buckets: bucketsOf(now - sinceMs, bucketMs, unfinished, counts),
+        truncated: unfinished >= mostUnfinished || [enqueued, done, dead].some(({ truncated }) => truncated),
+      };
+    },
   };
 }
 
@@ -86,75 +157,6 @@ function blockedReason(row: SqlRow): BlockedPartition<unknown>["reason"] {
   if (isTrue(row.leased)) return "leased";
   if (isTrue(row.paused)) return "paused";
   return Number(row.attempt) > 0 ? "retrying" : "scheduled";
-}
-
-const dayMs = 86_400_000;
-
-/** `activity`: no index has the times, so it reads the newest messages, window by window, up to a bound. */
-export function activityOperation<
-  Key extends object,
-  Message extends QueueMessage & Key,
-  State extends string,
->(
-  { db, runner }: QueueParts<Key, Message, State>,
-  statements: OperatorReadStatements,
-): Pick<Operators<Key>, "activity"> {
-  /** Counts by bucket. `isLast` ends the walk before the bound: nothing of interest can come after such a window. */
-  const walk = async (
-    statement: SqlStatement,
-    params: SqlParams,
-    length: number,
-    isLast: (inRange: number) => boolean,
-    call: CallOptions,
-  ): Promise<{ readonly counts: readonly number[]; readonly truncated: boolean }> => {
-    const counts = new Array<number>(length).fill(0);
-    const { window, most } = activityLimits;
-    let before = Number.MAX_SAFE_INTEGER;
-    let inRange = 0;
-    for (let read = 0; read < most; read += window) {
-      const rows = await runner.execute(statement, { ...params, before_seq: before, limit: window }, call);
-      let scanned = 0;
-      inRange = 0;
-      for (const row of rows) {
-        const [bucket, count] = [Number(row.bucket), Number(row.count)];
-        scanned += count;
-        before = Math.min(before, rowNumber(row.first_seq));
-        if (bucket < 0) continue;
-        inRange += count;
-        counts[Math.min(bucket, length - 1)]! += count; // what happened since `now` was read is in the last one
-      }
-      if (scanned < window || isLast(inRange)) return { counts, truncated: false };
-    }
-    return { counts, truncated: inRange > 0 };
-  };
-
-  return {
-    async activity(options = {}) {
-      const { sinceMs, buckets, signal } = checkedActivityOptions(options);
-      const call = { signal };
-      const { mostUnfinished } = activityLimits;
-      const [row] = await runner.execute(statements.unfinished, { limit: mostUnfinished }, call);
-      const now = db.dialect.fromTime(row!.now).getTime();
-      const bucketMs = sinceMs / buckets;
-      const params = { since: db.dialect.toTime(new Date(now - sinceMs)), bucket_ms: bucketMs };
-      const read = (statement: SqlStatement, isLast: (inRange: number) => boolean = () => false) =>
-        walk(statement, params, buckets, isLast, call);
-      // Numbers follow the arrival, so before a window of older messages there are only older ones.
-      const enqueued = await read(statements.enqueuedBefore, (inRange) => inRange === 0);
-      const done = await read(statements.doneBefore);
-      const dead = await read(statements.diedBefore);
-      const unfinished = Number(row!.count);
-      const parts = [enqueued, done, dead];
-      return {
-        buckets: bucketsOf(now - sinceMs, bucketMs, unfinished, {
-          enqueued: enqueued.counts,
-          done: done.counts,
-          dead: dead.counts,
-        }),
-        truncated: unfinished >= mostUnfinished || parts.some(({ truncated }) => truncated),
-      } satisfies Activity;
-    },
-  };
 }
 
 /** From the present number backwards: before a bucket there were as many as after it, without its own, and with those it finished. */
@@ -174,6 +176,8 @@ function bucketsOf(
   }
   return made.reverse();
 }
+
+const dayMs = 86_400_000;
 
 function checkedActivityOptions(options: ActivityOptions) {
   refuseUnknown(options, ["sinceMs", "buckets", "signal"], "activity");
@@ -200,7 +204,7 @@ export interface TraceStores {
 }
 
 /** Correlation ids that are followed: those of the messages that the given id finds. */
-const mostIds = 10;
+const maxIds = 10;
 
 /**
  * The trace of one event: the messages of inbox and outbox that belong to it, in the order in which they were enqueued. `id` is a
@@ -223,17 +227,17 @@ export async function messageTrace(
   };
   await lookUp(id);
   for (const other of relatedTo(id, [...found.values()])) await lookUp(other);
-  return [...found.values()].sort(byTime).slice(0, mostSteps);
+  return [...found.values()].sort(byTime).slice(0, maxSteps);
 }
 
 /** A message that was found leads to those that share its correlation id, or have the id of the received one as theirs. */
 function relatedTo(id: string, steps: readonly TraceStep[]): readonly string[] {
   const received = steps.flatMap((step) => (step.queue === "inbox" ? [step.messageId] : []));
   const related = new Set([...steps.map(({ correlationId }) => correlationId), ...received]);
-  return [...related].filter((one) => one !== null && one !== id).slice(0, mostIds) as string[];
+  return [...related].filter((one) => one !== null && one !== id).slice(0, maxIds) as string[];
 }
 
-const mostSteps = 200;
+const maxSteps = 200;
 
 /** Of two that were enqueued within the same millisecond, the received one is the cause. */
 const byTime = (a: TraceStep, b: TraceStep): number =>

@@ -27,7 +27,7 @@ export interface ReplayDeadResult {
 
 type Store = Pick<DeadLetters<never>, "countDead" | "startOperation" | "continueOperation">;
 
-const mostAtOnce = 200;
+const maxBatchSize = 200;
 const known = ["by", "ratePerSecond", "dryRun", "onProgress", "signal", "resume"];
 
 /**
@@ -93,11 +93,11 @@ export async function finishOperation(
 
 /** Batches of a tenth of a second's worth, and the wait after each. */
 function paceOf(ratePerSecond: number | undefined): { readonly batchSize: number; readonly waitMs: number } {
-  if (ratePerSecond === undefined) return { batchSize: mostAtOnce, waitMs: 0 };
+  if (ratePerSecond === undefined) return { batchSize: maxBatchSize, waitMs: 0 };
   if (typeof ratePerSecond !== "number" || !(ratePerSecond > 0 && ratePerSecond <= 1_000_000))
     throw new ArgumentRangeError(
       `ratePerSecond must be more than 0 and at most 1,000,000, not ${String(ratePerSecond)}.`,
     );
-  const batchSize = Math.min(mostAtOnce, Math.ceil(ratePerSecond / 10));
+  const batchSize = Math.min(maxBatchSize, Math.ceil(ratePerSecond / 10));
   return { batchSize, waitMs: (batchSize / ratePerSecond) * 1_000 };
 }

@@ -13,7 +13,7 @@ const entry = (
   description: string,
 ): MetricEntry => ({ kind, unit, attributes, description });
 
-const operation = ["messaging.system", "messaging.operation.name", "messaging.destination.name"];
+const messaging = ["messaging.system", "messaging.operation.name", "messaging.destination.name"];
 const endpoint = ["destination", "endpoint"];
 const sender = ["source", "endpoint"];
 
@@ -62,10 +62,10 @@ export const metricTable: Readonly<Record<string, MetricEntry>> = {
   "messaging.client.operation.duration": entry(
     "duration",
     "ms",
-    [...operation, "error.type"],
+    [...messaging, "error.type"],
     "Time of a send",
   ),
-  "messaging.process.duration": entry("duration", "ms", [...operation, "error.type"], "Time of a handler"),
-  "messaging.client.consumed.messages": entry("count", "{message}", operation, "Claimed messages"),
-  "messaging.client.sent.messages": entry("count", "{message}", operation, "Enqueued messages"),
+  "messaging.process.duration": entry("duration", "ms", [...messaging, "error.type"], "Time of a handler"),
+  "messaging.client.consumed.messages": entry("count", "{message}", messaging, "Claimed messages"),
+  "messaging.client.sent.messages": entry("count", "{message}", messaging, "Enqueued messages"),
 };

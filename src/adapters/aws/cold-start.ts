@@ -1,9 +1,7 @@
-import type { MiddyfiedHandler } from "@middy/core";
-import middy from "@middy/core";
+import middy, { type MiddyfiedHandler } from "@middy/core";
 import type { APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2 } from "aws-lambda";
 import type { AppDefinition } from "../../app/definition.js";
-import type { AppContext, Platform } from "../../app/open-app.js";
-import { type OpenApp, openApp } from "../../app/open-app.js";
+import { type AppContext, type OpenApp, openApp, type Platform } from "../../app/open-app.js";
 import type { Budget } from "../../base/budget.js";
 import { memoisePromise } from "../../base/concurrency.js";
 import { omitUndefined } from "../../base/defined.js";
@@ -17,16 +15,12 @@ import { lambdaBudget, resultFromPlain } from "./events.js";
 import { awsSecrets } from "./secrets-manager.js";
 import { awsFanOut, awsWakeUp } from "./wake-up.js";
 
-interface StartedApp extends AppContext {
-  readonly db: ReceivingDatabase | undefined;
-}
-
 /**
  * Makes the function's job once for all invocations of an instance. It starts, and connects to the database, while the
  * module loads, because Lambda gives a function the most processor time then. When that fails, the first invocation
  * tries again.
  */
-export function coldStart<App extends StartedApp, Job>(
+export function coldStart<App extends AppContext & { readonly db: ReceivingDatabase | undefined }, Job>(
   definition: AppDefinition,
   openApp: (definition: AppDefinition, platform: Platform) => Promise<App>,
   jobOf: (app: App) => Job | Promise<Job>,
@@ -55,17 +49,17 @@ interface HttpFunctionOptions {
   /** Makes what responds, once for all invocations. */
   readonly ready: () => Promise<PlainRoute>;
   readonly requestOf: (event: APIGatewayProxyEventV2) => PlainRequest;
-  /** Logs why there is no other answer, and returns a 503. */
+  /** Logs why the function cannot respond, and returns a 503. */
   readonly unavailable: (reason: string) => PlainResponse;
 }
 
-/** Answers 503 this long before Lambda kills the function, which would answer the caller 502. */
-const answerEarlyMs = 100;
+/** Returns 503 this long before Lambda kills the function: the caller would get 502 then. */
+const respondEarlyMs = 100;
 
 export function httpFunction({ ready, requestOf, unavailable }: HttpFunctionOptions): HttpFunction {
   const refused = (reason: string) => resultFromPlain(unavailable(reason));
   return middy<APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2>({
-    timeoutEarlyInMillis: answerEarlyMs,
+    timeoutEarlyInMillis: respondEarlyMs,
     timeoutEarlyResponse: () => refused("the function's time is up"),
   })
     .use(afterThaw)
@@ -92,20 +86,17 @@ export const afterThaw = {
   },
 };
 
+export type JobFunction<Report> = MiddyfiedHandler<unknown, Report>;
+
 /** A job that ends within its budget. */
 type TimedJob<Report> = (budget: Budget, event: unknown) => Promise<Report>;
-
-export type JobFunction<Report> = MiddyfiedHandler<unknown, Report>;
 
 /** A function that runs a job within the time that Lambda leaves it, and returns its report. */
 export const timedFunction = <Report>(job: () => Promise<TimedJob<Report>>): JobFunction<Report> =>
   // The job watches its budget and ends in time. Middy's timer would only cut it off.
   middy<unknown, Report>({ timeoutEarlyInMillis: 0 })
     .use(afterThaw)
-    .handler(async (event, context) => {
-      const run = await job();
-      return run(lambdaBudget(context), event);
-    });
+    .handler(async (event, context) => (await job())(lambdaBudget(context), event));
 
 /** A function that works until there is no work or no time left, and returns a report. */
 export const jobFunction = <Report>(

@@ -18,19 +18,6 @@ export interface EmfMetricsOptions {
   readonly now?: () => number;
 }
 
-type Unit = "Count" | "Milliseconds";
-
-/** The values of one set of attributes, by name. */
-interface Pending {
-  readonly attributes: MetricAttributes;
-  readonly values: Map<string, { readonly unit: Unit; readonly values: number[] }>;
-}
-
-/** Limits of the format, for one line. */
-const mostValues = 100;
-const longestName = 1_024;
-const mostDimensions = 30;
-
 /**
  * Metrics for CloudWatch without a collector: lines in the embedded metric format, which CloudWatch Logs turns into metrics.
  * What is measured in one turn of the event loop is one line for each set of attributes, written before the function can
@@ -70,7 +57,7 @@ export function emfMetrics(options: EmfMetricsOptions = {}): Required<Metrics> {
     const entry = line.values.get(name);
     if (entry === undefined) line.values.set(name, { unit, values: [value] });
     else join(entry.values, value);
-    const isFull = line.values.size >= mostValues || line.values.get(name)!.values.length >= mostValues;
+    const isFull = line.values.size >= maxValues || line.values.get(name)!.values.length >= maxValues;
     if (isFull) flush();
   };
 
@@ -81,6 +68,19 @@ export function emfMetrics(options: EmfMetricsOptions = {}): Required<Metrics> {
     histogram: (name, value, attributes) => record(name, value, attributes, unitOf(name), append),
   };
 }
+
+type Unit = "Count" | "Milliseconds";
+
+/** The values of one set of attributes, by name. */
+interface Pending {
+  readonly attributes: MetricAttributes;
+  readonly values: Map<string, { readonly unit: Unit; readonly values: number[] }>;
+}
+
+/** Limits of the format, for one line. */
+const maxValues = 100;
+const longestName = 1_024;
+const maxDimensions = 30;
 
 const unitOf = (name: string): Unit => (metricTable[name]?.unit === "ms" ? "Milliseconds" : "Count");
 
@@ -107,7 +107,7 @@ function embedded(
       CloudWatchMetrics: [
         {
           Namespace: namespace,
-          Dimensions: [dimensions.slice(0, mostDimensions).map(([name]) => name)],
+          Dimensions: [dimensions.slice(0, maxDimensions).map(([name]) => name)],
           Metrics: metrics,
         },
       ],

@@ -23,7 +23,7 @@ export function readHttpEvent(event: APIGatewayProxyEventV2, functionName: strin
 /** The request as receivers take it, with the bytes of the body as they were sent. */
 export function requestFromEvent(
   event: APIGatewayProxyEventV2,
-  functionName = "The webhook function",
+  functionName = "webhookFunction",
 ): PlainRequest {
   const { method, url, body } = readHttpEvent(event, functionName);
   const client = event.requestContext.http.sourceIp;

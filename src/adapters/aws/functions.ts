@@ -8,14 +8,13 @@ import { type GithubRecoveryDefinition, githubRecoveryJob } from "../../app/gith
 import { cleanupJob, type MaintenanceReport, reapJob } from "../../app/maintenance-jobs.js";
 import { openApp, openReceivingApp } from "../../app/open-app.js";
 import { openServiceApp, serviceJob } from "../../app/service-job.js";
+import { unavailableWebhooks } from "../../app/sources.js";
 import { webhookJob } from "../../app/webhook-job.js";
 import { jsonLogger } from "../../base/logger.js";
 import { processEnv, readGithubRecovery, readLogLevel } from "../../config/environment.js";
 import { InvalidArgumentError } from "../../errors.js";
-import type { PlainResponse } from "../../http/plain.js";
 import { unavailableService } from "../../service/http/responses.js";
 import type { GithubRecovery } from "../../webhooks/recovery/recover-github.js";
-import { refusedResponse } from "../../webhooks/responses.js";
 import {
   coldStart,
   type HttpFunction,
@@ -28,8 +27,6 @@ import { requestFromEvent, requestWithEncodedPath, tenantBatchesOf, triggerOf } 
 import { awsSecrets } from "./secrets-manager.js";
 import { sqsConsumer } from "./sqs.js";
 
-export type WebhookFunction = HttpFunction;
-
 /**
  * Receives webhooks from an HTTP API (payload format 2.0) or a function URL. Middy's `use` adds middleware.
  *
@@ -39,17 +36,12 @@ export type WebhookFunction = HttpFunction;
  *
  * export const handler = webhookFunction(app);
  */
-export const webhookFunction = (definition: AppDefinition): WebhookFunction =>
+export const webhookFunction = (definition: AppDefinition): HttpFunction =>
   httpFunction({
     ready: coldStart(definition, openReceivingApp, webhookJob),
     requestOf: (event) => requestFromEvent(event),
-    unavailable,
+    unavailable: (reason) => unavailableWebhooks(jsonLogger(), reason),
   });
-
-function unavailable(reason: string): PlainResponse {
-  jsonLogger().error("webhook", { outcome: "unavailable", status: 503, reason });
-  return refusedResponse("unavailable");
-}
 
 /** For a queue's trigger the report also says that no message failed. */
 export type DispatchFunctionReport = DispatchReport & Partial<SQSBatchResponse>;
@@ -60,10 +52,8 @@ export function dispatchFunction(definition: AppDefinition): JobFunction<Dispatc
     const dispatch = dispatchJob(app);
     return async (budget, event): Promise<DispatchFunctionReport> => {
       const trigger = triggerOf(event);
-      const report = await dispatch(budget, {
-        wokenUp: trigger !== "schedule",
-        tenantBatches: tenantBatchesOf(event),
-      });
+      const options = { wokenUp: trigger !== "schedule", tenantBatches: tenantBatchesOf(event) };
+      const report = await dispatch(budget, options);
       return trigger === "queue" ? { ...report, batchItemFailures: [] } : report;
     };
   });
@@ -85,8 +75,6 @@ export function consumeFunction(definition: AppDefinition): JobFunction<SQSBatch
   });
 }
 
-export type InboxServiceFunction = HttpFunction;
-
 /**
  * Serves the inbox at `/v1/inbox` by an HTTP API (payload format 2.0) or a function URL.
  *
@@ -96,14 +84,12 @@ export type InboxServiceFunction = HttpFunction;
  *
  * export const handler = inboxServiceFunction(app);
  */
-export const inboxServiceFunction = (definition: AppDefinition): InboxServiceFunction =>
+export const inboxServiceFunction = (definition: AppDefinition): HttpFunction =>
   httpFunction({
     ready: coldStart(definition, openServiceApp, (app) => serviceJob(app).respond),
     requestOf: (event) => requestWithEncodedPath(event, "inboxServiceFunction"),
     unavailable: (reason) => unavailableService(definition.service?.auth ?? "bearer", jsonLogger(), reason),
   });
-
-export type AdminFunction = HttpFunction;
 
 /**
  * Serves the diagnostics API and the admin page at `/_oncebox` by an HTTP API (payload format 2.0) or a function URL.
@@ -114,7 +100,7 @@ export type AdminFunction = HttpFunction;
  *
  * export const handler = adminFunction(app);
  */
-export const adminFunction = (definition: AppDefinition): AdminFunction =>
+export const adminFunction = (definition: AppDefinition): HttpFunction =>
   httpFunction({
     ready: coldStart(definition, openApp, (app) => adminJob(app).respond),
     requestOf: (event) => requestWithEncodedPath(event, "adminFunction"),

@@ -1,4 +1,3 @@
-import type { MiddyfiedHandler } from "@middy/core";
 import middy from "@middy/core";
 import type { APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2, SQSBatchResponse } from "aws-lambda";
 import { messageHost } from "../../app/message-host.js";
@@ -7,14 +6,9 @@ import { readAwsMessageSettings } from "../../config/aws-settings.js";
 import type { DispatchResult } from "../../dispatch/dispatch-run.js";
 import { hostService, type OpenService } from "../../messaging/hosted-service.js";
 import type { ServiceMaintenance } from "../../messaging/management.js";
-import { afterThaw, type JobFunction, timedFunction } from "./cold-start.js";
+import { afterThaw, type HttpFunction, type JobFunction, timedFunction } from "./cold-start.js";
 import { requestFromEvent, resultFromPlain, triggerOf } from "./events.js";
 import { awsWakeUp } from "./wake-up.js";
-
-export type MessageReceiveFunction = MiddyfiedHandler<
-  APIGatewayProxyEventV2,
-  APIGatewayProxyStructuredResultV2
->;
 
 /**
  * Receives messages of other services from an HTTP API (payload format 2.0) or a function URL, at any path.
@@ -22,7 +16,7 @@ export type MessageReceiveFunction = MiddyfiedHandler<
  * @example
  * export const handler = messageReceiveFunction(({ logger }) => createService({ serviceId: "inventory", db, messages, logger }));
  */
-export function messageReceiveFunction(open: OpenService): MessageReceiveFunction {
+export function messageReceiveFunction(open: OpenService): HttpFunction {
   const { receive } = messageHost(open, jsonLogger, awsWakeUp(readAwsMessageSettings()));
   // No early response: Lambda would freeze the process with the handler's transaction open. When Lambda kills it, the
   // database rolls back, and the sender tries again.

@@ -6,18 +6,15 @@ import { problemResponse } from "../../http/plain.js";
 import { requireOrder, type Stage } from "../../middleware/compose.js";
 import type { HttpHandler } from "../../middleware/idempotent-http.js";
 import {
-  type InboxMiddleware,
   type InboxMiddlewareOptions,
   inbox as neutralInbox,
   outbox as neutralOutbox,
-  type OutboxMiddleware,
   type OutboxMiddlewareOptions,
 } from "../../middleware/inbox-outbox.js";
 import {
   ambient,
   transaction as neutralTransaction,
   type OpenTransaction,
-  type TransactionMiddleware,
   type TransactionOptions,
   type TransactionScope,
 } from "../../middleware/transaction.js";
@@ -112,7 +109,7 @@ function enter(request: MiddyRequest, stage: "inbox" | "outbox"): Invocation {
  * export const handler = middy(work).use(transaction(db)).use(inbox({ subscriber: "orders" })).use(outbox());
  */
 export function transaction(db: Database, options?: TransactionOptions): MiddyMiddleware {
-  const neutral: TransactionMiddleware = neutralTransaction(db, options);
+  const neutral = neutralTransaction(db, options);
   const end = async (request: MiddyRequest, how: "commit" | "rollback"): Promise<void> => {
     const invocation = invocationOf(request);
     if (invocation === undefined) return;
@@ -184,7 +181,7 @@ function watchForEarlyEnd(request: MiddyRequest): void {
 
 /** Records the message. A duplicate ends the invocation at once, as a success without a response. */
 export function inbox<Event = unknown>(options: InboxMiddlewareOptions<Event>): MiddyMiddleware {
-  const neutral: InboxMiddleware = neutralInbox<Event>({ messageId: eventId, ...options });
+  const neutral = neutralInbox<Event>({ messageId: eventId, ...options });
   return {
     stage: "inbox",
     before: async function inboxBefore(request) {
@@ -199,7 +196,7 @@ export function inbox<Event = unknown>(options: InboxMiddlewareOptions<Event>): 
 
 /** Writes the messages that the handler returns into the outbox. The response is then empty. */
 export function outbox(options?: OutboxMiddlewareOptions): MiddyMiddleware {
-  const neutral: OutboxMiddleware = neutralOutbox(options);
+  const neutral = neutralOutbox(options);
   return {
     stage: "outbox",
     before: async function outboxBefore(request) {

@@ -8,30 +8,22 @@ import {
   secretsFromEnvironment,
   withoutFinalNewline,
 } from "../../config/secret-reference.js";
-import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
-import { refuseUnknown } from "../../queue/arguments.js";
-import {
-  type FetchTexts,
-  type ListedSecret,
-  type SecretFilter,
-  tenantsOfSecrets,
-} from "../../tenants/discovery/secrets.js";
-import { fromRecords, type TenantDiscovery } from "../../tenants/tenant.js";
+import { InvalidOperationError } from "../../errors.js";
+import { type ListedSecret, type SecretFilter, tenantsFromSecrets } from "../../tenants/discovery/secrets.js";
+import type { TenantDiscovery } from "../../tenants/tenant.js";
 
 type AwsReference = Extract<SecretReference, { from: "aws-secrets-manager" }>;
 
 /** Fetches secrets from AWS Secrets Manager and from the environment. The client is loaded for the first secret of AWS. */
 export function awsSecrets(env: NodeJS.ProcessEnv): SecretResolver {
   const fromEnvironment = secretsFromEnvironment(env);
-  const fetchSecret = memoisePromise(async () => {
-    const { GetSecretValueCommand, SecretsManagerClient } = await import("@aws-sdk/client-secrets-manager");
-    const client = new SecretsManagerClient({ maxAttempts: 2 });
-    return (id: string) =>
-      client.send(new GetSecretValueCommand({ SecretId: id }), { abortSignal: AbortSignal.timeout(5_000) });
-  });
+  const load = memoisePromise(() => secretsManager(2));
   const resolve: SecretResolver = async (reference) => {
     if (reference.from !== "aws-secrets-manager") return fromEnvironment(reference);
-    const { SecretString: text } = await (await fetchSecret())(reference.id);
+    const { GetSecretValueCommand, client } = await load();
+    const { SecretString: text } = await client.send(new GetSecretValueCommand({ SecretId: reference.id }), {
+      abortSignal: AbortSignal.timeout(5_000),
+    });
     return textOf(reference, withoutFinalNewline(text ?? ""));
   };
   return Object.assign(resolve, { requirePackages: requirePackagesOf(env, "aws-secrets-manager") });
@@ -73,14 +65,14 @@ export async function putSecret(id: string, text: string): Promise<void> {
   await client.send(new PutSecretValueCommand({ SecretId: id, SecretString: text }));
 }
 
-async function secretsManager() {
+async function secretsManager(maxAttempts = 3) {
   const sdk = await import("@aws-sdk/client-secrets-manager");
-  return { ...sdk, client: new sdk.SecretsManagerClient({ maxAttempts: 3 }) };
+  return { ...sdk, client: new sdk.SecretsManagerClient({ maxAttempts }) };
 }
 
 /** The most secrets that one call returns. */
 const batchSize = 20;
-/** Calls at once. */
+/** Calls at the same time. */
 const fetchesAtOnce = 4;
 
 /**
@@ -92,53 +84,42 @@ const fetchesAtOnce = 4;
  * tenantsFromSecretsManager({ prefix: "tenants/" }); // "tenants/acme" is the tenant "acme"
  */
 export function tenantsFromSecretsManager(filter: SecretFilter): TenantDiscovery {
-  refuseUnknown(filter, ["prefix", "tag", "idTag"], "tenantsFromSecretsManager");
-  if (!filter.prefix && filter.tag === undefined) {
-    throw new InvalidArgumentError(
-      "tenantsFromSecretsManager needs a prefix or a tag that tells tenants' secrets from others.",
-    );
-  }
   requirePackage("@aws-sdk/client-secrets-manager", "tenantsFromSecretsManager");
-  const load = memoisePromise(async () => {
-    const sdk = await import("@aws-sdk/client-secrets-manager");
-    return { sdk, client: new sdk.SecretsManagerClient({ maxAttempts: 3 }) };
-  });
-  const tenantsOf = tenantsOfSecrets(filter);
+  const load = memoisePromise(() => secretsManager());
+  return tenantsFromSecrets("tenantsFromSecretsManager", filter, async (abortSignal) => {
+    const { BatchGetSecretValueCommand, ListSecretsCommand, client } = await load();
+    return {
+      async list() {
+        const listed: ListedSecret[] = [];
+        let next: string | undefined;
+        do {
+          const command = new ListSecretsCommand({
+            Filters: filtersOf(filter),
+            MaxResults: 100,
+            NextToken: next,
+          });
+          const page = await client.send(command, { abortSignal });
+          listed.push(...(page.SecretList ?? []).map(toListed));
+          next = page.NextToken;
+        } while (next !== undefined);
+        return listed;
+      },
 
-  return fromRecords(async ({ signal, logger }) => {
-    const { sdk, client } = await load();
-    const call = { abortSignal: signal };
-
-    const list = async (): Promise<readonly ListedSecret[]> => {
-      const listed: ListedSecret[] = [];
-      let token: string | undefined;
-      do {
-        const page = await client.send(
-          new sdk.ListSecretsCommand({ Filters: filtersOf(filter), MaxResults: 100, NextToken: token }),
-          call,
+      async fetchTexts(names, { fetched, failed }) {
+        const batches = Array.from({ length: Math.ceil(names.length / batchSize) }, (_, index) =>
+          names.slice(index * batchSize, (index + 1) * batchSize),
         );
-        listed.push(...(page.SecretList ?? []).map(toListed));
-        token = page.NextToken;
-      } while (token !== undefined);
-      return listed;
+        await mapLimit(batches, fetchesAtOnce, async (ids) => {
+          const command = new BatchGetSecretValueCommand({ SecretIdList: ids });
+          const { SecretValues: values, Errors: errors } = await client.send(command, { abortSignal });
+          for (const { Name: name, SecretString: text } of values ?? []) {
+            if (text !== undefined) fetched(name!, text);
+            else failed(name!, new InvalidOperationError(`The secret ${name} holds no text.`));
+          }
+          for (const { SecretId: name, ErrorCode: code } of errors ?? []) failed(name!, { name: code });
+        });
+      },
     };
-
-    const fetchTexts: FetchTexts = async (names, { fetched, failed }) => {
-      const batches = Array.from({ length: Math.ceil(names.length / batchSize) }, (_, index) =>
-        names.slice(index * batchSize, (index + 1) * batchSize),
-      );
-      await mapLimit(batches, fetchesAtOnce, async (ids) => {
-        const command = new sdk.BatchGetSecretValueCommand({ SecretIdList: ids });
-        const { SecretValues: values, Errors: errors } = await client.send(command, call);
-        for (const { Name: name, SecretString: text } of values ?? []) {
-          if (text !== undefined) fetched(name!, text);
-          else failed(name!, new InvalidOperationError(`The secret ${name} holds no text.`));
-        }
-        for (const { SecretId: name, ErrorCode: code } of errors ?? []) failed(name!, { name: code });
-      });
-    };
-
-    return tenantsOf(await list(), fetchTexts, logger);
   });
 }
 

@@ -22,15 +22,7 @@ export function awsFanOut(settings: AwsSettings): FanOut | undefined {
   return { prepare: sender.prepare, send: (batch) => sender.send(tenantBatchMessage(batch)) };
 }
 
-type Send = (text: string, options: { readonly abortSignal: AbortSignal }) => Promise<unknown>;
-
-interface DispatchSender {
-  send(text: string): Promise<void>;
-  /** Loads the AWS client, which takes as long as the rest of a cold start. */
-  prepare(): void;
-}
-
-interface DispatchSenderOptions {
+interface CallLimits {
   /** Limit of one call, so that a call that hangs does not block later ones. */
   readonly maxCallMs: number;
   readonly maxAttempts: number;
@@ -41,30 +33,29 @@ interface DispatchSenderOptions {
  * when they name neither, so that only the schedule starts the function.
  */
 function dispatchSender(
-  { dispatchFunction, wakeQueueUrl }: Pick<AwsSettings, "dispatchFunction" | "wakeQueueUrl">,
-  { maxCallMs, maxAttempts }: DispatchSenderOptions,
-): DispatchSender | undefined {
-  if (dispatchFunction !== undefined) {
+  { dispatchFunction, wakeQueueUrl }: AwsSettings,
+  { maxCallMs, maxAttempts }: CallLimits,
+) {
+  if (dispatchFunction === undefined && wakeQueueUrl === undefined) return undefined;
+  if (dispatchFunction !== undefined)
     requirePackage("@aws-sdk/client-lambda", "Waking the dispatch function");
-    return senderBy(() => invokeFunction(dispatchFunction, maxAttempts), maxCallMs);
-  }
-  if (wakeQueueUrl !== undefined) {
-    requirePackage("@aws-sdk/client-sqs", "The wake-up queue");
-    return senderBy(() => sendToQueue(wakeQueueUrl, maxAttempts), maxCallMs);
-  }
-  return undefined;
-}
-
-function senderBy(load: () => Promise<Send>, maxCallMs: number): DispatchSender {
-  const loaded = memoisePromise(load);
+  else requirePackage("@aws-sdk/client-sqs", "The wake-up queue");
+  const load = memoisePromise(() =>
+    dispatchFunction !== undefined
+      ? invokeFunction(dispatchFunction, maxAttempts)
+      : sendToQueue(wakeQueueUrl!, maxAttempts),
+  );
   return {
-    prepare: () => void loaded().catch(() => {}), // `send` tries again and reports it
-    async send(text) {
-      const send = await loaded();
+    /** Loads the AWS client, which takes as long as the rest of a cold start. */
+    prepare: () => void load().catch(() => {}), // `send` tries again and reports it
+    async send(text: string): Promise<void> {
+      const send = await load();
       await send(text, { abortSignal: AbortSignal.timeout(maxCallMs) });
     },
   };
 }
+
+type Send = (text: string, options: { readonly abortSignal: AbortSignal }) => Promise<unknown>;
 
 /** `Event` makes the call asynchronous: Lambda responds before the function has run. */
 async function invokeFunction(name: string, maxAttempts: number): Promise<Send> {

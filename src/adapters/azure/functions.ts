@@ -4,9 +4,10 @@ import { app as functionApp, type HttpRequest, type HttpResponseInit } from "@az
 import { type App, createApp } from "../../app/create-app.js";
 import type { AppDefinition, AppService } from "../../app/definition.js";
 import type { GithubRecoveryDefinition } from "../../app/github-recovery.js";
+import { unavailableWebhooks } from "../../app/sources.js";
 import { memoisePromise } from "../../base/concurrency.js";
 import { omitUndefined } from "../../base/defined.js";
-import { safeReason } from "../../base/logger.js";
+import { type Logger, safeReason } from "../../base/logger.js";
 import {
   type AzureSettings,
   type FunctionGroup,
@@ -20,10 +21,9 @@ import {
   readGithubRecovery,
   readLogLevel,
 } from "../../config/environment.js";
-import { type PlainResponse, toWebResponse } from "../../http/plain.js";
-import type { MigrateResult } from "../../sql/migrate.js";
+import type { PlainResponse } from "../../http/plain.js";
+import type { TriggerMessage } from "../../middleware/consume.js";
 import { tenantBatchesIn } from "../../tenants/fan-out/tenant-batch.js";
-import { refusedResponse } from "../../webhooks/responses.js";
 import { runTimeMs } from "./function-timeout.js";
 import {
   allMethods,
@@ -35,7 +35,7 @@ import {
 import { inInvocation, invocationLogger, timedJobs } from "./invocations.js";
 import { azureSecrets } from "./key-vault.js";
 import { serviceBusHandler, storageQueueHandler } from "./middleware.js";
-import { azureFanOut, azureWakeUp, logPoisonQueues } from "./queues.js";
+import { azureFanOut, azureWakeUp, logPoisonQueues } from "./wake-up.js";
 
 /**
  * Registers an app's functions with the host: all of them, or the groups that `ONCEBOX_FUNCTIONS` names. They share one
@@ -62,10 +62,10 @@ export function registerFunctions(definition: AppDefinition): void {
   const app = coldStart(onlyGroups(definition, groups));
   // HTTP is registered before anything can throw. An error before the first registration leaves an app without functions,
   // which answers 404 to every request. An error after it stops the start, and the host reports it.
-  if (groups.has("webhook")) registerWebhook(app);
+  if (groups.has("webhook")) registerHttp(app, webhookFunction);
   if (groups.has("service") && definition.service !== undefined)
-    registerInboxService(app, definition.service);
-  if (groups.has("admin") && definition.admin !== undefined) registerAdmin(app);
+    registerHttp(app, inboxServiceFunctions(definition.service));
+  if (groups.has("admin") && definition.admin !== undefined) registerHttp(app, adminFunctions);
   const settings = readAzureSettings();
   const job = timedJobs(app, runTimeMs(settings));
   if (groups.has("migrate")) registerMigration(app, settings);
@@ -88,31 +88,9 @@ function onlyGroups(definition: AppDefinition, groups: ReadonlySet<FunctionGroup
   const { service, admin, ...rest } = definition;
   return {
     ...rest,
-    ...omitUndefined({ service: groups.has("service") ? service : undefined }),
-    ...omitUndefined({ admin: groups.has("admin") ? admin : undefined }),
+    ...(service !== undefined && groups.has("service") && { service }),
+    ...(admin !== undefined && groups.has("admin") && { admin }),
   };
-}
-
-function registerWebhook(app: () => Promise<App>): void {
-  functionApp.http("webhook", {
-    route: "webhooks/{source}/{tenant?}",
-    methods: [...allMethods],
-    authLevel: "anonymous", // the signature authenticates the sender
-    handler: (request, context) => inInvocation(context, () => receive(app, request)),
-  });
-}
-
-async function receive(app: () => Promise<App>, request: HttpRequest) {
-  let running: App;
-  try {
-    running = await app();
-  } catch (error) {
-    // The next request tries again, in case a secret store was away.
-    const reason = safeReason(error);
-    invocationLogger("info").error("webhook", { outcome: "unavailable", status: 503, reason });
-    return toHttpResponse(toWebResponse(refusedResponse("unavailable")));
-  }
-  return toHttpResponse(await running.webhook(requestFromHost(request)));
 }
 
 /** Makes the app once for all invocations of a process. It starts while the entry point loads. */
@@ -132,6 +110,68 @@ function coldStart(definition: AppDefinition): () => Promise<App> {
   app().catch(() => {}); // the first invocation tries again and reports it
   return app;
 }
+
+interface HttpFunctions {
+  /** By function, because each has one route. The app finds out what a path names. */
+  readonly routes: Readonly<Record<string, string>>;
+  respond(app: App, request: HttpRequest): Promise<HttpResponseInit>;
+  /** Logs why the app could not start, and returns a 503. */
+  unavailable(logger: Logger, reason: string): Promise<PlainResponse>;
+}
+
+/** Registers functions that authenticate the caller themselves: by a signature, or by bearer tokens. */
+function registerHttp(app: () => Promise<App>, { routes, respond, unavailable }: HttpFunctions): void {
+  const handle = async (request: HttpRequest): Promise<HttpResponseInit> => {
+    let running: App;
+    try {
+      running = await app();
+    } catch (error) {
+      // The next request tries again, in case a secret store was away.
+      return fromPlainResponse(await unavailable(invocationLogger("info"), safeReason(error)));
+    }
+    return respond(running, request);
+  };
+  for (const [name, route] of Object.entries(routes)) {
+    functionApp.http(name, {
+      route,
+      methods: [...allMethods],
+      authLevel: "anonymous",
+      handler: (request, context) => inInvocation(context, () => handle(request)),
+    });
+  }
+}
+
+const webhookFunction: HttpFunctions = {
+  routes: { webhook: "webhooks/{source}/{tenant?}" },
+  respond: async ({ webhook }, request) => toHttpResponse(await webhook(requestFromHost(request))),
+  unavailable: async (logger, reason) => unavailableWebhooks(logger, reason),
+};
+
+const inboxServiceFunctions = ({ auth }: AppService): HttpFunctions => ({
+  routes: { "inbox-service": "v1/inbox/{*path}", "inbox-service-document": "v1/openapi.json" },
+  respond: async ({ service }, request) => fromPlainResponse(await service!.respond(plainRequest(request))),
+  async unavailable(logger, reason) {
+    const { unavailableService } = await import("../../service/http/responses.js");
+    return unavailableService(auth ?? "bearer", logger, reason);
+  },
+});
+
+const adminFunctions: HttpFunctions = {
+  routes: { admin: "_oncebox/{*path}", "admin-alias": "_rf/{*path}" },
+  respond: async ({ admin }, request) =>
+    fromPlainResponse(await admin!.respond({ ...plainRequest(request), client: clientOf(request) })),
+  async unavailable(logger, reason) {
+    const { unavailableAdmin } = await import("../../admin/responses.js");
+    return unavailableAdmin(logger, reason);
+  },
+};
+
+/** Azure's front end puts the address that it sees at the end of the list. What stands before it, the client may have made up. */
+const clientOf = ({ headers }: HttpRequest): string | undefined =>
+  headers.get("x-forwarded-for")?.split(",").at(-1)?.trim().replace(port, "$1");
+
+/** Behind an address of IPv4, or one of IPv6 in brackets. */
+const port = /^([^:]+|\[.*\]):\d+$/;
 
 /** Timers and queues: everything that no request starts. */
 function registerWork(
@@ -175,9 +215,7 @@ function registerConsumers(
   app: () => Promise<App>,
   { consumeQueue, consumeBusQueue, queueConnection: connection }: AzureSettings,
 ): void {
-  const options = {
-    handle: async (message: Parameters<NonNullable<App["consume"]>>[0]) => (await app()).consume!(message),
-  };
+  const options = { handle: async (message: TriggerMessage) => (await app()).consume!(message) };
   if (consumeQueue !== undefined) {
     const consume = storageQueueHandler(options);
     functionApp.storageQueue("consume", {
@@ -196,70 +234,6 @@ function registerConsumers(
   }
 }
 
-interface Api {
-  /** By function, because each has one route. The API itself finds out what a path names. */
-  readonly routes: Readonly<Record<string, string>>;
-  respond(app: App, request: HttpRequest): Promise<PlainResponse>;
-  /** The answer when the app cannot start. */
-  unavailable(reason: string): Promise<PlainResponse>;
-}
-
-/** Registers an API of the app that checks its bearer tokens itself. */
-function registerApi(app: () => Promise<App>, { routes, respond, unavailable }: Api): void {
-  const answer = async (request: HttpRequest): Promise<PlainResponse> => {
-    let running: App;
-    try {
-      running = await app();
-    } catch (error) {
-      return unavailable(safeReason(error)); // the next request tries again, in case a secret store was away
-    }
-    return respond(running, request);
-  };
-  for (const [name, route] of Object.entries(routes)) {
-    functionApp.http(name, {
-      route,
-      methods: [...allMethods],
-      authLevel: "anonymous",
-      handler: (request, context) =>
-        inInvocation(context, async () => fromPlainResponse(await answer(request))),
-    });
-  }
-}
-
-const serviceRoutes = {
-  "inbox-service": "v1/inbox/{*path}",
-  "inbox-service-document": "v1/openapi.json",
-} as const;
-
-const registerInboxService = (app: () => Promise<App>, { auth }: AppService): void =>
-  registerApi(app, {
-    routes: serviceRoutes,
-    respond: ({ service }, request) => service!.respond(plainRequest(request)),
-    async unavailable(reason) {
-      const { unavailableService } = await import("../../service/http/responses.js");
-      return unavailableService(auth ?? "bearer", invocationLogger("info"), reason);
-    },
-  });
-
-const adminRoutes = { admin: "_oncebox/{*path}", "admin-alias": "_rf/{*path}" } as const;
-
-const registerAdmin = (app: () => Promise<App>): void =>
-  registerApi(app, {
-    routes: adminRoutes,
-    respond: ({ admin }, request) => admin!.respond({ ...plainRequest(request), client: clientOf(request) }),
-    async unavailable(reason) {
-      const { unavailableAdmin } = await import("../../admin/responses.js");
-      return unavailableAdmin(invocationLogger("info"), reason);
-    },
-  });
-
-/** Azure's front end puts the address that it sees at the end of the list. What stands before it, the client may have made up. */
-const clientOf = ({ headers }: HttpRequest): string | undefined =>
-  headers.get("x-forwarded-for")?.split(",").at(-1)?.trim().replace(port, "$1");
-
-/** Behind an address of IPv4, or one of IPv6 in brackets. */
-const port = /^([^:]+|\[.*\]):\d+$/;
-
 /**
  * `migrate`: by HTTP, with the function's key. It creates tables, roles and users as the identity of its function app,
  * which has more rights than the others. A deployment calls it before the other apps get their code.
@@ -270,34 +244,27 @@ function registerMigration(
 ): void {
   const script = (name: string) => () => readFile(join(appFolder, name), "utf8");
   const scripts = { sqlserver: script("users-sqlserver.sql"), postgres: script("users-postgres.sql") };
+  const migrate = async (): Promise<HttpResponseInit> => {
+    const logger = invocationLogger("info");
+    try {
+      // Only this function needs them, and no other app should load them.
+      const { readDatabaseUsers } = await import("../../config/database-users.js");
+      const { prepareDatabases } = await import("../../app/prepare-databases.js");
+      const result = await prepareDatabases(await app(), { ...readDatabaseUsers(), scripts });
+      logger.info("migrated", { applied: result.applied.length });
+      return { status: 200, jsonBody: result };
+    } catch (error) {
+      const reason = safeReason(error); // the caller has the key, and needs to know why it failed
+      logger.error("migration failed", { reason });
+      return { status: 500, jsonBody: { error: reason } };
+    }
+  };
   functionApp.http("migrate", {
     route: "migrate",
     methods: ["POST"],
     authLevel: "function",
-    handler: (_, context) =>
-      inInvocation(context, () =>
-        answered(async () => {
-          // Only this function needs them, and no other app should load them.
-          const { readDatabaseUsers } = await import("../../config/database-users.js");
-          const { prepareDatabases } = await import("../../app/prepare-databases.js");
-          return prepareDatabases(await app(), { ...readDatabaseUsers(), scripts });
-        }),
-      ),
+    handler: (_, context) => inInvocation(context, migrate),
   });
-}
-
-/** The caller has the key, and needs to know why it failed. */
-async function answered(work: () => Promise<MigrateResult>): Promise<HttpResponseInit> {
-  const logger = invocationLogger("info");
-  try {
-    const result = await work();
-    logger.info("migrated", { applied: result.applied.length });
-    return { status: 200, jsonBody: result };
-  } catch (error) {
-    const reason = safeReason(error);
-    logger.error("migration failed", { reason });
-    return { status: 500, jsonBody: { error: reason } };
-  }
 }
 
 /**

@@ -2,6 +2,48 @@ import type { Cookie, HttpRequest, HttpResponseInit } from "@azure/functions";
 import { omitUndefined } from "../../base/defined.js";
 import { headersOf, type PlainRequest, type PlainResponse } from "../../http/plain.js";
 
+/** All methods, because the host answers 404 for the others. The routes answer 405 themselves. */
+export const allMethods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as const;
+
+/** A web Request. The body has the bytes that were sent, and is a stream if the host streams it. */
+export function requestFromHost({ url, method, headers, body }: HttpRequest): Request {
+  const init: RequestInit & { duplex?: "half" } = { method, headers };
+  if (body !== null) {
+    init.body = body;
+    init.duplex = "half";
+  }
+  return new Request(url, init);
+}
+
+/** The parts of a request, for routes that need no web Request. */
+export const plainRequest = ({ method, url, headers, body }: HttpRequest): PlainRequest => ({
+  method,
+  url,
+  path: new URL(url).pathname,
+  headers,
+  body,
+});
+
+export const fromPlainResponse = (response: PlainResponse): HttpResponseInit => ({
+  status: response.status,
+  headers: headersOf(response),
+  ...omitUndefined({ body: response.body }),
+});
+
+export const toHttpResponse = ({ status, headers, body }: Response): HttpResponseInit => ({
+  status,
+  ...(headers.getSetCookie().length > 1
+    ? { headers: withoutCookies(headers), cookies: cookiesOf(headers) }
+    : { headers }), // a single cookie stays exactly as the handler wrote it
+  ...(body === null ? {} : { body }),
+});
+
+function withoutCookies(headers: Headers): Headers {
+  const others = new Headers(headers);
+  others.delete("set-cookie");
+  return others;
+}
+
 /**
  * The Set-Cookie headers in the form of Microsoft's library, which keeps only the last of several headers. The library
  * or the host encodes each value as `encodeURIComponent` does, so an encoded value is decoded here.
@@ -52,46 +94,4 @@ function decoded(value: string): string {
   } catch {
     return value;
   }
-}
-
-/** All methods, because the host answers 404 for the others. The routes answer 405 themselves. */
-export const allMethods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as const;
-
-/** A web Request. The body has the bytes that were sent, and is a stream if the host streams it. */
-export function requestFromHost({ url, method, headers, body }: HttpRequest): Request {
-  const init: RequestInit & { duplex?: "half" } = { method, headers };
-  if (body !== null) {
-    init.body = body;
-    init.duplex = "half";
-  }
-  return new Request(url, init);
-}
-
-/** The parts of a request, for routes that need no web Request. */
-export const plainRequest = ({ method, url, headers, body }: HttpRequest): PlainRequest => ({
-  method,
-  url,
-  path: new URL(url).pathname,
-  headers,
-  body,
-});
-
-export const fromPlainResponse = (response: PlainResponse): HttpResponseInit => ({
-  status: response.status,
-  headers: headersOf(response),
-  ...omitUndefined({ body: response.body }),
-});
-
-export const toHttpResponse = ({ status, headers, body }: Response): HttpResponseInit => ({
-  status,
-  ...(headers.getSetCookie().length > 1
-    ? { headers: withoutCookies(headers), cookies: cookiesOf(headers) }
-    : { headers }), // a single cookie stays exactly as the handler wrote it
-  ...(body === null ? {} : { body }),
-});
-
-function withoutCookies(headers: Headers): Headers {
-  const others = new Headers(headers);
-  others.delete("set-cookie");
-  return others;
 }

@@ -1,4 +1,5 @@
 import type { TokenCredential } from "@azure/identity";
+import type { SecretClient } from "@azure/keyvault-secrets";
 import { mapLimit, memoisePromise } from "../../base/concurrency.js";
 import { omitUndefined } from "../../base/defined.js";
 import { requirePackage } from "../../base/require-package.js";
@@ -9,31 +10,17 @@ import {
   withoutFinalNewline,
 } from "../../config/secret-reference.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
-import { refuseUnknown } from "../../queue/arguments.js";
-import {
-  type FetchTexts,
-  type ListedSecret,
-  type SecretFilter,
-  tenantsOfSecrets,
-} from "../../tenants/discovery/secrets.js";
-import { fromRecords, type TenantDiscovery } from "../../tenants/tenant.js";
+import { type ListedSecret, type SecretFilter, tenantsFromSecrets } from "../../tenants/discovery/secrets.js";
+import type { TenantDiscovery } from "../../tenants/tenant.js";
 
 /** Fetches secrets from Azure Key Vault and from the environment. The client is loaded for the first secret of a vault. */
 export function azureSecrets(env: NodeJS.ProcessEnv): SecretResolver {
   const fromEnvironment = secretsFromEnvironment(env);
-  const fetchSecret = memoisePromise(async () => {
-    const [{ SecretClient }, credential] = await Promise.all([
-      import("@azure/keyvault-secrets"),
-      azureCredential(),
-    ]);
-    return (vault: string, name: string) =>
-      new SecretClient(vault, credential, { retryOptions: { maxRetries: 1 } }).getSecret(name, {
-        abortSignal: AbortSignal.timeout(5_000),
-      });
-  });
+  const load = memoisePromise(() => keyVault(1));
   const resolve: SecretResolver = async (reference) => {
     if (reference.from !== "azure-key-vault") return fromEnvironment(reference);
-    const found = await (await fetchSecret())(reference.vault, reference.name);
+    const client = (await load())(reference.vault);
+    const found = await client.getSecret(reference.name, { abortSignal: AbortSignal.timeout(5_000) });
     const value = withoutFinalNewline(found.value ?? "");
     if (value === "") {
       throw new InvalidOperationError(`The secret ${reference.name} in ${reference.vault} is empty.`);
@@ -41,6 +28,12 @@ export function azureSecrets(env: NodeJS.ProcessEnv): SecretResolver {
     return value;
   };
   return Object.assign(resolve, { requirePackages: requirePackagesOf(env, "azure-key-vault") });
+}
+
+/** Makes the client of a vault. */
+async function keyVault(maxRetries: number): Promise<(vault: string) => SecretClient> {
+  const [sdk, credential] = await Promise.all([import("@azure/keyvault-secrets"), azureCredential()]);
+  return (vault) => new sdk.SecretClient(vault, credential, { retryOptions: { maxRetries } });
 }
 
 export interface KeyVaultTenants extends SecretFilter {
@@ -59,57 +52,40 @@ const fetchesAtOnce = 10;
  * tenantsFromKeyVault({ vault: "https://contoso.vault.azure.net", prefix: "tenant-" });
  */
 export function tenantsFromKeyVault({ vault, ...filter }: KeyVaultTenants): TenantDiscovery {
-  refuseUnknown(filter, ["prefix", "tag", "idTag"], "tenantsFromKeyVault");
   if (!URL.canParse(vault)) {
     throw new InvalidArgumentError(
       "tenantsFromKeyVault: vault must be the vault's URL: https://name.vault.azure.net.",
     );
   }
-  if (!filter.prefix && filter.tag === undefined) {
-    throw new InvalidArgumentError(
-      "tenantsFromKeyVault needs a prefix or a tag that tells tenants' secrets from others.",
-    );
-  }
   for (const name of ["@azure/keyvault-secrets", "@azure/identity"])
     requirePackage(name, "tenantsFromKeyVault");
-  const load = memoisePromise(async () => {
-    const [{ SecretClient }, credential] = await Promise.all([
-      import("@azure/keyvault-secrets"),
-      azureCredential(),
-    ]);
-    return new SecretClient(vault, credential, { retryOptions: { maxRetries: 2 } });
-  });
-  const tenantsOf = tenantsOfSecrets(filter);
-
-  return fromRecords(async ({ signal: abortSignal, logger }) => {
+  const load = memoisePromise(async () => (await keyVault(2))(vault));
+  return tenantsFromSecrets("tenantsFromKeyVault", filter, async (abortSignal) => {
     const client = await load();
-
-    const list = async (): Promise<readonly ListedSecret[]> => {
-      const listed: ListedSecret[] = [];
-      for await (const { name, tags, updatedOn, enabled } of client.listPropertiesOfSecrets({
-        abortSignal,
-      })) {
-        if (enabled === false) continue;
-        listed.push({ name, tags: tags ?? {}, version: updatedOn?.toISOString() ?? "" });
-      }
-      return listed;
-    };
-
-    const fetchTexts: FetchTexts = async (names, { fetched, failed }) => {
-      await mapLimit(names, fetchesAtOnce, async (name) => {
-        try {
-          const { value } = await client.getSecret(name, { abortSignal });
-          if (!value) throw new InvalidOperationError(`The secret ${name} is empty.`);
-          fetched(name, value);
-        } catch (error) {
-          // The time is over, or the vault throttles: the last list is better than an incomplete one.
-          if (abortSignal.aborted || (error as { statusCode?: unknown }).statusCode === 429) throw error;
-          failed(name, error);
+    return {
+      async list() {
+        const listed: ListedSecret[] = [];
+        for await (const secret of client.listPropertiesOfSecrets({ abortSignal })) {
+          const { name, tags = {}, updatedOn, enabled } = secret;
+          if (enabled !== false) listed.push({ name, tags, version: updatedOn?.toISOString() ?? "" });
         }
-      });
-    };
+        return listed;
+      },
 
-    return tenantsOf(await list(), fetchTexts, logger);
+      async fetchTexts(names, { fetched, failed }) {
+        await mapLimit(names, fetchesAtOnce, async (name) => {
+          try {
+            const { value } = await client.getSecret(name, { abortSignal });
+            if (!value) throw new InvalidOperationError(`The secret ${name} is empty.`);
+            fetched(name, value);
+          } catch (error) {
+            // The time is over, or the vault throttles: the last list is better than an incomplete one.
+            if (abortSignal.aborted || (error as { statusCode?: unknown }).statusCode === 429) throw error;
+            failed(name, error);
+          }
+        });
+      },
+    };
   });
 }
 

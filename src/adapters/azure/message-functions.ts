@@ -7,7 +7,7 @@ import { refuseUnknown } from "../../queue/arguments.js";
 import { runTimeMs } from "./function-timeout.js";
 import { requestFromHost, toHttpResponse } from "./http-trigger.js";
 import { inInvocation, invocationLogger, timedJobs } from "./invocations.js";
-import { azureWakeUp } from "./queues.js";
+import { azureWakeUp } from "./wake-up.js";
 
 export interface MessageFunctionsOptions {
   /** The receiver's path, after the host's own prefix (`routePrefix`): `_rf/receive` by default. */

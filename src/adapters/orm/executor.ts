@@ -159,6 +159,18 @@ export function transactionEnd(owner: object, bind: (end: TransactionEnd) => voi
   return made;
 }
 
+/** The executor until the transaction that is open now ends. */
+export function untilEnd(end: TransactionEnd, executor: SqlExecutor): SqlExecutor {
+  const endsBefore = end.count();
+  return asTransaction({
+    query: (statement, params) =>
+      end.before(async () => {
+        if (end.count() !== endsBefore) throw endedError();
+        return executor.query(statement, params);
+      }),
+  });
+}
+
 function newEnd(): TransactionEnd {
   const running = new Set<Promise<unknown>>();
   let ending: Promise<unknown> | undefined;

@@ -1,7 +1,6 @@
 import { InvalidArgumentError } from "../../errors.js";
-import { endedError } from "../../sql/connections.js";
-import { asTransaction, type SqlExecutor } from "../../sql/driver.js";
-import { endsTransaction, executorOf, rowsOf, transactionEnd } from "./executor.js";
+import type { SqlExecutor } from "../../sql/driver.js";
+import { endsTransaction, executorOf, rowsOf, transactionEnd, untilEnd } from "./executor.js";
 
 /** The used part of a Drizzle transaction: `execute` on PostgreSQL, `all` on SQLite. */
 export interface DrizzleTransaction {
@@ -57,14 +56,7 @@ function boundToEnd({ session, dialect }: DrizzleOnSqlite, executor: SqlExecutor
     session.run = (text) =>
       endsTransaction(dialect.sqlToQuery(text).sql) ? after(() => run(text)) : run(text);
   });
-  const born = end.count();
-  return asTransaction({
-    query: (statement, params) =>
-      end.before(async () => {
-        if (end.count() !== born) throw endedError();
-        return executor.query(statement, params);
-      }),
-  });
+  return untilEnd(end, executor);
 }
 
 /** The interface that Drizzle expects of a piece of SQL: itself, and its text with the values. */

@@ -1,13 +1,6 @@
 import { InvalidArgumentError } from "../../errors.js";
-import { endedError } from "../../sql/connections.js";
 import { asTransaction, type SqlExecutor, type SqlRow } from "../../sql/driver.js";
-import {
-  endsTransaction,
-  executorOf,
-  requireDialect,
-  type TransactionEnd,
-  transactionEnd,
-} from "./executor.js";
+import { endsTransaction, executorOf, requireDialect, transactionEnd, untilEnd } from "./executor.js";
 
 interface KyselyAdapter {
   readonly supportsOutput?: boolean;
@@ -20,17 +13,6 @@ export interface KyselyTransaction {
   readonly isTransaction: boolean;
   getExecutor(): { readonly adapter: KyselyAdapter };
   executeQuery(query: never): Promise<{ readonly rows: readonly unknown[] }>;
-}
-
-/** By the abilities of each adapter: names of classes do not survive a bundler. */
-function dialectOf({
-  supportsOutput,
-  supportsReturning,
-  supportsTransactionalDdl,
-}: KyselyAdapter): string | undefined {
-  if (supportsOutput) return "sqlserver";
-  if (!supportsReturning) return undefined;
-  return supportsTransactionalDdl ? "postgres" : "sqlite";
 }
 
 /**
@@ -66,6 +48,17 @@ export function fromKysely(trx: KyselyTransaction): SqlExecutor {
 
 let queries = 0;
 
+/** By the abilities of each adapter: names of classes do not survive a bundler. */
+function dialectOf({
+  supportsOutput,
+  supportsReturning,
+  supportsTransactionalDdl,
+}: KyselyAdapter): string | undefined {
+  if (supportsOutput) return "sqlserver";
+  if (!supportsReturning) return undefined;
+  return supportsTransactionalDdl ? "postgres" : "sqlite";
+}
+
 interface KyselyConnection {
   executeQuery(query: { readonly sql: string }): Promise<unknown>;
 }
@@ -78,26 +71,22 @@ interface KyselyProvider {
  * to wait would run after the end, on its own. The other databases are asked whether the transaction is open.
  */
 function boundToEnd(trx: KyselyTransaction, executor: SqlExecutor): SqlExecutor {
-  let end: TransactionEnd | undefined;
-  let born = 0;
+  let boundExecutor: SqlExecutor | undefined;
   // the connection is given at once, unless a statement of the caller's still runs
   const provider = trx.getExecutor() as unknown as KyselyProvider;
   const bound = provider.provideConnection(async (connection) => {
-    end = transactionEnd(connection, ({ after }) => {
+    const end = transactionEnd(connection, ({ after }) => {
       const execute = connection.executeQuery.bind(connection);
       connection.executeQuery = (query) =>
         endsTransaction(query.sql) ? after(() => execute(query)) : execute(query);
     });
-    born = end.count();
+    boundExecutor = untilEnd(end, executor);
   });
-  bound.catch(() => {}); // who sends a statement is told
+  bound.catch(() => {}); // the first statement throws it
   return asTransaction({
     async query(statement, params) {
-      if (end === undefined) await bound;
-      return end!.before(async () => {
-        if (end!.count() !== born) throw endedError();
-        return executor.query(statement, params);
-      });
+      if (boundExecutor === undefined) await bound;
+      return boundExecutor!.query(statement, params);
     },
   });
 }

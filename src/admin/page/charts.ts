@@ -3,7 +3,7 @@ import { clock, number } from "./format.js";
 
 export interface Series {
   readonly name: string;
-  /** The class that gives it colour and pattern: never the colour alone tells lines apart. */
+  /** The class that gives it colour and pattern: lines never differ by colour only. */
   readonly kind: string;
   readonly values: readonly number[];
 }

@@ -85,15 +85,21 @@ export const isAbort = (error: unknown): boolean =>
 export const reasonOf = (error: unknown): string =>
   error instanceof TypeError ? "The server cannot be reached." : (error as Error).message;
 
-/** Repeats some work until the signal is aborted, not while the tab is hidden. It stops when the work returns false. */
+/** Repeats some work until the signal is aborted, or the work returns false. A hidden tab waits. */
 export async function repeat(
   signal: AbortSignal,
   everyMs: number,
-  work: () => Promise<boolean | undefined>,
+  work: () => Promise<boolean>,
 ): Promise<void> {
   for (;;) {
     await pause(everyMs, signal);
-    if (signal.aborted || (!document.hidden && (await work()) === false)) return;
+    if (signal.aborted) return;
+    if (document.hidden) continue;
+    const goesOn = await work().catch((error) => {
+      announceFailure(error);
+      return true;
+    });
+    if (!goesOn) return;
   }
 }
 

@@ -1,9 +1,26 @@
+// The names of operators and the keys of messages as people read them. API and command line import them from here, because
+// the page can import nothing outside of its folder.
+
 /**
  * Characters that nobody sees and that change what is read: control characters, the marks that turn the direction of a text,
- * those without a width, and the separators of lines. Other parts of the package import it from here, because the page can
- * import nothing outside of its folder.
+ * those without a width, and the separators of lines.
  */
 export const invisible = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/u;
+
+const longestOperatorName = 100;
+
+export const operatorRule = `must be a text of 1 to ${longestOperatorName} characters, without control characters, marks of direction and other characters that nobody sees`;
+
+/**
+ * Whether a record may name a person so. Who reads the record must see who it was: a mark of direction shows a name
+ * backwards, and a character without width makes two names of one.
+ */
+export const isOperatorName = (name: string): boolean =>
+  name !== "" &&
+  name.length <= longestOperatorName &&
+  !/\p{Cs}/u.test(name) && // half of a character
+  !invisible.test(name) &&
+  name.trim() === name;
 
 interface InboxKey {
   readonly source: string;

@@ -4,7 +4,7 @@ import { conditionTexts, count, number } from "./format.js";
 import { button, table, when } from "./parts.js";
 import type { Queue } from "./routes.js";
 import type { ViewContext } from "./shell.js";
-import type { BulkAction, Operation } from "./wire.js";
+import { actionNames, type BulkAction, type Operation } from "./wire.js";
 
 /** An operation is done batch by batch by this page. When the tab is closed, the rest can be resumed. */
 interface Running {
@@ -14,12 +14,11 @@ interface Running {
   operation: BulkOperation;
 }
 
-const mostAtOnce = 200;
+const maxBatchSize = 200;
 const running = new Map<string, Running>();
 const region = element("section", { class: "running", "aria-label": "Running operations", hidden: true });
 
 export const runningRegion = (): HTMLElement => region;
-const isRunning = (id: string): boolean => running.has(id);
 
 const verbs: Readonly<Record<BulkAction, readonly [doing: string, done: string]>> = {
   replay: ["Replaying", "replayed"],
@@ -28,7 +27,7 @@ const verbs: Readonly<Record<BulkAction, readonly [doing: string, done: string]>
 };
 export const doneWord = (action: BulkAction): string => verbs[action][1];
 
-/** What is done batch by batch. The other operations are done at once. */
+/** Done batch by batch. The other operations are done at once. */
 interface BulkOperation extends Operation {
   readonly action: BulkAction;
 }
@@ -80,7 +79,7 @@ async function runOperation(queue: Queue, operation: BulkOperation, options: Run
 /** Batches of a quarter of a second's worth, and a wait after each. */
 async function finish(entry: Running, { perSecond, resume }: RunOptions): Promise<void> {
   const { signal } = entry.stop;
-  const batchSize = perSecond === undefined ? mostAtOnce : Math.min(mostAtOnce, Math.ceil(perSecond / 4));
+  const batchSize = perSecond === undefined ? maxBatchSize : Math.min(maxBatchSize, Math.ceil(perSecond / 4));
   const waitMs = perSecond === undefined ? 0 : (batchSize / perSecond) * 1_000;
   for (let first = resume; ; first = undefined) {
     const batch = { batchSize, ...(first && { resume: first }) };
@@ -130,9 +129,7 @@ function progressOf({ id, action }: BulkOperation, stop: AbortController) {
 }
 
 const names: Readonly<Record<Operation["action"], string>> = {
-  replay: "Replay",
-  discard: "Discard",
-  archive: "Archive",
+  ...actionNames,
   edit: "Edit and replay",
   pause: "Pause",
   resume: "End of pause",
@@ -174,7 +171,7 @@ export function operationsSection(
           class: "number",
           cell: ({ done, matched }) => (matched === 0 ? "–" : `${number(done)} of ${number(matched)}`),
         },
-        { name: "Ended", cell: (operation) => ending(context, operation) },
+        { name: "Ended", cell: (operation) => endOf(context, operation) },
       ],
       operations,
       "",
@@ -185,10 +182,10 @@ export function operationsSection(
 const resumed = ({ resumedBy, resumedAt }: Operation): Child =>
   resumedBy === null ? "–" : [`by ${resumedBy} `, when(resumedAt)];
 
-function ending(context: ViewContext, operation: Operation): Node | string {
+function endOf(context: ViewContext, operation: Operation): Node | string {
   const { id, endedAt } = operation;
   if (endedAt !== null) return when(endedAt);
-  if (isRunning(id) || !isBulk(operation)) return "running";
+  if (running.has(id) || !isBulk(operation)) return "running";
   const resume = async () => {
     await runOperation(context.route.queue, operation, { resume: true });
     if (!context.signal.aborted) context.reload();

@@ -1,8 +1,64 @@
-import { type Attributes, announceFailure, type Child, element } from "./dom.js";
+import { type Attributes, announceFailure, type Child, element, reasonOf } from "./dom.js";
 import { ago, moment } from "./format.js";
 import { keyText } from "./key-text.js";
 import { linkTo, type Queue, queueName, queues, type Route } from "./routes.js";
 import type { Key } from "./wire.js";
+
+interface CardTitle {
+  readonly id: string;
+  readonly title: Child;
+  /** Beside the title. */
+  readonly beside?: Child;
+}
+
+/** A framed section with a title. */
+export const card = ({ id, title, beside }: CardTitle, ...children: readonly Child[]): HTMLElement =>
+  element(
+    "section",
+    { class: "card", "aria-labelledby": `${id}-title` },
+    element("div", { class: "heading" }, element("h2", { id: `${id}-title` }, title), beside),
+    children,
+  );
+
+interface FormOptions {
+  /** The label of its button. */
+  readonly label: string;
+  /** Done instead of sending the form. What goes wrong is shown in it. */
+  readonly submit: () => Promise<void> | void;
+  /** Beside the button. */
+  readonly beside?: Child;
+  /** Shown from the start. */
+  readonly problem?: string;
+}
+
+export function form(
+  attributes: Attributes,
+  { label, submit, beside, problem = "" }: FormOptions,
+  ...fields: readonly Child[]
+): HTMLFormElement {
+  const alert = element("p", { class: "problem", role: "alert" }, problem);
+  const run = async (event: Event) => {
+    event.preventDefault();
+    alert.textContent = "";
+    try {
+      await submit();
+    } catch (error) {
+      alert.textContent = reasonOf(error);
+    }
+  };
+  return element(
+    "form",
+    { ...attributes, on: { submit: (event) => void run(event) } },
+    fields,
+    alert,
+    element(
+      "div",
+      { class: "actions" },
+      element("button", { type: "submit", class: "primary" }, label),
+      beside,
+    ),
+  );
+}
 
 interface ButtonOptions extends Omit<Attributes, "on"> {
   readonly kind?: "primary" | "danger" | "quiet" | undefined;
@@ -64,7 +120,7 @@ interface Column<Row> {
   readonly cell: (row: Row) => Child;
   /** Of the column, with its head. */
   readonly class?: string;
-  /** Of its cells alone. */
+  /** Of its cells only. */
   readonly cellClass?: string;
 }
 
@@ -111,6 +167,14 @@ export function table<Row>(
   );
 }
 
+/** Of a message's last error. */
+export const errorColumn = (none: string): Column<{ readonly lastError: string | null }> => ({
+  name: "Error",
+  class: "wide",
+  cellClass: "error-text",
+  cell: ({ lastError }) => lastError ?? none,
+});
+
 /** The sign says the same as the colour. */
 const looks: Readonly<Record<string, readonly [kind: string, sign: string, label: string]>> = {
   seen: ["waiting", "○", "Seen"],
@@ -142,6 +206,15 @@ export const stateLabel = (state: string): string => looks[state]?.[2] ?? state;
 
 export const messageLink = (queue: Queue, key: Key): HTMLElement =>
   element("a", { class: "key", href: linkTo("message", queue, { ...key }) }, keyText(key));
+
+/** A link to the page after the cursor, if there is one. */
+export const nextPage = ({ view, queue, query }: Route, cursor: string | number | null): Child =>
+  cursor !== null &&
+  element(
+    "p",
+    { class: "pages" },
+    element("a", { href: linkTo(view, queue, { ...query, after: cursor }) }, "Next page"),
+  );
 
 /** Links to the same view of the other queue. */
 export const queueTabs = ({ view, queue }: Route): HTMLElement =>

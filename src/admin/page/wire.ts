@@ -177,19 +177,10 @@ export interface TenantPage {
 export const keyOf = ({ source, messageId, id }: Partial<InboxKey & OutboxKey>): Key =>
   id === undefined ? { source: source!, messageId: messageId! } : { id };
 
+export const phases = ["waiting", "retrying", "running", "paused", "done", "dead"] as const;
+/** Few inboxes have messages in them, and no outbox has. */
+export const inboxPhases = ["archived", "replaced", "seen"] as const;
 /** Where a message is. */
-export type Phase =
-  | "waiting"
-  | "retrying"
-  | "running"
-  | "paused"
-  | "done"
-  | "dead"
-  | "archived"
-  | "replaced"
-  | "seen";
-export const phases: readonly Phase[] = ["waiting", "retrying", "running", "paused", "done", "dead"];
-/** An operator, and no handler, has ended such a message. */
-export const isEnded = (phase: Phase): boolean => phase === "archived" || phase === "replaced";
-/** The outbox has none in them, and most inboxes have none either. */
-export const inboxPhases: readonly Phase[] = ["archived", "replaced", "seen"];
+export type Phase = (typeof phases)[number] | (typeof inboxPhases)[number];
+/** Whether an operator has ended such a message. */
+export const isResolved = (phase: Phase): boolean => phase === "archived" || phase === "replaced";

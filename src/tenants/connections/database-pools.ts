@@ -6,37 +6,32 @@ import type { Database, Dialect } from "../../sql/dialect.js";
 import type { QueueNames } from "../../sql/names.js";
 import type { ConnectionBudget, Pool } from "./connection-budget.js";
 
-/** One pool for each database URL, however many tenants have it. */
-interface DatabasePools {
-  get(url: string): Promise<OnDemandDatabase>;
-  /** Closes the pools of all other URLs after their last use. */
-  keepOnly(urls: ReadonlySet<string>): Promise<void>;
-}
+/** Opens the database of a URL. */
+export type OpenPool = (
+  url: string,
+  options: { readonly maxConnections: number },
+) => Promise<Database> | Database;
 
-export function databasePools(budget: ConnectionBudget, open: OnDemandOptions["open"]): DatabasePools {
+/** One pool for each database URL, however many tenants have it. */
+export function databasePools(budget: ConnectionBudget, open: OpenPool) {
   const cacheStatements = statementCache();
   const databases = new Map<string, () => Promise<OnDemandDatabase>>();
   return {
-    get(url) {
+    get(url: string): Promise<OnDemandDatabase> {
       const opened =
         databases.get(url) ??
-        memoisePromise(async () => cacheStatements(await onDemandDatabase({ url, budget, open })));
+        memoisePromise(async () => cacheStatements(await onDemandDatabase(url, budget, open)));
       databases.set(url, opened);
       return opened();
     },
-    async keepOnly(urls) {
+    /** Closes the pools of all other URLs after their last use. */
+    async keepOnly(urls: ReadonlySet<string>): Promise<void> {
       const others = [...databases].filter(([url]) => !urls.has(url));
       for (const [url] of others) databases.delete(url);
       // A database that cannot be opened has nothing to close.
       await Promise.allSettled(others.map(async ([, opened]) => (await opened()).close()));
     },
   };
-}
-
-export interface OnDemandOptions {
-  readonly url: string;
-  readonly budget: ConnectionBudget;
-  readonly open: (url: string, options: { readonly maxConnections: number }) => Promise<Database> | Database;
 }
 
 export interface OnDemandDatabase extends Database {
@@ -48,7 +43,11 @@ export interface OnDemandDatabase extends Database {
  * A database whose pool is open only while the connection budget has slots for it. A call on a closed pool opens it
  * again. After `close` the pool is closed after each last use, so that a caller that still holds the database may finish.
  */
-async function onDemandDatabase({ url, budget, open }: OnDemandOptions): Promise<OnDemandDatabase> {
+async function onDemandDatabase(
+  url: string,
+  budget: ConnectionBudget,
+  open: OpenPool,
+): Promise<OnDemandDatabase> {
   const openPool = async () => open(url, { maxConnections: budget.perDatabase });
   const first = await openPool(); // makes no connection: the first query does
   const { dialect, id } = first;

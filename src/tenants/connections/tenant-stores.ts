@@ -14,8 +14,8 @@ import type { SqlStatement } from "../../sql/driver.js";
 import type { QueueNames } from "../../sql/names.js";
 import { tenantList } from "../discovery/tenant-list.js";
 import { distinctTenants, isSameTenant, type Tenant, type TenantDiscovery, tenantKey } from "../tenant.js";
-import { type ConnectionBudget, type ConnectionLimits, connectionBudget } from "./connection-budget.js";
-import { databasePools, type OnDemandDatabase, type OnDemandOptions } from "./database-pools.js";
+import { ConnectionBudget, type ConnectionLimits } from "./connection-budget.js";
+import { databasePools, type OnDemandDatabase, type OpenPool } from "./database-pools.js";
 
 /** One tenant's inbox and outbox. */
 export interface TenantStores {
@@ -47,7 +47,7 @@ export interface TenantStoresOptions {
   readonly logger?: LoggerOption;
   readonly resolveSecret?: SecretResolver;
   /** Instead of `openDatabase`: to set what a URL cannot say. */
-  readonly open?: OnDemandOptions["open"];
+  readonly open?: OpenPool;
   /** For tests: milliseconds, instead of the process's clock. */
   readonly now?: () => number;
 }
@@ -70,25 +70,11 @@ export interface TenantStoreProvider {
 }
 
 const known = [
-  "discover",
-  "allow",
-  "refreshMs",
-  "discoverMs",
-  "connections",
-  "inbox",
-  "outbox",
-  "logger",
-  "resolveSecret",
-  "open",
-  "now",
+  ...["discover", "allow", "refreshMs", "discoverMs", "connections", "inbox", "outbox"],
+  ...["logger", "resolveSecret", "open", "now"],
 ];
 
 const longestCloseMs = 30_000;
-
-interface OpenedTenant {
-  readonly tenant: Tenant;
-  readonly stores: () => Promise<TenantStores>;
-}
 
 /** How a migration reaches the tenants' databases as another user than the one that their records name. */
 export interface SignIn {
@@ -110,10 +96,10 @@ export function createTenantStores(
 ): TenantStoreProvider {
   const { refreshMs, discoverMs } = requireOptions(options);
   const logger = loggerOf(options.logger);
-  const budget = connectionBudget(options.connections);
+  const budget = new ConnectionBudget(options.connections);
   const open = options.open ?? openDatabase;
   const pools = databasePools(budget, (url, limits) => open(signInAs(url), limits));
-  const opened = new Map<string, OpenedTenant>();
+  const opened = new Map<string, { readonly tenant: Tenant; readonly stores: () => Promise<TenantStores> }>();
   let distinct: readonly string[] = [];
   let isClosed = false;
   const refuseClosed = (): void => {
@@ -277,15 +263,13 @@ export async function poll(stores: PolledStores, withinMs: number): Promise<Due>
     const queues = rows.map(({ queue }) => queue);
     return { inbox: queues.includes("inbox"), outbox: queues.includes("outbox") };
   } catch (error) {
-    throw dialect.isSchemaMissing(error) ? schemaMissing(stores, error) : error;
+    if (!dialect.isSchemaMissing(error)) throw error;
+    throw new SchemaMissingError(
+      `The inbox or the outbox is not in ${stores.db.id}, or is older than this version of oncebox. Migrate it when you deploy.`,
+      { cause: error },
+    );
   }
 }
 
 const pollTimeout = (ms: number) =>
   new PollTimeoutError(`The database did not respond to a poll within ${Math.round(ms)} ms (pollTimeoutMs).`);
-
-const schemaMissing = ({ db }: PolledStores, cause: unknown) =>
-  new SchemaMissingError(
-    `The inbox or the outbox is not in ${db.id}, or is older than this version of oncebox. Migrate it when you deploy.`,
-    { cause },
-  );

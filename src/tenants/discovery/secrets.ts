@@ -1,8 +1,9 @@
-import { type Logger, safeReason } from "../../base/logger.js";
+import { safeReason } from "../../base/logger.js";
 import { plainHost } from "../../config/allowed-databases.js";
 import { databaseUrlForms } from "../../config/database-url.js";
-import { InvalidOperationError } from "../../errors.js";
-import type { Tenant } from "../tenant.js";
+import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
+import { refuseUnknown } from "../../queue/arguments.js";
+import { fromRecords, type Tenant, type TenantDiscovery } from "../tenant.js";
 
 /** Which secrets hold tenants' databases. */
 export interface SecretFilter {
@@ -22,8 +23,12 @@ export interface ListedSecret {
   readonly version: string;
 }
 
-/** Reports each secret as soon as it is fetched: secrets that were reported before a time-out are kept. */
-export type FetchTexts = (names: readonly string[], report: FetchReport) => Promise<void>;
+/** A store of secrets, for one refresh of the tenants. */
+export interface SecretStore {
+  list(): Promise<readonly ListedSecret[]>;
+  /** Reports each secret as soon as it is fetched: secrets that were reported before a time-out are kept. */
+  fetchTexts(names: readonly string[], report: FetchReport): Promise<void>;
+}
 
 interface FetchReport {
   fetched(name: string, text: string): void;
@@ -35,15 +40,23 @@ interface FetchReport {
  * whose secret cannot be read keeps its last database, or is left out; the others are served. Thousands of secrets may
  * take longer than one refresh may: the next refresh continues with the rest.
  */
-export function tenantsOfSecrets(filter: SecretFilter) {
+export function tenantsFromSecrets(
+  what: string,
+  filter: SecretFilter,
+  open: (signal: AbortSignal) => Promise<SecretStore>,
+): TenantDiscovery {
+  refuseUnknown(filter, ["prefix", "tag", "idTag"], what);
+  if (!filter.prefix && filter.tag === undefined)
+    throw new InvalidArgumentError(
+      `${what} needs a prefix or a tag that tells tenants' secrets from others.`,
+    );
   let known = new Map<string, { readonly version: string; readonly tenant: Tenant }>();
-  return async (
-    listed: readonly ListedSecret[],
-    fetchTexts: FetchTexts,
-    logger: Logger,
-  ): Promise<readonly Tenant[]> => {
+  return fromRecords(async ({ signal, logger }) => {
+    const store = await open(signal);
     const wanted = new Map(
-      listed.filter((secret) => isWanted(secret, filter)).map((secret) => [secret.name, secret]),
+      (await store.list())
+        .filter((secret) => isWanted(secret, filter))
+        .map((secret) => [secret.name, secret]),
     );
     known = new Map([...known].filter(([name]) => wanted.has(name)));
     const failed = (name: string, error: unknown): void =>
@@ -58,12 +71,12 @@ export function tenantsOfSecrets(filter: SecretFilter) {
       }
     };
     const changed = [...wanted.values()].filter(({ name, version }) => known.get(name)?.version !== version);
-    await fetchTexts(
+    await store.fetchTexts(
       changed.map(({ name }) => name),
       { fetched, failed },
     );
     return [...known.values()].map(({ tenant }) => tenant);
-  };
+  });
 }
 
 /** Filtered here again: a store's own filter may mean something else by "begins with". */

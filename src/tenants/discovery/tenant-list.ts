@@ -26,23 +26,12 @@ export interface TenantListOptions {
 /** By key. */
 type Tenants = ReadonlyMap<string, Tenant>;
 
-export interface TenantList {
-  /** The list, refreshed first when it is old. */
-  current(): Promise<Tenants>;
-  /** The list as it is, without waiting; an old list is refreshed meanwhile. Undefined before the first list. */
-  known(): Tenants | undefined;
-  /** Refreshes now. A refresh that is already running may have read too early, so another one follows it. */
-  refresh(): Promise<Tenants>;
-  /** Refreshes for an unknown key, at most once a second: many unknown keys may come one after the other. */
-  refreshForUnknown(): Promise<Tenants>;
-}
-
 /** The time to the next refresh after a failure. It doubles with each failure in a row, because runs wait for a refresh. */
 const retryMs = 30_000;
 const unknownKeyMs = 1_000;
 
 /** Runs one refresh at a time. When `discover` fails, the last list stays in use. */
-export function tenantList(options: TenantListOptions): TenantList {
+export function tenantList(options: TenantListOptions) {
   const { logger, now } = options;
   let tenants: Tenants | undefined;
   let refreshAt = Number.NEGATIVE_INFINITY;
@@ -64,6 +53,7 @@ export function tenantList(options: TenantListOptions): TenantList {
 
   const isOld = (): boolean => now() >= refreshAt;
 
+  /** Refreshes now. A refresh that is already running may have read too early, so another one follows it. */
   const refresh = async (): Promise<Tenants> => {
     await refreshing.current()?.catch(() => {});
     return refreshing.run();
@@ -77,15 +67,16 @@ export function tenantList(options: TenantListOptions): TenantList {
   });
 
   return {
-    async current() {
-      return tenants === undefined || isOld() ? refreshing.run() : tenants;
-    },
-    known() {
+    refresh,
+    /** The list, refreshed first when it is old. */
+    current: async (): Promise<Tenants> => (tenants === undefined || isOld() ? refreshing.run() : tenants),
+    /** The list as it is, without waiting; an old list is refreshed meanwhile. Undefined before the first list. */
+    known(): Tenants | undefined {
       if (tenants !== undefined && isOld()) refreshing.run().catch(() => {}); // the refresh itself logs its failure
       return tenants;
     },
-    refresh,
-    async refreshForUnknown() {
+    /** Refreshes for an unknown key, at most once a second: many unknown keys may come one after the other. */
+    async refreshForUnknown(): Promise<Tenants> {
       await pausing.run();
       return refresh();
     },
@@ -97,9 +88,11 @@ async function discovered(options: TenantListOptions): Promise<Tenants> {
   const found: unknown = await abortAfter(
     discoverMs,
     (signal) => discover({ signal, resolveSecret, logger }),
-    () => discoverTimeout(discoverMs),
+    () =>
+      new InvalidOperationError(`discover did not return the tenants within ${discoverMs} ms (discoverMs).`),
   );
-  if (!Array.isArray(found)) throw noList();
+  if (!Array.isArray(found))
+    throw new InvalidOperationError("discover must return a list of tenants: [{ id, database }, …].");
   return byKey(found, options);
 }
 
@@ -120,9 +113,3 @@ function byKey(
 }
 
 const idOf = (tenant: unknown): string => String((tenant as Tenant | undefined)?.id ?? "").slice(0, 255);
-
-const discoverTimeout = (ms: number) =>
-  new InvalidOperationError(`discover did not return the tenants within ${ms} ms (discoverMs).`);
-
-const noList = () =>
-  new InvalidOperationError("discover must return a list of tenants: [{ id, database }, …].");

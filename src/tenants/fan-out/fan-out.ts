@@ -3,20 +3,19 @@ import { mapLimit } from "../../base/concurrency.js";
 import { omitUndefined } from "../../base/defined.js";
 import { type Logger, type LoggerOption, loggerOf, safeReason } from "../../base/logger.js";
 import { withinTime } from "../../base/timers.js";
-import { type DispatchResult, hasProgressed, sumOfResults } from "../../dispatch/dispatch-run.js";
+import { hasProgressed, sumOfResults } from "../../dispatch/dispatch-run.js";
 import { ArgumentRangeError } from "../../errors.js";
 import { requireDuration } from "../../queue/arguments.js";
 import type { TenantRunResult } from "../scheduling/run-tenants.js";
 import type { TenantDispatcher, TenantDispatchReport } from "../scheduling/tenant-dispatcher.js";
 import type { FanOut, TenantBatch } from "./tenant-batch.js";
 
-export interface FanOutOptions {
-  readonly dispatcher: Pick<TenantDispatcher, "run">;
+interface FanOutSettings {
   readonly distinctStores: () => Promise<readonly string[]>;
   readonly fanOut: FanOut;
-  /** Tenants in a batch: 250 by default. The timer serves that many, or fewer, tenants itself. */
+  /** Tenants in a batch. The timer serves that many, or fewer, tenants itself. */
   readonly tenantBatchSize?: number;
-  /** The time between two timers: 60 s by default. */
+  /** The time between two timers. */
   readonly periodMs?: number;
   readonly logger?: LoggerOption;
   /** For tests: milliseconds since 1970. */
@@ -24,40 +23,28 @@ export interface FanOutOptions {
   readonly random?: () => number;
 }
 
-export type FanOutReport = TenantDispatchReport & SentBatches;
-export type FanOutDispatcher = FanOutJob<TenantDispatchReport>;
-
 export const fanOutDefaults = { tenantBatchSize: 250, periodMs: 60_000 } as const;
 
-const emptyReport: TenantDispatchReport = {
-  inbox: null,
-  outbox: null,
-  turns: 0,
-  failed: [],
-  quarantined: [],
-  left: [],
-};
+interface FanOutDispatcherOptions extends FanOutSettings {
+  readonly dispatcher: Pick<TenantDispatcher, "run">;
+}
+
+export type FanOutReport = TenantDispatchReport & SentBatches;
 
 /** Dispatches thousands of tenants by fan-out. */
-export function createFanOutDispatcher(options: FanOutOptions): FanOutDispatcher {
-  const { dispatcher } = options;
-  return fanOutJob({
-    now: Date.now,
-    random: Math.random,
-    ...fanOutDefaults,
-    ...options,
-    logger: loggerOf(options.logger),
-    emptyReport,
+export const fanOutDispatcher = ({ dispatcher, ...settings }: FanOutDispatcherOptions) =>
+  fanOutJob<TenantDispatchReport>({
+    ...settings,
+    emptyReport: { inbox: null, outbox: null, turns: 0, failed: [], quarantined: [], left: [] },
     run: (budget, batch) => runTenantBatch(dispatcher, batch, budget),
     madeProgress: hasProgressed,
   });
-}
 
 /** Longer than the interval in which a burst of webhooks sends one batch. */
 const pollAgainMs = 500;
 
 async function runTenantBatch(
-  dispatcher: FanOutOptions["dispatcher"],
+  dispatcher: Pick<TenantDispatcher, "run">,
   { tenants, woken, anyOfThem }: TenantBatch,
   budget: Budget,
 ): Promise<TenantDispatchReport> {
@@ -66,7 +53,16 @@ async function runTenantBatch(
   return joinReports(report, await dispatcher.run(budget, tenants));
 }
 
-interface FanOutJobOptions<Report extends TenantRunResult> {
+/** The report of two runs over the same tenants, one after the other. */
+const joinReports = (first: TenantDispatchReport, second: TenantDispatchReport): TenantDispatchReport => ({
+  ...second,
+  inbox: sumOfResults(first.inbox, second.inbox),
+  outbox: sumOfResults(first.outbox, second.outbox),
+  turns: first.turns + second.turns,
+  failed: [...new Set([...first.failed, ...second.failed])],
+});
+
+interface FanOutJobOptions<Report extends TenantRunResult> extends FanOutSettings {
   /** The `job` of its tenant batches; undefined for dispatching. */
   readonly job?: TenantBatch["job"];
   /** Does the job for the tenants of a batch. */
@@ -75,14 +71,6 @@ interface FanOutJobOptions<Report extends TenantRunResult> {
   readonly emptyReport: Report;
   /** Whether a run finished anything, even if it finished no tenant. */
   readonly madeProgress: (report: Report) => boolean;
-  readonly distinctStores: () => Promise<readonly string[]>;
-  readonly fanOut: FanOut;
-  readonly tenantBatchSize: number;
-  /** The time between two timers. */
-  readonly periodMs: number;
-  readonly logger: Logger;
-  readonly now: () => number;
-  readonly random: () => number;
 }
 
 interface FanOutJob<Report extends TenantRunResult> {
@@ -111,7 +99,9 @@ const longestSendMs = 2_000;
 export function fanOutJob<Report extends TenantRunResult>(
   options: FanOutJobOptions<Report>,
 ): FanOutJob<Report> {
-  const { fanOut, tenantBatchSize, periodMs, emptyReport, logger, now, random } = options;
+  const { fanOut, emptyReport, now = Date.now, random = Math.random } = options;
+  const { tenantBatchSize, periodMs } = { ...fanOutDefaults, ...options };
+  const logger = loggerOf(options.logger);
   const job = omitUndefined({ job: options.job });
   requireTenantBatchSize(tenantBatchSize);
   requireDuration(periodMs, "periodMs");
@@ -211,21 +201,8 @@ export function splitIntoBatches(ids: readonly string[], size: number): readonly
   return batches;
 }
 
-/** The report of two runs over the same tenants, one after the other. */
-function joinReports(first: TenantDispatchReport, second: TenantDispatchReport): TenantDispatchReport {
-  const sum = (queue: "inbox" | "outbox"): DispatchResult | null => sumOfResults(first[queue], second[queue]);
-  return {
-    inbox: sum("inbox"),
-    outbox: sum("outbox"),
-    turns: first.turns + second.turns,
-    failed: [...new Set([...first.failed, ...second.failed])],
-    quarantined: second.quarantined,
-    left: second.left,
-  };
-}
-
 /** Keys that are remembered. Beyond that all are forgotten, which costs a few calls more and bounds the memory. */
-const mostKeys = 10_000;
+const maxKeys = 10_000;
 
 /** Calls at most once per key and interval, measured from the start of the last call that succeeded. */
 export function throttleByKey(
@@ -237,7 +214,7 @@ export function throttleByKey(
   return async (key) => {
     const startedAt = now();
     if (startedAt - (last.get(key) ?? Number.NEGATIVE_INFINITY) < intervalMs) return;
-    if (last.size >= mostKeys) last.clear();
+    if (last.size >= maxKeys) last.clear();
     last.set(key, startedAt);
     try {
       await call(key);

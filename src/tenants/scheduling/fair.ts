@@ -2,24 +2,6 @@ import { type Fifo, fifo } from "../../base/concurrency.js";
 import { defaultPollTimeoutMs } from "../connections/tenant-stores.js";
 import type { Selection, SelectionStrategy } from "./selection.js";
 
-/** Idle tenants that are polled after each turn with work: a poll costs one round trip, such a turn some fifty messages. */
-const pollsPerTurn = 8;
-/** A turn that still runs this long after `pollTimeoutMs` is past its poll, so it has found work. */
-const pollGraceMs = 500;
-/** The first and the longest delay of the idle back-off. */
-export const idleDelays = { firstMs: 500, longestMs: 5_000 } as const;
-
-interface FairRun {
-  readonly random: () => number;
-  readonly now: () => number;
-  /** The longest delay of the idle back-off. */
-  readonly longestMs: number;
-  /** The longest time of a poll. */
-  readonly pollTimeoutMs?: number | undefined;
-  /** The idle back-off of earlier runs; without it, every run starts without idle tenants. */
-  readonly history?: IdleHistory;
-}
-
 /**
  * The default, for functions. It remembers nothing between runs, and each run polls the tenants in a new random order, so
  * that no tenant is always the last when time runs out. Every tenant is polled once. Tenants with work wait in a fifo, so
@@ -36,12 +18,30 @@ export const fair = (
     fairSelection(ids, { random, now, longestMs: idleDelays.longestMs, pollTimeoutMs }),
 });
 
+/** The first and the longest delay of the idle back-off. */
+export const idleDelays = { firstMs: 500, longestMs: 5_000 } as const;
+/** Idle tenants that are polled after each turn with work: a poll costs one round trip, such a turn some fifty messages. */
+const pollsPerTurn = 8;
+/** A turn that still runs this long after `pollTimeoutMs` is past its poll, so it has found work. */
+const pollGraceMs = 500;
+
+interface FairRun {
+  readonly random: () => number;
+  readonly now: () => number;
+  /** The longest delay of the idle back-off. */
+  readonly longestMs: number;
+  /** The longest time of a poll. */
+  readonly pollTimeoutMs?: number | undefined;
+  /** The idle back-off of earlier runs, kept for later ones; without it, every run starts without idle tenants. */
+  readonly history?: IdleHistory;
+}
+
 export function fairSelection(
   ids: readonly string[],
-  { random, now, pollTimeoutMs = defaultPollTimeoutMs, ...run }: FairRun,
+  { random, now, longestMs, pollTimeoutMs = defaultPollTimeoutMs, history = new Map() }: FairRun,
 ): Selection {
   const longestPollMs = pollTimeoutMs + pollGraceMs;
-  const idle = idleBackoff(ids, { ...run, firstMs: idleDelays.firstMs, now });
+  const idle = new IdleTenants(ids, history, longestMs, now);
   const first = fifo(
     shuffled(
       ids.filter((id) => !idle.fromEarlierRuns.has(id)),
@@ -122,30 +122,6 @@ function shuffled(ids: readonly string[], random: () => number): string[] {
   return all;
 }
 
-/** Tenants whose last poll found nothing. Each is polled again after a delay that doubles with every empty poll. */
-interface IdleBackoff {
-  /** A poll found nothing: the tenant's delay begins. */
-  foundNothing(id: string): void;
-  /** A poll found work: the tenant's next delay is the shortest again. */
-  foundWork(id: string): void;
-  /** Tenants whose delay began in an earlier run and has not ended. */
-  readonly fromEarlierRuns: ReadonlySet<string>;
-  /** Removes and returns the tenant whose delay ended first; undefined while no delay has ended. */
-  take(): string | undefined;
-  /** The time until the next delay ends, 0 when one has ended; undefined without idle tenants. */
-  nextMs(): number | undefined;
-}
-
-interface IdleBackoffOptions {
-  /** The delay after the first empty poll. It doubles with each empty poll in a row … */
-  readonly firstMs: number;
-  /** … up to this. */
-  readonly longestMs: number;
-  readonly now: () => number;
-  /** Delays of earlier runs, kept for later ones. Without it a run begins with no idle tenants. */
-  readonly history?: IdleHistory;
-}
-
 /** By tenant, in the order of their polls. */
 export type IdleHistory = Map<string, IdlePeriod>;
 
@@ -156,52 +132,68 @@ interface IdlePeriod {
   readonly until: number;
 }
 
-/** For these tenants; others in the history belong to other runs. */
-function idleBackoff(
-  ids: readonly string[],
-  { firstMs, longestMs, now, history = new Map() }: IdleBackoffOptions,
-): IdleBackoff {
+/** Tenants whose last poll found nothing. Each is polled again after a delay that doubles with every empty poll. */
+class IdleTenants {
+  /** Tenants whose delay began in an earlier run and has not ended. */
+  readonly fromEarlierRuns: ReadonlyMap<string, IdlePeriod>;
   /** One list per number of doublings: within it, the tenant that was polled first is also due first. */
-  const lists: Fifo<IdlePeriod>[] = [];
-  const add = (period: IdlePeriod): void => {
-    lists[period.doublings] ??= fifo();
-    lists[period.doublings]!.add(period);
-  };
-  const fromEarlierRuns = forgetOld(history, ids, now(), longestMs);
-  for (const period of fromEarlierRuns.values()) add(period);
+  private readonly lists: Fifo<IdlePeriod>[] = [];
 
-  const earliest = (): Fifo<IdlePeriod> | undefined => {
+  /** For these tenants; others in the history belong to other runs. */
+  constructor(
+    ids: readonly string[],
+    private readonly history: IdleHistory,
+    private readonly longestMs: number,
+    private readonly now: () => number,
+  ) {
+    this.fromEarlierRuns = forgetOld(history, ids, now(), longestMs);
+    for (const period of this.fromEarlierRuns.values()) this.add(period);
+  }
+
+  /** A poll found nothing: the tenant's delay begins. */
+  foundNothing(id: string): void {
+    const delayMs = (doublings: number) => Math.min(this.longestMs, idleDelays.firstMs * 2 ** doublings);
+    const before = this.history.get(id)?.doublings ?? -1;
+    const isLongest = before >= 0 && delayMs(before) >= this.longestMs;
+    const doublings = isLongest ? before : before + 1;
+    const period = { id, doublings, until: this.now() + delayMs(doublings) };
+    this.history.delete(id); // a map keeps the order of first insertion
+    this.history.set(id, period);
+    this.add(period);
+  }
+
+  /** A poll found work: the tenant's next delay is the shortest again. */
+  foundWork(id: string): void {
+    this.history.delete(id);
+  }
+
+  /** Removes and returns the tenant whose delay ended first; undefined while no delay has ended. */
+  take(): string | undefined {
+    const list = this.earliest();
+    if (list === undefined || list.first()!.until > this.now()) return undefined;
+    return list.take()!.id;
+  }
+
+  /** The time until the next delay ends, 0 when one has ended; undefined without idle tenants. */
+  nextMs(): number | undefined {
+    const period = this.earliest()?.first();
+    return period === undefined ? undefined : Math.max(0, period.until - this.now());
+  }
+
+  private add(period: IdlePeriod): void {
+    this.lists[period.doublings] ??= fifo();
+    this.lists[period.doublings]!.add(period);
+  }
+
+  private earliest(): Fifo<IdlePeriod> | undefined {
     let found: Fifo<IdlePeriod> | undefined;
-    for (const list of lists) {
+    for (const list of this.lists) {
       const period = list?.first();
       if (period !== undefined && period.until < (found?.first()?.until ?? Number.POSITIVE_INFINITY))
         found = list;
     }
     return found;
-  };
-
-  return {
-    foundNothing(id) {
-      const before = history.get(id);
-      const isLongest = before !== undefined && firstMs * 2 ** before.doublings >= longestMs;
-      const doublings = before === undefined ? 0 : before.doublings + (isLongest ? 0 : 1);
-      const period = { id, doublings, until: now() + Math.min(longestMs, firstMs * 2 ** doublings) };
-      history.delete(id); // a map keeps the order of first insertion
-      history.set(id, period);
-      add(period);
-    },
-    foundWork: (id) => void history.delete(id),
-    fromEarlierRuns: new Set(fromEarlierRuns.keys()),
-    take() {
-      const list = earliest();
-      if (list === undefined || list.first()!.until > now()) return undefined;
-      return list.take()!.id;
-    },
-    nextMs() {
-      const period = earliest()?.first();
-      return period === undefined ? undefined : Math.max(0, period.until - now());
-    },
-  };
+  }
 }
 
 /**

@@ -124,7 +124,7 @@ export const hasMaintained = ({ sums }: TenantMaintenanceReport): boolean =>
 
 const migrationsAtOnce = 4;
 /** Tenants that the error names; of the others it says how many there are. */
-const mostNamed = 20;
+const maxNamed = 20;
 
 /** Migrates the tables of all tenants. A tenant that fails does not stop the others; the error at the end names it. */
 export async function migrateTenants(
@@ -148,7 +148,7 @@ export async function migrateTenants(
 }
 
 function notMigrated(failures: ReadonlyMap<string, unknown>, all: number): InvalidOperationError {
-  const named = [...failures.keys()].slice(0, mostNamed).map((id) => JSON.stringify(id));
+  const named = [...failures.keys()].slice(0, maxNamed).map((id) => JSON.stringify(id));
   const others = failures.size - named.length;
   const [first, ...more] = failures.values();
   return new InvalidOperationError(

@@ -37,8 +37,19 @@ export interface TenantRunResult {
   readonly left: readonly string[];
 }
 
+/** Gives tenants turns within one budget. A tenant that fails or hangs costs the others no more than its own turn. */
+export const runTenants = async (run: TenantRun): Promise<TenantRunResult> => new Turns(run).run();
+
+/**
+ * One tenant's turn within its own time. Returns whether there may be more to do. An error quarantines the tenant.
+ * `givenUp` fires when the turn did not end in time and is no longer waited for.
+ */
+type TakeTurn = (id: string, turnBudget: Budget, givenUp: AbortSignal) => Promise<boolean>;
+
 /** A shorter turn could only claim and release. */
 const shortestTurnMs = 250;
+/** A turn ends by itself when its budget does. A turn that does not is given up after this. */
+const turnGraceMs = 250;
 /** A pool that has to be closed first is closed within this. A wait that is longer leaves its slot to other tenants. */
 const patienceMs = 50;
 /** Turns on an embedded database never wait for the network: other work of the process has to get its time in between. */
@@ -50,243 +61,200 @@ interface Turn {
   hasSlot: boolean;
 }
 
-type EndedTurn = Turn & { readonly result: TurnResult };
-
-interface TenantRunState extends TenantRun {
-  readonly timers: Timers;
-  /** Follows the budget's signal. */
-  readonly stopped: AbortController;
-  readonly selected: Selection;
-  readonly left: Set<string>;
-  readonly failed: Set<string>;
-  readonly quarantinedBefore: readonly string[];
-  /** Turns that have ended and are not recorded yet. */
-  readonly ended: EndedTurn[];
-  /** Turns that have their connection slots and wait for a slot of `concurrency`. */
-  readonly waitingForSlot: (() => void)[];
-  /** Turns that have not ended. */
-  unfinished: number;
-  /** Turns with a slot of `concurrency`. */
-  running: number;
-  turns: number;
-  /** Ends the wait for the next event. */
-  resume: () => void;
-}
-
-/** Gives tenants turns within one budget. A tenant that fails or hangs costs the others no more than its own turn. */
-export async function runTenants(run: TenantRun): Promise<TenantRunResult> {
-  const state = initialState(run);
-  const stop = (): void => state.stopped.abort(run.budget.signal.reason);
-  if (run.budget.signal.aborted) stop();
-  run.budget.signal.addEventListener("abort", stop);
-  try {
-    return await turnLoop(state);
-  } finally {
-    run.budget.signal.removeEventListener("abort", stop);
-    // After an error of the selection: turns that wait give their connections back.
-    state.stopped.abort();
-    for (const resumeTurn of state.waitingForSlot.splice(0)) resumeTurn();
-  }
-}
-
-async function turnLoop(state: TenantRunState): Promise<TenantRunResult> {
-  let tickStartedAt = performance.now();
-  for (;;) {
-    recordEndedTurns(state);
-    const startAgainMs = startTurns(state);
-    if (state.unfinished === 0) return resultOf(state);
-    await nextEvent(state, startAgainMs);
-    if (performance.now() - tickStartedAt >= longestTickMs) {
-      await yieldToEventLoop();
-      tickStartedAt = performance.now();
-    }
-  }
-}
-
-function initialState(run: TenantRun): TenantRunState {
-  const stopped = new AbortController();
-  setMaxListeners(0, stopped.signal); // many tenants may wait for a connection
-  const quarantinedBefore = run.ids.filter((id) => run.quarantine.has(id));
-  const isQuarantined = new Set(quarantinedBefore);
-  const ids = run.ids.filter((id) => !isQuarantined.has(id));
-  return {
-    ...run,
-    stopped,
-    timers: run.timers ?? processTimers,
-    selected: run.selection.begin(ids, run.pollTimeoutMs),
-    left: new Set(ids),
-    failed: new Set(),
-    quarantinedBefore,
-    ended: [],
-    waitingForSlot: [],
-    unfinished: 0,
-    running: 0,
-    turns: 0,
-    resume: () => {},
-  };
-}
-
-function recordEndedTurns(state: TenantRunState): void {
-  for (const { id, hasSlot, result } of state.ended.splice(0)) {
-    state.unfinished--;
-    if (hasSlot) state.running--;
-    if ("error" in result) recordFailure(state, id, result.error);
-    else {
-      if (!result.more) state.left.delete(id);
-      if (result.more !== "unknown") state.quarantine.recovered(id);
-      state.selected.ended(id, result.more ? "more" : "empty");
-    }
-  }
-}
-
-function recordFailure(
-  { left, failed, quarantine, logger, selected }: TenantRunState,
-  id: string,
-  error: unknown,
-) {
-  left.delete(id);
-  failed.add(id);
-  const forMs = quarantine.failed(id);
-  logger.error("a tenant failed and is quarantined", { store: id, forMs, reason: safeReason(error) });
-  selected.ended(id, "failed");
-}
-
-/** Starts turns while there are free slots, time and tenants. Returns when to try again even if no turn has ended. */
-function startTurns(state: TenantRunState): number | undefined {
-  while (state.running < slotsOf(state)) {
-    const resumeTurn = state.waitingForSlot.shift();
-    if (resumeTurn !== undefined) {
-      state.running++;
-      resumeTurn();
-      continue;
-    }
-    if (!mayStart(state)) return undefined;
-    const id = nextTenant(state);
-    if (id === undefined) return state.selected.nextMs?.();
-    state.unfinished++;
-    state.running++;
-    state.turns++;
-    const turn: Turn = { id, hasSlot: true };
-    void runTurn(state, turn).then((result) => {
-      state.ended.push({ ...turn, result });
-      state.resume();
-    });
-  }
-  return undefined;
-}
-
-const mayStart = ({ budget, stopped }: TenantRunState): boolean =>
-  !stopped.signal.aborted && budget.remainingMs() >= shortestTurnMs;
-
-const slotsOf = ({ selection, concurrency }: TenantRunState): number =>
-  selection.sequential ? 1 : concurrency;
-
-/** A selection that goes in rounds may return a tenant that has failed in this run: it has no second turn. */
-function nextTenant({ selected, failed, quarantine }: TenantRunState): string | undefined {
-  for (;;) {
-    const id = selected.next();
-    if (id === undefined || !(failed.has(id) || quarantine.has(id))) return id;
-    selected.ended(id, "failed");
-  }
-}
-
-async function runTurn(state: TenantRunState, turn: Turn): Promise<TurnResult> {
-  let release: (() => void) | undefined;
-  try {
-    release = state.reserve === undefined ? () => {} : await reserved(state, turn, state.reserve);
-    return release === undefined ? { more: "unknown" } : await timedTurn(state, turn.id);
-  } catch (error) {
-    return { error };
-  } finally {
-    release?.(); // at once, even if the turn was given up and still runs
-  }
-}
-
-/** Waits for connection slots. A wait of more than `patienceMs` leaves the turn's slot to other tenants meanwhile. */
-async function reserved(state: TenantRunState, turn: Turn, reserve: NonNullable<TenantRun["reserve"]>) {
-  const { budget, turnMs, selection, timers, stopped } = state;
-  const leaveSlot = (): void => {
-    turn.hasSlot = false;
-    state.running--;
-    state.resume();
-  };
-  const cancel = selection.sequential ? () => {} : timers.after(patienceMs, leaveSlot);
-  let release: (() => void) | undefined;
-  try {
-    release = await reserve(turn.id, Math.min(turnMs, budget.remainingMs()), stopped.signal);
-  } finally {
-    cancel();
-  }
-  if (turn.hasSlot || release === undefined) return release;
-  if (mayStart(state)) {
-    await new Promise<void>((resolve) => {
-      state.waitingForSlot.push(resolve);
-      state.resume();
-    });
-    turn.hasSlot = true;
-  }
-  if (mayStart(state)) return release;
-  release();
-  return undefined;
-}
-
-/** Waits until a turn ends, or for `ms` at most. */
-function nextEvent(state: TenantRunState, ms: number | undefined): Promise<void> {
-  return new Promise((resolve) => {
-    const cancel = ms === undefined ? undefined : state.timers.after(ms, resolve);
-    state.resume = () => {
-      cancel?.();
-      resolve();
-    };
-  });
-}
-
-const resultOf = ({ turns, failed, quarantinedBefore, left }: TenantRunState): TenantRunResult => ({
-  turns,
-  failed: [...failed],
-  quarantined: quarantinedBefore,
-  left: [...left],
-});
-
-/**
- * One tenant's turn within its own time. Returns whether there may be more to do. An error quarantines the tenant.
- * `givenUp` fires when the turn did not end in time and is no longer waited for.
- */
-type TakeTurn = (id: string, turnBudget: Budget, givenUp: AbortSignal) => Promise<boolean>;
-
-interface TimedTurnOptions {
-  readonly turn: TakeTurn;
-  /** The longest time of one turn. */
-  readonly turnMs: number;
-  /** Of the whole run. */
-  readonly budget: Budget;
-  readonly timers: Timers;
-}
-
 /** `more` is "unknown" where the turn did not begin, or was cut off by the end of the run's time. */
 type TurnResult = { readonly more: boolean | "unknown" } | { readonly error: unknown };
 
-/** A turn ends by itself when its budget does. A turn that does not is given up after this. */
-const turnGraceMs = 250;
-/** Waits for a turn until its time is over. */
-async function timedTurn(
-  { turn, turnMs, budget, timers }: TimedTurnOptions,
-  id: string,
-): Promise<TurnResult> {
-  const ms = Math.min(turnMs, budget.remainingMs());
-  const givenUp = new AbortController();
-  const tooLate = (): Error => {
-    const error = turnTimeout(turnMs);
-    givenUp.abort(error);
-    return error;
-  };
-  try {
-    const running = turn(id, turnBudget(budget, ms), givenUp.signal);
-    return { more: await withinTime(ms + turnGraceMs, running, tooLate, timers) };
-  } catch (error) {
-    // The end of the run's time cut it off. The tenant is left to another run, and not quarantined.
-    if (ms < turnMs && givenUp.signal.aborted) return { more: "unknown" };
-    throw error;
+/** The turns of one run. */
+class Turns {
+  private readonly timers: Timers;
+  private readonly slots: number;
+  private readonly selected: Selection;
+  /** Follows the budget's signal. */
+  private readonly stopped = new AbortController();
+  private readonly left: Set<string>;
+  private readonly failed = new Set<string>();
+  private readonly quarantinedBefore: readonly string[];
+  /** Turns that have ended and are not recorded yet. */
+  private readonly ended: (Turn & { readonly result: TurnResult })[] = [];
+  /** Turns that have their connection slots and wait for a slot of `concurrency`. */
+  private readonly waitingForSlot: (() => void)[] = [];
+  /** Turns that have not ended. */
+  private unfinished = 0;
+  /** Turns with a slot of `concurrency`. */
+  private running = 0;
+  private turns = 0;
+  /** Ends the wait for the next event. */
+  private resume: () => void = () => {};
+
+  constructor(private readonly given: TenantRun) {
+    const { selection, concurrency, quarantine, pollTimeoutMs, timers = processTimers } = given;
+    this.timers = timers;
+    this.slots = selection.sequential ? 1 : concurrency;
+    this.quarantinedBefore = given.ids.filter((id) => quarantine.has(id));
+    const isQuarantined = new Set(this.quarantinedBefore);
+    const ids = given.ids.filter((id) => !isQuarantined.has(id));
+    this.left = new Set(ids);
+    this.selected = selection.begin(ids, pollTimeoutMs);
+    setMaxListeners(0, this.stopped.signal); // many tenants may wait for a connection
+  }
+
+  async run(): Promise<TenantRunResult> {
+    const { signal } = this.given.budget;
+    const stop = (): void => this.stopped.abort(signal.reason);
+    if (signal.aborted) stop();
+    signal.addEventListener("abort", stop);
+    try {
+      await this.takeTurns();
+    } finally {
+      signal.removeEventListener("abort", stop);
+      // After an error of the selection: turns that wait give their connections back.
+      this.stopped.abort();
+      for (const resumeTurn of this.waitingForSlot.splice(0)) resumeTurn();
+    }
+    const { turns, failed, quarantinedBefore: quarantined, left } = this;
+    return { turns, failed: [...failed], quarantined, left: [...left] };
+  }
+
+  private async takeTurns(): Promise<void> {
+    let tickStartedAt = performance.now();
+    for (;;) {
+      this.recordEndedTurns();
+      const startAgainMs = this.startTurns();
+      if (this.unfinished === 0) return;
+      await this.nextEvent(startAgainMs);
+      if (performance.now() - tickStartedAt >= longestTickMs) {
+        await yieldToEventLoop();
+        tickStartedAt = performance.now();
+      }
+    }
+  }
+
+  private recordEndedTurns(): void {
+    const { quarantine, logger } = this.given;
+    for (const { id, hasSlot, result } of this.ended.splice(0)) {
+      this.unfinished--;
+      if (hasSlot) this.running--;
+      if ("error" in result) {
+        this.left.delete(id);
+        this.failed.add(id);
+        const [forMs, reason] = [quarantine.failed(id), safeReason(result.error)];
+        logger.error("a tenant failed and is quarantined", { store: id, forMs, reason });
+        this.selected.ended(id, "failed");
+        continue;
+      }
+      if (!result.more) this.left.delete(id);
+      if (result.more !== "unknown") quarantine.recovered(id);
+      this.selected.ended(id, result.more ? "more" : "empty");
+    }
+  }
+
+  /** Starts turns while there are free slots, time and tenants. Returns when to try again even if no turn has ended. */
+  private startTurns(): number | undefined {
+    while (this.running < this.slots) {
+      const resumeTurn = this.waitingForSlot.shift();
+      if (resumeTurn !== undefined) {
+        this.running++;
+        resumeTurn();
+        continue;
+      }
+      if (!this.mayStart()) return undefined;
+      const id = this.nextTenant();
+      if (id === undefined) return this.selected.nextMs?.();
+      this.unfinished++;
+      this.running++;
+      this.turns++;
+      const turn: Turn = { id, hasSlot: true };
+      void this.runTurn(turn).then((result) => {
+        this.ended.push({ ...turn, result });
+        this.resume();
+      });
+    }
+    return undefined;
+  }
+
+  private mayStart(): boolean {
+    return !this.stopped.signal.aborted && this.given.budget.remainingMs() >= shortestTurnMs;
+  }
+
+  /** A selection that goes in rounds may return a tenant that has failed in this run: it has no second turn. */
+  private nextTenant(): string | undefined {
+    for (;;) {
+      const id = this.selected.next();
+      if (id === undefined || !(this.failed.has(id) || this.given.quarantine.has(id))) return id;
+      this.selected.ended(id, "failed");
+    }
+  }
+
+  private async runTurn(turn: Turn): Promise<TurnResult> {
+    const { reserve } = this.given;
+    let release: (() => void) | undefined;
+    try {
+      release = reserve === undefined ? () => {} : await this.reserved(turn, reserve);
+      return release === undefined ? { more: "unknown" } : await this.timedTurn(turn.id);
+    } catch (error) {
+      return { error };
+    } finally {
+      release?.(); // at once, even if the turn was given up and still runs
+    }
+  }
+
+  /** Waits for connection slots. A wait of more than `patienceMs` leaves the turn's slot to other tenants meanwhile. */
+  private async reserved(turn: Turn, reserve: NonNullable<TenantRun["reserve"]>) {
+    const { budget, turnMs, selection } = this.given;
+    const leaveSlot = (): void => {
+      turn.hasSlot = false;
+      this.running--;
+      this.resume();
+    };
+    const cancel = selection.sequential ? () => {} : this.timers.after(patienceMs, leaveSlot);
+    let release: (() => void) | undefined;
+    try {
+      release = await reserve(turn.id, Math.min(turnMs, budget.remainingMs()), this.stopped.signal);
+    } finally {
+      cancel();
+    }
+    if (turn.hasSlot || release === undefined) return release;
+    if (this.mayStart()) {
+      await new Promise<void>((resolve) => {
+        this.waitingForSlot.push(resolve);
+        this.resume();
+      });
+      turn.hasSlot = true;
+    }
+    if (this.mayStart()) return release;
+    release();
+    return undefined;
+  }
+
+  /** Waits for a turn until its time is over. */
+  private async timedTurn(id: string): Promise<TurnResult> {
+    const { turn, turnMs, budget } = this.given;
+    const ms = Math.min(turnMs, budget.remainingMs());
+    const givenUp = new AbortController();
+    const tooLate = (): Error => {
+      const error = new InvalidOperationError(`The tenant's turn exceeded turnMs (${turnMs} ms).`);
+      givenUp.abort(error);
+      return error;
+    };
+    try {
+      const running = turn(id, turnBudget(budget, ms), givenUp.signal);
+      return { more: await withinTime(ms + turnGraceMs, running, tooLate, this.timers) };
+    } catch (error) {
+      // The end of the run's time cut it off. The tenant is left to another run, and not quarantined.
+      if (ms < turnMs && givenUp.signal.aborted) return { more: "unknown" };
+      throw error;
+    }
+  }
+
+  /** Waits until a turn ends, or for `ms` at most. */
+  private nextEvent(ms: number | undefined): Promise<void> {
+    return new Promise((resolve) => {
+      const cancel = ms === undefined ? undefined : this.timers.after(ms, resolve);
+      this.resume = () => {
+        cancel?.();
+        resolve();
+      };
+    });
   }
 }
 
@@ -299,9 +267,6 @@ function turnBudget(budget: Budget, ms: number): Budget {
     remainingMs: () => Math.max(0, ms - (startMs - budget.remainingMs())),
   };
 }
-
-const turnTimeout = (turnMs: number) =>
-  new InvalidOperationError(`The tenant's turn exceeded turnMs (${turnMs} ms).`);
 
 /** Tenants that failed and are left alone for a while. An instance remembers them; a new instance begins without any. */
 interface Quarantine {

@@ -18,66 +18,27 @@ export interface SelectionStrategy {
 }
 
 /** One batch from each tenant in order, again and again, until a whole round found nothing. The next run continues there. */
-export function roundRobin(): SelectionStrategy {
-  let last: string | undefined;
-  return {
-    sequential: true,
-    begin(ids) {
-      const ring = ringAfter(ids, last);
-      let index = 0;
-      let emptyTurns = 0;
-      return {
-        next() {
-          if (emptyTurns >= ring.length) return undefined;
-          last = ring[index++ % ring.length]!;
-          return last;
-        },
-        ended(_id, end) {
-          emptyTurns = end === "more" ? 0 : emptyTurns + 1;
-        },
-      };
-    },
-  };
-}
+export const roundRobin = (): SelectionStrategy => inRing(() => true);
 
 /** One tenant until it is empty, then the next, until a whole round found nothing. The next run continues there. */
-export function drainFirst(): SelectionStrategy {
+export const drainFirst = (): SelectionStrategy => inRing((end) => end !== "more");
+
+/** Goes around the tenants in order. `movesOn`: whether the tenant after it is next. */
+function inRing(movesOn: (end: TurnEnd) => boolean): SelectionStrategy {
   let current: string | undefined;
   return {
     sequential: true,
     begin(ids) {
-      const ring = ringFrom(ids, current);
-      let index = 0;
+      let index = current === undefined ? 0 : Math.max(0, ids.indexOf(current));
       let emptyTurns = 0;
       return {
-        next() {
-          if (emptyTurns >= ring.length) return undefined;
-          current = ring[index % ring.length]!;
-          return current;
-        },
+        next: () => (emptyTurns >= ids.length ? undefined : ids[index]),
         ended(_id, end) {
-          if (end === "more") emptyTurns = 0;
-          else {
-            emptyTurns++;
-            index++;
-          }
+          emptyTurns = end === "more" ? 0 : emptyTurns + 1;
+          if (movesOn(end)) index = (index + 1) % ids.length;
+          current = ids[index];
         },
       };
     },
   };
 }
-
-/** The tenants in order, beginning with this one. */
-function ringFrom(ids: readonly string[], id: string | undefined): readonly string[] {
-  return rotated(ids, id === undefined ? 0 : Math.max(0, ids.indexOf(id)));
-}
-
-/** The tenants in order, beginning with the one after this. */
-function ringAfter(ids: readonly string[], id: string | undefined): readonly string[] {
-  return rotated(ids, id === undefined ? 0 : ids.indexOf(id) + 1);
-}
-
-const rotated = (ids: readonly string[], index: number): readonly string[] => [
-  ...ids.slice(index),
-  ...ids.slice(0, index),
-];

@@ -104,12 +104,8 @@ export function createTenantDispatcher(options: TenantDispatcherOptions): Tenant
         const due = await pollInTime(stores, pollTimeoutMs, turnBudget, budget);
         if (due === undefined) return true;
         if (!due.inbox && !due.outbox) return false;
-        return tenantTurn(stores, due, turnBudget, {
-          dispatchers: dispatchersOf(stores),
-          pollTimeoutMs,
-          onResult(queue, result) {
-            sums[queue] = sumOfResults(sums[queue], result);
-          },
+        return tenantTurn(stores, due, turnBudget, dispatchersOf(stores), pollTimeoutMs, (queue, result) => {
+          sums[queue] = sumOfResults(sums[queue], result);
         });
       };
       const result = await runTenants({
@@ -207,19 +203,15 @@ export interface TenantDispatchers {
   readonly outbox: Dispatcher<OutboxMessage, SqlExecutor> | undefined;
 }
 
-interface TenantTurnOptions {
-  readonly dispatchers: TenantDispatchers;
-  /** A claim that is pending for longer is an error. */
-  readonly pollTimeoutMs: number;
-  readonly onResult: (queue: "inbox" | "outbox", result: DispatchResult) => void;
-}
-
 /** Handles one batch of each queue that is due. Returns whether there may be more. */
 async function tenantTurn(
   stores: TenantStores,
   due: Due,
   budget: Budget,
-  { dispatchers, pollTimeoutMs, onResult }: TenantTurnOptions,
+  { inbox, outbox }: TenantDispatchers,
+  /** A claim that is pending for longer is an error. */
+  pollTimeoutMs: number,
+  onResult: (queue: "inbox" | "outbox", result: DispatchResult) => void,
 ): Promise<boolean> {
   const batch = async <Message extends QueueMessage>(
     queue: "inbox" | "outbox",
@@ -230,13 +222,16 @@ async function tenantTurn(
     const single = singleBatchStore(store);
     const result = await dispatcher.run(single.store, budget);
     onResult(queue, result);
-    if (single.pendingClaimMs() >= pollTimeoutMs) throw claimTimeout(queue, pollTimeoutMs);
+    if (single.pendingClaimMs() >= pollTimeoutMs)
+      throw new InvalidOperationError(
+        `The ${queue} did not return a claim within ${pollTimeoutMs} ms (pollTimeoutMs).`,
+      );
     return result;
   };
 
   const settled = await Promise.allSettled([
-    due.inbox ? batch("inbox", dispatchers.inbox, stores.inbox) : undefined,
-    due.outbox ? batch("outbox", dispatchers.outbox, stores.outbox) : undefined,
+    due.inbox ? batch("inbox", inbox, stores.inbox) : undefined,
+    due.outbox ? batch("outbox", outbox, stores.outbox) : undefined,
   ]);
   // A queue that failed must not end the turn while the other still works.
   const failed = settled.find((one) => one.status === "rejected");
@@ -248,26 +243,16 @@ async function tenantTurn(
   );
 }
 
-const claimTimeout = (queue: string, ms: number) =>
-  new InvalidOperationError(`The ${queue} did not return a claim within ${ms} ms (pollTimeoutMs).`);
-
-interface SingleBatchStore<Message extends QueueMessage, Tx> {
-  readonly store: DispatchStore<Message, Tx>;
-  /** For how long the claim has been pending; 0 when it has returned, or was never made. */
-  pendingClaimMs(): number;
-}
-
 /** A store that returns one batch and is empty after it. A dispatcher's run over it is a tenant's turn. */
-function singleBatchStore<Message extends QueueMessage, Tx>(
-  store: DispatchStore<Message, Tx>,
-): SingleBatchStore<Message, Tx> {
+function singleBatchStore<Message extends QueueMessage, Tx>(store: DispatchStore<Message, Tx>) {
   let claimedAt: number | undefined;
   let hasReturned = false;
   return {
+    /** For how long the claim has been pending; 0 when it has returned, or was never made. */
     pendingClaimMs: () => (claimedAt === undefined || hasReturned ? 0 : performance.now() - claimedAt),
     store: {
       ...store,
-      async claim(options) {
+      async claim(options: Parameters<typeof store.claim>[0]) {
         if (claimedAt !== undefined) return [];
         claimedAt = performance.now();
         const messages = await store.claim(options);

@@ -2,9 +2,9 @@ import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { azureFanOut } from "../../../src/adapters/azure/queues.js";
+import { azureFanOut } from "../../../src/adapters/azure/wake-up.js";
 import { readAzureSettings } from "../../../src/config/azure-settings.js";
-import { tenantBatchIn } from "../../../src/tenants/index.js";
+import { tenantBatchIn } from "../../../src/tenants/fan-out/tenant-batch.js";
 import { type Azurite, startAzurite } from "../azure/azurite.js";
 import { localTls } from "../azure/local-tls.js";
 

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { tenantBatchIn } from "../../../src/tenants/index.js";
+import { tenantBatchIn } from "../../../src/tenants/fan-out/tenant-batch.js";
 import { signWebhook } from "../../../src/webhooks/index.js";
 import { stripe } from "../../../src/webhooks/presets/stripe.js";
 import { type Azurite, startAzurite } from "../azure/azurite.js";

@@ -4,7 +4,7 @@ import type { APIGatewayProxyStructuredResultV2 } from "aws-lambda";
 import { startFauxqs } from "fauxqs";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { DispatchFunctionReport } from "../../../src/adapters/aws/index.js";
-import { tenantBatchIn } from "../../../src/tenants/index.js";
+import { tenantBatchIn } from "../../../src/tenants/fan-out/tenant-batch.js";
 import { type BundleFolder, bundleTestApp } from "../aws/bundle-folder.js";
 import { answerOf, stripeHttpEvent, webhookSecret } from "../aws/http-events.js";
 import { type InvokeApi, startInvokeApi } from "../aws/invoke-api.js";

@@ -1,6 +1,6 @@
 /** Sends a tenant batch and reads it back: in a process of its own, because Node reads trusted certificates at its start. */
 import { QueueServiceClient } from "@azure/storage-queue";
-import { azureFanOut } from "../../../src/adapters/azure/queues.js";
+import { azureFanOut } from "../../../src/adapters/azure/wake-up.js";
 import { readAzureSettings } from "../../../src/config/azure-settings.js";
 import type { TenantBatch } from "../../../src/tenants/index.js";
 

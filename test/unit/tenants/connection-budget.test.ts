@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import {
+  ConnectionBudget,
   type ConnectionLimits,
-  connectionBudget,
   type Pool,
 } from "../../../src/tenants/connections/connection-budget.js";
 
@@ -37,7 +37,7 @@ const limits = (perInstance: number, perServer = perInstance): ConnectionLimits 
 
 describe("connection budget", () => {
   it("ADD-08 closes the pool that was not used for the longest time, and never one in use", async () => {
-    const budget = connectionBudget(limits(2));
+    const budget = new ConnectionBudget(limits(2));
     const [a, b, c] = [pool("a"), pool("b"), pool("c")];
     await budget.acquire(a);
     await budget.acquire(b);
@@ -50,7 +50,7 @@ describe("connection budget", () => {
   });
 
   it("ADD-08 waits until the server has closed a pool's connections before another pool opens", async () => {
-    const budget = connectionBudget(limits(1));
+    const budget = new ConnectionBudget(limits(1));
     const [a, b] = [pool("a", "one", 1, true), pool("b")];
     await budget.acquire(a);
     budget.release(a);
@@ -66,7 +66,7 @@ describe("connection budget", () => {
   });
 
   it("ADD-08 one server's cap closes only pools of that server", async () => {
-    const budget = connectionBudget(limits(3, 1));
+    const budget = new ConnectionBudget(limits(3, 1));
     const [far, a, b] = [pool("far", "two"), pool("a"), pool("b")];
     for (const one of [far, a]) {
       await budget.acquire(one);
@@ -78,7 +78,7 @@ describe("connection budget", () => {
   });
 
   it("ADD-08 waiting calls are served in order, without the calls that were aborted", async () => {
-    const budget = connectionBudget(limits(1));
+    const budget = new ConnectionBudget(limits(1));
     const [a, b, c, d] = [pool("a"), pool("b"), pool("c"), pool("d")];
     await budget.acquire(a);
     const order: string[] = [];
@@ -98,13 +98,13 @@ describe("connection budget", () => {
   });
 
   it("ADD-08 a call that waits too long says which setting is too small", async () => {
-    const budget = connectionBudget({ ...limits(1), waitMs: 5 });
+    const budget = new ConnectionBudget({ ...limits(1), waitMs: 5 });
     await budget.acquire(pool("a"));
     await expect(budget.acquire(pool("b"))).rejects.toThrow(/perInstance, perServer and files/);
   });
 
   it("ADD-08 a retired pool closes after its last use", async () => {
-    const budget = connectionBudget(limits(2));
+    const budget = new ConnectionBudget(limits(2));
     const a = pool("a");
     await budget.acquire(a);
     budget.retire(a);
@@ -115,7 +115,7 @@ describe("connection budget", () => {
   });
 
   it("ADD-08 settled() waits for retired pools that are in use, and for no other", async () => {
-    const budget = connectionBudget(limits(2));
+    const budget = new ConnectionBudget(limits(2));
     const [a, b] = [pool("a"), pool("b")];
     await budget.acquire(a);
     await budget.acquire(b);
@@ -135,7 +135,7 @@ describe("connection budget", () => {
   it("ADD-08 ADD-09 the slots of a pool that never closes come back", async () => {
     vi.useFakeTimers();
     try {
-      const budget = connectionBudget(limits(1));
+      const budget = new ConnectionBudget(limits(1));
       const [a, b] = [pool("a", "one", 1, true), pool("b")];
       await budget.acquire(a);
       budget.release(a);
@@ -149,15 +149,15 @@ describe("connection budget", () => {
   });
 
   it("ADD-08 refuses limits that cannot hold one pool", () => {
-    expect(() => connectionBudget({ perInstance: 1, perDatabase: 2 })).toThrow(/perDatabase/);
-    expect(() => connectionBudget({ perInstance: 0, perServer: 1.5 })).toThrow(/perInstance.*perServer/);
+    expect(() => new ConnectionBudget({ perInstance: 1, perDatabase: 2 })).toThrow(/perDatabase/);
+    expect(() => new ConnectionBudget({ perInstance: 0, perServer: 1.5 })).toThrow(/perInstance.*perServer/);
   });
 
   it("ADD-08 no order of uses exceeds a cap, closes a pool in use, or leaves a call waiting for ever", async () => {
     const step = fc.record({ pool: fc.nat(7), ticks: fc.nat(4), slow: fc.boolean() });
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
-        const budget = connectionBudget({ perInstance: 5, perServer: 3, perDatabase: 2, files: 3 });
+        const budget = new ConnectionBudget({ perInstance: 5, perServer: 3, perDatabase: 2, files: 3 });
         const uses = new Map<Pool, number>();
         const tick = () => new Promise((resolve) => setImmediate(resolve));
         const pools = Array.from({ length: 8 }, (_, index): Pool => {

@@ -2,7 +2,7 @@ import { inspect } from "node:util";
 import { describe, expect, it } from "vitest";
 import type { SqlRow } from "../../../src/sql/driver.js";
 import { serverOf } from "../../../src/tenants/connections/database-pools.js";
-import { type ListedSecret, tenantsOfSecrets } from "../../../src/tenants/discovery/secrets.js";
+import { type ListedSecret, tenantsFromSecrets } from "../../../src/tenants/discovery/secrets.js";
 import {
   type CatalogueOptions,
   createTenantStores,
@@ -103,7 +103,6 @@ describe("discovery of tenants", () => {
       tags: {},
       version: "1",
     }));
-    const tenantsOf = tenantsOfSecrets({ prefix: "t/" });
     const asked: string[] = [];
     let breaksAfter = 2;
     const fetchTexts = async (
@@ -116,8 +115,17 @@ describe("discovery of tenants", () => {
         fetched(name, `sqlite:${name.slice(2)}.db`);
       }
     };
-    await expect(tenantsOf(listed, fetchTexts, silent)).rejects.toThrow("over");
-    const tenants: readonly Tenant[] = await tenantsOf(listed, fetchTexts, silent);
+    const discover = tenantsFromSecrets("tenants", { prefix: "t/" }, async () => ({
+      list: async () => listed,
+      fetchTexts,
+    }));
+    const context = {
+      signal: new AbortController().signal,
+      logger: silent,
+      resolveSecret: async () => "",
+    };
+    await expect(discover(context)).rejects.toThrow("over");
+    const tenants: readonly Tenant[] = await discover(context);
     expect(tenants.map(({ id }) => id)).toEqual(["a", "b", "c"]);
     expect(asked).toEqual(["t/a", "t/b", "t/c"]);
   });

@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { type LogFields, silentLogger } from "../../../src/base/logger.js";
 import { timeBudget } from "../../../src/index.js";
-import { splitIntoBatches } from "../../../src/tenants/fan-out/fan-out.js";
+import { fanOutDispatcher, splitIntoBatches } from "../../../src/tenants/fan-out/fan-out.js";
 import {
   mergedBatches,
   tenantBatchIn,
   tenantBatchMessage,
 } from "../../../src/tenants/fan-out/tenant-batch.js";
-import { createFanOutDispatcher, type FanOut, type TenantBatch } from "../../../src/tenants/index.js";
+import type { FanOut, TenantBatch } from "../../../src/tenants/index.js";
 import type {
   TenantDispatcher,
   TenantDispatchReport,
@@ -45,7 +45,7 @@ function fanOut(options: {
     },
   };
   const clock = { nowMs: 1_000 };
-  const made = createFanOutDispatcher({
+  const made = fanOutDispatcher({
     dispatcher,
     distinctStores: async () => ids(options.count),
     fanOut: transport,
@@ -158,7 +158,7 @@ describe("fan-out", () => {
   it("FUN-07 a platform that does not answer keeps no invocation beyond its time: the next timer sends the tenants again", async () => {
     const lines: [string, LogFields][] = [];
     const warn = (line: string, fields: LogFields) => void lines.push([line, fields]);
-    const made = createFanOutDispatcher({
+    const made = fanOutDispatcher({
       dispatcher: { run: async () => nothing },
       distinctStores: async () => ids(1_000),
       fanOut: { send: () => new Promise(() => {}) },
@@ -174,7 +174,7 @@ describe("fan-out", () => {
       isReady = resolve;
     });
     const sent: TenantBatch[] = [];
-    const made = createFanOutDispatcher({
+    const made = fanOutDispatcher({
       dispatcher: { run: () => ready.then(() => ({ ...nothing, left: ["t1"] })) },
       distinctStores: async () => ids(2),
       fanOut: { prepare: () => isReady(), send: async (batch) => void sent.push(batch) },

@@ -4,7 +4,7 @@ import { announce, element, replaceContent } from "../dom.js";
 import { count, number } from "../format.js";
 import { keyText } from "../key-text.js";
 import { doneWord, operationsSection, startOperation } from "../operations.js";
-import { button, messageLink, queueTabs, table, when } from "../parts.js";
+import { button, card, errorColumn, messageLink, nextPage, queueTabs, table, when } from "../parts.js";
 import { linkTo, type Queue } from "../routes.js";
 import type { View, ViewContext } from "../shell.js";
 import {
@@ -61,15 +61,9 @@ function groupNotice(queue: Queue, filter: Filter, groups: readonly DeadGroup[])
 function groupsSection(context: ViewContext, groups: readonly DeadGroup[], filter: Filter): HTMLElement {
   const { queue } = context.route;
   const total = groups.reduce((sum, group) => sum + group.count, 0);
-  return element(
-    "section",
-    { class: "card", "aria-labelledby": "groups-title" },
-    element(
-      "div",
-      { class: "heading" },
-      element("h2", { id: "groups-title" }, "By error"),
-      total > 0 && element("div", { class: "actions" }, bulkButtons(context, filter)),
-    ),
+  const beside = total > 0 && element("div", { class: "actions" }, bulkButtons(context, filter));
+  return card(
+    { id: "groups", title: "By error", beside },
     table(
       "Dead messages by error",
       [
@@ -138,7 +132,7 @@ function selection(messages: readonly ListedMessage[], changed: () => void) {
 /** Dead messages one by one, to select and change. Null where there are none. */
 function deadList(context: ViewContext, { messages, cursor }: MessagePage): HTMLElement | null {
   if (messages.length === 0) return null;
-  const { queue, query } = context.route;
+  const { queue } = context.route;
   const bar = element("div", { class: "selection" });
   const { all, box, selected } = selection(messages, () => showBar());
   const change = async (action: BulkAction) => {
@@ -164,15 +158,8 @@ function deadList(context: ViewContext, { messages, cursor }: MessagePage): HTML
     );
   };
   showBar();
-  return element(
-    "section",
-    { class: "card", "aria-labelledby": "list-title" },
-    element(
-      "div",
-      { class: "heading" },
-      element("h2", { id: "list-title" }, "Messages"),
-      element("label", {}, all, " Select all shown"),
-    ),
+  return card(
+    { id: "list", title: "Messages", beside: element("label", {}, all, " Select all shown") },
     bar,
     table(
       "Dead messages",
@@ -180,23 +167,13 @@ function deadList(context: ViewContext, { messages, cursor }: MessagePage): HTML
         { name: "Select", class: "check", cell: box },
         { name: "Message", cell: (message) => messageLink(queue, keyOf(message)) },
         { name: "Topic", cell: ({ topic }) => topic },
-        {
-          name: "Error",
-          class: "wide",
-          cellClass: "error-text",
-          cell: ({ lastError }) => lastError ?? "no error",
-        },
+        errorColumn("no error"),
         { name: "Attempts used", class: "number", cell: ({ attempt }) => number(attempt) },
         { name: "Died", cell: ({ diedAt }) => when(diedAt) },
       ],
       messages,
       "",
     ),
-    cursor !== null &&
-      element(
-        "p",
-        { class: "pages" },
-        element("a", { href: linkTo("dead", queue, { ...query, after: cursor }) }, "Next page"),
-      ),
+    nextPage(context.route, cursor),
   );
 }

@@ -1,17 +1,17 @@
 import { api } from "../api.js";
 import { changeDialog } from "../dialogs.js";
-import { announce, announceFailure, type Child, element, repeat, replaceContent } from "../dom.js";
+import { announce, type Child, element, repeat, replaceContent } from "../dom.js";
 import { number } from "../format.js";
 import { keyText } from "../key-text.js";
 import { doneWord } from "../operations.js";
-import { at, button, field, stateBadge, stateLabel, table } from "../parts.js";
+import { at, button, card, field, form, stateBadge, stateLabel, table } from "../parts.js";
 import { linkTo, type Queue, queueName } from "../routes.js";
 import type { View, ViewContext } from "../shell.js";
 import {
   actionNames,
   type BulkAction,
   bulkActions,
-  isEnded,
+  isResolved,
   type Key,
   keyOf,
   type ListedMessage,
@@ -36,39 +36,22 @@ export const message: View = {
         facts,
         summarySection(context, found),
         attemptsSection(found),
-        element(
-          "section",
-          { class: "card", "aria-labelledby": "trace-title" },
-          element("h2", { id: "trace-title" }, "Trace"),
-          trace.length === 0 ? element("p", { class: "none" }, "Nothing is known.") : traceSteps(trace),
-        ),
+        card({ id: "trace", title: "Trace" }, traceSteps(trace)),
       );
-      return isOver(found) ? false : undefined;
+      return !isOver(found);
     };
-    if ((await update()) === undefined)
-      void repeat(signal, refreshMs, () =>
-        update().catch((error) => {
-          announceFailure(error);
-          return undefined;
-        }),
-      );
+    if (await update()) void repeat(signal, refreshMs, update);
     return [facts, content];
   },
 };
 
-const isOver = ({ phase }: ListedMessage) => phase === "done" || phase === "dead" || isEnded(phase);
+const isOver = ({ phase }: ListedMessage) => phase === "done" || phase === "dead" || isResolved(phase);
 
 function summarySection(context: ViewContext, shown: ListedMessage): HTMLElement {
   const isDead = shown.phase === "dead";
-  return element(
-    "section",
-    { class: "card", "aria-labelledby": "summary-title" },
-    element(
-      "div",
-      { class: "heading" },
-      element("h2", { id: "summary-title", class: "key" }, keyText(keyOf(shown))),
-      stateBadge(shown.phase),
-    ),
+  const title = element("span", { class: "key" }, keyText(keyOf(shown)));
+  return card(
+    { id: "summary", title, beside: stateBadge(shown.phase) },
     shown.lastError !== null && element("p", { class: "error-text notice" }, shown.lastError),
     isDead &&
       element(
@@ -129,7 +112,7 @@ function fields({ route: { queue } }: ViewContext, shown: ListedMessage): HTMLEl
           "dead letters like it",
         ),
     ],
-    [endingLabel(shown), time(shown.processedAt)],
+    [isResolved(shown.phase) ? stateLabel(shown.phase) : "Done", time(shown.processedAt)],
     ["Done by", shown.processedBy],
   ];
   return element(
@@ -141,13 +124,9 @@ function fields({ route: { queue } }: ViewContext, shown: ListedMessage): HTMLEl
   );
 }
 
-const endingLabel = ({ phase }: ListedMessage): string => (isEnded(phase) ? stateLabel(phase) : "Done");
-
 const attemptsSection = ({ attempts, phase }: MessageWithAttempts): HTMLElement =>
-  element(
-    "section",
-    { class: "card", "aria-labelledby": "attempts-title" },
-    element("h2", { id: "attempts-title" }, "History of failed attempts"),
+  card(
+    { id: "attempts", title: "History of failed attempts" },
     table(
       "History of failed attempts",
       [
@@ -157,7 +136,7 @@ const attemptsSection = ({ attempts, phase }: MessageWithAttempts): HTMLElement 
         { name: "Error", class: "wide", cellClass: "error-text", cell: ({ error }) => error ?? "no error" },
       ],
       attempts,
-      isEnded(phase) ? "They are in the archive." : "No attempt has failed.",
+      isResolved(phase) ? "They are in the archive." : "No attempt has failed.",
     ),
   );
 
@@ -167,11 +146,12 @@ function contentSection(context: ViewContext, key: Key): HTMLElement {
   const shown = element("div", { tabindex: -1 });
   const show = async () => {
     const message = await api.message(queue, key, { payload: true, signal: context.signal });
-    if (isEnded(message.phase))
+    if (isResolved(message.phase))
       replaceContent(shown, element("p", {}, "It is in the table of archived messages."));
     else
       replaceContent(
         shown,
+        element("h3", {}, "Headers"),
         headersTable(message),
         element("h3", {}, "Payload"),
         element("pre", { tabindex: 0, "aria-label": "Payload" }, readable(message.payload ?? "")),
@@ -179,35 +159,23 @@ function contentSection(context: ViewContext, key: Key): HTMLElement {
       );
     shown.focus();
   };
-  return element(
-    "section",
-    { class: "card", "aria-labelledby": "content-title" },
-    element(
-      "div",
-      { class: "heading" },
-      element("h2", { id: "content-title" }, "Content"),
-      button("Show payload", show, { id: "show-payload" }),
-    ),
+  return card(
+    { id: "content", title: "Content", beside: button("Show payload", show, { id: "show-payload" }) },
     element("p", { class: "hint" }, "It may be personal data. Whoever opens it is logged."),
     shown,
   );
 }
 
-function headersTable({ headers }: WholeMessage): Child {
-  const entries = Object.entries(headers ?? {});
-  return [
-    element("h3", {}, "Headers"),
-    table(
-      "Headers",
-      [
-        { name: "Name", cell: ([name]) => name },
-        { name: "Value", class: "wide", cell: ([, value]) => value },
-      ],
-      entries,
-      "None.",
-    ),
-  ];
-}
+const headersTable = ({ headers }: WholeMessage): HTMLElement =>
+  table(
+    "Headers",
+    [
+      { name: "Name", cell: ([name]) => name },
+      { name: "Value", class: "wide", cell: ([, value]) => value },
+    ],
+    Object.entries(headers ?? {}),
+    "None.",
+  );
 
 /** JSON is indented. What is none is shown as it is. */
 function readable(payload: string): string {
@@ -230,10 +198,8 @@ function editForm(queue: Queue, key: Key, message: WholeMessage): HTMLElement {
   payload.value = before.payload;
   const headers = element("textarea", { id: "edit-headers", rows: 4, spellcheck: "false" });
   headers.value = before.headers;
-  const problem = element("p", { class: "problem", role: "alert" });
 
   const submit = async () => {
-    problem.textContent = "";
     const changes = {
       ...(topic.value === before.topic ? {} : { topic: topic.value }),
       ...(payload.value === before.payload ? {} : { payload: payload.value }),
@@ -247,20 +213,9 @@ function editForm(queue: Queue, key: Key, message: WholeMessage): HTMLElement {
     "details",
     { class: "edit", id: "edit" },
     element("summary", {}, "Edit and replay"),
-    element(
-      "form",
-      {
-        "aria-label": "Edit and replay",
-        on: {
-          submit(event) {
-            event.preventDefault();
-            submit().catch((error) => {
-              if (error instanceof HeadersProblem) problem.textContent = error.message;
-              else announceFailure(error);
-            });
-          },
-        },
-      },
+    form(
+      { "aria-label": "Edit and replay" },
+      { label: "Enqueue the edited message", submit },
       element(
         "p",
         { class: "hint" },
@@ -269,17 +224,9 @@ function editForm(queue: Queue, key: Key, message: WholeMessage): HTMLElement {
       field("Topic", topic),
       field("Payload", payload),
       field("Headers", headers, "As a JSON object of texts. Empty: none."),
-      problem,
-      element(
-        "div",
-        { class: "actions" },
-        element("button", { type: "submit", class: "primary" }, "Enqueue the edited message"),
-      ),
     ),
   );
 }
-
-class HeadersProblem extends Error {}
 
 function parsedHeaders(text: string): Readonly<Record<string, string>> | null {
   if (text.trim() === "") return null;
@@ -291,5 +238,5 @@ function parsedHeaders(text: string): Readonly<Record<string, string>> | null {
   } catch {
     // the same problem
   }
-  throw new HeadersProblem('The headers must be a JSON object of texts, such as {"name": "value"}.');
+  throw new Error('The headers must be a JSON object of texts, such as {"name": "value"}.');
 }

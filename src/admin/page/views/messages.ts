@@ -1,7 +1,19 @@
 import { api, type Filter } from "../api.js";
 import { element } from "../dom.js";
 import { duration, number } from "../format.js";
-import { choice, field, messageLink, queueTabs, stateBadge, stateLabel, table, when } from "../parts.js";
+import {
+  choice,
+  errorColumn,
+  field,
+  form,
+  messageLink,
+  nextPage,
+  queueTabs,
+  stateBadge,
+  stateLabel,
+  table,
+  when,
+} from "../parts.js";
 import { linkTo, type Queue, type Route } from "../routes.js";
 import type { View } from "../shell.js";
 import { inboxPhases, keyOf, type Phase, phases } from "../wire.js";
@@ -27,12 +39,7 @@ export const messages: View = {
             { name: "Topic", cell: ({ topic }) => topic },
             { name: "State", cell: (message) => stateBadge(message.phase) },
             { name: "Attempts used", class: "number", cell: ({ attempt }) => number(attempt) },
-            {
-              name: "Error",
-              class: "wide",
-              cellClass: "error-text",
-              cell: ({ lastError }) => lastError ?? "",
-            },
+            errorColumn(""),
             {
               name: queue === "inbox" ? "Received" : "Enqueued",
               cell: ({ firstSeenAt, createdAt }) => when(firstSeenAt ?? createdAt ?? null),
@@ -41,12 +48,7 @@ export const messages: View = {
           page.messages,
           "No messages match.",
         ),
-        page.cursor !== null &&
-          element(
-            "p",
-            { class: "pages" },
-            element("a", { href: linkTo("messages", queue, { ...query, after: page.cursor }) }, "Next page"),
-          ),
+        nextPage(route, page.cursor),
       ),
     ];
   },
@@ -72,21 +74,15 @@ export function filterForm(route: Route, { withState = false } = {}): HTMLElemen
   const text = (name: string) =>
     element("input", { id: name, name, value: query[name] ?? "", maxlength: 400 });
   const any = ["", "any"] as const;
-  const form = element(
-    "form",
-    {
-      class: "filters",
-      "aria-label": "Filter",
-      on: {
-        submit(event) {
-          event.preventDefault();
-          const given = [...new FormData(form)].map(([name, value]) => [name, String(value).trim()]);
-          const { errorGroup } = query;
-          const fields = Object.fromEntries(given.filter(([, value]) => value !== ""));
-          location.hash = linkTo(view, queue, { errorGroup, ...fields });
-        },
-      },
-    },
+  const submit = () => {
+    const given = [...new FormData(made)].map(([name, value]) => [name, String(value).trim()]);
+    const { errorGroup } = query;
+    const fields = Object.fromEntries(given.filter(([, value]) => value !== ""));
+    location.hash = linkTo(view, queue, { errorGroup, ...fields });
+  };
+  const made = form(
+    { class: "filters", "aria-label": "Filter" },
+    { label: "Filter", submit, beside: element("a", { href: linkTo(view, queue) }, "Clear") },
     withState &&
       field(
         "State",
@@ -97,12 +93,6 @@ export function filterForm(route: Route, { withState = false } = {}): HTMLElemen
     field("Error contains", text("error")),
     field("Older than", choice("olderThanMs", [any, ...ageOptions], query.olderThanMs)),
     field("Newer than", choice("newerThanMs", [any, ...ageOptions], query.newerThanMs)),
-    element(
-      "div",
-      { class: "actions" },
-      element("button", { type: "submit", class: "primary" }, "Filter"),
-      element("a", { href: linkTo(view, queue) }, "Clear"),
-    ),
   );
-  return form;
+  return made;
 }

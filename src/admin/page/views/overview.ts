@@ -1,6 +1,6 @@
 import { api, remember, remembered } from "../api.js";
 import { chart } from "../charts.js";
-import { announceFailure, element, isAbort, repeat, replaceContent } from "../dom.js";
+import { announceFailure, element, repeat, replaceContent } from "../dom.js";
 import { count, duration, number } from "../format.js";
 import { button, choice, stateBadge, stateLabel } from "../parts.js";
 import { linkTo, type Queue, queueName, queues } from "../routes.js";
@@ -33,14 +33,10 @@ export const overview: View = {
   async show({ signal }) {
     const sections = new Map(queues.map((queue) => [queue, section(queue)]));
     const update = async () => {
-      try {
-        await Promise.all(
-          queues.map(async (queue) => fill(sections.get(queue)!, queue, await read(queue, signal))),
-        );
-      } catch (error) {
-        announceFailure(error);
-        if (!isAbort(error)) throw error;
-      }
+      await Promise.all(
+        queues.map(async (queue) => fill(sections.get(queue)!, queue, await read(queue, signal))),
+      );
+      return true;
     };
     const range = choice(
       "range",
@@ -49,15 +45,10 @@ export const overview: View = {
     );
     range.addEventListener("change", () => {
       sinceMs = Number(range.value);
-      void update().catch(() => {});
+      void update().catch(announceFailure);
     });
     await update();
-    void repeat(signal, refreshMs, () =>
-      update().then(
-        () => undefined,
-        () => undefined,
-      ),
-    );
+    void repeat(signal, refreshMs, update);
     return [
       ...sampleStory(signal),
       element("p", { class: "range" }, element("label", { for: "range" }, "Show the last"), range),
@@ -132,7 +123,7 @@ function figures(queue: Queue, { phases: numbers, due, oldestDueAgeMs }: Stats):
   );
 }
 
-/** Those of the inbox alone where there are such messages. */
+/** Phases of the inbox only where it has such messages. */
 const shownPhases = (numbers: Stats["phases"]): readonly Phase[] => [
   ...phases,
   ...inboxPhases.filter((phase) => numbers[phase] > 0),
@@ -200,18 +191,13 @@ function sampleStory(signal: AbortSignal): readonly HTMLElement[] {
   );
   const update = async () => {
     if (remembered("sample") === "") return false;
-    try {
-      const found = await api.trace(id, { signal });
-      const said = storyOf(id, found);
-      if (text.textContent !== said) text.textContent = said;
-      replaceContent(steps, traceSteps(found));
-      return found.length > 1 && found.every(({ doneAt }) => doneAt !== null) ? false : undefined;
-    } catch (error) {
-      announceFailure(error);
-      return undefined;
-    }
+    const found = await api.trace(id, { signal });
+    const said = storyOf(id, found);
+    if (text.textContent !== said) text.textContent = said;
+    replaceContent(steps, traceSteps(found));
+    return found.length <= 1 || found.some(({ doneAt }) => doneAt === null);
   };
-  void update();
+  void update().catch(announceFailure);
   void repeat(signal, 1_000, update);
   return [section];
 }

@@ -1,7 +1,7 @@
 import { api } from "../api.js";
 import { element } from "../dom.js";
 import { number } from "../format.js";
-import { messageLink, queueTabs, stateBadge, table, when } from "../parts.js";
+import { card, messageLink, queueTabs, stateBadge, table, when } from "../parts.js";
 import type { View } from "../shell.js";
 import type { BlockedPartition } from "../wire.js";
 
@@ -20,10 +20,8 @@ export const partitions: View = {
     const blocked = await api.partitions(queue, { signal });
     return [
       queueTabs(route),
-      element(
-        "section",
-        { class: "card", "aria-labelledby": "blocked-title" },
-        element("h2", { id: "blocked-title" }, "Keys that do not move"),
+      card(
+        { id: "blocked", title: "Keys that do not move" },
         element(
           "p",
           { class: "hint" },

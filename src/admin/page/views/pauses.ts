@@ -1,8 +1,8 @@
 import { api, type ControlTarget } from "../api.js";
-import { announce, announceFailure, type Child, element } from "../dom.js";
+import { announce, type Child, element } from "../dom.js";
 import { conditionTexts, count, number } from "../format.js";
 import { operationName } from "../operations.js";
-import { button, choice, field, stateBadge, table, when } from "../parts.js";
+import { button, card, choice, field, form, stateBadge, table, when } from "../parts.js";
 import { type Queue, queueName, queues } from "../routes.js";
 import type { View, ViewContext } from "../shell.js";
 import type { Control, Operation } from "../wire.js";
@@ -21,11 +21,14 @@ export const pauses: View = {
       ),
       ofQueues((queue) => api.operations(queue, { signal })),
     ]);
+    const changes = operations
+      .filter(({ action }) => controlActions.includes(action))
+      .sort((a, b) => b.at.localeCompare(a.at));
     return [
       controlsSection(context, controls),
       pauseForm(context),
       limitForm(context),
-      ...changesSection(operations),
+      ...(changes.length === 0 ? [] : [changesSection(changes)]),
     ];
   },
 };
@@ -35,45 +38,9 @@ const ofQueues = async <T>(read: (queue: Queue) => Promise<readonly T[]>): Promi
 
 const controlActions: readonly Operation["action"][] = ["pause", "resume", "limit"];
 
-/** Who set and ended pauses and limits: the newest first. */
-function changesSection(operations: readonly Operation[]): readonly HTMLElement[] {
-  const changes = operations
-    .filter(({ action }) => controlActions.includes(action))
-    .sort((a, b) => b.at.localeCompare(a.at));
-  if (changes.length === 0) return [];
-  return [
-    element(
-      "section",
-      { class: "card", "aria-labelledby": "changes-title" },
-      element("h2", { id: "changes-title" }, "Set and ended"),
-      table(
-        "Pauses and limits that were set and ended",
-        [
-          { name: "Queue", cell: ({ queue }) => queueName[queue] },
-          { name: "What", cell: operationName },
-          {
-            name: "Which",
-            class: "wide",
-            cell: ({ filter }) => conditionTexts(filter).join(", ") || "everything",
-          },
-          { name: "By", cell: ({ by }) => by },
-          { name: "When", cell: ({ at }) => when(at) },
-        ],
-        changes,
-        "",
-      ),
-    ),
-  ];
-}
-
-const nameOf = ({ scope, name }: ControlTarget): string =>
-  scope === "queue" ? "everything" : `${scope} ${name}`;
-
-function controlsSection(context: ViewContext, controls: readonly QueueControl[]): HTMLElement {
-  return element(
-    "section",
-    { class: "card", "aria-labelledby": "controls-title" },
-    element("h2", { id: "controls-title" }, "Now"),
+const controlsSection = (context: ViewContext, controls: readonly QueueControl[]): HTMLElement =>
+  card(
+    { id: "controls", title: "Now" },
     table(
       "Pauses and limits",
       [
@@ -82,13 +49,15 @@ function controlsSection(context: ViewContext, controls: readonly QueueControl[]
         { name: "How", cell: how },
         { name: "By", cell: ({ by }) => by },
         { name: "Since", cell: ({ at }) => when(at) },
-        { name: "Action", cell: (control) => endings(context, control) },
+        { name: "Action", cell: (control) => endButtons(context, control) },
       ],
       controls,
       "Nothing is paused or limited.",
     ),
   );
-}
+
+const nameOf = ({ scope, name }: ControlTarget): string =>
+  scope === "queue" ? "everything" : `${scope} ${name}`;
 
 function how({ paused, perSecond, waiting }: Control): Child {
   return [
@@ -99,7 +68,7 @@ function how({ paused, perSecond, waiting }: Control): Child {
   ];
 }
 
-function endings({ reload }: ViewContext, control: QueueControl): Child {
+function endButtons({ reload }: ViewContext, control: QueueControl): Child {
   const { queue, paused, perSecond } = control;
   const whose = `${nameOf(control)} of the ${queue}`;
   const resume = async () => {
@@ -120,6 +89,39 @@ function endings({ reload }: ViewContext, control: QueueControl): Child {
   );
 }
 
+function pauseForm({ reload }: ViewContext): HTMLElement {
+  const { fields, queue, target } = targetFields("pause");
+  const submit = async () => {
+    await api.pause(queue(), target());
+    announce(`Paused: ${nameOf(target())}. Handlers that run finish; no new one starts.`);
+    reload();
+  };
+  return card(
+    { id: "pause", title: "Pause" },
+    form({ class: "filters", "aria-label": "Pause" }, { label: "Pause", submit }, fields),
+  );
+}
+
+function limitForm({ reload }: ViewContext): HTMLElement {
+  const { fields, queue, target } = targetFields("limit");
+  const attributes = { id: "limit-rate", type: "number", min: 0.001, step: "any", required: true };
+  const perSecond = element("input", attributes);
+  const submit = async () => {
+    await api.limit(queue(), target(), Number(perSecond.value));
+    announce(`Limited: ${nameOf(target())}, over all instances together.`);
+    reload();
+  };
+  return card(
+    { id: "limit", title: "Limit" },
+    form(
+      { class: "filters", "aria-label": "Limit" },
+      { label: "Limit", submit },
+      fields,
+      field("Messages per second", perSecond),
+    ),
+  );
+}
+
 /** Queue, scope and name, and what they say together. */
 function targetFields(prefix: string) {
   const queue = choice(
@@ -136,63 +138,30 @@ function targetFields(prefix: string) {
     name.disabled = scope.value === "queue";
   });
   return {
-    nodes: [field("Queue", queue), field("What", scope), field("Its name", name)],
+    fields: [field("Queue", queue), field("What", scope), field("Its name", name)],
     queue: () => queue.value as Queue,
     target: (): ControlTarget => ({ scope: scope.value as Control["scope"], name: name.value.trim() }),
   };
 }
 
-function form(label: string, submit: () => Promise<void>, ...children: readonly Node[]): HTMLElement {
-  return element(
-    "form",
-    {
-      class: "filters",
-      "aria-label": label,
-      on: {
-        submit(event) {
-          event.preventDefault();
-          submit().catch(announceFailure);
+/** Who set and ended pauses and limits: the newest first. */
+const changesSection = (changes: readonly Operation[]): HTMLElement =>
+  card(
+    { id: "changes", title: "Set and ended" },
+    table(
+      "Pauses and limits that were set and ended",
+      [
+        { name: "Queue", cell: ({ queue }) => queueName[queue] },
+        { name: "What", cell: operationName },
+        {
+          name: "Which",
+          class: "wide",
+          cell: ({ filter }) => conditionTexts(filter).join(", ") || "everything",
         },
-      },
-    },
-    children,
-    element("div", { class: "actions" }, element("button", { type: "submit", class: "primary" }, label)),
+        { name: "By", cell: ({ by }) => by },
+        { name: "When", cell: ({ at }) => when(at) },
+      ],
+      changes,
+      "",
+    ),
   );
-}
-
-function pauseForm({ reload }: ViewContext): HTMLElement {
-  const { nodes, queue, target } = targetFields("pause");
-  const submit = async () => {
-    await api.pause(queue(), target());
-    announce(`Paused: ${nameOf(target())}. Handlers that run finish; no new one starts.`);
-    reload();
-  };
-  return element(
-    "section",
-    { class: "card", "aria-labelledby": "pause-title" },
-    element("h2", { id: "pause-title" }, "Pause"),
-    form("Pause", submit, ...nodes),
-  );
-}
-
-function limitForm({ reload }: ViewContext): HTMLElement {
-  const { nodes, queue, target } = targetFields("limit");
-  const perSecond = element("input", {
-    id: "limit-rate",
-    type: "number",
-    min: 0.001,
-    step: "any",
-    required: true,
-  });
-  const submit = async () => {
-    await api.limit(queue(), target(), Number(perSecond.value));
-    announce(`Limited: ${nameOf(target())}, over all instances together.`);
-    reload();
-  };
-  return element(
-    "section",
-    { class: "card", "aria-labelledby": "limit-title" },
-    element("h2", { id: "limit-title" }, "Limit"),
-    form("Limit", submit, ...nodes, field("Messages per second", perSecond)),
-  );
-}

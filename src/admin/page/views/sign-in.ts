@@ -1,9 +1,9 @@
 import { ApiError, api, remember } from "../api.js";
-import { element, reasonOf } from "../dom.js";
-import { field } from "../parts.js";
+import { element } from "../dom.js";
+import { field, form } from "../parts.js";
 
 /** Asks for the token. Resolves when the server accepts it; nothing else is shown before. */
-export function signIn(show: (content: HTMLElement) => void, firstProblem = ""): Promise<void> {
+export function signIn(show: (content: HTMLElement) => void, problem = ""): Promise<void> {
   return new Promise((resolve) => {
     const token = element("input", {
       id: "token",
@@ -13,42 +13,25 @@ export function signIn(show: (content: HTMLElement) => void, firstProblem = ""):
       maxlength: 1_000,
     });
     const by = element("input", { id: "by", autocomplete: "name", maxlength: 100 });
-    const problem = element("p", { class: "problem", role: "alert" }, firstProblem);
     const submit = async () => {
-      problem.textContent = "";
       remember("token", token.value.trim());
       remember("by", by.value.trim());
       try {
         await checkToken();
-        resolve();
       } catch (error) {
         remember("token", "");
-        problem.textContent = reasonOf(error);
         token.focus();
+        throw error;
       }
+      resolve();
     };
     show(
-      element(
-        "form",
-        {
-          class: "card sign-in",
-          "aria-labelledby": "sign-in-title",
-          on: {
-            submit(event) {
-              event.preventDefault();
-              void submit();
-            },
-          },
-        },
+      form(
+        { class: "card sign-in", "aria-labelledby": "sign-in-title" },
+        { label: "Sign in", submit, problem },
         element("h1", { id: "sign-in-title" }, "Sign in to oncebox"),
         field("Admin token", token, "Of the form name:secret. It is kept until this tab is closed."),
         field("Your name", by, "Recorded with what you do. Without it, the token's name is."),
-        problem,
-        element(
-          "div",
-          { class: "actions" },
-          element("button", { type: "submit", class: "primary" }, "Sign in"),
-        ),
       ),
     );
     token.focus();

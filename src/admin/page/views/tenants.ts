@@ -1,8 +1,8 @@
 import { api, remember } from "../api.js";
 import { element } from "../dom.js";
 import { duration, number } from "../format.js";
-import { button, stateBadge, table } from "../parts.js";
-import { linkTo, type Queue, queues } from "../routes.js";
+import { button, nextPage, stateBadge, table } from "../parts.js";
+import { linkTo, queueName, queues } from "../routes.js";
 import type { View } from "../shell.js";
 import type { QueueReport, Tenant } from "../wire.js";
 
@@ -23,27 +23,20 @@ export const tenants: View = {
               name: "State",
               cell: ({ state, reason }) => [stateBadge(state), reason !== undefined && ` ${reason}`],
             },
-            ...queues.map((queue) => queueColumn(queue)),
+            ...queues.map((queue) => ({
+              name: queueName[queue],
+              cell: (tenant: Tenant) => reportText(tenant[queue]),
+            })),
             { name: "Action", cell: openButton },
           ],
           page.tenants,
           "This app has one database and no tenants.",
         ),
-        page.cursor !== null &&
-          element(
-            "p",
-            { class: "pages" },
-            element("a", { href: linkTo("tenants", undefined, { after: page.cursor }) }, "Next page"),
-          ),
+        nextPage(route, page.cursor),
       ),
     ];
   },
 };
-
-const queueColumn = (queue: Queue) => ({
-  name: queue === "inbox" ? "Inbox" : "Outbox",
-  cell: (tenant: Tenant) => reportText(tenant[queue]),
-});
 
 function reportText(report: QueueReport | undefined): string {
   if (report === undefined) return "–";

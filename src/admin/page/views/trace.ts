@@ -1,10 +1,10 @@
 import { api } from "../api.js";
-import { type Child, element } from "../dom.js";
+import { element } from "../dom.js";
 import { count, duration } from "../format.js";
-import { at, field, messageLink, stateBadge } from "../parts.js";
+import { at, field, form, messageLink, stateBadge } from "../parts.js";
 import { linkTo, queueName } from "../routes.js";
 import type { View } from "../shell.js";
-import { isEnded, type TraceStep } from "../wire.js";
+import { isResolved, type TraceStep } from "../wire.js";
 
 export const trace: View = {
   title: "Trace of an event",
@@ -22,51 +22,15 @@ async function found(id: string, signal: AbortSignal): Promise<HTMLElement> {
 
 function searchForm(id: string): HTMLElement {
   const input = element("input", { id: "event-id", name: "id", value: id, required: true, maxlength: 400 });
-  return element(
-    "form",
-    {
-      class: "filters",
-      role: "search",
-      on: {
-        submit(event) {
-          event.preventDefault();
-          location.hash = linkTo("trace", undefined, { id: input.value.trim() });
-        },
-      },
-    },
+  const submit = () => {
+    location.hash = linkTo("trace", undefined, { id: input.value.trim() });
+  };
+  return form(
+    { class: "filters", role: "search" },
+    { label: "Find", submit },
     field("Message id or correlation id", input),
-    element("div", { class: "actions" }, element("button", { type: "submit", class: "primary" }, "Find")),
   );
 }
-
-interface Moment {
-  readonly iso: string;
-  readonly text: string;
-}
-
-/** What happened to a message, in its order. */
-function momentsOf({
-  queue,
-  phase,
-  enqueuedAt,
-  firstAttemptAt,
-  doneAt,
-  diedAt,
-}: TraceStep): readonly Moment[] {
-  const received = queue === "inbox";
-  const moments: (Moment | null)[] = [
-    { iso: enqueuedAt, text: received ? "received" : "enqueued" },
-    firstAttemptAt !== null && firstAttemptAt !== doneAt && firstAttemptAt !== diedAt
-      ? { iso: firstAttemptAt, text: "first attempt failed" }
-      : null,
-    diedAt === null ? null : { iso: diedAt, text: "dead" },
-    doneAt === null ? null : { iso: doneAt, text: endingOf(phase, received) },
-  ];
-  return moments.filter((one) => one !== null);
-}
-
-const endingOf = (phase: TraceStep["phase"], received: boolean): string =>
-  isEnded(phase) ? phase : received ? "handled" : "published";
 
 /** The messages of one event, each with its moments. */
 export const traceSteps = (steps: readonly TraceStep[]): HTMLElement =>
@@ -86,19 +50,31 @@ export const traceSteps = (steps: readonly TraceStep[]): HTMLElement =>
           stateBadge(step.phase),
           step.attempt > 0 && element("span", { class: "hint" }, `${count(step.attempt, "attempt")} used`),
         ),
-        momentLine(momentsOf(step)),
+        moments(step),
         step.lastError !== null && element("p", { class: "error-text" }, step.lastError),
       ),
     ),
   );
 
-const momentLine = (moments: readonly Moment[]): HTMLElement =>
-  element(
+/** What happened to a message, in its order, and how long after what was before. */
+function moments({ queue, phase, enqueuedAt, firstAttemptAt, doneAt, diedAt }: TraceStep): HTMLElement {
+  const isReceived = queue === "inbox";
+  const done = isResolved(phase) ? phase : isReceived ? "handled" : "published";
+  const hasRetried = firstAttemptAt !== doneAt && firstAttemptAt !== diedAt;
+  const all: readonly (readonly [text: string, iso: string | null])[] = [
+    [isReceived ? "received" : "enqueued", enqueuedAt],
+    ["first attempt failed", hasRetried ? firstAttemptAt : null],
+    ["dead", diedAt],
+    [done, doneAt],
+  ];
+  const known = all.flatMap(([text, iso]) => (iso === null ? [] : [{ text, iso }]));
+  return element(
     "ul",
     { class: "moments" },
-    moments.map(({ iso, text }, index): Child => {
-      const before = moments[index - 1];
+    known.map(({ iso, text }, index) => {
+      const before = known[index - 1];
       const ms = before && Date.parse(iso) - Date.parse(before.iso);
       return element("li", {}, `${text} `, at(iso), ms !== undefined && ` (+${duration(ms)})`);
     }),
   );
+}

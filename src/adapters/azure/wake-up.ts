@@ -12,14 +12,14 @@ const message = JSON.stringify({ oncebox: "wake-up" });
 /** Wakes the dispatch function by a message in a queue. Undefined when the settings name no queue. */
 export function azureWakeUp({ wakeUp }: Pick<AzureSettings, "wakeUp">): WakeUp | undefined {
   if (wakeUp === undefined) return undefined;
-  const { send } = queueSender(wakeUp.storage, wakeUp.queue);
+  const { send } = queueSender(wakeUp);
   return { wake: () => send(message) };
 }
 
 /** The queue that wakes a dispatcher also starts workers for tenant batches. Undefined without one: one function serves all tenants. */
 export function azureFanOut({ wakeUp }: AzureSettings): FanOut | undefined {
   if (wakeUp === undefined) return undefined;
-  const { send, prepare } = queueSender(wakeUp.storage, wakeUp.queue);
+  const { send, prepare } = queueSender(wakeUp);
   return { prepare, send: (batch) => send(tenantBatchMessage(batch)) };
 }
 
@@ -28,19 +28,14 @@ const maxCallMs = 2_000;
 /** In seconds. By then the timer has started the function anyway. */
 const messageTimeToLive = 120;
 
-interface QueueSender {
-  send(text: string): Promise<void>;
-  /** Loads the Azure client, which takes time. */
-  prepare(): void;
-}
-
 /** Sends texts to a queue, and creates the queue if it does not exist. */
-function queueSender(storage: QueueStorage, name: string): QueueSender {
+function queueSender({ storage, queue: name }: WakeQueue) {
   requirePackage("@azure/storage-queue", `The queue ${name}`);
   const queue = memoisePromise(() => openQueue(storage, name));
   return {
+    /** Loads the Azure client, which takes time. */
     prepare: () => void queue().catch(() => {}), // `send` tries again and reports it
-    async send(text) {
+    async send(text: string): Promise<void> {
       const client = await queue();
       const abortSignal = AbortSignal.timeout(maxCallMs);
       // The queue trigger expects base64 unless host.json says otherwise.
@@ -62,7 +57,7 @@ const longestMs = 5_000;
 
 /**
  * Logs how many messages wait in a poison queue, if there are any. The host moves a message there when its function has failed
- * five times, and tells nobody. An alert reads the line, so its names are also in infra/azure/alerts.bicep.
+ * five times, and reports it nowhere. An alert reads the line, so its names are also in infra/azure/alerts.bicep.
  */
 export async function logPoisonQueues(queues: readonly WakeQueue[], logger: Logger): Promise<void> {
   for (const { queue, storage } of queues) {
