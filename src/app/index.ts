@@ -1,8 +1,8 @@
 export type { LogLevel } from "../base/logger.js";
 export { jsonLogger } from "../base/logger.js";
+export { openDatabase } from "../config/database-url.js";
 export type { Environment } from "../config/environment.js";
 export { readEnvironment } from "../config/environment.js";
-export { openDatabase } from "../config/open-database.js";
 export type { SecretReference, SecretResolver } from "../config/secret-reference.js";
 export type { App } from "./create-app.js";
 export { createApp } from "./create-app.js";

@@ -4,8 +4,7 @@ import type { AddressInfo } from "node:net";
 import { foreignRequest } from "../adapters/local/local-run.js";
 import { omitUndefined } from "../base/defined.js";
 import { type LogFields, safeReason } from "../base/logger.js";
-import { databaseOpeners } from "../config/database-openers.js";
-import { openByUrl } from "../config/database-url.js";
+import { openDatabase } from "../config/database-url.js";
 import { openBodies, readBody } from "../http/body.js";
 import { closeServer, listening as listenAt, respondTo } from "../http/node.js";
 import { createInbox } from "../inbox/inbox.js";
@@ -67,7 +66,7 @@ export const listenCommand: Command = {
     const { values, terminal } = input;
     const { sources, keys, port } = await listenSources(input);
     const publicUrl = absoluteUrl(values)?.replace(/\/+$/, "");
-    const db = await openByUrl(databaseOpeners, "sqlite::memory:"); // to find duplicates; nothing is handled, and nothing is kept
+    const db = await openDatabase("sqlite::memory:"); // to find duplicates; nothing is handled, and nothing is kept
     await migrate(db, { outbox: false });
     const listening = { sources, inbox: createInbox(db), fetchText: developmentDocuments(keys), publicUrl };
     const bodies = openBodies({ maxBytes: webhookDefaults.maxUnverifiedBytes });

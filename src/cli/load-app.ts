@@ -10,7 +10,7 @@ import { jsonLogger } from "../base/logger.js";
 import { databaseUrlForms } from "../config/database-url.js";
 import { type Environment, readEnvironment } from "../config/environment.js";
 import {
-  requirePackagesOf,
+  requirePackages,
   type SecretReference,
   type SecretResolver,
   secretsFromEnvironment,
@@ -209,6 +209,7 @@ export function secretStores(env: NodeJS.ProcessEnv): SecretResolver {
     return secretsFromEnvironment(env)(reference);
   };
   return Object.assign(resolveSecret, {
-    requirePackages: requirePackagesOf(env, "aws-secrets-manager", "azure-key-vault"),
+    requirePackages: (reference: SecretReference) =>
+      requirePackages(reference, env, ["aws-secrets-manager", "azure-key-vault"]),
   });
 }

@@ -1,4 +1,6 @@
 import { InvalidArgumentError } from "../errors.js";
+import type { Database } from "../sql/dialect.js";
+import { databaseOpeners } from "./database-openers.js";
 
 export const databaseUrlForms =
   "sqlite:file.db, postgres://user:password@host/database, mssql://user:password@host/database, or an ADO connection string (Server=…;Database=…)";
@@ -6,6 +8,10 @@ export const databaseUrlForms =
 export interface OpenDatabaseOptions {
   readonly maxConnections?: number;
 }
+
+/** Opens the database that a URL names. A bundle can open only the dialects it was built with. */
+export const openDatabase = (url: string, options?: OpenDatabaseOptions): Promise<Database> =>
+  openByUrl(databaseOpeners, url, options);
 
 /** Loads a dialect at its first use. */
 export interface DatabaseOpeners<Opened> {

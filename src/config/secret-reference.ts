@@ -66,15 +66,17 @@ const stores: Readonly<Record<Store, { readonly user: string; readonly packages:
   },
 };
 
-/** For resolvers of these stores. A variable of the environment may hold a reference in turn. */
-export const requirePackagesOf =
-  (env: NodeJS.ProcessEnv, ...known: readonly Store[]) =>
-  (reference: SecretReference): void => {
-    const inner = reference.from === "env" ? referenceIn(env[reference.name] ?? "") : undefined;
-    const { from } = inner ?? reference;
-    if (from === "env" || !known.includes(from)) return;
-    for (const name of stores[from].packages) requirePackage(name, stores[from].user);
-  };
+/** Refuses a reference to one of the `known` stores when its package is missing. A variable of the environment may hold a reference in turn. */
+export function requirePackages(
+  reference: SecretReference,
+  env: NodeJS.ProcessEnv,
+  known: readonly Store[],
+): void {
+  const inner = reference.from === "env" ? referenceIn(env[reference.name] ?? "") : undefined;
+  const { from } = inner ?? reference;
+  if (from === "env" || !known.includes(from)) return;
+  for (const name of stores[from].packages) requirePackage(name, stores[from].user);
+}
 
 /** Templates put a reference into the environment, and not the token itself. */
 export function referenceIn(text: string): SecretReference | undefined {

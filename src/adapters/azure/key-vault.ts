@@ -3,7 +3,8 @@ import { mapLimit, memoisePromise } from "../../base/concurrency.js";
 import { omitUndefined } from "../../base/defined.js";
 import { requirePackage } from "../../base/require-package.js";
 import {
-  requirePackagesOf,
+  requirePackages,
+  type SecretReference,
   type SecretResolver,
   secretsFromEnvironment,
   withoutFinalNewline,
@@ -40,7 +41,9 @@ export function azureSecrets(env: NodeJS.ProcessEnv): SecretResolver {
     }
     return value;
   };
-  return Object.assign(resolve, { requirePackages: requirePackagesOf(env, "azure-key-vault") });
+  return Object.assign(resolve, {
+    requirePackages: (reference: SecretReference) => requirePackages(reference, env, ["azure-key-vault"]),
+  });
 }
 
 export interface KeyVaultTenants extends SecretFilter {
