@@ -4,19 +4,9 @@ import { jsonLogger } from "../base/logger.js";
 import { databaseOpeners } from "../config/database-openers.js";
 import { createBackup } from "../sql/sqlite/backup/create-backup.js";
 import { restoreBackup } from "../sql/sqlite/backup/restore-backup.js";
-import {
-  type Command,
-  type CommandInput,
-  databaseOptions,
-  duration,
-  exitCodes,
-  flag,
-  jsonOption,
-  option,
-  text,
-  UsageError,
-} from "./command.js";
+import { type Command, type CommandInput, exitCodes, flag, option, UsageError } from "./command.js";
 import { requireDatabaseFile, withApp } from "./load-app.js";
+import { databaseOptions, duration, jsonOption, text } from "./options.js";
 import { print, withProgress } from "./output.js";
 
 export const backupCommand: Command = {

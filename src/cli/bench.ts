@@ -5,24 +5,14 @@ import { newOwnerToken } from "../queue/leases.js";
 import type { Database } from "../sql/dialect.js";
 import { statement } from "../sql/driver.js";
 import { migrate } from "../sql/migrate.js";
-import {
-  type Command,
-  count,
-  exitCodes,
-  flag,
-  option,
-  seconds,
-  storeOptions,
-  text,
-  UsageError,
-  type Values,
-} from "./command.js";
+import { type Command, exitCodes, flag, option, UsageError, type Values } from "./command.js";
 import { withStores } from "./load-app.js";
+import { count, seconds, storeOptions, text } from "./options.js";
 import { type Columns, print, tableLines, withProgress } from "./output.js";
 import { createScratch, type ScratchDatabase } from "./scratch-database.js";
 
-const mostConcurrent = 1_000;
-const mostPayloadBytes = 1_000_000;
+const maxConcurrency = 1_000;
+const maxPayloadBytes = 1_000_000;
 
 export const benchCommand: Command = {
   name: "bench",
@@ -82,14 +72,14 @@ const measurementColumns: Columns<Measurement> = {
 
 function concurrenciesOf(values: Values): readonly number[] {
   const all = (text(values, "concurrency") ?? "1,8,32").split(",").map((part) => Number(part));
-  if (all.some((one) => !Number.isInteger(one) || one < 1 || one > mostConcurrent))
-    throw new UsageError(`--concurrency must be whole numbers from 1 to ${mostConcurrent}, with commas.`);
+  if (all.some((one) => !Number.isInteger(one) || one < 1 || one > maxConcurrency))
+    throw new UsageError(`--concurrency must be whole numbers from 1 to ${maxConcurrency}, with commas.`);
   return all;
 }
 
 function payloadOf(values: Values): number {
   const bytes = count(values, "payload") ?? 1_000;
-  if (bytes > mostPayloadBytes) throw new UsageError(`--payload must be ${mostPayloadBytes} at most.`);
+  if (bytes > maxPayloadBytes) throw new UsageError(`--payload must be ${maxPayloadBytes} at most.`);
   return bytes;
 }
 
@@ -154,7 +144,7 @@ async function measureInbox(
     (): Budget =>
       timeBudget((ms * share) / parts, signal);
   const each = concurrencies.length;
-  const ping = statement("ping", "select 1 as answer");
+  const ping = statement("ping", "select 1 as one");
   const found: Measurement[] = [];
   const add = async (measure: () => Promise<Measurement>): Promise<void> => {
     if (!signal.aborted) found.push(await measure());

@@ -6,13 +6,11 @@ import {
   exitCodes,
   flag,
   option,
-  storeOptions,
-  text,
   UsageError,
   type Values,
 } from "./command.js";
 import { withQueues } from "./load-app.js";
-import { byOption, operatorName, queuesOf } from "./message-options.js";
+import { byOption, operatorName, queuesOf, storeOptions, text } from "./options.js";
 import { print, printable } from "./output.js";
 import { controlLine, phaseLine, queueLine } from "./status.js";
 

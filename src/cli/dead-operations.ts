@@ -4,9 +4,9 @@ import type { OperatedStores } from "../operators/operators-of.js";
 import { finishOperation } from "../operators/replay-dead.js";
 import type { BulkAction, Operation } from "../queue/operators.js";
 import { type AnyKey, type QueueKind, queueOf } from "../queue/work-store.js";
-import { type CommandInput, exitCodes, pageSize, text, type Values } from "./command.js";
+import { type CommandInput, exitCodes, type Values } from "./command.js";
 import { withStores } from "./load-app.js";
-import { filterOf, operatorName, queuesOf } from "./message-options.js";
+import { filterOf, operatorName, pageSize, queuesOf, text } from "./options.js";
 import { type Columns, print, printTable, progressBar, quoted } from "./output.js";
 
 export const pastOf = { replay: "replayed", discard: "discarded", archive: "archived" } as const;
@@ -159,7 +159,7 @@ const word = (value: string): string => (/^[\w@%+=:,./-]+$/.test(value) ? value 
 const hasPassword = (url = ""): boolean => /^\w+:\/\/[^/@]*:[^/@]+@/.test(url) || /password|pwd/i.test(url);
 
 /** Of each queue: enough to find an unfinished one among them. */
-const mostRecords = 1_000;
+const maxRecords = 1_000;
 
 /** Prints the records of operations, and of pauses and limits: the unfinished ones, then the newest. */
 export const listOperations = (input: CommandInput): Promise<number> => {
@@ -169,7 +169,7 @@ export const listOperations = (input: CommandInput): Promise<number> => {
   return withStores(input, async (stores) => {
     const all: Operation[] = [];
     for (const queue of queues)
-      all.push(...(await queueOf(stores, queue).operations({ limit: mostRecords, signal: terminal.signal })));
+      all.push(...(await queueOf(stores, queue).operations({ limit: maxRecords, signal: terminal.signal })));
     const shown = all.sort(unfinishedFirst).slice(0, limit);
     printTable(input, shown, {
       columns: operationColumns,

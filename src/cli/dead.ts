@@ -6,29 +6,29 @@ import { type AnyMessage, type AnyQueue, deadState, queueOf } from "../queue/wor
 import {
   type Command,
   type CommandInput,
-  count,
   exitCodes,
   flag,
-  oneOf,
   option,
-  readGivenFile,
-  storeOptions,
-  text,
   UsageError,
   type Values,
 } from "./command.js";
 import { changeMany, listOperations, pastOf, resumeChange, sentenceOf } from "./dead-operations.js";
 import { withStores } from "./load-app.js";
+import { listDead, listDeadGroups, pageOptions, showMessage, showOptions } from "./messages.js";
 import {
   byOption,
+  count,
   filterOptions,
   givenText,
   groupOption,
   type MessageKey,
+  oneOf,
   operatorName,
   parseKey,
-} from "./message-options.js";
-import { listDead, listDeadGroups, pageOptions, showMessage, showOptions } from "./messages.js";
+  readGivenFile,
+  storeOptions,
+  text,
+} from "./options.js";
 import { print } from "./output.js";
 
 const deadOptions = { ...filterOptions, ...groupOption };

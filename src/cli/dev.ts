@@ -11,13 +11,10 @@ import { signWebhook } from "../webhooks/signing/sign-webhook.js";
 import {
   type Command,
   type CommandInput,
-  count,
-  databaseOptions,
   exitCodes,
   flag,
   option,
   type Terminal,
-  text,
   UsageError,
 } from "./command.js";
 import { watchDev } from "./dev-watch.js";
@@ -34,8 +31,9 @@ import {
   signingWith,
   unsetVariables,
 } from "./development-keys.js";
-import { exampleEvent, providerTopic, withFirstTopic } from "./example-event.js";
+import { exampleEvent, firstTopic, providerTopic, withTopics } from "./example-event.js";
 import { definitionFor, devDatabase, secretStores } from "./load-app.js";
+import { count, databaseOptions, text } from "./options.js";
 import { quoted } from "./output.js";
 import { findSource, type KnownSource, sourcesOf } from "./sources.js";
 
@@ -67,7 +65,7 @@ export const devCommand: Command = {
     const port = count(values, "port") ?? loaded.environment.port;
     if (port > 65_535) throw new UsageError("--port must be a number from 0 to 65535.");
     const admin = withDevAdmin(loaded.definition, loaded.environment.env, host);
-    const { definition, firstTopic } = withFirstTopic({ database: devDatabase, ...admin.definition });
+    const { definition, topics } = withTopics({ database: devDatabase, ...admin.definition });
     const sources = await devSources(definition, loaded.environment);
     const keys = await newDevelopmentKeys(sources.flatMap((one) => (one.isDevelopment ? one.scheme : [])));
     const isLocal = isThisMachine(host);
@@ -86,7 +84,7 @@ export const devCommand: Command = {
     try {
       const source = sources.find(({ isDevelopment }) => isDevelopment);
       const sample = values.try && source ? { id: exampleId(), source } : undefined;
-      const topic = firstTopic();
+      const topic = firstTopic(topics);
       if (!values.json) {
         // The page takes the token out of the link, and no server sees what stands behind the #.
         const signIn = admin.token && `#token=${admin.token}${sample ? `&sample=${sample.id}` : ""}`;

@@ -19,8 +19,9 @@ import {
   readCatalogue,
   runMigrate,
 } from "./check-schema.js";
-import { type Command, exitCodes, option, storeOptions, text, UsageError } from "./command.js";
+import { type Command, exitCodes, option, UsageError } from "./command.js";
 import { requireDatabaseFile, withApp } from "./load-app.js";
+import { storeOptions, text } from "./options.js";
 import { print } from "./output.js";
 
 export const doctorCommand: Command = {

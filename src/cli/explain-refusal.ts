@@ -44,7 +44,7 @@ interface OtherSecret {
   readonly secret: string;
 }
 
-/** Says why a request is refused: tries the likely changes, and names the one that would make it right. */
+/** Says why a request is refused: tries the likely changes, and names the first that would make it right. */
 export async function explainRefusal(
   attempted: Attempt,
   others: readonly OtherSecret[] = [],

@@ -1,7 +1,8 @@
 import { cp, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { type Command, exitCodes, flag, jsonOption, oneOf, option, text, UsageError } from "./command.js";
+import { type Command, exitCodes, flag, option, UsageError } from "./command.js";
+import { jsonOption, oneOf, text } from "./options.js";
 import { print } from "./output.js";
 
 export const clouds = ["aws", "azure"] as const;
@@ -10,10 +11,7 @@ type Cloud = (typeof clouds)[number];
 type Database = (typeof databases)[number];
 
 /** The database of an app that does not choose one. */
-export const defaultDatabase = { aws: "postgres", azure: "sqlserver" } as const satisfies Record<
-  Cloud,
-  Database
->;
+export const defaultDatabase: Readonly<Record<Cloud, Database>> = { aws: "postgres", azure: "sqlserver" };
 
 export const initCommand: Command = {
   name: "init",
@@ -96,8 +94,9 @@ async function writeApp(app: NewApp): Promise<readonly string[]> {
   };
   for (const name of [...templates[cloud], `infra/sql/users-${database}.sql`, "infra/sql/catalogue.sql"])
     await cp(join(packageRoot, name), join(folder, name), { recursive: true });
-  const { file, from, to } = databaseSetting[cloud];
-  await write(file, (await readFile(join(folder, file), "utf8")).replace(from, to(database)));
+  const { file, setting } = databaseSetting[cloud];
+  const template = await readFile(join(folder, file), "utf8");
+  await write(file, template.replace(setting, setting.replace(defaultDatabase[cloud], database)));
   await write("functions/app.ts", withParts(await functionFile("app.ts"), parts));
   for (const name of await readdir(join(packageRoot, "functions", cloud))) {
     const part = optionalParts.find((one) => one.file === name);
@@ -132,19 +131,11 @@ const templates = {
   azure: ["azure.yaml", "host.json", "infra/azure"],
 } as const satisfies Record<Cloud, readonly string[]>;
 
-/** Where the templates name the database: on Azure the one that is made, on AWS the one whose port the network opens. */
+/** Where the templates name the default database: on Azure the server that is made, on AWS the port that the network opens. */
 const databaseSetting = {
-  aws: {
-    file: "serverless.yml",
-    from: "    database: postgres\n",
-    to: (database: Database) => `    database: ${database}\n`,
-  },
-  azure: {
-    file: "infra/azure/main.parameters.json",
-    from: "{DATABASE=sqlserver}",
-    to: (database: Database) => `{DATABASE=${database}}`,
-  },
-} as const;
+  aws: { file: "serverless.yml", setting: "    database: postgres\n" },
+  azure: { file: "infra/azure/main.parameters.json", setting: "{DATABASE=sqlserver}" },
+} as const satisfies Record<Cloud, object>;
 
 const packages = {
   aws: ["@middy/core"],
@@ -156,11 +147,8 @@ const packages = {
 /** For building, type-checking and the local run. SQLite's package is for Node before 22.13, which has none of its own. */
 const tools = ["@photostructure/sqlite", "@types/node", "esbuild", "fflate", "typescript"] as const;
 
-/** The types of a function's event, on AWS alone. Azure's are in its package. */
-const cloudTools = { aws: ["@types/aws-lambda"], azure: [] } as const satisfies Record<
-  Cloud,
-  readonly string[]
->;
+/** The types of a function's event. Azure's are in its package. */
+const cloudTools: Readonly<Record<Cloud, readonly string[]>> = { aws: ["@types/aws-lambda"], azure: [] };
 
 async function manifestOf({ cloud, database, parts, name }: NewApp): Promise<object> {
   const own = JSON.parse(await readFile(join(packageRoot, "package.json"), "utf8")) as {

@@ -1,17 +1,9 @@
 import type { App } from "../app/create-app.js";
 import { appStats } from "../app/stats.js";
 import type { MaintenanceResult } from "../queue/maintenance.js";
-import {
-  budgetOf,
-  type Command,
-  type CommandInput,
-  databaseOptions,
-  exitCodes,
-  flag,
-  timeOption,
-  UsageError,
-} from "./command.js";
+import { type Command, type CommandInput, exitCodes, flag, UsageError } from "./command.js";
 import { requireDatabaseFile, withApp } from "./load-app.js";
+import { budgetOf, databaseOptions, timeOption } from "./options.js";
 import { print, withProgress } from "./output.js";
 import { queueLine, statusLine } from "./status.js";
 

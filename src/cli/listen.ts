@@ -16,7 +16,7 @@ import { parseJson } from "../webhooks/schemes/delivery.js";
 import type { FetchText } from "../webhooks/schemes/provider-keys.js";
 import { jsonText } from "../webhooks/schemes/template.js";
 import type { WebhookSource } from "../webhooks/sources.js";
-import { type Command, type CommandInput, count, exitCodes, flag, option, type Terminal } from "./command.js";
+import { type Command, type CommandInput, exitCodes, flag, option, type Terminal } from "./command.js";
 import {
   type DevelopmentKeys,
   developmentDocuments,
@@ -32,6 +32,7 @@ import {
   explanationLines,
   signedTexts,
 } from "./explain-refusal.js";
+import { count } from "./options.js";
 import { print } from "./output.js";
 import {
   absoluteUrl,

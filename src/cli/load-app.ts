@@ -20,7 +20,8 @@ import { type OperatedStores, withOperators } from "../operators/operators-of.js
 import { type AnyQueue, type QueueKind, queueOf } from "../queue/work-store.js";
 import { sqliteFileOf } from "../sql/database-file.js";
 import type { Database } from "../sql/dialect.js";
-import { type CommandInput, exitCodes, text, UsageError } from "./command.js";
+import { type CommandInput, exitCodes, UsageError } from "./command.js";
+import { text } from "./options.js";
 
 /** For commands that need the app's jobs. */
 export const withApp = (input: CommandInput, work: (app: App) => Promise<number>): Promise<number> =>
@@ -107,7 +108,7 @@ async function withOpened<AnyApp extends Opened>(
 /** The database of `oncebox dev` where neither the app nor the environment names one. */
 export const devDatabase = "sqlite:oncebox.db";
 
-/** Without a database of its own, the app has the one that `oncebox dev` has made in this folder. */
+/** Without a database of its own, the app uses what `oncebox dev` has made in this folder. */
 function withDevDatabase(definition: AppDefinition): AppDefinition {
   if ((definition.database ?? definition.tenants) !== undefined) return definition;
   if (existsSync(devDatabase.slice("sqlite:".length))) return { ...definition, database: devDatabase };

@@ -12,20 +12,20 @@ import {
 import { phases } from "../queue/message.js";
 import type { FailedAttempt } from "../queue/operators.js";
 import { type QueueKind, queueOf } from "../queue/work-store.js";
+import { type Command, type CommandInput, exitCodes, flag, option, UsageError } from "./command.js";
+import { withQueues, withStores } from "./load-app.js";
 import {
-  type Command,
-  type CommandInput,
   count,
-  exitCodes,
-  flag,
-  option,
+  filterOf,
+  filterOptions,
+  groupName,
+  keyForms,
   pageSize,
+  parseKey,
+  queuesOf,
   storeOptions,
   text,
-  UsageError,
-} from "./command.js";
-import { withQueues, withStores } from "./load-app.js";
-import { filterOf, filterOptions, groupName, keyForms, parseKey, queuesOf } from "./message-options.js";
+} from "./options.js";
 import { type Columns, print, printable, printTable, tableLines } from "./output.js";
 
 export const pageOptions = {

@@ -6,8 +6,9 @@ import type { Database } from "../sql/dialect.js";
 import { chosenQueues, type MigrateOptions, recordedMigration, schemaBatches } from "../sql/migrate.js";
 import type { QueueNames } from "../sql/names.js";
 import { appliedMigrations, checkSchema, isProblem, readCatalogue, runMigrate } from "./check-schema.js";
-import { type Command, databaseOptions, exitCodes, flag, UsageError } from "./command.js";
+import { type Command, exitCodes, flag, UsageError } from "./command.js";
 import { withApp } from "./load-app.js";
+import { databaseOptions } from "./options.js";
 import { print, withProgress } from "./output.js";
 
 export const migrateCommand: Command = {

@@ -1,8 +1,9 @@
 import { stat } from "node:fs/promises";
 import { relative, resolve } from "node:path";
 import { omitUndefined } from "../base/defined.js";
-import { type Command, exitCodes, flag, jsonOption, oneOf, option, text, UsageError } from "./command.js";
+import { type Command, exitCodes, flag, option, UsageError } from "./command.js";
 import { clouds, databases, defaultDatabase } from "./init.js";
+import { jsonOption, oneOf, text } from "./options.js";
 import { print } from "./output.js";
 
 export const packageCommand: Command = {

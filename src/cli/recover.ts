@@ -1,21 +1,16 @@
 import { omitUndefined } from "../base/defined.js";
 import { type GithubHook, type GithubRecovery, recoverGithub } from "../webhooks/recovery/recover-github.js";
+import { type Command, exitCodes, flag, option, UsageError, type Values } from "./command.js";
 import {
   budgetOf,
-  type Command,
   duration,
-  exitCodes,
-  flag,
   jsonOption,
   oneOf,
-  option,
   readGivenFile,
   text,
   timeOption,
-  UsageError,
-  type Values,
   variableOf,
-} from "./command.js";
+} from "./options.js";
 import { print, withProgress } from "./output.js";
 
 export const recoverCommand: Command = {

@@ -88,21 +88,13 @@ function version(): string {
   return (JSON.parse(manifest) as { version: string }).version;
 }
 
-function parsed(
-  command: Command,
-  args: readonly string[],
-): { values: Values; positionals: readonly string[] } {
+function parsed({ options, positionals: most = 0 }: Command, args: readonly string[]) {
+  const all = { ...options, help: { type: "boolean", short: "h" } } as const;
   try {
-    const { values, positionals } = parseArgs({
-      args: [...args],
-      options: { ...command.options, help: { type: "boolean", short: "h" } },
-      allowPositionals: true,
-    });
-    const most = command.positionals ?? 0;
-    if (positionals.length > most) throw new UsageError(`"${positionals[most]}" is one argument too many.`);
+    const { values, positionals } = parseArgs({ args: [...args], options: all, allowPositionals: true });
+    if (positionals.length > most) throw new Error(`"${positionals[most]}" is one argument too many.`);
     return { values: values as Values, positionals };
   } catch (error) {
-    if (error instanceof UsageError) throw error;
     throw new UsageError((error as Error).message.split(". To specify")[0]!);
   }
 }

@@ -8,10 +8,7 @@ import {
   type CommandInput,
   exitCodes,
   flag,
-  jsonOption,
   option,
-  readGivenFile,
-  text,
   UsageError,
   type Values,
 } from "./command.js";
@@ -26,6 +23,7 @@ import {
   signingWith,
 } from "./development-keys.js";
 import { exampleEvent, exampleTopic, hasIdInHeader } from "./example-event.js";
+import { jsonOption, readGivenFile, text } from "./options.js";
 import { print, quoted } from "./output.js";
 import {
   findSource,

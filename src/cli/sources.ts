@@ -7,8 +7,9 @@ import { createDelivery } from "../webhooks/schemes/delivery.js";
 import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
 import { fillFirst } from "../webhooks/schemes/template.js";
 import { schemeOf, withOverrides } from "../webhooks/sources.js";
-import { type CommandInput, option, text, UsageError, type Values, variableOf } from "./command.js";
+import { type CommandInput, option, UsageError, type Values } from "./command.js";
 import { definitionFor, secretStores } from "./load-app.js";
+import { text, variableOf } from "./options.js";
 
 /** Of the commands that take a source of the app or a provider. */
 export const sourceOptions = {

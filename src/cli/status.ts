@@ -5,21 +5,9 @@ import { sleep } from "../base/timers.js";
 import { inboxPhases, phases } from "../queue/message.js";
 import type { Control } from "../queue/operators.js";
 import type { QueueKind, QueueStats } from "../queue/work-store.js";
-import {
-  type Command,
-  type CommandInput,
-  count,
-  duration,
-  exitCodes,
-  flag,
-  option,
-  pageSize,
-  seconds,
-  storeOptions,
-  UsageError,
-} from "./command.js";
+import { type Command, type CommandInput, exitCodes, flag, option, UsageError } from "./command.js";
 import { chosenStores, requireDatabaseFile, withApp, withQueues } from "./load-app.js";
-import { filterOptions, queuesOf } from "./message-options.js";
+import { count, duration, filterOptions, pageSize, queuesOf, seconds, storeOptions } from "./options.js";
 import { printable, printTable } from "./output.js";
 
 export const statusCommand: Command = {

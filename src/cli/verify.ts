@@ -1,14 +1,6 @@
-import {
-  type Command,
-  exitCodes,
-  jsonOption,
-  option,
-  readGivenFile,
-  text,
-  UsageError,
-  type Values,
-} from "./command.js";
+import { type Command, exitCodes, option, UsageError, type Values } from "./command.js";
 import { type Attempt, type Explanation, explainRefusal, explanationLines } from "./explain-refusal.js";
+import { jsonOption, readGivenFile, text } from "./options.js";
 import { print } from "./output.js";
 import {
   absoluteUrl,

@@ -1,11 +1,92 @@
+import { readFile } from "node:fs/promises";
 import { userInfo } from "node:os";
 import { isOperatorName, operatorRule } from "../admin/access.js";
 import { inboxKeyOf, keysMeantBy } from "../admin/page/key-text.js";
+import { type Budget, timeBudget } from "../base/budget.js";
 import { omitUndefined } from "../base/defined.js";
 import { isGuid } from "../base/uuid.js";
 import type { DeadFilter } from "../queue/operators.js";
 import { type AnyKey, type QueueKind, queueKinds } from "../queue/work-store.js";
-import { duration, oneOf, option, text, UsageError, type Values } from "./command.js";
+import { type CommandInput, flag, option, UsageError, type Values } from "./command.js";
+
+export const jsonOption = { json: flag("print JSON") };
+
+/** Of all commands that open a database. */
+export const databaseOptions = {
+  app: option("a module whose default export is defineApp({ … })"),
+  database: option("a database URL, instead of ONCEBOX_DATABASE_URL"),
+  schema: option("the tables' schema"),
+  ...jsonOption,
+};
+
+/** Of all commands on the messages of one database. */
+export const storeOptions = {
+  tenant: option("the tenant's id, for an app with tenants"),
+  ...databaseOptions,
+};
+
+export const timeOption = { time: option("the most seconds to run; 60 by default") };
+
+/** The budget that `--time` gives. Ctrl-C ends it. */
+export const budgetOf = ({ values, terminal }: CommandInput): Budget =>
+  timeBudget(seconds(values, "time", 60), terminal.signal);
+
+export const text = (values: Values, name: string): string | undefined => values[name] as string | undefined;
+
+/** Returns milliseconds for an option in seconds. */
+export function seconds(values: Values, name: string, otherwise: number): number {
+  const number = Number(text(values, name) ?? otherwise);
+  if (!(number > 0)) throw new UsageError(`--${name} must be a number of seconds greater than 0.`);
+  return number * 1000;
+}
+
+const unitsMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** Returns milliseconds for an option such as `90s`, `15m`, `1h` or `7d`. */
+export function duration(values: Values, name: string, otherwise: string): number {
+  const [, number, unit] = /^(\d+)([smhd])$/.exec(text(values, name) ?? otherwise) ?? [];
+  if (!(Number(number) > 0))
+    throw new UsageError(`--${name} must be a number with a unit, such as 90s, 15m, 1h or 7d.`);
+  return Number(number) * unitsMs[unit!]!;
+}
+
+export function count(values: Values, name: string): number | undefined {
+  const value = text(values, name);
+  if (value === undefined) return undefined;
+  if (!/^\d+$/.test(value)) throw new UsageError(`--${name} must be a whole number.`);
+  return Number(value);
+}
+
+/** How many lines are printed: 50 by default. A page of none would say that there is more, for ever. */
+export function pageSize(values: Values): number {
+  const limit = count(values, "limit") ?? 50;
+  if (limit === 0) throw new UsageError("--limit must be 1 or more.");
+  return limit;
+}
+
+export function oneOf<Name extends string>(
+  known: readonly Name[],
+  value: string | undefined,
+  what: string,
+): Name {
+  const found = known.find((name) => name === value);
+  if (found === undefined) throw new UsageError(`${what} must be ${known.join(" or ")}.`);
+  return found;
+}
+
+/** Reads a file that an option or an argument names. */
+export async function readGivenFile(file: string, what = file): Promise<Buffer> {
+  return readFile(file).catch(({ code }: NodeJS.ErrnoException) => {
+    throw new UsageError(`${what} cannot be read: ${code}.`);
+  });
+}
+
+/** The value of a variable that an option names. */
+export function variableOf(env: NodeJS.ProcessEnv, name: string): string {
+  const value = env[name];
+  if (!value) throw new UsageError(`The variable ${name} is not set.`);
+  return value;
+}
 
 /** The conditions of commands that look for messages, without the state. */
 export const filterOptions = {
@@ -79,11 +160,11 @@ export function parseKey(argument: string | undefined, values: Values): MessageK
   return { queue: "inbox", key };
 }
 
-const mostNamed = 5;
+const maxSuggested = 5;
 
 /** A text that could be more than one key is refused: `dead discard` must not guess. */
 function problemOf(argument: string): string {
-  const meant = keysMeantBy(argument).slice(0, mostNamed);
+  const meant = keysMeantBy(argument).slice(0, maxSuggested);
   if (meant.length === 0) return `"${argument}" is not a key: it must be ${keyForms}.`;
   return `"${argument}" is not a key: in a name, "/" is written %2F and "%" is written %25. Do you mean ${meant.join(" or ")}? Or give only the message id, and its source with --source.`;
 }
