@@ -82,24 +82,18 @@ export const devCommand: Command = {
     });
     const unshare = await shareDevelopmentKeys(Number(new URL(local.url).port || 80), keys);
     try {
-      const source = sources.find(({ isDevelopment }) => isDevelopment);
-      const sample = values.try && source ? { id: exampleId(), source } : undefined;
-      const topic = firstTopic(topics);
-      if (!values.json) {
-        // The page takes the token out of the link, and no server sees what stands behind the #.
-        const signIn = admin.token && `#token=${admin.token}${sample ? `&sample=${sample.id}` : ""}`;
-        const serviceToken = isUnset(definition.service?.tokens, env) ? keys.secret : "YOUR-TOKEN";
-        introduceWebhooks(input, local, { sources, keys, topic });
-        if (local.app.service !== undefined)
-          introduceService(
-            terminal,
-            local.url,
-            definition.service?.auth === "none" ? undefined : serviceToken,
-          );
-        if (local.app.admin !== undefined)
-          terminal.out(`  the admin page    ${local.url}/_oncebox${signIn ?? ""}`);
-      }
-      if (sample !== undefined) await sendSample(terminal, local.url, sample, keys, topic);
+      const source = values.try ? sources.find(({ isDevelopment }) => isDevelopment) : undefined;
+      const run: DevRun = {
+        local,
+        sources,
+        keys,
+        topic: firstTopic(topics),
+        sample: source && { id: exampleId(), source },
+        adminToken: admin.token,
+        serviceToken: shownServiceToken(definition, env, keys),
+      };
+      if (!values.json) introduce(input, run);
+      await sendSample(terminal, run);
       if (!terminal.signal.aborted) await once(terminal.signal, "abort");
       if (!values.json)
         terminal.out("Stopping. Running handlers are finished first. Ctrl-C again ends it at once.");
@@ -161,45 +155,65 @@ async function started(definition: AppDefinition, options: LocalRunOptions): Pro
   }
 }
 
-/** Says where the run listens, and how to send a webhook to each source. */
-function introduceWebhooks(
-  { terminal, values }: CommandInput,
-  { url, app }: LocalRun,
-  run: {
-    readonly sources: readonly DevSource[];
-    readonly keys: DevelopmentKeys;
-    readonly topic: string | undefined;
-  },
-): void {
-  const { self = "npx oncebox" } = terminal;
+/** What the introduction says of a run. */
+interface DevRun {
+  readonly local: LocalRun;
+  readonly sources: readonly DevSource[];
+  readonly keys: DevelopmentKeys;
+  /** The first topic that the app handles. */
+  readonly topic: string | undefined;
+  /** The webhook that `--try` sends. */
+  readonly sample: { readonly id: string; readonly source: DevSource } | undefined;
+  /** Undefined where the user has given tokens, which are not printed. */
+  readonly adminToken: string | undefined;
+  /** Undefined where the service takes requests without one. */
+  readonly serviceToken: string | undefined;
+}
+
+/** A token of the user's own is not printed, but the place where it belongs is. */
+function shownServiceToken({ service }: AppDefinition, env: NodeJS.ProcessEnv, keys: DevelopmentKeys) {
+  if (service?.auth === "none") return undefined;
+  return isUnset(service?.tokens, env) ? keys.secret : "YOUR-TOKEN";
+}
+
+/** Says where the run listens, and gives a command or a link for everything that it has. */
+function introduce({ terminal, values }: CommandInput, run: DevRun): void {
+  const { self = "npx oncebox", out } = terminal;
+  const { url, app } = run.local;
   const file = values.app === undefined ? "" : ` --app ${values.app}`;
   const database = app.tenants === undefined ? app.db.id : "the tenants' databases";
-  terminal.out(`oncebox listens at ${url}, on ${database}. Ctrl-C stops it.`);
-  terminal.out(`  status            curl ${url}/status`);
+  out(`oncebox listens at ${url}, on ${database}. Ctrl-C stops it.`);
+  out(`  status            curl ${url}/status`);
   for (const source of run.sources) {
     const { name, scheme, isDevelopment } = source;
     // The source's name finds a scheme of the app's own, and a secret that must not be printed.
     const isShared = isDevelopment && keyTypeOf(scheme) === undefined;
     const secret = isShared ? ` --secret ${developmentSecretOf(scheme, run.keys)}` : "";
     const what = (isDevelopment && presetOf(source)) || `${name}${file}`;
-    const target = `${url}/webhooks/${encodeURIComponent(name)}`;
     const event = run.topic === undefined ? "" : eventOptions(scheme, run.topic);
-    terminal.out(`  a ${name} webhook  ${self} sign ${what}${secret} --url ${target}${event} --send`);
+    out(`  a ${name} webhook  ${self} sign ${what}${secret} --url ${webhookUrl(url, name)}${event} --send`);
   }
   if (run.sources.length === 0 && app.service === undefined)
-    terminal.out("  There are no webhook sources. Give --app FILE, or set ONCEBOX_WEBHOOKS.");
+    out("  There are no webhook sources. Give --app FILE, or set ONCEBOX_WEBHOOKS.");
+  if (app.service !== undefined) {
+    const { serviceToken: token } = run;
+    const header = token === undefined ? "" : ` -H ${quoted(`authorization: Bearer ${token}`)}`;
+    out(`  the inbox service  curl ${url}/v1/inbox/try-begin${header} -d ${quoted('{"key":"a"}')}`);
+  }
+  if (app.admin !== undefined) {
+    // The page takes the token out of the link, and no server sees what stands behind the #.
+    const following = run.sample === undefined ? "" : `&sample=${run.sample.id}`;
+    const signIn = run.adminToken === undefined ? "" : `#token=${run.adminToken}${following}`;
+    out(`  the admin page    ${url}/_oncebox${signIn}`);
+  }
 }
+
+const webhookUrl = (url: string, source: string): string => `${url}/webhooks/${encodeURIComponent(source)}`;
 
 /** The name of a preset whose fields the source does not override. */
 function presetOf({ own }: KnownSource): string | undefined {
   const isOverridden = overridableFields.some((field) => own?.[field] !== undefined);
   return typeof own?.scheme === "string" && !isOverridden ? own.scheme : undefined;
-}
-
-/** A token of the user's own is not printed, but the place where it belongs is. */
-function introduceService(terminal: Terminal, url: string, token: string | undefined): void {
-  const header = token === undefined ? "" : ` -H ${quoted(`authorization: Bearer ${token}`)}`;
-  terminal.out(`  the inbox service  curl ${url}/v1/inbox/try-begin${header} -d ${quoted('{"key":"a"}')}`);
 }
 
 /** The options of `oncebox sign` for an event of this topic. */
@@ -214,22 +228,16 @@ function eventOptions(scheme: WebhookScheme, topic: string): string {
 const exampleId = (): string => `evt_${randomUUID().slice(0, 8)}`;
 
 /** Sends a webhook and its duplicate. The log lines that follow, and the admin page, show how it is handled. */
-async function sendSample(
-  terminal: Terminal,
-  url: string,
-  { id, source }: { readonly id: string; readonly source: DevSource },
-  keys: DevelopmentKeys,
-  topic = providerTopic(presetOf(source)),
-): Promise<void> {
-  const { name, scheme } = source;
-  const event = exampleEvent(scheme, id, topic);
+async function sendSample(terminal: Terminal, { local, sample, keys, topic }: DevRun): Promise<void> {
+  if (sample === undefined) return;
+  const { name, scheme } = sample.source;
+  const sent = topic ?? providerTopic(presetOf(sample.source));
   const request = signWebhook(scheme, {
-    url: `${url}/webhooks/${encodeURIComponent(name)}`,
-    body: event.body,
-    headers: event.headers,
+    url: webhookUrl(local.url, name),
+    ...exampleEvent(scheme, sample.id, sent),
     ...signingWith(scheme, keys),
-    messageId: id,
-    topic,
+    messageId: sample.id,
+    topic: sent,
   });
   for (const what of ["a webhook arrives", "the provider sends it again"]) {
     const response = await fetch(request.url, request as RequestInit);
