@@ -1,8 +1,12 @@
 import { omitUndefined } from "../base/defined.js";
 import { jsonLogger, type Logger, type LoggerOption, loggerOf } from "../base/logger.js";
-import { databaseUrlForms, type OpenDatabaseOptions, openByUrl } from "../config/database-url.js";
+import {
+  databaseUrlForms,
+  type OpenDatabaseOptions,
+  openByUrl,
+  openDatabase,
+} from "../config/database-url.js";
 import type { Environment } from "../config/environment.js";
-import { openDatabase } from "../config/open-database.js";
 import { receivingOpeners } from "../config/receiving-openers.js";
 import { type SecretResolver, secretsFromEnvironment } from "../config/secret-reference.js";
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";

@@ -1,5 +1,5 @@
+import { openDatabase } from "../config/database-url.js";
 import { type DatabaseUser, databaseRoles } from "../config/database-users.js";
-import { openDatabase } from "../config/open-database.js";
 import { createCatalogue } from "../sql/catalogue.js";
 import type { Database, Dialect } from "../sql/dialect.js";
 import { statement } from "../sql/driver.js";

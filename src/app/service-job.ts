@@ -1,5 +1,5 @@
 import { omitUndefined } from "../base/defined.js";
-import { openDatabase } from "../config/open-database.js";
+import { openDatabase } from "../config/database-url.js";
 import { InvalidOperationError } from "../errors.js";
 import { createInboxService, type InboxService } from "../service/http/inbox-service.js";
 import type { LeasingInboxStore } from "../service/inbox-store.js";

@@ -2,37 +2,22 @@ import { once } from "node:events";
 import { appDatabases, type BackedUpDatabases, backedUpDatabases } from "../app/create-app.js";
 import { jsonLogger } from "../base/logger.js";
 import { databaseOpeners } from "../config/database-openers.js";
-import { type BackupReport, createBackup } from "../sql/sqlite/backup/create-backup.js";
+import { createBackup } from "../sql/sqlite/backup/create-backup.js";
 import { restoreBackup } from "../sql/sqlite/backup/restore-backup.js";
-import {
-  type Command,
-  type CommandInput,
-  databaseHelp,
-  databaseOptions,
-  duration,
-  exitCodes,
-  type Terminal,
-  text,
-  UsageError,
-} from "./command.js";
+import { type Command, type CommandInput, exitCodes, flag, option, UsageError } from "./command.js";
 import { requireDatabaseFile, withApp } from "./load-app.js";
-import { withProgress } from "./output.js";
+import { databaseOptions, duration, jsonOption, text } from "./options.js";
+import { print, withProgress } from "./output.js";
 
 export const backupCommand: Command = {
   name: "backup",
   summary: "copy SQLite databases while they are in use, and delete old copies",
   usage: "backup [FILE …] --to DIR [--keep 7d] [--every 1h] [options]",
   options: {
-    to: { type: "string" },
-    keep: { type: "string" },
-    every: { type: "string" },
+    to: option("the folder of the back-ups; it is created"),
+    keep: option("delete back-ups that are older, such as 12h or 30d, but never the newest; 7d by default"),
+    every: option("stay and repeat, such as 15m or 1h; the log lines are JSON"),
     ...databaseOptions,
-  },
-  help: {
-    to: "the folder of the back-ups; it is created",
-    keep: "delete back-ups that are older, such as 12h or 30d, but never the newest; 7d by default",
-    every: "stay and repeat, such as 15m or 1h; the log lines are JSON",
-    ...databaseHelp,
   },
   examples: [
     "oncebox backup --to backups --database sqlite:app.db",
@@ -55,10 +40,9 @@ export const backupCommand: Command = {
   },
 };
 
-async function backUp(
-  { values, terminal }: CommandInput,
-  select: () => Promise<BackedUpDatabases>,
-): Promise<number> {
+async function backUp(input: CommandInput, select: () => Promise<BackedUpDatabases>): Promise<number> {
+  const { values, terminal } = input;
+  const { signal } = terminal;
   const { databases, notes } = await select();
   for (const note of notes) terminal.err(note);
   if (databases.length === 1) requireDatabaseFile(databases[0]!); // of several, the report names the missing ones
@@ -69,32 +53,23 @@ async function backUp(
       everyMs: duration(values, "every", "1h"),
       logger: jsonLogger("info", terminal.out),
     });
-    await untilStopped(backup, terminal);
+    backup.start();
+    if (!signal.aborted) await once(signal, "abort");
+    await backup.stop();
     return exitCodes.ok;
   }
   const backup = createBackup(databases, options);
-  const report = await withProgress(terminal, "backing up", () => backup.run({ signal: terminal.signal }));
-  print(report, terminal, values.json === true);
-  return report.failed.length === 0 ? exitCodes.ok : exitCodes.failed;
-}
-
-async function untilStopped(backup: ReturnType<typeof createBackup>, { signal }: Terminal): Promise<void> {
-  backup.start();
-  if (!signal.aborted) await once(signal, "abort");
-  await backup.stop();
-}
-
-function print({ made, failed }: BackupReport, terminal: Terminal, asJson: boolean): void {
-  if (asJson) {
-    const errors = failed.map(({ database, error }) => ({ database, error: error.message }));
-    terminal.out(JSON.stringify({ made, failed: errors }));
-    return;
+  const { made, failed } = await withProgress(terminal, "backing up", () => backup.run({ signal }));
+  const errors = failed.map(({ database, error }) => ({ database, error: error.message }));
+  if (values.json) terminal.out(JSON.stringify({ made, failed: errors }));
+  else {
+    for (const { database, file, bytes, deleted } of made) {
+      const old = deleted.length === 0 ? "" : `, ${deleted.length} old deleted`;
+      terminal.out(`${database} → ${file} (${bytes} bytes, checked${old})`);
+    }
+    for (const { database, error } of errors) terminal.err(`${database} was not backed up. ${error}`);
   }
-  for (const { database, file, bytes, deleted } of made) {
-    const old = deleted.length === 0 ? "" : `, ${deleted.length} old deleted`;
-    terminal.out(`${database} → ${file} (${bytes} bytes, checked${old})`);
-  }
-  for (const { database, error } of failed) terminal.err(`${database} was not backed up. ${error.message}`);
+  return failed.length === 0 ? exitCodes.ok : exitCodes.failed;
 }
 
 export const restoreCommand: Command = {
@@ -102,35 +77,27 @@ export const restoreCommand: Command = {
   summary: "put a back-up in the place of a SQLite database that no process uses",
   usage: "restore --from BACKUP --to FILE [--force]",
   options: {
-    from: { type: "string" },
-    to: { type: "string" },
-    force: { type: "boolean" },
-    json: { type: "boolean" },
-  },
-  help: {
-    from: "the back-up; it is checked first",
-    to: "the database's file",
-    force: "replace a file that exists; it is kept under another name",
-    json: "print JSON",
+    from: option("the back-up; it is checked first"),
+    to: option("the database's file"),
+    force: flag("replace a file that exists; it is kept under another name"),
+    ...jsonOption,
   },
   examples: ["oncebox restore --from backups/app.1f0c9a3e.20301231T235959999Z.db --to app.db --force"],
-  async run({ values, terminal }) {
+  async run(input) {
+    const { values, terminal } = input;
     const from = text(values, "from");
     const to = text(values, "to");
     if (from === undefined || to === undefined) throw new UsageError("restore needs --from and --to.");
     const result = await withProgress(terminal, "restoring", () =>
       restoreBackup({ from, to, force: values.force === true }),
     );
-    const { bytes, replaced, useUnknown } = result;
-    if (useUnknown)
+    if (result.useUnknown)
       terminal.err(
-        `The replaced file was too damaged to tell whether a process used it. Restart every process that did.`,
+        "The replaced file was too damaged to tell whether a process used it. Restart every process that did.",
       );
-    if (values.json) terminal.out(JSON.stringify(result));
-    else {
-      terminal.out(`${to} is restored from ${from} (${bytes} bytes, checked).`);
-      if (replaced !== undefined) terminal.out(`What was there before is ${replaced} now.`);
-    }
+    const { bytes, replaced } = result;
+    const kept = replaced === undefined ? "" : `\nWhat was there before is ${replaced} now.`;
+    print(input, result, `${to} is restored from ${from} (${bytes} bytes, checked).${kept}`);
     return exitCodes.ok;
   },
 };

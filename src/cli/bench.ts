@@ -5,42 +5,28 @@ import { newOwnerToken } from "../queue/leases.js";
 import type { Database } from "../sql/dialect.js";
 import { statement } from "../sql/driver.js";
 import { migrate } from "../sql/migrate.js";
-import {
-  type Command,
-  type CommandInput,
-  count,
-  exitCodes,
-  seconds,
-  type Terminal,
-  text,
-  UsageError,
-  type Values,
-} from "./command.js";
-import { storeHelp, storeOptions, withStores } from "./load-app.js";
-import { tableLines, withProgress } from "./output.js";
+import { type Command, exitCodes, flag, option, UsageError, type Values } from "./command.js";
+import { withStores } from "./load-app.js";
+import { count, seconds, storeOptions, text } from "./options.js";
+import { type Columns, print, tableLines, withProgress } from "./output.js";
 import { createScratch, type ScratchDatabase } from "./scratch-database.js";
 
-const mostConcurrent = 1_000;
-const mostPayloadBytes = 1_000_000;
+const maxConcurrency = 1_000;
+const maxPayloadBytes = 1_000_000;
 
 export const benchCommand: Command = {
   name: "bench",
   summary: "measure this database in a schema of its own, which is dropped afterwards",
   usage: "bench [--yes | --schema NAME] [--seconds N] [--concurrency N,N] [--payload BYTES] [options]",
   options: {
-    seconds: { type: "string" },
-    concurrency: { type: "string" },
-    payload: { type: "string" },
-    yes: { type: "boolean" },
+    seconds: option("the seconds to measure; 20 by default. Making and dropping the tables comes on top"),
+    concurrency: option("callers of receive and handlers of dispatch at a time; 1,8,32 by default"),
+    payload: option("the bytes of a payload; 1000 by default"),
+    yes: flag(
+      "make a schema with a new name; SQLite uses a new file beside the database, and needs no --yes",
+    ),
     ...storeOptions,
-  },
-  help: {
-    seconds: "the seconds to measure; 20 by default. Making and dropping the tables comes on top",
-    concurrency: "callers of receive and handlers of dispatch at a time; 1,8,32 by default",
-    payload: "the bytes of a payload; 1000 by default",
-    yes: "make a schema with a new name; SQLite uses a new file beside the database, and needs no --yes",
-    ...storeHelp,
-    schema: "the name of the schema to make, which must not exist; instead of --yes",
+    schema: option("the name of the schema to make, which must not exist; instead of --yes"),
   },
   examples: [
     "oncebox bench --database sqlite:app.db",
@@ -48,38 +34,52 @@ export const benchCommand: Command = {
     "oncebox bench --schema scratch --concurrency 1,16,64 --json --app dist/app.js",
   ],
   async run(input) {
-    const { values } = input;
+    const { values, terminal } = input;
     const options = {
       ms: seconds(values, "seconds", 20),
       concurrencies: concurrenciesOf(values),
       payloadBytes: payloadOf(values),
-      signal: input.terminal.signal,
+      signal: terminal.signal,
     };
-    return withStores(input, async ({ db }) => {
+    return withStores(input, async (_, db) => {
       requireConsent(db, values);
       const scratch = await createScratch(db, text(values, "schema"));
-      return dropping(scratch, input.terminal, async () => {
-        input.terminal.err(`Measuring in ${scratch.name}, which is dropped at the end.`);
-        const measured = await withProgress(input.terminal, "measuring", () =>
-          measureInbox(scratch, options),
-        );
-        print(db, measured, input);
-        return options.signal.aborted ? exitCodes.more : exitCodes.ok;
-      });
+      try {
+        terminal.err(`Measuring in ${scratch.name}, which is dropped at the end.`);
+        const measured = await withProgress(terminal, "measuring", () => measureInbox(scratch, options));
+        const lines = tableLines(measurementColumns, measured, terminal.columns);
+        print(input, { database: db.id, measured }, lines.join("\n"));
+        return terminal.signal.aborted ? exitCodes.more : exitCodes.ok;
+      } finally {
+        // after an error and after Ctrl-C, too
+        await scratch.drop().catch((error: Error) => {
+          terminal.err(`Drop ${scratch.name} by hand: it could not be dropped.`);
+          throw error;
+        });
+      }
     });
   },
 };
 
+const measurementColumns: Columns<Measurement> = {
+  MEASURED: ({ name }) => name,
+  CONCURRENCY: ({ concurrency }) => concurrency,
+  "PER SECOND": ({ perSecond }) => Math.round(perSecond),
+  "MEDIAN MS": ({ medianMs }) => medianMs?.toFixed(2) ?? null,
+  "P95 MS": ({ p95Ms }) => p95Ms?.toFixed(2) ?? null,
+  COUNT: ({ count }) => count,
+};
+
 function concurrenciesOf(values: Values): readonly number[] {
   const all = (text(values, "concurrency") ?? "1,8,32").split(",").map((part) => Number(part));
-  if (all.some((one) => !Number.isInteger(one) || one < 1 || one > mostConcurrent))
-    throw new UsageError(`--concurrency must be whole numbers from 1 to ${mostConcurrent}, with commas.`);
+  if (all.some((one) => !Number.isInteger(one) || one < 1 || one > maxConcurrency))
+    throw new UsageError(`--concurrency must be whole numbers from 1 to ${maxConcurrency}, with commas.`);
   return all;
 }
 
 function payloadOf(values: Values): number {
   const bytes = count(values, "payload") ?? 1_000;
-  if (bytes > mostPayloadBytes) throw new UsageError(`--payload must be ${mostPayloadBytes} at most.`);
+  if (bytes > maxPayloadBytes) throw new UsageError(`--payload must be ${maxPayloadBytes} at most.`);
   return bytes;
 }
 
@@ -96,39 +96,18 @@ function requireConsent({ id, dialect }: Database, values: Values): void {
   );
 }
 
-/** What was made is dropped after an error and after Ctrl-C too. */
-async function dropping(
-  scratch: ScratchDatabase,
-  terminal: Terminal,
-  work: () => Promise<number>,
-): Promise<number> {
-  try {
-    return await work();
-  } finally {
-    await scratch.drop().catch((error: Error) => {
-      terminal.err(`Drop ${scratch.name} by hand: it could not be dropped.`);
-      throw error;
-    });
-  }
+/** What was measured of one kind of call. */
+export interface Measurement {
+  readonly name: string;
+  /** Callers or handlers at a time; null where there is one at a time by nature. */
+  readonly concurrency: number | null;
+  /** Calls, or messages for a dispatcher. */
+  readonly count: number;
+  readonly perSecond: number;
+  /** Of one call; null for a dispatcher, whose messages share their calls. */
+  readonly medianMs: number | null;
+  readonly p95Ms: number | null;
 }
-
-function print(db: Database, measured: readonly Measurement[], { values, terminal }: CommandInput): void {
-  if (values.json) {
-    terminal.out(JSON.stringify({ database: db.id, measured }));
-    return;
-  }
-  const head = ["MEASURED", "CONCURRENCY", "PER SECOND", "MEDIAN MS", "P95 MS", "COUNT"];
-  for (const line of tableLines(head, measured.map(row), terminal.columns)) terminal.out(line);
-}
-
-const row = (one: Measurement): readonly string[] => [
-  one.name,
-  String(one.concurrency ?? ""),
-  String(Math.round(one.perSecond)),
-  one.medianMs?.toFixed(2) ?? "",
-  one.p95Ms?.toFixed(2) ?? "",
-  String(one.count),
-];
 
 interface MeasureOptions {
   /** Of all measurements together, without making and dropping the tables. */
@@ -148,8 +127,8 @@ const claimSize = 50;
 /** Enough for several claims, and filled in a moment. */
 const waiting = 500;
 
-/** A run that handled nothing was too short for a slow database. The next one gets twice the time, up to the longest. */
-const runMs = { shortest: 1_000, longest: 64_000 };
+/** A dispatcher's run needs some time to begin, and on a slow database more than its share of a short measurement. */
+const leastRunMs = 10_000;
 
 /** Measures by the package's own calls, as a function makes them. After the signal it returns what it has. */
 async function measureInbox(
@@ -165,7 +144,7 @@ async function measureInbox(
     (): Budget =>
       timeBudget((ms * share) / parts, signal);
   const each = concurrencies.length;
-  const ping = statement("ping", "select 1 as answer");
+  const ping = statement("ping", "select 1 as one");
   const found: Measurement[] = [];
   const add = async (measure: () => Promise<Measurement>): Promise<void> => {
     if (!signal.aborted) found.push(await measure());
@@ -208,7 +187,7 @@ async function timed(
   };
   const began = performance.now();
   await Promise.all(Array.from({ length: callers ?? 1 }, repeat));
-  return summarise(name, callers, times, performance.now() - began);
+  return measurement(name, callers, times, performance.now() - began);
 }
 
 const fill = (inbox: Inbox, next: () => IncomingMessage): Promise<unknown> =>
@@ -227,7 +206,7 @@ async function claims(inbox: Inbox, start: () => Budget, next: () => IncomingMes
     await inbox.release(owner, claimed);
   } while (!isOver(budget));
   const elapsedMs = times.reduce((sum, time) => sum + time, 0);
-  return summarise(`claim of ${claimSize}`, null, times, elapsedMs);
+  return measurement(`claim of ${claimSize}`, null, times, elapsedMs);
 }
 
 /** Drains again and again what was filled in, which is not timed. The handlers do nothing. */
@@ -240,63 +219,42 @@ async function dispatched(
   const dispatcher = createDispatcher({ handlers: { [topic]: () => undefined }, concurrency });
   let acked = 0;
   let elapsedMs = 0;
-  let leastMs = runMs.shortest;
-  let isTooSlow = false;
   await fill(inbox, next);
   const budget = start();
   do {
     const began = performance.now();
-    const run = timeBudget(Math.max(leastMs, budget.remainingMs()), budget.signal);
+    const run = timeBudget(Math.max(leastRunMs, budget.remainingMs()), budget.signal);
     acked += (await dispatcher.run(inbox, run)).acked;
     elapsedMs += performance.now() - began;
-    if (acked === 0) leastMs *= 2;
-    isTooSlow = acked === 0 && leastMs <= runMs.longest && !budget.signal.aborted;
     if (!isOver(budget)) await fill(inbox, next);
-  } while (isTooSlow || !isOver(budget));
-  return rateOf("dispatch", concurrency, acked, elapsedMs);
+  } while (!isOver(budget));
+  return { ...measurement("dispatch", concurrency, [], elapsedMs), ...rate(acked, elapsedMs) };
 }
-
-/** What was measured of one kind of call. */
-export interface Measurement {
-  readonly name: string;
-  /** Callers or handlers at a time; null where there is one at a time by nature. */
-  readonly concurrency: number | null;
-  /** Calls, or messages for a dispatcher. */
-  readonly count: number;
-  readonly perSecond: number;
-  /** Of one call; null for a dispatcher, whose messages share their calls. */
-  readonly medianMs: number | null;
-  readonly p95Ms: number | null;
-}
-
-/** The value below which this share of the sorted values lies; null without values. */
-function quantile(sorted: readonly number[], share: number): number | null {
-  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? null;
-}
-
-const rounded = (value: number, digits: number): number => Number(value.toFixed(digits));
 
 /** `elapsedMs` is that of all calls together, which ran beside each other where there were several callers. */
-function summarise(
+function measurement(
   name: string,
   concurrency: number | null,
   timesMs: readonly number[],
   elapsedMs: number,
 ): Measurement {
   const sorted = [...timesMs].sort((a, b) => a - b);
-  const shown = (value: number | null) => (value === null ? null : rounded(value, 3));
+  const quantile = (share: number): number | null => {
+    const value = sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
+    return value === undefined ? null : rounded(value, 3);
+  };
   return {
-    ...rateOf(name, concurrency, timesMs.length, elapsedMs),
-    medianMs: shown(quantile(sorted, 0.5)),
-    p95Ms: shown(quantile(sorted, 0.95)),
+    name,
+    concurrency,
+    ...rate(timesMs.length, elapsedMs),
+    medianMs: quantile(0.5),
+    p95Ms: quantile(0.95),
   };
 }
 
-const rateOf = (name: string, concurrency: number | null, count: number, elapsedMs: number): Measurement => ({
-  name,
-  concurrency,
+const rate = (count: number, elapsedMs: number) => ({
   count,
   perSecond: elapsedMs === 0 ? 0 : rounded((count / elapsedMs) * 1000, 1),
-  medianMs: null,
-  p95Ms: null,
 });
+
+const rounded = (value: number, digits: number): number => Number(value.toFixed(digits));

@@ -1,157 +1,86 @@
-import { readFile } from "node:fs/promises";
 import { keyText } from "../admin/page/key-text.js";
+import { withPhases } from "../admin/phases.js";
 import { omitUndefined } from "../base/defined.js";
-import type { EditedContent } from "../queue/operators.js";
-import { deadState, queueOf } from "../queue/work-store.js";
+import type { BulkAction, EditedContent } from "../queue/operators.js";
+import { type AnyMessage, type AnyQueue, deadState, queueOf } from "../queue/work-store.js";
 import {
   type Command,
   type CommandInput,
-  databaseHelp,
   exitCodes,
-  oneOf,
-  text,
+  flag,
+  option,
   UsageError,
   type Values,
 } from "./command.js";
-import { changeDead, changeHelp, changeOptions, listOperations, notDead } from "./dead-changes.js";
-import { storeHelp, storeOptions, withStores } from "./load-app.js";
+import { changeMany, listOperations, pastOf, resumeChange, sentenceOf } from "./dead-operations.js";
+import { withStores } from "./load-app.js";
+import { listDead, listDeadGroups, pageOptions, showMessage, showOptions } from "./messages.js";
 import {
-  filterHelp,
+  byOption,
+  count,
   filterOptions,
-  getMessage,
-  groupHelp,
-  groupOptions,
+  givenText,
+  groupOption,
+  type MessageKey,
+  oneOf,
   operatorName,
   parseKey,
-  queuesOf,
-} from "./message-options.js";
-import {
-  listDeadGroups,
-  listMessages,
-  pageHelp,
-  pageOptions,
-  showHelp,
-  showMessage,
-  showOptions,
-} from "./messages.js";
+  readGivenFile,
+  storeOptions,
+  text,
+} from "./options.js";
+import { print } from "./output.js";
+
+const deadOptions = { ...filterOptions, ...groupOption };
+
+const changeOptions = {
+  all: flag("replay, discard or archive without a condition"),
+  "dry-run": flag("say how many messages it would be, and change none"),
+  rate: option("the most messages per second"),
+  resume: option("go on with the operation of this id, as `dead operations` prints it"),
+  ...byOption,
+};
 
 /** A payload is read from a file: a command line is seen by others, and kept in the shell's history. */
 const editOptions = {
-  "payload-file": { type: "string" },
-  "headers-file": { type: "string" },
-  "new-topic": { type: "string" },
-} as const;
-
-const editHelp = {
-  "payload-file": "a file with the new payload, as it is (edit)",
-  "headers-file": "a file with all new headers as a JSON object of texts (edit)",
-  "new-topic": "the topic of the new message (edit)",
+  "payload-file": option("a file with the new payload, as it is (edit)"),
+  "headers-file": option("a file with all new headers as a JSON object of texts (edit)"),
+  "new-topic": option("the topic of the new message (edit)"),
 };
 
-/** Enqueues a new message with other content, and archives the dead one that KEY names. */
-async function editDead(input: CommandInput): Promise<number> {
-  const { values, terminal } = input;
-  const named = parseKey(input.positionals[1], values);
-  const by = operatorName(values);
-  if (Object.keys(editOptions).every((name) => values[name] === undefined))
-    throw new UsageError(
-      "dead edit needs --payload-file, --headers-file or --new-topic. Without a change, use dead replay.",
-    );
-  return withStores(input, async (stores) => {
-    const changes = await changesOf(values);
-    const message = await getMessage(stores, named);
-    if (message?.state !== deadState[named.queue]) {
-      terminal.err(await notDead("edited", stores, named, message));
-      return exitCodes.failed;
-    }
-    const made = await queueOf(stores, named.queue).editAndReplay(named.key, changes, { by });
-    const key = keyText(made);
-    terminal.out(
-      values.json
-        ? JSON.stringify({ key })
-        : `Replayed ${keyText(named.key)} as ${key}. The dead message is archived.`,
-    );
-    return exitCodes.ok;
-  });
-}
-
-async function changesOf(values: Values): Promise<EditedContent> {
-  const topic = text(values, "new-topic");
-  if (topic === "") throw new UsageError("--new-topic is empty.");
-  const headers = await fileOf(values, "headers-file");
-  return omitUndefined({
-    topic,
-    payload: await fileOf(values, "payload-file"),
-    headers: headers === undefined ? undefined : headersOf(headers),
-  });
-}
-
-async function fileOf(values: Values, option: string): Promise<string | undefined> {
-  const file = text(values, option);
-  if (file === undefined) return undefined;
-  const bytes = await readFile(file).catch(({ code }: NodeJS.ErrnoException) => {
-    throw new UsageError(`--${option} ${file} cannot be read: ${code}.`);
-  });
-  try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
-  } catch {
-    throw new UsageError(`--${option} ${file} is not UTF-8 text.`);
-  }
-}
-
-/** The error does not quote the file: headers may be secrets. The store checks that all values are texts. */
-function headersOf(json: string): Readonly<Record<string, string>> {
-  try {
-    return JSON.parse(json);
-  } catch {
-    throw new UsageError("--headers-file must have a JSON object of texts.");
-  }
-}
-
-const { queue } = filterOptions;
-const { limit } = pageOptions;
-const { by } = changeOptions;
-const { source } = showOptions;
-const deadOptions = { ...filterOptions, ...groupOptions };
-
-/** What `oncebox dead` does, and the options that each takes besides those of the database. */
-const actions = {
-  list: { options: { ...deadOptions, ...pageOptions }, takesKey: false, run: listDead },
-  groups: { options: { ...deadOptions, limit }, takesKey: false, run: listDeadGroups },
-  show: { options: showOptions, takesKey: true, run: (input) => showMessage(input, input.positionals[1]) },
-  replay: {
-    options: { ...deadOptions, ...changeOptions },
-    takesKey: true,
-    run: (input) => changeDead("replay", input),
-  },
-  discard: {
-    options: { ...deadOptions, ...changeOptions },
-    takesKey: true,
-    run: (input) => changeDead("discard", input),
-  },
-  archive: {
-    options: { ...deadOptions, ...changeOptions },
-    takesKey: true,
-    run: (input) => changeDead("archive", input),
-  },
-  edit: { options: { ...editOptions, by, source }, takesKey: true, run: editDead },
-  operations: { options: { queue, limit }, takesKey: false, run: listOperations },
-} as const satisfies Record<string, Action>;
-
 interface Action {
+  /** Those that it takes besides the options of the database. */
   readonly options: Command["options"];
   readonly takesKey: boolean;
   readonly run: Command["run"];
 }
 
-type ActionName = keyof typeof actions;
-const actionNames = Object.keys(actions) as readonly ActionName[];
+const { queue, source } = filterOptions;
+const { limit } = pageOptions;
+
+const changing = (change: BulkAction): Action => ({
+  options: { ...deadOptions, ...changeOptions },
+  takesKey: true,
+  run: (input) => changeDead(change, input),
+});
+
+/** What `oncebox dead` does. */
+const actions: Readonly<Record<string, Action>> = {
+  list: { options: { ...deadOptions, ...pageOptions }, takesKey: false, run: listDead },
+  groups: { options: { ...deadOptions, limit }, takesKey: false, run: listDeadGroups },
+  show: { options: showOptions, takesKey: true, run: (input) => showMessage(input, input.positionals[1]) },
+  replay: changing("replay"),
+  discard: changing("discard"),
+  archive: changing("archive"),
+  edit: { options: { ...editOptions, ...byOption, source }, takesKey: true, run: editDead },
+  operations: { options: { queue, limit }, takesKey: false, run: listOperations },
+};
 
 export const deadCommand: Command = {
   name: "dead",
   summary:
     "list, group, show, replay, discard, archive and edit dead messages; list what operators have done",
-  usage: `dead ${actionNames.join("|")} [KEY] [options]`,
+  usage: `dead ${Object.keys(actions).join("|")} [KEY] [options]`,
   options: {
     ...deadOptions,
     ...pageOptions,
@@ -159,18 +88,10 @@ export const deadCommand: Command = {
     ...changeOptions,
     ...editOptions,
     ...storeOptions,
-  },
-  help: {
-    ...filterHelp,
-    ...groupHelp,
-    ...pageHelp,
-    ...changeHelp,
-    ...editHelp,
-    ...storeHelp,
-    limit: "the most lines of each queue, or of operations; 50 by default, 1000 at most",
-    payload: `${showHelp.payload} (show)`,
-    source: `${filterHelp.source}; with KEY, its source, and KEY is the message id alone`,
-    json: `${databaseHelp.json}; list, groups and operations print one object per line`,
+    limit: option("the most lines of each queue, or of operations; 50 by default, 1000 at most"),
+    payload: flag(`${showOptions.payload.help} (show)`),
+    source: option(`${source.help}; with KEY, its source, and KEY is only the message id`),
+    json: flag("print JSON; list, groups and operations print one object per line"),
   },
   examples: [
     "oncebox dead list --topic invoice.paid --newer-than 1d",
@@ -187,24 +108,117 @@ export const deadCommand: Command = {
   ],
   positionals: 2,
   async run(input) {
-    const name = oneOf(actionNames, input.positionals[0], "The first argument");
-    refuseOthers(name, input.values);
-    const { takesKey, run } = actions[name];
+    const name = oneOf(Object.keys(actions), input.positionals[0], "The first argument");
+    const { options, takesKey, run } = actions[name]!;
+    // An option that the action would ignore is a mistake: `dead replay --limit 5` must not replay them all.
+    const others = Object.keys(input.values).filter((given) => !(given in options || given in storeOptions));
+    if (others.length > 0)
+      throw new UsageError(`dead ${name} has no option ${others.map((other) => `--${other}`).join(", ")}.`);
     if (!takesKey && input.positionals[1] !== undefined)
       throw new UsageError(`dead ${name} takes no KEY. \`oncebox dead show KEY\` shows one message.`);
     return run(input);
   },
 };
 
-/** An option that the action would ignore is a mistake: `dead replay --limit 5` must not replay them all. */
-function refuseOthers(action: ActionName, values: Values): void {
-  const known = [...Object.keys(actions[action].options), ...Object.keys(storeOptions)];
-  const others = Object.keys(values).filter((name) => !known.includes(name));
-  if (others.length > 0)
-    throw new UsageError(`dead ${action} has no option ${others.map((name) => `--${name}`).join(", ")}.`);
+/** Replays, discards or archives the message that KEY names, those that the conditions find, or the rest of an operation. */
+async function changeDead(change: BulkAction, input: CommandInput): Promise<number> {
+  const { values, positionals } = input;
+  const key = positionals[1];
+  const rate = count(values, "rate");
+  const conditions = Object.keys(values).filter((name) => name !== "queue" && name in deadOptions);
+  if (rate === 0) throw new UsageError("--rate must be 1 or more.");
+  if (values.resume !== undefined) {
+    if (conditions.length > 0 || key !== undefined || values.all || values["dry-run"])
+      throw new UsageError(
+        "With --resume give only --queue, --rate and --by. The rest is in the operation's record.",
+      );
+    return resumeChange(change, input, rate);
+  }
+  if (key !== undefined) {
+    if (conditions.some((name) => name !== "source") || values.all || values.queue !== undefined)
+      throw new UsageError("Give KEY, or conditions or --all, not both.");
+    if (values["dry-run"] || rate !== undefined)
+      throw new UsageError(`dead ${change} takes --dry-run and --rate with conditions only.`);
+    return changeOne(change, input, parseKey(key, values));
+  }
+  // A queue is no condition: what was meant may have been forgotten.
+  if (conditions.length === 0 && !values.all)
+    throw new UsageError(`dead ${change} needs KEY, a condition such as --topic, or --all.`);
+  return changeMany(change, input, rate);
 }
 
-function listDead(input: CommandInput): Promise<number> {
-  const queues = queuesOf(input.values).map((kind) => ({ queue: kind, phase: "dead" as const }));
-  return listMessages(input, queues);
+const changeOne = (change: BulkAction, input: CommandInput, named: MessageKey): Promise<number> =>
+  withDead(input, named, pastOf[change], async (queue) => {
+    const { changed } = await queue[change]([named.key], { by: operatorName(input.values) });
+    if (changed.length === 0) return false;
+    print(input, { [pastOf[change]]: 1 }, `${sentenceOf[change]} ${keyText(named.key)}.`);
+    return true;
+  });
+
+/** Enqueues a new message with other content, and archives the dead one that KEY names. */
+async function editDead(input: CommandInput): Promise<number> {
+  const { values, positionals } = input;
+  const named = parseKey(positionals[1], values);
+  const by = operatorName(values);
+  if (Object.keys(editOptions).every((name) => values[name] === undefined))
+    throw new UsageError(
+      "dead edit needs --payload-file, --headers-file or --new-topic. Without a change, use dead replay.",
+    );
+  return withDead(input, named, "edited", async (queue) => {
+    const key = keyText(await queue.editAndReplay(named.key, await editedContent(values), { by }));
+    print(input, { key }, `Replayed ${keyText(named.key)} as ${key}. The dead message is archived.`);
+    return true;
+  });
+}
+
+async function editedContent(values: Values): Promise<EditedContent> {
+  const headers = await textOfFile(values, "headers-file");
+  return omitUndefined({
+    topic: givenText(values, "new-topic"),
+    payload: await textOfFile(values, "payload-file"),
+    headers: headers === undefined ? undefined : parseHeaders(headers),
+  });
+}
+
+async function textOfFile(values: Values, name: string): Promise<string | undefined> {
+  const file = text(values, name);
+  if (file === undefined) return undefined;
+  const bytes = await readGivenFile(file, `--${name} ${file}`);
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    throw new UsageError(`--${name} ${file} is not UTF-8 text.`);
+  }
+}
+
+/** The error does not quote the file: headers may be secrets. The store checks that all values are texts. */
+function parseHeaders(json: string): Readonly<Record<string, string>> {
+  try {
+    return JSON.parse(json);
+  } catch {
+    throw new UsageError("--headers-file must have a JSON object of texts.");
+  }
+}
+
+/** Does something with one dead message, or says why it could not. `change` returns whether it was done. */
+const withDead = (
+  input: CommandInput,
+  { queue: kind, key }: MessageKey,
+  past: string,
+  change: (queue: AnyQueue) => Promise<boolean>,
+): Promise<number> =>
+  withStores(input, async (stores) => {
+    const queue = queueOf(stores, kind);
+    const message = await queue.get(key);
+    const isDead = message?.state === deadState[kind];
+    if (isDead && (await change(queue))) return exitCodes.ok;
+    const why = isDead ? "It is not dead any more." : await notDead(queue, kind, message);
+    input.terminal.err(`${keyText(key)} was not ${past}. ${why}`);
+    return exitCodes.failed;
+  });
+
+async function notDead(queue: AnyQueue, kind: string, message: AnyMessage | null): Promise<string> {
+  if (message === null) return `It is not in the ${kind}.`;
+  const [phased] = await withPhases(queue, [message]);
+  return `It is not dead but ${phased!.phase}.`;
 }

@@ -4,7 +4,8 @@ import { existsSync, type FSWatcher, watch } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { dirname, join, relative, resolve } from "node:path";
 import { sleep } from "../base/timers.js";
-import { type CommandInput, exitCodes, text, UsageError } from "./command.js";
+import { type CommandInput, exitCodes, UsageError } from "./command.js";
+import { text } from "./options.js";
 
 /** An editor writes a file in several steps. */
 const settleMs = 100;

@@ -1,4 +1,10 @@
-import { createPrivateKey, createPublicKey, generateKeyPair, randomBytes, sign } from "node:crypto";
+import {
+  createPublicKey,
+  generateKeyPair,
+  type KeyPairKeyObjectResult,
+  randomBytes,
+  sign,
+} from "node:crypto";
 import { lstat, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { isIPv4 } from "node:net";
 import { tmpdir, userInfo } from "node:os";
@@ -6,11 +12,11 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import type { AppDefinition } from "../app/definition.js";
 import { isReference } from "../app/sources.js";
-import type { Environment } from "../config/environment.js";
 import { type FetchText, fetchText } from "../webhooks/schemes/provider-keys.js";
 import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
 import { isDigest, toSigningKey } from "../webhooks/schemes/signing-key.js";
 import type { SignOptions } from "../webhooks/signing/sign-webhook.js";
+import type { KnownSource } from "./sources.js";
 
 /** The kinds of key pairs that providers sign with. */
 type KeyType = "ed25519" | "ec" | "rsa";
@@ -49,23 +55,17 @@ export async function newDevelopmentKeys(
   secret = newDevelopmentSecret(),
 ): Promise<DevelopmentKeys> {
   const types = [...new Set(schemes.flatMap((scheme) => keyTypeOf(scheme) ?? []))];
-  const made = await Promise.all(types.map(async (type) => [type, await newPrivateKey(type)] as const));
-  return { secret, privateKeys: Object.fromEntries(made) };
+  const made = types.map(async (type) => {
+    const { privateKey } = await generate(type, { modulusLength: 2_048, namedCurve: "P-256" });
+    return [type, privateKey.export({ type: "pkcs8", format: "pem" })];
+  });
+  return { secret, privateKeys: Object.fromEntries(await Promise.all(made)) };
 }
 
 const generate = promisify(generateKeyPair) as (
   type: string,
   options: object,
-) => Promise<{ readonly privateKey: string }>;
-
-async function newPrivateKey(type: KeyType): Promise<string> {
-  const encoding = {
-    privateKeyEncoding: { type: "pkcs8", format: "pem" },
-    publicKeyEncoding: { type: "spki", format: "pem" },
-  };
-  const { privateKey } = await generate(type, { modulusLength: 2_048, namedCurve: "P-256", ...encoding });
-  return privateKey;
-}
+) => Promise<KeyPairKeyObjectResult>;
 
 /** What a source with this scheme has as its secret, to accept what `signingWith` signs. */
 export function developmentSecretOf(scheme: WebhookScheme, keys: DevelopmentKeys): string {
@@ -97,46 +97,33 @@ function sharedSecret({ verify }: WebhookScheme, secret: string): string {
   return forms.find((form) => typeof toSigningKey(verify, form) !== "string") ?? secret;
 }
 
-/** The keys of the run as a document that a provider would publish. */
-const publishedKeys = ({ privateKeys }: DevelopmentKeys): string =>
-  JSON.stringify({
-    keys: Object.values(privateKeys).map((key) =>
-      createPublicKey(createPrivateKey(key)).export({ format: "jwk" }),
-    ),
-  });
-
 /** Only a run that no other machine can reach gets development secrets. */
 export const isThisMachine = (host: string): boolean =>
   host === "localhost" || host === "::1" || host === "[::1]" || (isIPv4(host) && host.startsWith("127."));
 
-/** A source with its scheme loaded. */
-export interface SchemedSource {
-  readonly scheme: WebhookScheme;
-  readonly secrets: unknown;
-  readonly verifyToken?: unknown;
-}
-
-/** The variables that a secret refers to and that are not set. */
+/** The variables that secrets refer to and that are not set. */
 export const unsetVariables = (secrets: unknown, env: NodeJS.ProcessEnv): readonly string[] =>
   [secrets]
     .flat()
     .flatMap((one) => (isReference(one) && one.from === "env" && !env[one.name] ? [one.name] : []));
 
+export const isUnset = (secrets: unknown, env: NodeJS.ProcessEnv): boolean =>
+  unsetVariables(secrets, env).length > 0;
+
 /** Returns the secret for each variable that a source or the service refers to and that is not set. */
 export function developmentSecrets(
   { service }: AppDefinition,
-  { env }: Environment,
-  sources: readonly SchemedSource[],
+  env: NodeJS.ProcessEnv,
+  sources: readonly KnownSource[],
   keys: DevelopmentKeys,
 ): Readonly<Record<string, string>> {
-  const ofSources = sources.flatMap(({ scheme, secrets }) =>
-    unsetVariables(secrets, env).map((name) => [name, developmentSecretOf(scheme, keys)] as const),
-  );
-  const ofHandshakes = sources.flatMap(({ verifyToken }) =>
-    unsetVariables(verifyToken, env).map((name) => [name, keys.secret] as const),
-  );
-  const ofService = unsetVariables(service?.tokens, env).map((name) => [name, keys.secret] as const);
-  return Object.fromEntries([...ofHandshakes, ...ofSources, ...ofService]);
+  const given = (secrets: unknown, secret: string) =>
+    unsetVariables(secrets, env).map((name) => [name, secret] as const);
+  return Object.fromEntries([
+    ...sources.flatMap(({ own }) => given(own?.verifyToken, keys.secret)),
+    ...sources.flatMap(({ own, scheme }) => given(own?.secrets, developmentSecretOf(scheme, keys))),
+    ...given(service?.tokens, keys.secret),
+  ]);
 }
 
 const folder = (): string => join(tmpdir(), `oncebox-${userInfo().uid}`);
@@ -172,25 +159,30 @@ async function isOwnFolder(): Promise<boolean> {
   return process.platform === "win32" || (found.uid === userInfo().uid && (found.mode & 0o077) === 0);
 }
 
-/** A part of a certificate: its tag, its length and its content (ITU-T X.690). */
-function der(tag: number, ...parts: readonly Uint8Array[]): Buffer {
-  const content = Buffer.concat(parts);
-  const { length } = content;
-  const bytes = length < 128 ? [length] : length < 256 ? [0x81, length] : [0x82, length >> 8, length & 0xff];
-  return Buffer.concat([Buffer.from([tag, ...bytes]), content]);
-}
+const dayMs = 86_400_000;
 
-const sequence = (...parts: readonly Uint8Array[]): Buffer => der(0x30, ...parts);
+/**
+ * Stands for the providers that publish a certificate or keys, for requests that `oncebox sign` has signed. All other
+ * documents are fetched: a local run may get genuine webhooks through a tunnel.
+ */
+export const developmentDocuments =
+  (keys: DevelopmentKeys, clock: () => Date = () => new Date()): FetchText =>
+  async (url, signal) => {
+    const { rsa } = keys.privateKeys;
+    const { pathname } = new URL(url);
+    if (rsa !== undefined && pathname === "/oncebox.pem") {
+      const now = clock().getTime();
+      return selfSignedCertificate(rsa, "oncebox development", new Date(now - dayMs), new Date(now + dayMs));
+    }
+    if (rsa !== undefined && /\/(certs|keys|jwks?(\.json)?)$/.test(pathname)) return publishedKeys(keys);
+    return fetchText(url, signal);
+  };
 
-/** sha256WithRSAEncryption */
-const algorithm = Buffer.from("300d06092a864886f70d01010b0500", "hex");
-const commonName = Buffer.from("0603550403", "hex");
-
-const named = (name: string): Buffer =>
-  sequence(der(0x31, sequence(commonName, der(0x0c, Buffer.from(name)))));
-
-const time = (at: Date): Buffer =>
-  der(0x18, Buffer.from(`${at.toISOString().replaceAll(/[-:T]/g, "").slice(0, 14)}Z`));
+/** The keys of the run as a document that a provider would publish. */
+const publishedKeys = ({ privateKeys }: DevelopmentKeys): string =>
+  JSON.stringify({
+    keys: Object.values(privateKeys).map((key) => createPublicKey(key).export({ format: "jwk" })),
+  });
 
 /**
  * A certificate for the RSA key of a local run. It stands for the one that a provider publishes (PayPal, SNS), which a test
@@ -212,22 +204,22 @@ export function selfSignedCertificate(
   return ["-----BEGIN CERTIFICATE-----", ...lines, "-----END CERTIFICATE-----", ""].join("\n");
 }
 
-const dayMs = 86_400_000;
+/** A part of a certificate: its tag, its length and its content (ITU-T X.690). */
+function der(tag: number, ...parts: readonly Uint8Array[]): Buffer {
+  const content = Buffer.concat(parts);
+  const { length } = content;
+  const bytes = length < 128 ? [length] : length < 256 ? [0x81, length] : [0x82, length >> 8, length & 0xff];
+  return Buffer.concat([Buffer.from([tag, ...bytes]), content]);
+}
 
-/**
- * Stands for the providers that publish a certificate or keys, for requests that `oncebox sign` has signed. All other
- * documents are fetched: a local run may get genuine webhooks through a tunnel.
- */
-export const developmentDocuments =
-  (keys: DevelopmentKeys, clock: () => Date = () => new Date()): FetchText =>
-  async (url, signal) => {
-    const { rsa } = keys.privateKeys;
-    const isOurs = new URL(url).pathname === "/oncebox.pem";
-    if (isOurs && rsa !== undefined) {
-      const now = clock().getTime();
-      return selfSignedCertificate(rsa, "oncebox development", new Date(now - dayMs), new Date(now + dayMs));
-    }
-    if (rsa !== undefined && /\/(certs|keys|jwks?(\.json)?)$/.test(new URL(url).pathname))
-      return publishedKeys(keys);
-    return fetchText(url, signal);
-  };
+const sequence = (...parts: readonly Uint8Array[]): Buffer => der(0x30, ...parts);
+
+/** sha256WithRSAEncryption */
+const algorithm = Buffer.from("300d06092a864886f70d01010b0500", "hex");
+const commonName = Buffer.from("0603550403", "hex");
+
+const named = (name: string): Buffer =>
+  sequence(der(0x31, sequence(commonName, der(0x0c, Buffer.from(name)))));
+
+const time = (at: Date): Buffer =>
+  der(0x18, Buffer.from(`${at.toISOString().replaceAll(/[-:T]/g, "").slice(0, 14)}Z`));

@@ -3,50 +3,60 @@ import { memoisePromise } from "../base/concurrency.js";
 import { omitUndefined } from "../base/defined.js";
 import { createInbox } from "../inbox/inbox.js";
 import { createOutbox } from "../outbox/outbox.js";
+import type { PurgeWithinOptions } from "../queue/maintenance.js";
 import { type AnyMessage, type AnyQueue, deadState, type QueueKind } from "../queue/work-store.js";
 import type { Database } from "../sql/dialect.js";
-import type { WrongSetting } from "../sql/inspection.js";
 import { chosenQueues, type MigrateOptions, wrongSettings } from "../sql/migrate.js";
 import type { QueueNames } from "../sql/names.js";
 import { defaults } from "../sql/store-options.js";
-import { type Catalogue, checkSchema, readCatalogue } from "./check-schema.js";
-import { type Command, exitCodes, type Terminal, text, UsageError } from "./command.js";
-import { requireDatabaseFile, storeHelp, storeOptions, withExistingDatabase } from "./load-app.js";
+import {
+  type Catalogue,
+  checkSchema,
+  type Finding,
+  isProblem,
+  note,
+  problem,
+  readCatalogue,
+  runMigrate,
+} from "./check-schema.js";
+import { type Command, exitCodes, option, UsageError } from "./command.js";
+import { requireDatabaseFile, withApp } from "./load-app.js";
+import { storeOptions, text } from "./options.js";
+import { print } from "./output.js";
 
 export const doctorCommand: Command = {
   name: "doctor",
   summary: "compare the database with what this version expects, and say what to run",
   usage: "doctor [options]",
-  options: storeOptions,
-  help: { ...storeHelp, tenant: "one tenant's database; all tenants by default" },
+  options: { ...storeOptions, tenant: option("one tenant's database; all tenants by default") },
   examples: [
     "oncebox doctor --database postgres://app@localhost/orders",
     "oncebox doctor --app dist/app.js --json",
   ],
   async run(input) {
-    const { values, terminal } = input;
-    return withExistingDatabase(input, async (app) => {
-      const all: ExaminedFinding[] = [];
-      const { retentionMs = defaults.retentionMs, deadRetentionMs } = app.retentions;
-      for (const { db, tables } of await databasesOf(app, text(values, "tenant"))) {
+    return withApp(input, async (app) => {
+      const findings: (Finding & { readonly database: string })[] = [];
+      for (const { db, tables } of await databasesOf(app, text(input.values, "tenant"))) {
         requireDatabaseFile(db);
-        const found = await examine(db, { tables, retentionMs, deadRetentionMs });
-        all.push(...found.map((finding) => ({ database: db.id, ...finding })));
+        const found = await examine(db, { tables, ...app.retentions });
+        findings.push(...found.map((finding) => ({ database: db.id, ...finding })));
       }
-      const isHealthy = all.every(({ level }) => level === "note");
-      if (values.json) terminal.out(JSON.stringify({ healthy: isHealthy, findings: all }));
-      else print(all, isHealthy, terminal);
-      return isHealthy ? exitCodes.ok : exitCodes.failed;
+      const healthy = !findings.some(isProblem);
+      const lines = findings.flatMap(({ database, check, level, message, run }) => [
+        `${level} (${check}, ${database}): ${message}`,
+        ...(run === null ? [] : [`  run: ${run.replaceAll("\n", "\n       ")}`]),
+      ]);
+      if (healthy) lines.push("No problem was found.");
+      print(input, { healthy, findings }, lines.join("\n"));
+      return healthy ? exitCodes.ok : exitCodes.failed;
     });
   },
 };
 
-interface ExaminedFinding extends Finding {
-  readonly database: string;
-}
-
-interface Examined extends Pick<ExamineOptions, "tables"> {
+interface Examined {
   readonly db: Database;
+  /** The schema and tables of the queues. */
+  readonly tables: MigrateOptions;
 }
 
 async function databasesOf(app: App, tenant: string | undefined): Promise<readonly Examined[]> {
@@ -60,24 +70,15 @@ async function databasesOf(app: App, tenant: string | undefined): Promise<readon
   return stores.map(({ db, tables }) => ({ db, tables: omitUndefined(tables) }));
 }
 
-function print(findings: readonly ExaminedFinding[], isHealthy: boolean, terminal: Terminal): void {
-  for (const { database, check, level, message, run } of findings) {
-    terminal.out(`${level} (${check}, ${database}): ${message}`);
-    if (run !== null) terminal.out(`  run: ${run.replaceAll("\n", "\n       ")}`);
-  }
-  if (isHealthy) terminal.out("No problem was found.");
-}
-
-interface ExamineOptions extends Retentions {
-  /** The schema and tables of the queues. */
-  readonly tables: MigrateOptions;
-}
+interface ExamineOptions extends Pick<Examined, "tables">, PurgeWithinOptions {}
 
 /** Compares a database with what this version expects. It changes nothing. */
 export async function examine(given: Database, options: ExamineOptions): Promise<readonly Finding[]> {
   const { wrong, db } = (await given.dialect.inspection.file?.(given)) ?? { wrong: [], db: given };
   try {
-    const settings = [...wrong, ...(await wrongSettings(db))].map(settingFinding);
+    const settings = [...wrong, ...(await wrongSettings(db))].map(({ message, run, tolerable }) =>
+      tolerable ? note("settings", message, run) : problem("settings", message, run),
+    );
     const findings = [...settings, ...(await checkClock(db))];
     const queues = chosenQueues(db.dialect, options.tables);
     const schema = queues[0]?.schema ?? "";
@@ -101,8 +102,8 @@ async function examineQueue(
   queue: QueueNames,
   { user, catalogue, ...retentions }: QueueContext,
 ): Promise<readonly Finding[]> {
-  const schema = user?.seesAll === false ? [unseen(user.name)] : await checkSchema(db, queue, catalogue);
-  if (schema.some(isProblem) && schema.every(({ run }) => run === "oncebox migrate")) return schema;
+  const schema = user?.seesAll === false ? [unseenSchema(user)] : await checkSchema(db, queue, catalogue);
+  if (schema.some(isProblem) && schema.every(({ run }) => run === runMigrate)) return schema;
   const permissions = await checkPermissions(db, queue, user);
   const findings = [...schema, ...permissions];
   if (findings.some(isProblem)) return findings; // the messages may not be readable
@@ -112,28 +113,18 @@ async function examineQueue(
   const retention = await checkRetention(queue.kind, store as Pick<AnyQueue, "list">, retentions).catch(
     (error: Error) => {
       if (db.dialect.classify(error) !== "permanent") throw error;
-      return [unreadable(queue, error)];
+      // Privileges that the checks do not know of, such as those on the tables where procedures do not read them for their callers.
+      return [problem("permissions", `The messages of ${table} cannot be read: ${error.message}`, null)];
     },
   );
   return [...findings, ...retention];
 }
 
-const isProblem = ({ level }: Finding): boolean => level === "problem";
-
-const unseen = (user: string): Finding => ({
-  check: "schema",
-  level: "note",
-  message: `The user ${user} does not see tables and indexes, so they were not compared. The user that migrates does.`,
-  run: null,
-});
-
-/** Privileges that the checks do not know of, such as those on the tables where procedures do not read them for their callers. */
-const unreadable = ({ table }: QueueNames, { message }: Error): Finding => ({
-  check: "permissions",
-  level: "problem",
-  message: `The messages of ${table} cannot be read: ${message}`,
-  run: null,
-});
+const unseenSchema = ({ name }: InspectedUser): Finding =>
+  note(
+    "schema",
+    `The user ${name} does not see tables and indexes, so they were not compared. The user that migrates does.`,
+  );
 
 /** Both queues find the same about their common schema. */
 const distinct = (findings: readonly Finding[]): readonly Finding[] => [
@@ -158,13 +149,9 @@ export async function checkClock(
   const skewMs = database > after ? after - database : Math.max(0, before - database);
   if (Math.abs(skewMs) <= tolerableMs) return [];
   const how = skewMs > 0 ? "ahead of" : "behind";
+  const message = `This machine's clock is ${Math.round(Math.abs(skewMs) / 1000)} s ${how} the database's. Signatures with a time may be refused.`;
   return [
-    {
-      check: "clock",
-      level: "problem",
-      message: `This machine's clock is ${Math.round(Math.abs(skewMs) / 1000)} s ${how} the database's. Signatures with a time may be refused.`,
-      run: process.platform === "win32" ? "w32tm /resync" : "timedatectl set-ntp true",
-    },
+    problem("clock", message, process.platform === "win32" ? "w32tm /resync" : "timedatectl set-ntp true"),
   ];
 }
 
@@ -206,20 +193,8 @@ async function checkPermissions(
   if (missing.length === 0) return [];
   const list = missing.map((lacking) => `${lacking.privileges.join(", ")} on ${lacking.object}`).join("; ");
   const unsure = user.seesAll ? "" : " What it may not use it does not see, so it may also be missing.";
-  return [
-    {
-      check: "permissions",
-      level: "problem",
-      message: `The user ${user.name} lacks ${list}.${unsure}`,
-      run: missing.map((lacking) => grant(queue, lacking, user.name)).join(";\n"),
-    },
-  ];
-}
-
-interface Retentions {
-  readonly retentionMs: number;
-  /** Undefined: dead messages are kept for ever. */
-  readonly deadRetentionMs?: number | undefined;
+  const grants = missing.map((lacking) => grant(queue, lacking, user.name)).join(";\n");
+  return [problem("permissions", `The user ${user.name} lacks ${list}.${unsure}`, grants)];
 }
 
 const dayMs = 86_400_000;
@@ -231,11 +206,10 @@ const forgottenMs = 90 * dayMs;
 async function checkRetention(
   name: QueueKind,
   queue: Pick<AnyQueue, "list">,
-  { retentionMs, deadRetentionMs }: Retentions,
-  now: () => number = Date.now,
+  { retentionMs = defaults.retentionMs, deadRetentionMs }: PurgeWithinOptions,
 ): Promise<readonly Finding[]> {
-  const ended = async (state: string, ageMs: number, endedAt: (message: AnyMessage) => Date | null) => {
-    const latest = now() - ageMs;
+  const hasEnded = async (state: string, ageMs: number, endedAt: (message: AnyMessage) => Date | null) => {
+    const latest = Date.now() - ageMs;
     const { messages } = await queue.list({ state, olderThanMs: ageMs, limit: 100 });
     return messages.some((message) => {
       const at = endedAt(message);
@@ -243,52 +217,30 @@ async function checkRetention(
     });
   };
   const findings: Finding[] = [];
-  if (await ended("Done", retentionMs + dayMs, ({ processedAt }) => processedAt))
+  if (await hasEnded("Done", retentionMs + dayMs, ({ processedAt }) => processedAt))
     findings.push(overdue(name, "done", retentionMs));
   // One with a partition key may be kept because it blocks its key.
   const diedAt = ({ partitionKey, diedAt }: AnyMessage) => (partitionKey === null ? diedAt : null);
-  const dead = deadState[name];
-  if (deadRetentionMs !== undefined) {
-    if (await ended(dead, deadRetentionMs + dayMs, diedAt))
-      findings.push(overdue(name, "dead", deadRetentionMs));
-  } else if (await ended(dead, forgottenMs, diedAt)) findings.push(forgotten(name));
+  const limitMs = deadRetentionMs === undefined ? forgottenMs : deadRetentionMs + dayMs;
+  if (await hasEnded(deadState[name], limitMs, diedAt))
+    findings.push(deadRetentionMs === undefined ? forgotten(name) : overdue(name, "dead", deadRetentionMs));
   return findings;
 }
 
-const overdue = (name: QueueKind, phase: "done" | "dead", retentionMs: number): Finding => ({
-  check: "retention",
-  level: "problem",
-  message: `The ${name} has ${phase} messages that are more than a day past the retention of ${Math.round(retentionMs / dayMs)} days. The clean-up does not run, or not for long enough.`,
-  run: "oncebox cleanup",
-});
+const overdue = (name: QueueKind, phase: "done" | "dead", retentionMs: number): Finding =>
+  problem(
+    "retention",
+    `The ${name} has ${phase} messages that are more than a day past the retention of ${Math.round(retentionMs / dayMs)} days. The clean-up does not run, or not for long enough.`,
+    "oncebox cleanup",
+  );
 
-const forgotten = (name: QueueKind): Finding => ({
-  check: "retention",
-  level: "note",
-  message: `The ${name} has messages that died more than ${forgottenMs / dayMs} days ago, and no retention of dead messages is set here: they are kept for ever. See deadRetentionMs in docs/operations.md.`,
-  run: `oncebox dead groups --queue ${name}`,
-});
+const forgotten = (name: QueueKind): Finding =>
+  note(
+    "retention",
+    `The ${name} has messages that died more than ${forgottenMs / dayMs} days ago, and no retention of dead messages is set here: they are kept for ever. See deadRetentionMs in docs/operations.md.`,
+    `oncebox dead groups --queue ${name}`,
+  );
 
 /** A message that arrived again within the retention is kept. */
 const lastSeenAt = (message: AnyMessage, otherwise: Date): number =>
   ("lastSeenAt" in message ? message.lastSeenAt : otherwise).getTime();
-
-/** What `doctor` compares. */
-export const checks = ["schema", "permissions", "settings", "clock", "retention"] as const;
-
-/** Something that `doctor` found. */
-export interface Finding {
-  readonly check: (typeof checks)[number];
-  /** A note says what could be better, or what could not be checked. */
-  readonly level: "problem" | "note";
-  readonly message: string;
-  /** A command or a statement that puts it right; null where there is none. */
-  readonly run: string | null;
-}
-
-const settingFinding = ({ message, run, tolerable }: WrongSetting): Finding => ({
-  check: "settings",
-  level: tolerable ? "note" : "problem",
-  message,
-  run,
-});

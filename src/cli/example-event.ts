@@ -77,7 +77,7 @@ const withoutJson = (templates: Alternatives): Alternatives =>
     parts.every(({ placeholder }) => placeholder !== "json" && placeholder !== "item"),
   );
 
-/** What is signed besides the body as a whole. Of the alternatives the last is the one that needs the least. */
+/** What is signed besides the body as a whole. The last alternative needs the least. */
 function signedFields({ scheme: { verify }, proof }: CheckedScheme): readonly Field[] {
   return verify.kind === "signature" ? (proof.at(-1) ?? []).flatMap((part) => fieldFor(part, "example")) : [];
 }
@@ -151,29 +151,51 @@ export async function exampleTopic(
   environment: Environment,
 ): Promise<string> {
   const real = providerTopic(provider);
-  const { definition, topics, firstTopic } = withFirstTopic(given);
-  if (typeof given.handlers === "function" && given.tenants === undefined) {
-    await callHandlers(definition, environment);
+  const { definition, topics } = withTopics(given);
+  if (typeof definition.handlers === "function" && given.tenants === undefined) {
+    // An app with only the handlers opens no connection. `oncebox dev` says what is wrong with them.
+    const { handlers } = definition;
+    const app = await createApp({ database: devDatabase, handlers }, { environment }).catch(() => undefined);
+    await app?.close();
   }
-  const isHandled = topicMatcher(new Map(topics().map((topic) => [topic, true])))(real);
-  return isHandled ? real : (firstTopic() ?? real);
+  const isHandled = topicMatcher(new Map(topics.map((topic) => [topic, true])))(real);
+  return isHandled ? real : (firstTopic(topics) ?? real);
 }
 
-/** Creates an app of the handlers alone. It opens no connection. */
-async function callHandlers({ handlers }: AppDefinition, environment: Environment): Promise<void> {
-  try {
-    const app = await createApp({ database: devDatabase, ...(handlers && { handlers }) }, { environment });
-    await app.close();
-  } catch {
-    // `oncebox dev` says what is wrong with the handlers.
-  }
+/**
+ * The keys of the app's handlers: topics and patterns. A function that makes the handlers is called once, when the app is
+ * opened, so its topics are in the list after that. With tenants it is called later, and then no topic is known here.
+ */
+export function withTopics(given: AppDefinition): {
+  readonly definition: AppDefinition;
+  readonly topics: readonly string[];
+} {
+  const { handlers } = given;
+  if (typeof handlers !== "function") return { definition: given, topics: Object.keys(handlers ?? {}) };
+  const topics: string[] = [];
+  const definition: AppDefinition = {
+    ...given,
+    handlers(parts) {
+      const made = handlers(parts);
+      topics.push(...Object.keys(made ?? {}));
+      return made;
+    },
+  };
+  return { definition, topics };
 }
+
+export const firstTopic = (topics: readonly string[]): string | undefined =>
+  topics.find((topic) => !topic.endsWith("*"));
+
+/** An event type that the provider really sends. */
+export const providerTopic = (provider: unknown): string =>
+  isPresetName(provider) ? providerTopics[provider] : "test";
 
 /**
  * An event type of each provider, to show and to sign as an example. Most were found in its documentation or in its own library.
  * Those whose topic is not the kind of an event have an example of what it is.
  */
-const topics: Readonly<Record<PresetName, string>> = {
+const providerTopics: Readonly<Record<PresetName, string>> = {
   adyen: "AUTHORISATION",
   asana: "task.added",
   bitbucket: "repo:push",
@@ -229,35 +251,3 @@ const topics: Readonly<Record<PresetName, string>> = {
   zendesk: "zen:event-type:ticket.created",
   zoom: "meeting.started",
 };
-
-/** An event type that the provider really sends, for example events. */
-export const providerTopic = (provider: unknown): string =>
-  isPresetName(provider) ? topics[provider] : "test";
-
-/**
- * The topics that the app handles, for example events. A function that makes the handlers is called once, when the app is
- * opened, so its topics are known after that. With tenants it is called later, and then no topic is known here.
- */
-export function withFirstTopic(given: AppDefinition): {
-  readonly definition: AppDefinition;
-  /** The keys of the handlers: topics and patterns. */
-  readonly topics: () => readonly string[];
-  readonly firstTopic: () => string | undefined;
-} {
-  const { handlers } = given;
-  let topics = typeof handlers === "function" ? [] : Object.keys(handlers ?? {});
-  const known = {
-    topics: () => topics,
-    firstTopic: () => topics.find((topic) => !topic.endsWith("*")),
-  };
-  if (typeof handlers !== "function") return { definition: given, ...known };
-  const definition: AppDefinition = {
-    ...given,
-    handlers(parts) {
-      const made = handlers(parts);
-      topics = Object.keys(made ?? {});
-      return made;
-    },
-  };
-  return { definition, ...known };
-}

@@ -1,14 +1,27 @@
+import { omitUndefined } from "../base/defined.js";
 import { InvalidArgumentError } from "../errors.js";
 import { webhookDefaults } from "../webhooks/route-options.js";
 import { checkScheme } from "../webhooks/schemes/check-scheme.js";
-import { createDelivery, type Delivery, splitDelivery } from "../webhooks/schemes/delivery.js";
-import { type FetchText, fetchText as fetched, fetchText } from "../webhooks/schemes/provider-keys.js";
+import { createDelivery, splitDelivery } from "../webhooks/schemes/delivery.js";
+import { type FetchText, fetchText } from "../webhooks/schemes/provider-keys.js";
 import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
 import { readTimestamp } from "../webhooks/schemes/signature-verifier.js";
 import { signedContents } from "../webhooks/schemes/signed-content.js";
 import { type ResolvedSource, resolveSources } from "../webhooks/sources.js";
 import { bodyChanges, publicUrlFor, ruleChanges, secretChanges, urlChanges } from "./request-changes.js";
 import type { CapturedRequest } from "./verify.js";
+
+/** A request, and the source that it would be sent to. */
+export interface Attempt {
+  readonly request: Omit<CapturedRequest, "notes">;
+  readonly scheme: WebhookScheme;
+  readonly secrets: readonly string[];
+  readonly toleranceMs?: number | undefined;
+  /** When the request arrives. */
+  readonly at: Date;
+  /** Fetches certificates and keys of providers: by https, by default. */
+  readonly fetchText?: FetchText;
+}
 
 /** The verdict on a request. */
 export interface Explanation {
@@ -19,19 +32,19 @@ export interface Explanation {
   readonly advice?: string;
 }
 
+/** The reason and the advice as lines for people. */
+export const explanationLines = ({ reason, advice }: Explanation): readonly string[] => [
+  ...(reason === undefined ? [] : [`why: ${reason}.`]),
+  ...(advice === undefined ? [] : [`do: ${advice}`]),
+];
+
 /** A secret of another source, by that source's name. */
 interface OtherSecret {
   readonly source: string;
   readonly secret: string;
 }
 
-interface Change {
-  readonly reason: string;
-  readonly advice: string;
-  readonly attempt: Attempt;
-}
-
-/** Says why a request is refused: tries the likely changes, and names the one that would make it right. */
+/** Says why a request is refused: tries the likely changes, and names the first that would make it right. */
 export async function explainRefusal(
   attempted: Attempt,
   others: readonly OtherSecret[] = [],
@@ -42,9 +55,8 @@ export async function explainRefusal(
   const onTime = atItsOwnTime(given);
   if (refusal.startsWith("timestamp too") && (await refusalOfAttempt(onTime)) === undefined)
     return { refusal, ...timeExplanation(given, onTime.at) };
-  for (const { reason, advice, attempt } of changesOf(onTime, others)) {
-    if ((await refusalOfAttempt(attempt)) === undefined) return { refusal, reason, advice };
-  }
+  for (const { reason, advice, ...change } of changesOf(onTime, others))
+    if ((await refusalOfAttempt({ ...onTime, ...change })) === undefined) return { refusal, reason, advice };
   return { refusal, ...adviceFor(refusal, given) };
 }
 
@@ -62,11 +74,11 @@ function fetchedOnce(fetch: FetchText = fetchText): FetchText {
 function atItsOwnTime(attempt: Attempt): Attempt {
   const { verify } = attempt.scheme;
   const rule = verify.kind === "signature" ? verify.timestamp : undefined;
-  const time = rule && readTimestamp(deliveryOf(attempt), rule);
+  const time = rule && readTimestamp(createDelivery(attempt.request), rule);
   return time === undefined ? attempt : { ...attempt, at: new Date(time.ms) };
 }
 
-function timeExplanation({ at }: Attempt, signedAt: Date): Required<Pick<Explanation, "reason" | "advice">> {
+function timeExplanation({ at }: Attempt, signedAt: Date): Explanation {
   const seconds = Math.round(Math.abs(at.getTime() - signedAt.getTime()) / 1_000);
   const isOld = signedAt < at;
   return {
@@ -77,87 +89,74 @@ function timeExplanation({ at }: Attempt, signedAt: Date): Required<Pick<Explana
   };
 }
 
-function* changesOf(attempt: Attempt, others: readonly OtherSecret[]): Generator<Change> {
-  yield* bodiesOf(attempt);
-  if (signsUrl(attempt.scheme)) yield* urlsOf(attempt);
-  yield* secretsOf(attempt, others);
-  for (const { what, scheme } of ruleChanges(attempt.scheme)) {
-    const advice = "Check the version of the provider's webhooks, or set it in a scheme of your own.";
-    yield { reason: `${what}, unlike the scheme's`, advice, attempt: { ...attempt, scheme } };
-  }
+/** A part of an attempt that is changed, and what to say if that makes it right. */
+interface Change extends Partial<Attempt> {
+  readonly reason: string;
+  readonly advice: string;
 }
 
-function* bodiesOf(attempt: Attempt): Generator<Change> {
-  const { request } = attempt;
-  for (const { what, body } of bodyChanges(request.body)) {
-    const reason = `the body was changed on the way: ${what}, the signature is right`;
-    const advice =
-      "Give the route the bytes as they arrive, before anything parses, decodes or formats them.";
-    yield { reason, advice, attempt: { ...attempt, request: { ...request, body } } };
-  }
-}
-
-function* urlsOf(attempt: Attempt): Generator<Change> {
-  const { request } = attempt;
-  for (const url of urlChanges(request.url, request.headers)) {
+function* changesOf(
+  { request, scheme, secrets }: Attempt,
+  others: readonly OtherSecret[],
+): Generator<Change> {
+  for (const { what, body } of bodyChanges(request.body))
+    yield {
+      reason: `the body was changed on the way: ${what}, the signature is right`,
+      advice: "Give the route the bytes as they arrive, before anything parses, decodes or formats them.",
+      request: { ...request, body },
+    };
+  for (const url of signsUrl(scheme) ? urlChanges(request.url, request.headers) : []) {
     const publicUrl = publicUrlFor(url, request.url);
-    const reason = `a proxy changed the URL: the provider signed ${url}, and the request arrived at ${request.url}`;
-    const advice =
-      publicUrl === undefined
-        ? "Let the proxy pass on the path and the query as they are."
-        : `Set publicUrl (or ONCEBOX_PUBLIC_URL) to ${publicUrl}`;
-    yield { reason, advice, attempt: { ...attempt, request: { ...request, url } } };
+    yield {
+      reason: `a proxy changed the URL: the provider signed ${url}, and the request arrived at ${request.url}`,
+      advice:
+        publicUrl === undefined
+          ? "Let the proxy pass on the path and the query as they are."
+          : `Set publicUrl (or ONCEBOX_PUBLIC_URL) to ${publicUrl}`,
+      request: { ...request, url },
+    };
   }
-}
-
-function* secretsOf(attempt: Attempt, others: readonly OtherSecret[]): Generator<Change> {
-  for (const given of attempt.secrets)
-    for (const { what, secret } of secretChanges(given)) {
-      const advice = "Copy the secret from the provider once more.";
-      yield { reason: `the secret ${what}`, advice, attempt: { ...attempt, secrets: [secret] } };
-    }
-  for (const { source, secret } of others) {
-    const reason = `it is signed with the secret of the source ${source}`;
-    const advice = `Give the provider the address of ${source}, or this source that secret.`;
-    yield { reason, advice, attempt: { ...attempt, secrets: [secret] } };
-  }
-}
-
-/** A request, and the source that it would be sent to. */
-export interface Attempt {
-  readonly request: Omit<CapturedRequest, "notes">;
-  readonly scheme: WebhookScheme;
-  readonly secrets: readonly string[];
-  readonly toleranceMs?: number | undefined;
-  /** When the request arrives. */
-  readonly at: Date;
-  /** Fetches certificates and keys of providers: by https, by default. */
-  readonly fetchText?: FetchText;
+  for (const { what, secret } of secrets.flatMap(secretChanges))
+    yield {
+      reason: `the secret ${what}`,
+      advice: "Copy the secret from the provider once more.",
+      secrets: [secret],
+    };
+  for (const { source, secret } of others)
+    yield {
+      reason: `it is signed with the secret of the source ${source}`,
+      advice: `Give the provider the address of ${source}, or this source that secret.`,
+      secrets: [secret],
+    };
+  for (const { what, scheme: changed } of ruleChanges(scheme))
+    yield {
+      reason: `${what}, unlike the scheme's`,
+      advice: "Check the version of the provider's webhooks, or set it in a scheme of your own.",
+      scheme: changed,
+    };
 }
 
 /** Returns why the route would refuse the request, by the code that the route itself uses. Undefined when it would not. */
 async function refusalOfAttempt(attempt: Attempt): Promise<string | undefined> {
-  let source: ResolvedSource;
   try {
-    source = sourceOf(attempt);
+    return await sourceOf(attempt).verify(createDelivery(attempt.request));
   } catch (error) {
     if (error instanceof InvalidArgumentError) return error.message; // a secret that the scheme cannot use
     throw error;
   }
-  return source.verify(deliveryOf(attempt));
 }
 
-const deliveryOf = ({ request }: Attempt): Delivery => createDelivery(request);
-
-function sourceOf({ scheme, secrets, toleranceMs, at, fetchText = fetched }: Attempt): ResolvedSource {
+function sourceOf({
+  scheme,
+  secrets,
+  toleranceMs,
+  at,
+  fetchText: fetch = fetchText,
+}: Attempt): ResolvedSource {
   const { handshakes: _, ...rest } = scheme; // they may need a token that is not at hand
-  const source = { scheme: rest, secrets, allowShortSecrets: true };
-  const sources = resolveSources(
-    { source: toleranceMs === undefined ? source : { ...source, toleranceMs } },
-    [],
-    { ...webhookDefaults, readScheme: checkScheme, clock: () => at, onStale: () => {}, fetchText },
-  );
-  return sources.get("source")!;
+  const source = { scheme: rest, secrets, allowShortSecrets: true, ...omitUndefined({ toleranceMs }) };
+  const settings = { readScheme: checkScheme, clock: () => at, onStale: () => {}, fetchText: fetch };
+  return resolveSources({ source }, [], { ...webhookDefaults, ...settings }).get("source")!;
 }
 
 /** Whether the provider signs the address that it calls. */
@@ -165,10 +164,8 @@ const signsUrl = ({ verify }: WebhookScheme): boolean =>
   verify.kind === "signature" &&
   [verify.signed].flat().some((template) => /\{(url|decodedUrl)\}/.test(template ?? ""));
 
-type Advice = Pick<Explanation, "reason" | "advice">;
-
 /** What can be said when none of the likely changes makes the request right. */
-function adviceFor(refusal: string, attempt: Attempt): Advice {
+function adviceFor(refusal: string, attempt: Attempt): Explanation {
   const { headers, body } = attempt.request;
   const size = `The body has ${body.length} bytes`;
   const found = similarHeaders(headers);
@@ -236,7 +233,7 @@ export function signedTexts(attempt: Attempt): readonly string[] {
   const source = sourceOf(attempt);
   const { verify } = source.scheme;
   if (verify.kind !== "signature") return [];
-  const whole = deliveryOf(attempt);
+  const whole = createDelivery(attempt.request);
   const isPerItem = verify.signatureIn?.includes("{item:") ?? false;
   const events = isPerItem ? splitDelivery(whole, source.split) : [whole];
   return events.flatMap((event) => {

@@ -1,22 +1,22 @@
 import type { App } from "../app/create-app.js";
-import type { MaintenanceReport } from "../app/maintenance-jobs.js";
 import { appStats } from "../app/stats.js";
-import { type Budget, timeBudget } from "../base/budget.js";
 import type { MaintenanceResult } from "../queue/maintenance.js";
-import { type Command, databaseHelp, databaseOptions, exitCodes, seconds, UsageError } from "./command.js";
-import { withExistingDatabase } from "./load-app.js";
-import { withProgress } from "./output.js";
-import { statusLine } from "./status.js";
+import { type Command, type CommandInput, exitCodes, flag, UsageError } from "./command.js";
+import { requireDatabaseFile, withApp } from "./load-app.js";
+import { budgetOf, databaseOptions, timeOption } from "./options.js";
+import { print, withProgress } from "./output.js";
+import { queueLine, statusLine } from "./status.js";
 
 export const dispatchCommand: Command = {
   name: "dispatch",
   summary: "handle the due messages, as the scheduled function does, and say what is left",
   usage: "dispatch --once --app FILE [--time SECONDS] [options]",
-  options: { ...databaseOptions, once: { type: "boolean" }, time: { type: "string" } },
-  help: {
-    once: "stop when nothing is left or the time is used up (required; `oncebox dev` runs until it is stopped)",
-    time: "the most seconds to run; 60 by default",
-    ...databaseHelp,
+  options: {
+    once: flag(
+      "stop when nothing is left or the time is used up (required; `oncebox dev` runs until it is stopped)",
+    ),
+    ...timeOption,
+    ...databaseOptions,
   },
   examples: ["oncebox dispatch --once --app dist/app.js --time 300"],
   async run(input) {
@@ -25,20 +25,16 @@ export const dispatchCommand: Command = {
       throw new UsageError("dispatch needs --once. To run until it is stopped, use `oncebox dev`.");
     if (values.app === undefined)
       throw new UsageError("dispatch needs --app FILE: the app has the handlers.");
-    const budget = timeBudget(seconds(values, "time", 60), terminal.signal);
+    const budget = budgetOf(input);
     return withExistingDatabase(input, async (app) => {
       const report = await withProgress(terminal, "dispatching", () => app.dispatch(budget));
       const { inbox, outbox } = await appStats(app);
-      if (values.json) terminal.out(JSON.stringify({ ...report, left: { inbox, outbox } }));
-      else {
-        for (const name of ["inbox", "outbox"] as const) {
-          const result = report[name];
-          const text = result === null ? "no handlers" : describe(result);
-          terminal.out(`${name.padEnd(7)} ${text}`);
-        }
-        if (report.tenants !== undefined) terminal.out(`tenants ${describe(report.tenants)}`);
-        terminal.out(`Left:\n${statusLine("inbox", inbox)}\n${statusLine("outbox", outbox)}`);
-      }
+      const lines = (["inbox", "outbox"] as const).map((name) =>
+        queueLine(name, report[name] === null ? "no handlers" : describe(report[name])),
+      );
+      if (report.tenants !== undefined) lines.push(queueLine("tenants", describe(report.tenants)));
+      lines.push("Left:", statusLine("inbox", inbox), statusLine("outbox", outbox));
+      print(input, { ...report, left: { inbox, outbox } }, lines.join("\n"));
       return report.more ? exitCodes.more : exitCodes.ok;
     });
   },
@@ -68,45 +64,44 @@ function describe(result: object): string {
   return texts.join("  ");
 }
 
-interface Job {
-  readonly name: "reap" | "cleanup";
-  readonly summary: string;
-  /** What the command did to a queue. */
-  readonly did: (result: MaintenanceResult) => string;
-}
-
 /** The two scheduled jobs, which differ only in their names. */
-const maintenanceCommand = ({ name, summary, did }: Job): Command => ({
+const maintenanceCommand = (
+  name: "reap" | "cleanup",
+  summary: string,
+  did: (result: MaintenanceResult) => string,
+): Command => ({
   name,
   summary,
   usage: `${name} [--time SECONDS] [options]`,
-  options: { ...databaseOptions, time: { type: "string" } },
-  help: { time: "the most seconds to run; 60 by default", ...databaseHelp },
+  options: { ...timeOption, ...databaseOptions },
   examples: [`oncebox ${name} --database postgres://app@localhost/orders`],
   async run(input) {
-    const { values, terminal } = input;
-    const budget = timeBudget(seconds(values, "time", 60), terminal.signal);
+    const budget = budgetOf(input);
     return withExistingDatabase(input, async (app) => {
-      const report = await withProgress(terminal, name, () => run(app, name, budget));
+      const report = await withProgress(input.terminal, name, () => app[name](budget));
       const queues = Object.entries(report) as [string, MaintenanceResult][];
-      if (values.json) terminal.out(JSON.stringify(report));
-      else for (const [queue, result] of queues) terminal.out(`${queue.padEnd(7)} ${did(result)}`);
+      const lines = queues.map(([queue, result]) => queueLine(queue, did(result)));
+      print(input, report, lines.join("\n"));
       return queues.some(([, { more }]) => more) ? exitCodes.more : exitCodes.ok;
     });
   },
 });
 
-const run = (app: App, name: Job["name"], budget: Budget): Promise<MaintenanceReport> => app[name](budget);
+export const reapCommand = maintenanceCommand(
+  "reap",
+  "end expired leases and expired messages",
+  ({ done, dead }) => `released ${done}  dead ${dead}`,
+);
 
-export const reapCommand = maintenanceCommand({
-  name: "reap",
-  summary: "end expired leases and expired messages",
-  did: ({ done, dead }) => `released ${done}  dead ${dead}`,
-});
+export const cleanupCommand = maintenanceCommand(
+  "cleanup",
+  "delete done messages that are older than the retention, and dead ones where the app has a retention for them",
+  ({ done, dead }) => `deleted: done ${done}  dead ${dead}`,
+);
 
-export const cleanupCommand = maintenanceCommand({
-  name: "cleanup",
-  summary:
-    "delete done messages that are older than the retention, and dead ones where the app has a retention for them",
-  did: ({ done, dead }) => `deleted: done ${done}  dead ${dead}`,
-});
+/** Jobs of an app with tenants check each tenant's database themselves. */
+const withExistingDatabase = (input: CommandInput, work: (app: App) => Promise<number>): Promise<number> =>
+  withApp(input, async (app) => {
+    if (app.tenants === undefined) requireDatabaseFile(app.db);
+    return work(app);
+  });

@@ -2,42 +2,48 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { foreignRequest } from "../adapters/local/local-run.js";
-import type { AppSource } from "../app/sources.js";
 import { omitUndefined } from "../base/defined.js";
-import { type LogFields, type Logger, safeReason } from "../base/logger.js";
-import { openDatabase } from "../config/open-database.js";
+import { type LogFields, safeReason } from "../base/logger.js";
+import { openDatabase } from "../config/database-url.js";
 import { openBodies, readBody } from "../http/body.js";
 import { closeServer, listening as listenAt, respondTo } from "../http/node.js";
 import { createInbox } from "../inbox/inbox.js";
 import { migrate } from "../sql/migrate.js";
-import { isPresetName, presetNames } from "../webhooks/preset-names.js";
+import { presetNames } from "../webhooks/preset-names.js";
 import { createWebhookRoute } from "../webhooks/route.js";
 import { type ReceivedWebhook, type WebhookInbox, webhookDefaults } from "../webhooks/route-options.js";
-import { createDelivery, parseJson } from "../webhooks/schemes/delivery.js";
+import { parseJson } from "../webhooks/schemes/delivery.js";
 import type { FetchText } from "../webhooks/schemes/provider-keys.js";
-import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
 import { jsonText } from "../webhooks/schemes/template.js";
-import { schemeOf, withOverrides } from "../webhooks/sources.js";
-import {
-  type Command,
-  type CommandInput,
-  count,
-  exitCodes,
-  type Terminal,
-  text,
-  UsageError,
-} from "./command.js";
+import type { WebhookSource } from "../webhooks/sources.js";
+import { type Command, type CommandInput, exitCodes, flag, option, type Terminal } from "./command.js";
 import {
   type DevelopmentKeys,
   developmentDocuments,
   developmentSecretOf,
+  isUnset,
   newDevelopmentKeys,
   shareDevelopmentKeys,
-  unsetVariables,
 } from "./development-keys.js";
-import { type Attempt, type Explanation, explainRefusal, signedTexts } from "./explain-refusal.js";
-import { definitionFor } from "./load-app.js";
-import { givenSecret, resolvedSecrets, secretsOfTenant } from "./sources.js";
+import {
+  type Attempt,
+  type Explanation,
+  explainRefusal,
+  explanationLines,
+  signedTexts,
+} from "./explain-refusal.js";
+import { count } from "./options.js";
+import { print } from "./output.js";
+import {
+  absoluteUrl,
+  findSource,
+  givenSecret,
+  type KnownSource,
+  knownSources,
+  resolvedSecrets,
+  sourceOptions,
+  tenantSecretsFor,
+} from "./sources.js";
 
 const host = "127.0.0.1";
 
@@ -47,20 +53,10 @@ export const listenCommand: Command = {
   usage: "listen [SOURCE|PROVIDER …] [--app FILE] [--secret SECRET] [--port N] [options]",
   positionals: 100,
   options: {
-    app: { type: "string" },
-    secret: { type: "string" },
-    "secret-env": { type: "string" },
-    url: { type: "string" },
-    port: { type: "string" },
-    json: { type: "boolean" },
-  },
-  help: {
-    app: "the app whose sources can be named, besides those of ONCEBOX_WEBHOOKS",
-    secret: "the secret of the providers that are named; each run makes one of its own by default",
-    "secret-env": "an environment variable with the secret, to keep it out of the shell's history",
-    url: "the public address of a tunnel to this machine, for providers that sign the URL",
-    port: "the port, instead of PORT; 7071 by default, 0 for any free port",
-    json: "print JSON: one line for the address, and one for each request",
+    ...sourceOptions,
+    url: option("the public address of a tunnel to this machine, for providers that sign the URL"),
+    port: option("the port, instead of PORT; 7071 by default, 0 for any free port"),
+    json: flag("print JSON: one line for the address, and one for each request"),
   },
   examples: [
     "oncebox listen",
@@ -70,51 +66,56 @@ export const listenCommand: Command = {
   async run(input) {
     const { values, terminal } = input;
     const { sources, keys, port } = await listenSources(input);
-    const publicUrl = text(values, "url")?.replace(/\/+$/, "");
-    if (publicUrl !== undefined && !URL.canParse(publicUrl))
-      throw new UsageError("--url must be an absolute URL.");
-    const db = await openDatabase("sqlite::memory:"); // to tell duplicates; nothing is handled, and nothing is kept
+    const publicUrl = absoluteUrl(values)?.replace(/\/+$/, "");
+    const db = await openDatabase("sqlite::memory:"); // to find duplicates; nothing is handled, and nothing is kept
     await migrate(db, { outbox: false });
-    const run = await startListening({
-      sources,
-      inbox: createInbox(db),
-      fetchText: developmentDocuments(keys),
-      publicUrl,
-      host,
-      port: count(values, "port") ?? port,
-      show: (report) => terminal.out(values.json ? JSON.stringify(report) : reportText(report, new Date())),
-      failed: (error) => terminal.err(`oncebox listen: ${safeReason(error)}`),
+    const listening = { sources, inbox: createInbox(db), fetchText: developmentDocuments(keys), publicUrl };
+    const bodies = openBodies({ maxBytes: webhookDefaults.maxUnverifiedBytes });
+    const limits = {
+      maxBytes: webhookDefaults.maxBodyBytes,
+      withinMs: webhookDefaults.bodyMs,
+      among: bodies,
+    };
+    const route = async (request: Request): Promise<Response> => {
+      const body = await readBody(request, limits);
+      if (typeof body === "string") return new Response(null, { status: 413 });
+      const { response, report } = await receiveAndReport(request, body, listening);
+      print(input, report, reportText(report, new Date()));
+      return response;
+    };
+    const failed = (error: unknown): void => terminal.err(`oncebox listen: ${safeReason(error)}`);
+    const server = createServer((incoming, outgoing) => {
+      if (foreignRequest(incoming, host) !== undefined) outgoing.writeHead(403).end();
+      else void respondTo(incoming, outgoing, route, failed);
     });
-    const unshare = await shareDevelopmentKeys(run.port, keys);
+    await listenAt(server, { port: count(values, "port") ?? port, host });
+    const { port: bound } = server.address() as AddressInfo;
+    const unshare = await shareDevelopmentKeys(bound, keys);
     try {
       const names = [...sources.keys()];
-      const url = `http://${host}:${run.port}`;
-      if (values.json) terminal.out(JSON.stringify({ url, sources: names }));
-      else introduce(url, names, terminal);
+      const url = `http://${host}:${bound}`;
+      print(input, { url, sources: names }, introduction(url, names, terminal));
       if (!terminal.signal.aborted) await once(terminal.signal, "abort");
     } finally {
       await unshare();
-      await run.stop();
+      await closeServer(server, 1_000);
       await db.close();
     }
     return exitCodes.ok;
   },
 };
 
-function introduce(url: string, names: readonly string[], { out, self = "npx oncebox" }: Terminal): void {
+function introduction(url: string, names: readonly string[], { self = "npx oncebox" }: Terminal): string {
   const shown = names.length > 5 ? `${names.length} providers` : names.join(", ");
-  out(`oncebox listens at ${url}/webhooks/… for ${shown}. Nothing is handled. Ctrl-C stops it.`);
   const [first = "stripe"] = names;
-  out(`  a webhook  ${self} sign ${first} --url ${url}/webhooks/${encodeURIComponent(first)} --send`);
+  return `oncebox listens at ${url}/webhooks/… for ${shown}. Nothing is handled. Ctrl-C stops it.
+  a webhook  ${self} sign ${first} --url ${url}/webhooks/${encodeURIComponent(first)} --send`;
 }
 
-/** A source whose scheme is loaded and whose secrets are at hand. */
-interface ListenSource {
-  readonly scheme: WebhookScheme;
-  /** Empty with `tenantSecrets`. */
+/** A source whose secrets are at hand. */
+interface ListenSource extends KnownSource {
+  /** Those of the tenants are found for each request. */
   readonly secrets: readonly string[];
-  readonly tenantSecrets?: AppSource["tenantSecrets"] | undefined;
-  readonly toleranceMs?: number | undefined;
 }
 
 interface ListenSources {
@@ -125,71 +126,29 @@ interface ListenSources {
 
 /** The sources and providers that are named, or all sources of the app, or else all providers. */
 async function listenSources(input: CommandInput): Promise<ListenSources> {
-  const { definition, environment } = await definitionFor(input);
-  const ofApp = { ...definition.sources, ...environment.sources } as Readonly<Record<string, AppSource>>;
-  const names = namesFor(input.positionals, Object.keys(ofApp));
-  const schemes = await Promise.all(names.map((name) => loaded(name, ofApp[name])));
-  const keys = await newDevelopmentKeys(schemes);
+  const { sources, environment } = await knownSources(input);
+  const all = Object.keys(sources).length > 0 ? Object.keys(sources) : presetNames;
+  const names = input.positionals.length > 0 ? new Set(input.positionals) : all;
+  const found = await Promise.all([...names].map((name) => findSource(sources, name, "listen")));
+  const keys = await newDevelopmentKeys(found.map(({ scheme }) => scheme));
   const given = givenSecret(input.values, input.terminal.env);
-  const sources = await Promise.all(
-    names.map(async (name, index) => {
-      const scheme = schemes[index]!;
-      const own = ofApp[name];
-      const made = given ?? developmentSecretOf(scheme, keys);
-      const isUnset = own === undefined || unsetVariables(own.secrets, environment.env).length > 0;
-      const secrets = isUnset ? [made] : await resolvedSecrets(own.secrets, environment.env);
-      return [
-        name,
-        { scheme, secrets, toleranceMs: own?.toleranceMs, tenantSecrets: own?.tenantSecrets },
-      ] as const;
-    }),
-  );
-  return { sources: new Map(sources), keys, port: environment.port };
-}
-
-function namesFor(given: readonly string[], ofApp: readonly string[]): readonly string[] {
-  const unknown = given.find((name) => !ofApp.includes(name) && !isPresetName(name));
-  if (unknown !== undefined) {
-    const all = [...new Set([...ofApp, ...presetNames])].join(", ");
-    throw new UsageError(
-      `listen knows no source or provider ${JSON.stringify(unknown)}: name one of ${all}.`,
-    );
-  }
-  if (given.length > 0) return [...new Set(given)];
-  return ofApp.length > 0 ? ofApp : presetNames;
-}
-
-const loaded = async (name: string, source: AppSource | undefined): Promise<WebhookScheme> =>
-  withOverrides(await schemeOf(source?.scheme ?? name), source ?? {}) as WebhookScheme;
-
-interface ListenOptions extends Listening {
-  readonly host: string;
-  readonly port: number;
-  show(report: Report): void;
-  failed(error: unknown): void;
-}
-
-/** Receives webhooks at this machine. Returns the port, and what stops it. */
-async function startListening(options: ListenOptions): Promise<{
-  readonly port: number;
-  stop(): Promise<void>;
-}> {
-  const { host, port, show, failed, ...listening } = options;
-  const { maxBodyBytes, bodyMs, maxUnverifiedBytes } = webhookDefaults;
-  const among = openBodies({ maxBytes: maxUnverifiedBytes });
-  const route = async (request: Request): Promise<Response> => {
-    const body = await readBody(request, { maxBytes: maxBodyBytes, withinMs: bodyMs, among });
-    if (typeof body === "string") return new Response(null, { status: 413 });
-    const { response, report } = await receiveAndReport(request, body, listening);
-    show(report);
-    return response;
-  };
-  const server = createServer((incoming, outgoing) => {
-    if (foreignRequest(incoming, host) !== undefined) outgoing.writeHead(403).end();
-    else void respondTo(incoming, outgoing, route, failed);
+  const withSecrets = found.map(async (source): Promise<readonly [string, ListenSource]> => {
+    const { name, scheme, own } = source;
+    const isMade = own === undefined || isUnset(own.secrets, environment.env);
+    const secrets = isMade
+      ? [given ?? developmentSecretOf(scheme, keys)]
+      : await resolvedSecrets(own.secrets, environment.env);
+    return [name, { ...source, secrets }];
   });
-  await listenAt(server, { port, host });
-  return { port: (server.address() as AddressInfo).port, stop: () => closeServer(server, 1_000) };
+  return { sources: new Map(await Promise.all(withSecrets)), keys, port: environment.port };
+}
+
+interface Listening {
+  /** The address of a tunnel, without the path. */
+  readonly publicUrl: string | undefined;
+  readonly sources: ReadonlyMap<string, ListenSource>;
+  readonly inbox: WebhookInbox;
+  readonly fetchText: FetchText;
 }
 
 /** What came, and what became of it. */
@@ -205,19 +164,11 @@ interface Report extends Explanation {
   readonly signed: readonly string[];
 }
 
-interface Listening {
-  /** The address of a tunnel, without the path. */
-  readonly publicUrl: string | undefined;
-  readonly sources: ReadonlyMap<string, ListenSource>;
-  readonly inbox: WebhookInbox;
-  readonly fetchText: FetchText;
-}
-
-/** Lets the route receive a request, and explains its answer. */
+/** Lets the route receive a request, and explains its response. */
 async function receiveAndReport(
   request: Request,
   body: Uint8Array,
-  listening: Listening,
+  { sources, inbox, fetchText, publicUrl }: Listening,
 ): Promise<{ readonly response: Response; readonly report: Report }> {
   const { method, headers } = request;
   const hasBody = method !== "GET" && method !== "HEAD";
@@ -226,80 +177,77 @@ async function receiveAndReport(
   const keep = (_message: string, given?: LogFields): void => {
     fields = given ?? {};
   };
-  const logger: Logger = { debug() {}, info: keep, warn: keep, error: keep };
-  const { sources, inbox, fetchText, publicUrl } = listening;
   const route = createWebhookRoute({
     ...omitUndefined({ publicUrl }),
     inbox,
     fetchText,
-    logger,
+    logger: { debug() {}, info: keep, warn: keep, error: keep },
     afterEnqueue: (webhook) => events.push(webhook),
-    // a handshake's token is that of the source: nothing else is at hand
-    sources: Object.fromEntries([...sources].map(([name, one]) => [name, routeSource(one)])),
+    sources: Object.fromEntries([...sources].map(([name, source]) => [name, routeSource(source)])),
   });
   const response = await route(new Request(request.url, { method, headers, ...(hasBody ? { body } : {}) }));
-  const source = sources.get(String(fields.source));
-  const told = fields.reason === "signature missing" ? verificationTokenAdvice(body) : undefined;
   const { pathname, search } = new URL(request.url);
-  const seen = { method, path: pathname + search, status: response.status, fields, events };
-  if (source === undefined) return { response, report: { ...seen, signed: [] } };
-  if (told !== undefined)
-    return {
-      response: new Response(null),
-      report: { ...seen, status: 200, ...told, fields: {}, signed: [] },
-    };
+  const seen = { method, path: pathname + search, status: response.status, fields, events, signed: [] };
+  const source = sources.get(String(fields.source));
+  if (source === undefined) return { response, report: seen };
+  const token = fields.reason === "signature missing" ? verificationTokenIn(body) : undefined;
+  if (token !== undefined) {
+    const report = { ...seen, status: 200, fields: {}, ...verificationTokenAdvice(token) };
+    return { response: new Response(null), report };
+  }
   const url = publicUrl === undefined ? request.url : publicUrl + pathname + search;
   const captured = { method, url, headers, body };
-  const { scheme, toleranceMs } = source;
-  const secrets = await secretsFor(source, captured);
-  const attempt: Attempt = { request: captured, scheme, secrets, toleranceMs, at: new Date(), fetchText };
+  const secrets = (await tenantSecretsFor(source, captured)) ?? source.secrets;
+  const { scheme, own } = source;
+  const attempt: Attempt = {
+    request: captured,
+    scheme,
+    secrets,
+    toleranceMs: own?.toleranceMs,
+    at: new Date(),
+    fetchText,
+  };
   // a tenant without secrets is unknown, which the route has said
   const isToExplain = fields.outcome === "unauthorized" && secrets.length > 0;
   const explanation = isToExplain ? await explainRefusal(attempt) : {};
   return { response, report: { ...seen, ...explanation, signed: signedTexts(attempt) } };
 }
 
-const secretsFor = async (
-  { scheme, secrets, tenantSecrets }: ListenSource,
-  request: Attempt["request"],
-): Promise<readonly string[]> =>
-  tenantSecrets === undefined ? secrets : secretsOfTenant(scheme, tenantSecrets, createDelivery(request));
-
-const routeSource = ({ scheme, secrets, tenantSecrets, toleranceMs }: ListenSource) => {
+function routeSource({ scheme, secrets, own }: ListenSource): WebhookSource {
+  const { tenantSecrets, toleranceMs } = own ?? {};
   const asksForToken = scheme.handshakes?.some(({ verifyToken }) => verifyToken !== undefined) ?? false;
   return {
     scheme,
-    ...(tenantSecrets === undefined ? { secrets } : { tenantSecrets }),
     allowShortSecrets: true,
-    ...(asksForToken ? { verifyToken: secrets } : {}),
-    ...(toleranceMs === undefined ? {} : { toleranceMs }),
-  };
-};
-
-/** What to do with the request by which Notion tells its secret. It is the one secret that a terminal shows: nobody knows it yet. */
-function verificationTokenAdvice(body: Uint8Array): Explanation | undefined {
-  const token = jsonText(parseJson(Buffer.from(body).toString("utf8")), "verification_token");
-  if (token === undefined) return undefined;
-  return {
-    reason: `this is no event: the provider tells its verification token, which is ${token}`,
-    advice:
-      "Enter it at the provider to verify the subscription, and give it to the source as its secret. It signs all events from now on.",
+    ...(tenantSecrets === undefined ? { secrets } : { tenantSecrets }),
+    // a handshake's token is that of the source: nothing else is at hand
+    ...omitUndefined({ verifyToken: asksForToken ? secrets : undefined, toleranceMs }),
   };
 }
 
+/** In the request by which Notion sends its secret. */
+const verificationTokenIn = (body: Uint8Array): string | undefined =>
+  jsonText(parseJson(Buffer.from(body).toString("utf8")), "verification_token");
+
+/** It is the one secret that a terminal shows: nobody knows it yet. */
+const verificationTokenAdvice = (token: string): Explanation => ({
+  reason: `this is no event: the provider sends its verification token, which is ${token}`,
+  advice:
+    "Enter it at the provider to verify the subscription, and give it to the source as its secret. It signs all events from now on.",
+});
+
 /** A longer text is cut: it is for people to read. */
-const mostShown = 2_000;
-const mostEvents = 20;
+const maxShown = 2_000;
+const maxEvents = 20;
 
 /** The report of one request as lines for people. */
 function reportText(report: Report, at: Date): string {
-  const { method, path, status, fields, refusal, reason, advice, signed } = report;
+  const { method, path, status, fields, refusal, signed } = report;
   const why = refusal ?? fields.reason;
   return [
     `${at.toISOString().slice(11, 19)} ${method} ${path}  ${status} ${fields.outcome ?? ""}${why ? `: ${why}` : ""}`,
     ...(fields.messageId === undefined ? batchLines(report) : [named(fields)]),
-    ...(reason === undefined ? [] : [`  why: ${reason}.`]),
-    ...(advice === undefined ? [] : [`  do: ${advice}`]),
+    ...explanationLines(report).map((line) => `  ${line}`),
     ...signed.map((text) => `  signed text: ${shown(text)}`),
   ].join("\n");
 }
@@ -309,10 +257,10 @@ function batchLines({ fields, events }: Report): readonly string[] {
   const counts = Object.entries(fields).filter(([, count]) => typeof count === "number");
   const outcomes = counts.filter(([name]) => name !== "status").map(([name, count]) => `${count} ${name}`);
   if (outcomes.length === 0) return [];
-  const more = events.length - mostEvents;
+  const more = events.length - maxEvents;
   return [
     `  events: ${outcomes.join(", ")}`,
-    ...events.slice(0, mostEvents).map(named),
+    ...events.slice(0, maxEvents).map(named),
     ...(more > 0 ? [`  and ${more} more`] : []),
   ];
 }
@@ -322,6 +270,6 @@ const named = ({ messageId, topic, tenant }: Partial<Record<keyof ReceivedWebhoo
 
 /** As a JSON string, so that a line break or a space at its end can be seen. */
 function shown(text: string): string {
-  const cut = text.length > mostShown ? `${text.slice(0, mostShown)}…` : text;
+  const cut = text.length > maxShown ? `${text.slice(0, maxShown)}…` : text;
   return JSON.stringify(cut) + (cut === text ? "" : ` (${text.length} characters)`);
 }

@@ -3,25 +3,132 @@ import { createRequire, register } from "node:module";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { type App, createApp } from "../app/create-app.js";
-import { type AppDefinition, defineApp } from "../app/definition.js";
+import { type AppDefinition, type AppParts, defineApp } from "../app/definition.js";
 import { openApp, type Platform } from "../app/open-app.js";
 import { memoisePromise } from "../base/concurrency.js";
 import { jsonLogger } from "../base/logger.js";
 import { databaseUrlForms } from "../config/database-url.js";
 import { type Environment, readEnvironment } from "../config/environment.js";
 import {
-  requirePackagesOf,
+  requirePackages,
+  type SecretReference,
   type SecretResolver,
   secretsFromEnvironment,
 } from "../config/secret-reference.js";
 import { InvalidArgumentError } from "../errors.js";
 import { type OperatedStores, withOperators } from "../operators/operators-of.js";
+import { type AnyQueue, type QueueKind, queueOf } from "../queue/work-store.js";
 import { sqliteFileOf } from "../sql/database-file.js";
 import type { Database } from "../sql/dialect.js";
-import { type CommandInput, databaseHelp, databaseOptions, text, UsageError } from "./command.js";
+import { type CommandInput, exitCodes, UsageError } from "./command.js";
+import { text } from "./options.js";
+
+/** For commands that need the app's jobs. */
+export const withApp = (input: CommandInput, work: (app: App) => Promise<number>): Promise<number> =>
+  withOpened(input, createApp, work);
+
+/**
+ * For commands on the messages of one database: the app's, or that of the tenant that `--tenant` names. Without the app's
+ * jobs: a command on messages dispatches nothing.
+ */
+export const withStores = (
+  input: CommandInput,
+  work: (stores: OperatedStores, db: Database) => Promise<number>,
+): Promise<number> =>
+  withOpened(input, openApp, async (app) => {
+    const stores = await chosenStores(input, app, app.tenants?.stores);
+    return work(withOperators(stores), stores.db);
+  });
+
+/** For commands that do the same with each queue. */
+export const withQueues = (
+  input: CommandInput,
+  kinds: readonly QueueKind[],
+  work: (queue: AnyQueue, kind: QueueKind) => Promise<void>,
+): Promise<number> =>
+  withStores(input, async (stores) => {
+    for (const kind of kinds) await work(queueOf(stores, kind), kind);
+    return exitCodes.ok;
+  });
+
+/** The stores of one database. SQLite would create a file for a mistyped name. */
+export async function chosenStores(
+  { values }: CommandInput,
+  parts: AppParts,
+  tenants: App["tenants"],
+): Promise<AppParts> {
+  const tenant = text(values, "tenant");
+  if (tenants === undefined && tenant !== undefined)
+    throw new UsageError("--tenant is for an app with tenants; this one has none.");
+  if (tenants !== undefined && tenant === undefined)
+    throw new UsageError("This app has tenants. Name one with --tenant ID.");
+  const stores = tenants === undefined ? parts : await tenants.find(tenant!);
+  if (stores === undefined) throw new InvalidArgumentError(`There is no tenant "${tenant}".`);
+  requireDatabaseFile(stores.db);
+  return stores;
+}
+
+/** SQLite would create a file for a mistyped name. */
+export function requireDatabaseFile(db: Database): void {
+  const file = sqliteFileOf(db);
+  if (file === undefined || existsSync(file)) return;
+  throw new UsageError(
+    `There is no file ${file}, and none was created. Check the name, or create the database with \`oncebox migrate\`.`,
+  );
+}
+
+interface Opened {
+  readonly db: Database;
+  readonly tenants: unknown;
+  close(): Promise<void>;
+}
+
+/** Logs go to the error output, so that the standard output has only the result. */
+async function withOpened<AnyApp extends Opened>(
+  input: CommandInput,
+  open: (definition: AppDefinition, platform: Platform) => Promise<AnyApp>,
+  work: (app: AnyApp) => Promise<number>,
+): Promise<number> {
+  const { definition, environment } = await definitionFor(input);
+  const { env, databaseUrl, logLevel } = environment;
+  const app = await open(databaseUrl === undefined ? withDevDatabase(definition) : definition, {
+    environment,
+    resolveSecret: secretStores(env),
+    logger: jsonLogger(env.ONCEBOX_LOG_LEVEL ? logLevel : "warn", input.terminal.err),
+  });
+  try {
+    return await work(app);
+  } catch (error) {
+    throw app.tenants === undefined ? withDatabase(error, app.db) : error;
+  } finally {
+    await app.close();
+  }
+}
 
 /** The database of `oncebox dev` where neither the app nor the environment names one. */
 export const devDatabase = "sqlite:oncebox.db";
+
+/** Without a database of its own, the app uses what `oncebox dev` has made in this folder. */
+function withDevDatabase(definition: AppDefinition): AppDefinition {
+  if ((definition.database ?? definition.tenants) !== undefined) return definition;
+  if (existsSync(devDatabase.slice("sqlite:".length))) return { ...definition, database: devDatabase };
+  throw new UsageError(
+    `There is no database. Set --database or ONCEBOX_DATABASE_URL to ${databaseUrlForms}. Without it, the database is ${devDatabase}, where \`oncebox dev\` has made one.`,
+  );
+}
+
+/** Adds the database's name to a driver's error, which does not have it. */
+function withDatabase(error: unknown, { id, dialect }: Database): unknown {
+  const { message, code, cause } = error as { message?: string; code?: string; cause?: Error };
+  if (cause?.message === "file is not a database")
+    return new UsageError(
+      `${id} is not a SQLite database. If it was one, it is damaged: restore it from a back-up with \`oncebox restore\`.`,
+    );
+  if (dialect.classify(error) === "permanent") return error;
+  return new Error(
+    `${id} does not respond (${message || code}). Check that it is running and that the URL is right.`,
+  );
+}
 
 /**
  * Without the app, its `deadInPartition` is not known. A dead message then stays in its partition queue, and the app's own
@@ -41,187 +148,31 @@ export async function definitionFor({ values, terminal }: CommandInput): Promise
   const env = database === undefined ? terminal.env : { ...terminal.env, ONCEBOX_DATABASE_URL: database };
   const environment = await readEnvironment(env);
   const file = text(values, "app");
-  const app = file === undefined ? withoutApp : await imported(file);
+  const app = file === undefined ? withoutApp : await loadApp(file);
   const schema = text(values, "schema");
-  return { definition: defineApp(schema === undefined ? app : { ...app, schema }), environment };
+  if (schema === "") throw new UsageError("--schema is empty.");
+  return { definition: schema === undefined ? app : { ...app, schema }, environment };
 }
 
 /** What Node says of an import or an export in a file that it takes for CommonJS. */
 const esModuleInCommonJs = /outside a module|Unexpected token 'export'/;
 
-async function imported(file: string): Promise<AppDefinition> {
-  let module: { readonly default?: unknown };
+async function loadApp(file: string): Promise<AppDefinition> {
   runTypeScript(file);
-  try {
-    module = await import(pathToFileURL(resolve(file)).href);
-  } catch (error) {
-    const { code, message } = error as { code?: string; message?: string };
-    if (code === "ERR_UNKNOWN_FILE_EXTENSION") {
-      throw new UsageError(
-        `--app ${file}: this Node cannot run TypeScript without esbuild. Run: npm install --save-dev esbuild`,
-      );
-    }
-    if (error instanceof SyntaxError && esModuleInCommonJs.test(error.message)) {
-      throw new UsageError(
-        `--app ${file} is an ES module, and its package.json says that it is not. Run: npm pkg set type=module`,
-      );
-    }
-    throw new UsageError(`--app ${file} could not be loaded: ${message}`);
-  }
-  if (typeof module.default !== "object" || module.default === null) {
-    throw new UsageError(`--app ${file} has no default export made by defineApp({ … }).`);
-  }
-  return module.default as AppDefinition;
-}
-
-/** Without a database of its own, the app has the one that `oncebox dev` has made in this folder. */
-function withDevDatabase(definition: AppDefinition): AppDefinition {
-  if ((definition.database ?? definition.tenants) !== undefined) return definition;
-  if (existsSync(devDatabase.slice("sqlite:".length))) return { ...definition, database: devDatabase };
-  throw new UsageError(
-    `There is no database. Set --database or ONCEBOX_DATABASE_URL to ${databaseUrlForms}. Without it, the database is ${devDatabase}, where \`oncebox dev\` has made one.`,
-  );
-}
-
-/** For commands that run once and need the app's jobs. */
-export const withApp = (input: CommandInput, work: (app: App) => Promise<number>): Promise<number> =>
-  withOpened(input, createApp, work);
-
-type Opened = Pick<App, "db" | "tenants" | "close">;
-
-/** Logs go to the error output, so that the standard output has only the result. */
-async function withOpened<AnyApp extends Opened>(
-  input: CommandInput,
-  open: (definition: AppDefinition, platform: Platform) => Promise<AnyApp>,
-  work: (app: AnyApp) => Promise<number>,
-): Promise<number> {
-  const { definition: given, environment } = await definitionFor(input);
-  const definition = environment.databaseUrl === undefined ? withDevDatabase(given) : given;
-  const app = await open(definition, {
-    environment,
-    resolveSecret: secretStores(environment.env),
-    logger: jsonLogger(
-      input.terminal.env.ONCEBOX_LOG_LEVEL ? environment.logLevel : "warn",
-      input.terminal.err,
-    ),
+  const module = await import(pathToFileURL(resolve(file)).href).catch((error: unknown) => {
+    throw new UsageError(`--app ${file} ${loadProblem(error as NodeJS.ErrnoException)}`);
   });
-  try {
-    return await work(app);
-  } catch (error) {
-    throw app.tenants === undefined ? withDatabase(error, app.db) : error;
-  } finally {
-    await app.close();
-  }
+  if (typeof module.default !== "object" || module.default === null)
+    throw new UsageError(`--app ${file} has no default export made by defineApp({ … }).`);
+  return defineApp(module.default);
 }
 
-/** Adds the database's name to a driver's error, which does not have it. */
-function withDatabase(error: unknown, { id, dialect }: Database): unknown {
-  const { message, code, cause } = error as { message?: string; code?: string; cause?: Error };
-  if (cause?.message === "file is not a database")
-    return new UsageError(
-      `${id} is not a SQLite database. If it was one, it is damaged: restore it from a back-up with \`oncebox restore\`.`,
-    );
-  if (dialect.classify(error) === "permanent") return error;
-  return new Error(
-    `${id} does not respond (${message || code}). Check that it is running and that the URL is right.`,
-  );
-}
-
-/** For commands that need the app's jobs, and must not create a database. Jobs of an app with tenants check each tenant's database themselves. */
-export const withExistingDatabase = (
-  input: CommandInput,
-  work: (app: App) => Promise<number>,
-): Promise<number> => withApp(input, onExistingDatabase(work));
-
-const onExistingDatabase =
-  <AnyApp extends Pick<App, "db" | "tenants">>(work: (app: AnyApp) => Promise<number>) =>
-  async (app: AnyApp): Promise<number> => {
-    if (app.tenants === undefined) requireDatabaseFile(app.db);
-    return work(app);
-  };
-
-/** SQLite would create a file for a mistyped name. */
-export function requireDatabaseFile(db: Database): void {
-  const file = sqliteFileOf(db);
-  if (file === undefined || existsSync(file)) return;
-  throw new UsageError(
-    `There is no file ${file}, and none was created. Check the name, or create the database with \`oncebox migrate\`.`,
-  );
-}
-
-export interface QueueStores extends OperatedStores {
-  readonly db: Database;
-}
-
-export const storeOptions = { ...databaseOptions, tenant: { type: "string" } } as const;
-export const storeHelp = { tenant: "the tenant's id, for an app with tenants", ...databaseHelp };
-
-/** For commands on the messages of one database: the app's, or that of the tenant that `--tenant` names. */
-export const withStores = (
-  input: CommandInput,
-  work: (stores: QueueStores) => Promise<number>,
-): Promise<number> =>
-  withOpened(
-    input,
-    openStores,
-    onExistingDatabase(async (app) => {
-      const stores = await chosenStores(input, app);
-      return work(Object.assign(withOperators(stores), { db: stores.db }));
-    }),
-  );
-
-type Stores = Pick<App, "db" | "inbox" | "outbox" | "tenants">;
-
-/** Without the app's jobs: a command on messages dispatches nothing. */
-async function openStores(
-  definition: AppDefinition,
-  platform: Platform,
-): Promise<Stores & Pick<App, "close">> {
-  const app = await openApp(definition, platform);
-  const { db, inbox, tenants, close } = app;
-  return {
-    db,
-    inbox,
-    get outbox() {
-      return app.outbox; // which makes it at its first use
-    },
-    tenants: tenants?.stores,
-    close,
-  };
-}
-
-export async function chosenStores(
-  { values }: CommandInput,
-  app: Stores,
-): Promise<Pick<App, "db" | "inbox" | "outbox">> {
-  const tenant = text(values, "tenant");
-  if (app.tenants === undefined) {
-    if (tenant !== undefined) throw new UsageError("--tenant is for an app with tenants; this one has none.");
-    return app;
-  }
-  if (tenant === undefined) throw new UsageError("This app has tenants. Name one with --tenant ID.");
-  const stores = await app.tenants.find(tenant);
-  if (stores === undefined) throw new InvalidArgumentError(`There is no tenant "${tenant}".`);
-  requireDatabaseFile(stores.db);
-  return stores;
-}
-
-/** Resolves secrets of the environment and of both clouds' stores, as the deployed functions do. Loads a store's client at its first use. */
-export function secretStores(env: NodeJS.ProcessEnv): SecretResolver {
-  const environment = secretsFromEnvironment(env);
-  const aws = memoisePromise(async () =>
-    (await import("../adapters/aws/secrets-manager.js")).awsSecrets(env),
-  );
-  const azure = memoisePromise(async () =>
-    (await import("../adapters/azure/key-vault.js")).azureSecrets(env),
-  );
-  const resolve: SecretResolver = async (reference) => {
-    if (reference.from === "aws-secrets-manager") return (await aws())(reference);
-    if (reference.from === "azure-key-vault") return (await azure())(reference);
-    return environment(reference);
-  };
-  const requirePackages = requirePackagesOf(env, "aws-secrets-manager", "azure-key-vault");
-  return Object.assign(resolve, { requirePackages });
+function loadProblem({ name, code, message }: NodeJS.ErrnoException): string {
+  if (code === "ERR_UNKNOWN_FILE_EXTENSION")
+    return "is TypeScript, which this Node cannot run without esbuild. Run: npm install --save-dev esbuild";
+  if (name === "SyntaxError" && esModuleInCommonJs.test(message))
+    return "is an ES module, and its package.json says that it is not. Run: npm pkg set type=module";
+  return `could not be loaded: ${message}`;
 }
 
 let isRegistered = false;
@@ -243,4 +194,23 @@ function hasEsbuild(): boolean {
   } catch {
     return false;
   }
+}
+
+/** Resolves secrets of the environment and of both clouds' stores, as the deployed functions do. Loads a store's client at its first use. */
+export function secretStores(env: NodeJS.ProcessEnv): SecretResolver {
+  const aws = memoisePromise(async () =>
+    (await import("../adapters/aws/secrets-manager.js")).awsSecrets(env),
+  );
+  const azure = memoisePromise(async () =>
+    (await import("../adapters/azure/key-vault.js")).azureSecrets(env),
+  );
+  const resolveSecret = async (reference: SecretReference): Promise<string> => {
+    if (reference.from === "aws-secrets-manager") return (await aws())(reference);
+    if (reference.from === "azure-key-vault") return (await azure())(reference);
+    return secretsFromEnvironment(env)(reference);
+  };
+  return Object.assign(resolveSecret, {
+    requirePackages: (reference: SecretReference) =>
+      requirePackages(reference, env, ["aws-secrets-manager", "azure-key-vault"]),
+  });
 }

@@ -4,21 +4,21 @@ import { omitUndefined } from "../base/defined.js";
 import { sqliteFileOf } from "../sql/database-file.js";
 import type { Database } from "../sql/dialect.js";
 import { chosenQueues, type MigrateOptions, recordedMigration, schemaBatches } from "../sql/migrate.js";
-import { type QueueNames, queueId } from "../sql/names.js";
-import { checkSchema, readCatalogue } from "./check-schema.js";
-import { type Command, databaseHelp, databaseOptions, exitCodes, UsageError } from "./command.js";
+import type { QueueNames } from "../sql/names.js";
+import { appliedMigrations, checkSchema, isProblem, readCatalogue, runMigrate } from "./check-schema.js";
+import { type Command, exitCodes, flag, UsageError } from "./command.js";
 import { withApp } from "./load-app.js";
-import { withProgress } from "./output.js";
+import { databaseOptions } from "./options.js";
+import { print, withProgress } from "./output.js";
 
 export const migrateCommand: Command = {
   name: "migrate",
   summary: "create or update the tables",
   usage: "migrate [--print [--all]] [options]",
-  options: { ...databaseOptions, print: { type: "boolean" }, all: { type: "boolean" } },
-  help: {
-    print: "print the SQL that the database still needs, for a DBA, instead of running it",
-    all: "with --print: print the whole schema, without asking the database",
-    ...databaseHelp,
+  options: {
+    print: flag("print the SQL that the database still needs, for a DBA, instead of running it"),
+    all: flag("with --print: print the whole schema, without asking the database"),
+    ...databaseOptions,
   },
   examples: [
     "oncebox migrate --database postgres://app@localhost/orders",
@@ -37,9 +37,8 @@ export const migrateCommand: Command = {
         return exitCodes.ok;
       }
       const { applied, warnings } = await withProgress(terminal, "migrating", () => app.migrate());
-      if (values.json) terminal.out(JSON.stringify({ applied, warnings }));
-      else
-        terminal.out(applied.length === 0 ? "The schema is up to date." : `Applied: ${applied.join(", ")}.`);
+      const text = applied.length === 0 ? "The schema is up to date." : `Applied: ${applied.join(", ")}.`;
+      print(input, { applied, warnings }, text);
       for (const warning of warnings) terminal.err(`Warning: ${warning}`);
       return exitCodes.ok;
     }),
@@ -82,7 +81,7 @@ async function pendingBatches(given: Database, options: MigrateOptions): Promise
 
 async function pendingOf(db: Database, queue: QueueNames, isNew: boolean): Promise<readonly string[]> {
   const { dialect } = db;
-  const applied = isNew ? new Set() : await appliedTo(db, queue);
+  const applied = isNew ? new Set() : await appliedMigrations(db, queue);
   const migrations = dialect.migrations[queue.kind].filter(({ number }) => !applied.has(number));
   const isCurrent = migrations.length === 0 && !(await hasProblems(db, queue));
   if (isCurrent) return [];
@@ -92,18 +91,8 @@ async function pendingOf(db: Database, queue: QueueNames, isNew: boolean): Promi
   ];
 }
 
-async function appliedTo({ dialect, driver }: Database, queue: QueueNames): Promise<ReadonlySet<unknown>> {
-  try {
-    const rows = await driver.query(dialect.ledger.applied(queue.schema), { queue: queueId(queue) });
-    return new Set(rows.map((row) => Number(row.number)));
-  } catch (error) {
-    if (!dialect.isSchemaMissing(error)) throw error;
-    return new Set();
-  }
-}
-
 /** Routines have no number. They are pending where they are not the ones of this version. */
 async function hasProblems(db: Database, queue: QueueNames): Promise<boolean> {
   const findings = await checkSchema(db, queue, () => readCatalogue(db, queue.schema));
-  return findings.some(({ level, run }) => level === "problem" && run === "oncebox migrate");
+  return findings.some((finding) => isProblem(finding) && finding.run === runMigrate);
 }

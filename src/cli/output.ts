@@ -1,5 +1,52 @@
 import { invisible } from "../admin/page/key-text.js";
-import type { Terminal } from "./command.js";
+import type { CommandInput, Terminal } from "./command.js";
+
+/** Prints the result of a command: as JSON with `--json`, and as text for people otherwise. */
+export const print = ({ values, terminal }: CommandInput, result: object, text: string): void =>
+  terminal.out(values.json ? JSON.stringify(result) : text);
+
+/** The columns of a table by their heads. The last one is cut where the terminal is narrow. */
+export type Columns<Item> = Readonly<Record<string, (item: Item) => string | number | Date | null>>;
+
+interface Table<Item> {
+  readonly columns: Columns<Item>;
+  /** An item as JSON has it. */
+  readonly json: (item: Item) => object;
+  /** What is printed instead of an empty table. */
+  readonly none: string;
+}
+
+/** Prints a list: as JSON with one object per line, or as a table. */
+export function printTable<Item>(
+  { values, terminal }: CommandInput,
+  items: readonly Item[],
+  { columns, json, none }: Table<Item>,
+): void {
+  if (values.json) for (const item of items) terminal.out(JSON.stringify(json(item)));
+  else if (items.length === 0) terminal.out(none);
+  else for (const line of tableLines(columns, items, terminal.columns)) terminal.out(line);
+}
+
+/** Lines with aligned columns. Where `width` is known, the last column is cut to fit. */
+export function tableLines<Item>(
+  columns: Columns<Item>,
+  items: readonly Item[],
+  width: number | undefined,
+): readonly string[] {
+  const rows = items.map((item) => Object.values(columns).map((read) => printable(cellText(read(item)))));
+  const cells = [Object.keys(columns), ...rows];
+  const widths = cells[0]!.map((_, column) => Math.max(...cells.map((row) => row[column]!.length)));
+  return cells.map((row) => {
+    const text = row
+      .map((cell, column) => cell.padEnd(widths[column]!))
+      .join("  ")
+      .trimEnd();
+    return width === undefined || text.length <= width ? text : `${text.slice(0, width - 1)}…`;
+  });
+}
+
+const cellText = (value: string | number | Date | null): string =>
+  value instanceof Date ? value.toISOString() : String(value ?? "");
 
 const everyInvisible = new RegExp(invisible, "gu");
 
@@ -9,23 +56,6 @@ export const printable = (text: string): string =>
 
 const escapes: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 const codeOf = (character: string): string => `\\u${character.codePointAt(0)!.toString(16).padStart(4, "0")}`;
-
-/** Lines with aligned columns. Where `width` is known, the last column is cut to fit. */
-export function tableLines(
-  head: readonly string[],
-  rows: readonly (readonly string[])[],
-  width: number | undefined,
-): readonly string[] {
-  const cells = [head, ...rows].map((row) => row.map(printable));
-  const widths = head.map((_, column) => Math.max(...cells.map((row) => row[column]!.length)));
-  const last = head.length - 1;
-  return cells.map((row) => {
-    const text = row
-      .map((cell, column) => (column === last ? cell : cell.padEnd(widths[column]!)))
-      .join("  ");
-    return width === undefined || text.length <= width ? text.trimEnd() : `${text.slice(0, width - 1)}…`;
-  });
-}
 
 /** Prints the elapsed time every two seconds on an interactive terminal, and nothing elsewhere. */
 export async function withProgress<T>(terminal: Terminal, what: string, work: () => Promise<T>): Promise<T> {
@@ -43,21 +73,11 @@ export async function withProgress<T>(terminal: Terminal, what: string, work: ()
 
 const barWidth = 30;
 
-interface ProgressBar {
-  /** How much is done now. */
-  show(done: number): void;
-  /** Removes the bar, so that the result stands alone. */
-  end(): void;
-}
-
-/** A bar that fills on an interactive terminal, and nothing elsewhere. */
-export function progressBar({ redraw }: Terminal, what: string, total: number): ProgressBar {
-  const bar = (done: number): string => {
-    const share = total === 0 ? 1 : Math.min(1, done / total); // more may have come since they were counted
-    const full = Math.floor(share * barWidth);
-    return `${what} [${"#".repeat(full)}${".".repeat(barWidth - full)}] ${Math.floor(share * 100)} % (${done} of ${total})`;
-  };
-  return { show: (done) => redraw?.(bar(done)), end: () => redraw?.("") };
+/** A bar that fills, for an interactive terminal. */
+export function progressBar(what: string, done: number, total: number): string {
+  const share = total === 0 ? 1 : Math.min(1, done / total); // more may have come since they were counted
+  const full = Math.floor(share * barWidth);
+  return `${what} [${"#".repeat(full)}${".".repeat(barWidth - full)}] ${Math.floor(share * 100)} % (${done} of ${total})`;
 }
 
 /** A shell changes nothing inside single quotes. */

@@ -1,62 +1,44 @@
 import { stat } from "node:fs/promises";
 import { relative, resolve } from "node:path";
 import { omitUndefined } from "../base/defined.js";
-import { type Command, exitCodes, oneOf, text, UsageError } from "./command.js";
-import { scaffoldClouds, scaffoldDatabases } from "./scaffold.js";
-
-/** The defaults for infra/aws and infra/azure. On Azure the database accepts no passwords. */
-const otherwise = {
-  aws: { database: "postgres", entra: false },
-  azure: { database: "sqlserver", entra: true },
-} as const;
+import { type Command, exitCodes, flag, option, UsageError } from "./command.js";
+import { clouds, databases, defaultDatabase } from "./init.js";
+import { jsonOption, oneOf, text } from "./options.js";
+import { print } from "./output.js";
 
 export const packageCommand: Command = {
   name: "package",
   summary: "make the archives to deploy from the functions in the current folder",
-  usage: `package ${scaffoldClouds.join("|")} [--database NAMES] [--app FILE] [--out FOLDER] [--service] [--admin] [--recover] [--entra|--no-entra] [--json]`,
+  usage: `package ${clouds.join("|")} [--database NAMES] [--app FILE] [--out FOLDER] [--service] [--admin] [--recover] [--entra|--no-entra] [--json]`,
   options: {
-    database: { type: "string" },
-    app: { type: "string" },
-    out: { type: "string" },
-    service: { type: "boolean" },
-    admin: { type: "boolean" },
-    recover: { type: "boolean" },
-    entra: { type: "boolean" },
-    "no-entra": { type: "boolean" },
-    json: { type: "boolean" },
-  },
-  help: {
-    database: `${scaffoldDatabases.join(" or ")}, or both with a comma for tenants on both; postgres for aws and sqlserver for azure by default`,
-    app: "a module whose default export is defineApp({ … }), instead of functions/app.ts",
-    out: "the output folder, which is emptied first; build/aws or build/azure by default",
-    service: "aws: make the archive of the inbox service too; on azure the app's definition decides",
-    admin: "aws: make the archive of the diagnostics API too; on azure the app's definition decides",
-    recover: "aws: make the archive of the recovery of GitHub's deliveries too; on azure a setting decides",
-    entra: "include the packages for signing in to the database with Microsoft Entra; the default for azure",
-    "no-entra": "leave those packages out; the default for aws",
-    json: "print JSON",
+    database: option(
+      `${databases.join(" or ")}, or both with a comma for tenants on both; postgres for aws and sqlserver for azure by default`,
+    ),
+    app: option("a module whose default export is defineApp({ … }), instead of functions/app.ts"),
+    out: option("the output folder, which is emptied first; build/aws or build/azure by default"),
+    service: flag("aws: make the archive of the inbox service too; on azure the app's definition decides"),
+    admin: flag("aws: make the archive of the diagnostics API too; on azure the app's definition decides"),
+    recover: flag(
+      "aws: make the archive of the recovery of GitHub's deliveries too; on azure a setting decides",
+    ),
+    entra: flag(
+      "include the packages for signing in to the database with Microsoft Entra; the default for azure",
+    ),
+    "no-entra": flag("leave those packages out; the default for aws"),
+    ...jsonOption,
   },
   examples: ["oncebox package aws", "oncebox package azure --database postgres"],
   positionals: 1,
-  async run({ values, positionals, terminal }) {
-    const cloud = oneOf(scaffoldClouds, positionals[0], "The cloud");
-    const named = text(values, "database") ?? otherwise[cloud].database;
+  async run(input) {
+    const { values, positionals } = input;
+    const cloud = oneOf(clouds, positionals[0], "The cloud");
+    const named = text(values, "database") ?? defaultDatabase[cloud];
     const database = [...new Set(named.split(","))].map((name) =>
-      oneOf(scaffoldDatabases, name.trim(), "--database"),
+      oneOf(databases, name.trim(), "--database"),
     );
-    const service = values.service === true;
-    const admin = values.admin === true;
-    const recover = values.recover === true;
-    if ((service || admin) && cloud === "azure") {
-      throw new UsageError(
-        `--${service ? "service" : "admin"} is for aws. On azure a function app has the ${service ? "inbox service" : "diagnostics API"} if the app's definition has one.`,
-      );
-    }
-    if (recover && cloud === "azure") {
-      throw new UsageError(
-        "--recover is for aws. On azure a function app recovers what ONCEBOX_RECOVER_GITHUB names.",
-      );
-    }
+    const onlyAws = Object.keys(onAzure).find((name) => values[name]);
+    if (cloud === "azure" && onlyAws !== undefined)
+      throw new UsageError(`--${onlyAws} is for aws. On azure a function app ${onAzure[onlyAws]}.`);
     const app = text(values, "app");
     if (app !== undefined) await requireAppFile(app);
     const { packageFunctions } = await packaging();
@@ -66,17 +48,23 @@ export const packageCommand: Command = {
       folder: resolve("."),
       ...omitUndefined({ app: app && resolve(app) }),
       outFolder: resolve(text(values, "out") ?? `build/${cloud}`),
-      service,
-      admin,
-      recover,
-      entra: values.entra === true || (values["no-entra"] !== true && otherwise[cloud].entra),
+      service: values.service === true,
+      admin: values.admin === true,
+      recover: values.recover === true,
+      // On Azure the database of the templates accepts no passwords.
+      entra: values.entra === true || (values["no-entra"] !== true && cloud === "azure"),
     });
-    if (values.json) terminal.out(JSON.stringify({ archives }));
-    else
-      for (const { file, bytes } of archives)
-        terminal.out(`${relative("", file)}  ${Math.ceil(bytes / 1024)} KB`);
+    const lines = archives.map(({ file, bytes }) => `${relative("", file)}  ${Math.ceil(bytes / 1024)} KB`);
+    print(input, { archives }, lines.join("\n"));
     return exitCodes.ok;
   },
+};
+
+/** Where one process runs all functions, an option cannot leave one out. */
+const onAzure: Readonly<Record<string, string>> = {
+  service: "has the inbox service if the app's definition has one",
+  admin: "has the diagnostics API if the app's definition has one",
+  recover: "recovers what ONCEBOX_RECOVER_GITHUB names",
 };
 
 async function requireAppFile(name: string): Promise<void> {

@@ -1,20 +1,17 @@
-import { readFile } from "node:fs/promises";
-import { timeBudget } from "../base/budget.js";
 import { omitUndefined } from "../base/defined.js";
 import { type GithubHook, type GithubRecovery, recoverGithub } from "../webhooks/recovery/recover-github.js";
+import { type Command, exitCodes, flag, option, UsageError, type Values } from "./command.js";
 import {
-  type Command,
+  budgetOf,
   duration,
-  exitCodes,
+  jsonOption,
   oneOf,
-  seconds,
+  readGivenFile,
   text,
-  UsageError,
-  type Values,
-} from "./command.js";
-import { withProgress } from "./output.js";
-
-const providers = ["github"] as const;
+  timeOption,
+  variableOf,
+} from "./options.js";
+import { print, withProgress } from "./output.js";
 
 export const recoverCommand: Command = {
   name: "recover",
@@ -23,42 +20,31 @@ export const recoverCommand: Command = {
     "recover github --repository OWNER/NAME --hook ID | --organization NAME --hook ID | --app-id ID [options]",
   positionals: 1,
   options: {
-    repository: { type: "string" },
-    organization: { type: "string" },
-    hook: { type: "string" },
-    "app-id": { type: "string" },
-    "token-env": { type: "string" },
-    "private-key-env": { type: "string" },
-    "private-key-file": { type: "string" },
-    since: { type: "string" },
-    all: { type: "boolean" },
-    "dry-run": { type: "boolean" },
-    time: { type: "string" },
-    "api-url": { type: "string" },
-    json: { type: "boolean" },
-  },
-  help: {
-    repository: "the repository of the webhook",
-    organization: "the organization of the webhook",
-    hook: "the webhook's id, which is in the address of its settings page",
-    "app-id": "the id of a GitHub App, for the app's own webhook",
-    "token-env": "an environment variable with a token that may manage webhooks; GITHUB_TOKEN by default",
-    "private-key-env":
+    repository: option("the repository of the webhook"),
+    organization: option("the organization of the webhook"),
+    hook: option("the webhook's id, which is in the address of its settings page"),
+    "app-id": option("the id of a GitHub App, for the app's own webhook"),
+    "token-env": option(
+      "an environment variable with a token that may manage webhooks; GITHUB_TOKEN by default",
+    ),
+    "private-key-env": option(
       "an environment variable with the app's private key; GITHUB_APP_PRIVATE_KEY by default",
-    "private-key-file": "a file with the app's private key",
-    since: "how far back to look: 90s, 15m, 1h, 3d; 3d by default, which is as far as GitHub goes",
-    all: "ask also for deliveries that were tried again a moment ago",
-    "dry-run": "count what failed, and ask for nothing",
-    time: "the most seconds to run; 60 by default",
-    "api-url": "GitHub Enterprise Server: https://HOST/api/v3",
-    json: "print JSON",
+    ),
+    "private-key-file": option("a file with the app's private key"),
+    since: option("how far back to look: 90s, 15m, 1h, 3d; 3d by default, which is as far as GitHub goes"),
+    all: flag("ask also for deliveries that were tried again a moment ago"),
+    "dry-run": flag("count what failed, and ask for nothing"),
+    "api-url": option("GitHub Enterprise Server: https://HOST/api/v3"),
+    ...timeOption,
+    ...jsonOption,
   },
   examples: [
     "oncebox recover github --repository acme/shop --hook 123456789",
     "oncebox recover github --app-id 12345 --private-key-file app.pem --since 6h --dry-run",
   ],
-  async run({ values, positionals, terminal }) {
-    oneOf(providers, positionals[0], "The provider");
+  async run(input) {
+    const { values, positionals, terminal } = input;
+    oneOf(["github"], positionals[0], "The provider");
     const options = {
       hooks: [hookOf(values)],
       ...(await credentialsOf(values, terminal.env)),
@@ -67,19 +53,19 @@ export const recoverCommand: Command = {
       dryRun: values["dry-run"] === true,
       ...omitUndefined({ apiUrl: text(values, "api-url") }),
     };
-    const budget = timeBudget(seconds(values, "time", 60), terminal.signal);
+    const budget = budgetOf(input);
     const report = await withProgress(terminal, "recover", () => recoverGithub(options, budget));
-    terminal.out(values.json ? JSON.stringify(report) : described(report));
+    print(input, report, described(report));
     return report.isComplete ? exitCodes.ok : exitCodes.more;
   },
 };
 
 function hookOf(values: Values): GithubHook {
-  const [repository, organization, appId] = ["repository", "organization", "app-id"].map((name) =>
-    text(values, name),
-  );
+  const repository = text(values, "repository");
+  const organization = text(values, "organization");
   const hookId = text(values, "hook") ?? "";
-  if ([repository, organization, appId].filter((one) => one !== undefined).length !== 1)
+  const given = [repository, organization, text(values, "app-id")].filter((one) => one !== undefined);
+  if (given.length !== 1)
     throw new UsageError("recover needs one of --repository, --organization and --app-id.");
   if (repository !== undefined) return { repository, hookId };
   return organization === undefined ? { app: true } : { organization, hookId };
@@ -89,21 +75,13 @@ function hookOf(values: Values): GithubHook {
 async function credentialsOf(values: Values, env: NodeJS.ProcessEnv) {
   const id = text(values, "app-id");
   const file = text(values, "private-key-file");
-  if (id === undefined) return { token: variable(env, text(values, "token-env") ?? "GITHUB_TOKEN") };
+  if (id === undefined) return { token: variableOf(env, text(values, "token-env") ?? "GITHUB_TOKEN") };
   if (file === undefined) {
     const name = text(values, "private-key-env") ?? "GITHUB_APP_PRIVATE_KEY";
-    return { app: { id, privateKey: variable(env, name) } };
+    return { app: { id, privateKey: variableOf(env, name) } };
   }
-  const privateKey = await readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
-    throw new UsageError(`--private-key-file ${file} cannot be read: ${error.code}.`);
-  });
-  return { app: { id, privateKey } };
-}
-
-function variable(env: NodeJS.ProcessEnv, name: string): string {
-  const value = env[name];
-  if (!value) throw new UsageError(`The variable ${name} is not set.`);
-  return value;
+  const privateKey = await readGivenFile(file, `--private-key-file ${file}`);
+  return { app: { id, privateKey: privateKey.toString() } };
 }
 
 const described = ({ seen, failed, asked, later, refused, isComplete }: GithubRecovery): string =>

@@ -1,6 +1,14 @@
-import { isUtf8 } from "node:buffer";
 import { brotliDecompressSync, gunzipSync, inflateSync } from "node:zlib";
 import type { SignatureRule, WebhookScheme } from "../webhooks/schemes/scheme.js";
+
+/** Nothing where it throws. */
+function ifPossible<T>(make: () => T): readonly T[] {
+  try {
+    return [make()];
+  } catch {
+    return [];
+  }
+}
 
 interface BodyChange {
   /** What would have to be done to the body that arrived: "without the line break at its end". */
@@ -9,86 +17,55 @@ interface BodyChange {
 }
 
 /** The bodies that the provider may have sent, if something on the way has changed them. */
-export function bodyChanges(body: Uint8Array): readonly BodyChange[] {
-  const bytes = Buffer.from(body);
-  const all = [...lineBreaks(bytes), ...encodings(bytes), ...compressions(bytes), ...jsonForms(bytes)];
-  return all.filter((one) => !bytes.equals(one.body));
+export function bodyChanges(given: Uint8Array): readonly BodyChange[] {
+  const bytes = Buffer.from(given);
+  return Object.entries(changesOfBodies)
+    .flatMap(([what, change]) => ifPossible(() => ({ what, body: Buffer.from(change(bytes)) })))
+    .filter(({ body }) => !bytes.equals(body));
 }
 
-const change = (what: string, body: string | Uint8Array): BodyChange => ({ what, body: Buffer.from(body) });
+type ChangeBody = (bytes: Buffer) => string | Uint8Array;
 
 /** Latin-1 keeps each byte as one character. */
-function lineBreaks(bytes: Buffer): readonly BodyChange[] {
-  const text = bytes.toString("latin1");
-  const of = (what: string, changed: string) => change(what, Buffer.from(changed, "latin1"));
-  return [
-    of("without the line break at its end", text.replace(/\r?\n$/, "")),
-    of("with a line break at its end", `${text}\n`),
-    of("without the white space around it", text.trim()),
-    of("with the line breaks of Unix (LF)", text.replaceAll("\r\n", "\n")),
-    of("with the line breaks of Windows (CRLF)", text.replaceAll(/\r?\n/g, "\r\n")),
-    of("without the byte order mark", text.replace(/^\xef\xbb\xbf/, "")),
-  ];
-}
-
-function encodings(bytes: Buffer): readonly BodyChange[] {
-  const text = bytes.toString("utf8");
-  const isBase64 = /^[A-Za-z0-9+/]{8,}={0,2}\s*$/.test(text);
-  return [
-    ...(isBase64 ? [change("decoded from base64", Buffer.from(text, "base64"))] : []),
-    ...(isUtf8(bytes)
-      ? [change("in UTF-8, which was read as Latin-1 and written again", Buffer.from(text, "latin1"))]
-      : []),
-    ...decodedForm(text),
-  ];
-}
-
-function decodedForm(text: string): readonly BodyChange[] {
-  if (!/^[^\s{}[\]"<>=&]+=/.test(text)) return [];
-  try {
-    return [change("before its form was decoded", decodeURIComponent(text.replaceAll("+", " ")))];
-  } catch {
-    return [];
-  }
-}
-
-const most = { maxOutputLength: 16 * 1_048_576 };
-
-function compressions(bytes: Buffer): readonly BodyChange[] {
-  const ways = { gzip: gunzipSync, deflate: inflateSync, brotli: brotliDecompressSync };
-  return Object.entries(ways).flatMap(([name, decompress]) => {
-    try {
-      return [change(`decompressed (${name})`, decompress(bytes, most))];
-    } catch {
-      return [];
-    }
-  });
-}
+const inText =
+  (change: (text: string) => string): ChangeBody =>
+  (bytes) =>
+    Buffer.from(change(bytes.toString("latin1")), "latin1");
 
 /** JSON as the usual libraries write it. A proxy or a framework that parses the body and writes it again chooses one. */
-function jsonForms(bytes: Buffer): readonly BodyChange[] {
-  let json: unknown;
-  try {
-    json = JSON.parse(bytes.toString("utf8"));
-  } catch {
-    return [];
-  }
-  const compact = JSON.stringify(json);
-  const spaced = spacedJson(json);
-  return [
-    change("as JSON without spaces", compact),
-    change("as JSON with a space after each colon and comma", spaced),
-    change("as JSON that is indented by 2", JSON.stringify(json, null, 2)),
-    change("as JSON that is indented by 4", JSON.stringify(json, null, 4)),
-    change("as JSON with escaped slashes", compact.replaceAll("/", "\\/")),
-    change("as JSON with escaped letters beyond ASCII", escaped(compact)),
-    change(
-      "as JSON with escaped letters beyond ASCII and escaped slashes",
-      escaped(compact).replaceAll("/", "\\/"),
-    ),
-    change("as JSON with spaces and escaped letters beyond ASCII", escaped(spaced)),
-  ];
-}
+const inJson =
+  (write: (value: unknown) => string): ChangeBody =>
+  (bytes) =>
+    write(JSON.parse(bytes.toString("utf8")));
+
+const unpacked = { maxOutputLength: 16 * 1_048_576 };
+
+const changesOfBodies: Readonly<Record<string, ChangeBody>> = {
+  "without the line break at its end": inText((text) => text.replace(/\r?\n$/, "")),
+  "with a line break at its end": inText((text) => `${text}\n`),
+  "without the white space around it": inText((text) => text.trim()),
+  "with the line breaks of Unix (LF)": inText((text) => text.replaceAll("\r\n", "\n")),
+  "with the line breaks of Windows (CRLF)": inText((text) => text.replaceAll(/\r?\n/g, "\r\n")),
+  "without the byte order mark": inText((text) => text.replace(/^\xef\xbb\xbf/, "")),
+  "decoded from base64": (bytes) => Buffer.from(bytes.toString(), "base64"),
+  "in UTF-8, which was read as Latin-1 and written again": (bytes) => Buffer.from(bytes.toString(), "latin1"),
+  "before its form was decoded": (bytes) => decodeURIComponent(bytes.toString().replaceAll("+", " ")),
+  "decompressed (gzip)": (bytes) => gunzipSync(bytes, unpacked),
+  "decompressed (deflate)": (bytes) => inflateSync(bytes, unpacked),
+  "decompressed (brotli)": (bytes) => brotliDecompressSync(bytes, unpacked),
+  "as JSON without spaces": inJson((json) => JSON.stringify(json)),
+  "as JSON with a space after each colon and comma": inJson(spacedJson),
+  "as JSON that is indented by 2": inJson((json) => JSON.stringify(json, null, 2)),
+  "as JSON that is indented by 4": inJson((json) => JSON.stringify(json, null, 4)),
+  "as JSON with escaped slashes": inJson((json) => slashed(JSON.stringify(json))),
+  "as JSON with escaped letters beyond ASCII": inJson((json) => escaped(JSON.stringify(json))),
+  "as JSON with escaped letters beyond ASCII and escaped slashes": inJson((json) =>
+    slashed(escaped(JSON.stringify(json))),
+  ),
+  "as JSON with spaces and escaped letters beyond ASCII": inJson((json) => escaped(spacedJson(json))),
+};
+
+const slashed = (text: string): string => text.replaceAll("/", "\\/");
 
 const escaped = (text: string): string =>
   text.replaceAll(/[\u0080-\uffff]/g, (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`);
@@ -131,7 +108,7 @@ export function urlChanges(url: string, headers: Headers): readonly string[] {
     pathname,
     pathname.replace(/\/$/, "") + search,
     `${pathname.replace(/\/$/, "")}/${search}`,
-    decodedPath(pathname + search),
+    ...ifPossible(() => decodeURI(pathname + search)),
   ];
   const all = known(protocols).flatMap((scheme) =>
     known(hosts).flatMap((name) => known(paths).map((path) => `${scheme}://${name}${path}`)),
@@ -139,17 +116,8 @@ export function urlChanges(url: string, headers: Headers): readonly string[] {
   return [...new Set(all)].filter((one) => URL.canParse(one) && one !== url);
 }
 
-const known = (texts: readonly (string | undefined)[]): readonly string[] => [
-  ...new Set(texts.filter((text) => text !== undefined)),
-];
-
-function decodedPath(path: string): string | undefined {
-  try {
-    return decodeURI(path);
-  } catch {
-    return undefined;
-  }
-}
+const known = (texts: readonly (string | undefined)[]): readonly string[] =>
+  texts.filter((text) => text !== undefined);
 
 /** The setting with which the route verifies against this address. Undefined where the path is another one. */
 export function publicUrlFor(called: string, arrived: string): string | undefined {
@@ -179,17 +147,9 @@ export function secretChanges(secret: string): readonly SecretChange[] {
     { what: "lacks the = at its end", secret: `${secret}${"=".repeat((4 - (secret.length % 4)) % 4)}` },
     { what: "has letters in another case than the provider's", secret: secret.toLowerCase() },
     { what: "has letters in another case than the provider's", secret: secret.toUpperCase() },
-    { what: "is percent-encoded", secret: percentDecoded(secret) },
+    ...ifPossible(() => ({ what: "is percent-encoded", secret: decodeURIComponent(secret) })),
   ];
   return all.filter((one) => one.secret !== secret && one.secret !== "");
-}
-
-function percentDecoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
 }
 
 interface RuleChange {
@@ -199,36 +159,31 @@ interface RuleChange {
 }
 
 const digests = { sha1: "SHA-1", sha256: "SHA-256", sha512: "SHA-512" } as const;
-const otherEncodings = ["hex", "base64", "base64url"] as const;
 const secretEncodings = { utf8: "as text", hex: "in hexadecimal digits", base64: "in base64" } as const;
 
 /** Schemes that differ in one point, for a secret or a provider that is set up in another way. */
 export function ruleChanges(scheme: WebhookScheme): readonly RuleChange[] {
   const { verify } = scheme;
   if (verify.kind !== "signature" || verify.keys !== undefined || verify.certificate !== undefined) return [];
-  const with_ = (rule: Partial<SignatureRule>, what: string): RuleChange => ({
+  const { prefix, ...rest } = verify;
+  const changed = (what: string, rule: Partial<SignatureRule>): RuleChange => ({
     what,
     scheme: { ...scheme, verify: { ...verify, ...rule } },
   });
-  const isDigest = Object.hasOwn(digests, verify.algorithm ?? "sha256");
-  return [
-    ...otherEncodings.map((encoding) => with_({ encoding }, `the signature is in ${encoding}`)),
-    ...(isDigest
-      ? Object.entries(secretEncodings).map(([encoding, how]) =>
-          with_({ secretEncoding: encoding as keyof typeof secretEncodings }, `the secret is used ${how}`),
-        )
-      : []),
-    ...(isDigest
-      ? Object.entries(digests).map(([algorithm, name]) =>
-          with_({ algorithm: algorithm as keyof typeof digests }, `the signature is made with ${name}`),
-        )
-      : []),
-    ...(verify.prefix === undefined
-      ? []
-      : [with_(withoutPrefix(verify), `the signature lacks ${verify.prefix}`)]),
-  ];
-}
-
-function withoutPrefix({ prefix: _, ...rule }: SignatureRule): Partial<SignatureRule> {
-  return { ...rule, prefix: undefined } as unknown as Partial<SignatureRule>;
+  const changes = (["hex", "base64", "base64url"] as const).map((encoding) =>
+    changed(`the signature is in ${encoding}`, { encoding }),
+  );
+  if (Object.hasOwn(digests, verify.algorithm ?? "sha256")) {
+    for (const [encoding, how] of Object.entries(secretEncodings))
+      changes.push(
+        changed(`the secret is used ${how}`, { secretEncoding: encoding as keyof typeof secretEncodings }),
+      );
+    for (const [algorithm, name] of Object.entries(digests))
+      changes.push(
+        changed(`the signature is made with ${name}`, { algorithm: algorithm as keyof typeof digests }),
+      );
+  }
+  if (prefix !== undefined)
+    changes.push({ what: `the signature lacks ${prefix}`, scheme: { ...scheme, verify: rest } });
+  return changes;
 }

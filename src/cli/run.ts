@@ -3,7 +3,14 @@ import { parseArgs } from "node:util";
 import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
 import { backupCommand, restoreCommand } from "./backup.js";
 import { benchCommand } from "./bench.js";
-import { type Command, exitCodes, type Terminal, UsageError, type Values } from "./command.js";
+import {
+  type Command,
+  exitCodeMeanings,
+  exitCodes,
+  type Terminal,
+  UsageError,
+  type Values,
+} from "./command.js";
 import { limitCommand, pauseCommand, resumeCommand } from "./controls.js";
 import { deadCommand } from "./dead.js";
 import { devCommand } from "./dev.js";
@@ -56,12 +63,12 @@ export async function runCli(args: readonly string[], terminal: Terminal): Promi
   const wantsHelp = first === undefined || ["help", "--help", "-h"].includes(first);
   const name = wantsHelp ? rest[0] : first;
   if (name === undefined) {
-    terminal.out(overview(commands));
+    terminal.out(overview());
     return first === undefined ? exitCodes.usage : exitCodes.ok;
   }
   const command = commands.find((known) => known.name === name);
   if (command === undefined) {
-    terminal.err(`oncebox: there is no command "${name}".\n\n${overview(commands)}`);
+    terminal.err(`oncebox: there is no command "${name}".\n\n${overview()}`);
     return exitCodes.usage;
   }
   try {
@@ -81,37 +88,29 @@ function version(): string {
   return (JSON.parse(manifest) as { version: string }).version;
 }
 
-function parsed(
-  command: Command,
-  args: readonly string[],
-): { values: Values; positionals: readonly string[] } {
+function parsed({ options, positionals: most = 0 }: Command, args: readonly string[]) {
+  const all = { ...options, help: { type: "boolean", short: "h" } } as const;
   try {
-    const { values, positionals } = parseArgs({
-      args: [...args],
-      options: { ...command.options, help: { type: "boolean", short: "h" } },
-      allowPositionals: true,
-    });
-    const most = command.positionals ?? 0;
-    if (positionals.length > most) throw new UsageError(`"${positionals[most]}" is one argument too many.`);
+    const { values, positionals } = parseArgs({ args: [...args], options: all, allowPositionals: true });
+    if (positionals.length > most) throw new Error(`"${positionals[most]}" is one argument too many.`);
     return { values: values as Values, positionals };
   } catch (error) {
-    if (error instanceof UsageError) throw error;
     throw new UsageError((error as Error).message.split(". To specify")[0]!);
   }
 }
 
-function complain(command: Command, error: unknown, terminal: Terminal): number {
+function complain({ name }: Command, error: unknown, terminal: Terminal): number {
   const isUsage = [UsageError, InvalidArgumentError, ArgumentRangeError].some(
     (kind) => error instanceof kind,
   );
   const { message, code } = error as { message?: string; code?: string };
   const text = message || code || "failed without an error message"; // a refused connection has a code and no message
-  terminal.err(`oncebox ${command.name}: ${text}`);
-  if (isUsage) terminal.err(`Try: oncebox ${command.name} --help`);
+  terminal.err(`oncebox ${name}: ${text}`);
+  if (isUsage) terminal.err(`Try: oncebox ${name} --help`);
   return isUsage ? exitCodes.usage : exitCodes.failed;
 }
 
-export const overview = (commands: readonly Command[]): string =>
+const overview = (): string =>
   [
     "oncebox: a reliable inbox and outbox on the SQL database you already have",
     "",
@@ -122,34 +121,28 @@ export const overview = (commands: readonly Command[]): string =>
     "oncebox COMMAND --help describes a command. oncebox --version prints the version.",
   ].join("\n");
 
-function commandHelp(command: Command): string {
-  const options = Object.entries(command.options).map(([name, { type }]) => {
-    const flag = `--${name}${type === "string" ? ` ${name.toUpperCase()}` : ""}`;
-    return `  ${flag.padEnd(28)} ${command.help[name] ?? ""}`.trimEnd();
+function commandHelp({ name, summary, usage, options, examples }: Command): string {
+  const described = Object.entries(options).map(([option, { type, help }]) => {
+    const spelled = `--${option}${type === "string" ? ` ${option.toUpperCase()}` : ""}`;
+    return `  ${spelled.padEnd(28)} ${help}`;
   });
-  const codes = Object.entries(meanings).map(([code, meaning]) => `  ${code}  ${meaning}`);
+  const codes = Object.entries(exitCodeMeanings).map(
+    ([kind, meaning]) => `  ${exitCodes[kind as keyof typeof exitCodes]}  ${meaning}`,
+  );
   return [
-    `${command.name}: ${command.summary}`,
+    `${name}: ${summary}`,
     "",
-    `Usage: oncebox ${command.usage}`,
+    `Usage: oncebox ${usage}`,
     "",
-    ...options,
+    ...described,
     "",
     "Examples:",
-    ...command.examples.map((example) => `  ${example}`),
+    ...examples.map((example) => `  ${example}`),
     "",
     "Exit codes:",
     ...codes,
   ].join("\n");
 }
-
-const meanings: Readonly<Record<number, string>> = {
-  [exitCodes.ok]: "done",
-  [exitCodes.failed]: "the command failed; trying again may help",
-  [exitCodes.usage]: "the command line or the configuration is wrong",
-  [exitCodes.more]: "the time is used up and work is left; run it again",
-  [exitCodes.exceeded]: "a limit of the command line is exceeded",
-};
 
 /** npm passes a Ctrl-C on to a process that has had it from the terminal already. Those two are one. */
 const samePressMs = 250;

@@ -1,21 +1,38 @@
 import { isUtf8 } from "node:buffer";
 import { randomUUID } from "node:crypto";
-import { readFile } from "node:fs/promises";
 import { omitUndefined } from "../base/defined.js";
+import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
 import { type SignedRequest, type SignOptions, signWebhook } from "../webhooks/signing/sign-webhook.js";
-import { type Command, type CommandInput, exitCodes, text, UsageError, type Values } from "./command.js";
 import {
-  type DevelopmentKeys,
+  type Command,
+  type CommandInput,
+  exitCodes,
+  flag,
+  option,
+  UsageError,
+  type Values,
+} from "./command.js";
+import {
   developmentSecretOf,
   isNamed,
   isThisMachine,
+  isUnset,
   keyTypeOf,
   newDevelopmentKeys,
+  sharedDevelopmentKeys,
   signingWith,
 } from "./development-keys.js";
-import { exampleEvent, hasIdInHeader } from "./example-event.js";
-import { quoted } from "./output.js";
-import { findSourceOrScheme, givenSecret, type KnownSource, resolvedSecrets } from "./sources.js";
+import { exampleEvent, exampleTopic, hasIdInHeader } from "./example-event.js";
+import { jsonOption, readGivenFile, text } from "./options.js";
+import { print, quoted } from "./output.js";
+import {
+  findSource,
+  givenSecret,
+  type KnownSource,
+  knownSources,
+  resolvedSecrets,
+  sourceOptions,
+} from "./sources.js";
 
 export const signCommand: Command = {
   name: "sign",
@@ -23,30 +40,19 @@ export const signCommand: Command = {
   usage: "sign PROVIDER|SOURCE [--secret SECRET] [--body TEXT | --file FILE] [--send] [options]",
   positionals: 1,
   options: {
-    app: { type: "string" },
-    secret: { type: "string" },
-    "secret-env": { type: "string" },
-    body: { type: "string" },
-    file: { type: "string" },
-    url: { type: "string" },
-    id: { type: "string" },
-    topic: { type: "string" },
-    header: { type: "string", multiple: true },
-    send: { type: "boolean" },
-    json: { type: "boolean" },
-  },
-  help: {
-    app: "the app whose sources can be named, besides those of ONCEBOX_WEBHOOKS",
-    secret: "the secret; a SOURCE has its own, and a local run one for each PROVIDER",
-    "secret-env": "an environment variable with the secret, to keep it out of the shell's history",
-    body: "the body; by default an event of the provider's form, with a new id, of a type that the app handles",
-    file: "a file with the body",
-    url: "the target; http://127.0.0.1:7071/webhooks/NAME by default, with PORT instead of 7071",
-    id: "the message id; where the provider gives none, two examples with the same --id are one message",
-    topic: "the topic, for schemes that read it from a header",
-    header: 'another header, "name: value"; may be repeated',
-    send: "send the request and print the answer, instead of printing a curl command",
-    json: "print JSON",
+    ...sourceOptions,
+    body: option(
+      "the body; by default an event of the provider's form, with a new id, of a type that the app handles",
+    ),
+    file: option("a file with the body"),
+    url: option("the target; http://127.0.0.1:7071/webhooks/NAME by default, with PORT instead of 7071"),
+    id: option(
+      "the message id; where the provider gives none, two examples with the same --id are one message",
+    ),
+    topic: option("the topic, for schemes that read it from a header"),
+    header: { ...option('another header, "name: value"; may be repeated'), multiple: true },
+    send: flag("send the request and print the response, instead of printing a curl command"),
+    ...jsonOption,
   },
   examples: [
     `oncebox sign stripe --secret whsec_test --body '{"id":"evt_1","type":"invoice.paid"}' --send`,
@@ -54,40 +60,36 @@ export const signCommand: Command = {
     "oncebox sign acme --app app.js --send",
   ],
   async run(input) {
-    const { values, positionals, terminal } = input;
-    const source = await findSourceOrScheme(input, positionals[0]);
-    const { name, scheme, port } = source;
-    const url = text(values, "url") ?? `http://127.0.0.1:${port}/webhooks/${encodeURIComponent(name)}`;
-    const target = URL.canParse(url) ? new URL(url) : undefined;
-    const isLocal = target !== undefined && isThisMachine(target.hostname);
-    const localPort = isLocal ? Number(target.port || 80) : undefined;
-    const id = text(values, "id") ?? `test-${randomUUID()}`;
-    const topic = text(values, "topic") ?? (await source.topic());
-    const example = exampleEvent(scheme, id, topic);
+    const { values, positionals } = input;
+    const { definition, environment, sources } = await knownSources(input);
+    const source = await findSource(sources, positionals[0] ?? "", "sign");
+    const { name, scheme, own } = source;
+    const id = text(values, "id");
+    const topic = text(values, "topic");
+    const url =
+      text(values, "url") ?? `http://127.0.0.1:${environment.port}/webhooks/${encodeURIComponent(name)}`;
+    const exampleOf = topic ?? (await exampleTopic(own?.scheme ?? name, definition, environment));
+    const example = exampleEvent(scheme, id ?? `test-${randomUUID()}`, exampleOf);
     const body = await givenBody(values);
-    if (body !== undefined && text(values, "id") !== undefined && !hasIdInHeader(scheme))
+    if (body !== undefined && id !== undefined && !hasIdInHeader(scheme))
       throw new UsageError(`${name} has the id of an event in its body: write it there, and leave out --id.`);
     const request = signWebhook(scheme, {
       url,
       body: body ?? example.body,
-      ...(await signingSecrets(input, source, localPort)),
-      ...omitUndefined({ messageId: text(values, "id"), topic: text(values, "topic") }),
+      ...(await signingSecrets(input, source, url)),
+      ...omitUndefined({ messageId: id, topic }),
       headers: {
         ...(body === undefined ? example.headers : withoutType(example.headers)),
         ...headersOf(values),
       },
     });
     if (!values.send) {
-      terminal.out(values.json ? JSON.stringify(printable(request)) : curl(request, text(values, "file")));
+      print(input, printableRequest(request), curl(request, text(values, "file")));
       return exitCodes.ok;
     }
     const response = await sent(request);
     const answer = await response.text();
-    terminal.out(
-      values.json
-        ? JSON.stringify({ status: response.status, body: answer })
-        : `${response.status} ${answer}`,
-    );
+    print(input, { status: response.status, body: answer }, `${response.status} ${answer}`);
     return response.ok ? exitCodes.ok : exitCodes.failed;
   },
 };
@@ -96,11 +98,7 @@ async function givenBody(values: Values): Promise<string | Uint8Array | undefine
   const file = text(values, "file");
   if (file === undefined) return text(values, "body");
   if (values.body !== undefined) throw new UsageError("Give --body or --file, not both.");
-  try {
-    return await readFile(file);
-  } catch (error) {
-    throw new UsageError(`--file ${file} cannot be read: ${(error as NodeJS.ErrnoException).code}.`);
-  }
+  return readGivenFile(file, `--file ${file}`);
 }
 
 /** Id and topic of an example are of use beside a body of the user's own, and its type is not. */
@@ -118,7 +116,7 @@ function headersOf(values: Values): Record<string, string> {
 }
 
 /** A body that is not UTF-8 is printed in base64, so that no byte is lost. */
-function printable({ body, ...request }: SignedRequest): object {
+function printableRequest({ body, ...request }: SignedRequest): object {
   if (typeof body === "string") return { ...request, body };
   const bytes = Buffer.from(body);
   return isUtf8(bytes)
@@ -145,42 +143,43 @@ type Signing = Pick<SignOptions, "secrets" | "privateKey">;
 
 /** What `oncebox sign` signs with: the secret that is given, that of a local run, or that of the source. */
 async function signingSecrets(
-  { values, terminal }: CommandInput,
-  source: KnownSource,
-  localPort: number | undefined,
+  { values, terminal: { env, err } }: CommandInput,
+  { name, scheme, own }: KnownSource,
+  url: string,
 ): Promise<Signing> {
-  const given = givenSecret(values, terminal.env);
-  const keys = localPort === undefined ? undefined : await source.localKeys(localPort);
-  const local = keys && withKeyFor(source, keys);
-  if (given !== undefined) return { ...(await privateKeyFor(source, local, terminal.err)), secrets: given };
+  const given = givenSecret(values, env);
+  const local = own !== undefined && !isUnset(own.secrets, env) ? undefined : await localSigning(scheme, url);
+  if (given !== undefined) {
+    // beside a secret that names the sender, the provider has a private key
+    const { privateKey } = local ?? (isNamed(scheme) ? await newKeys(name, scheme, err) : {});
+    return { secrets: given, ...omitUndefined({ privateKey }) };
+  }
   if (local !== undefined) return local;
-  const [own] = await resolvedSecrets([source.secrets].flat()[0], terminal.env);
-  if (own !== undefined) return { secrets: own };
-  if (keyTypeOf(source.scheme) === undefined) throw new UsageError("sign needs --secret or --secret-env.");
-  return newKeys(source, terminal.err);
+  const [secret] = await resolvedSecrets([own?.secrets].flat()[0], env);
+  if (secret !== undefined) return { secrets: secret };
+  if (keyTypeOf(scheme) === undefined) throw new UsageError("sign needs --secret or --secret-env.");
+  return newKeys(name, scheme, err);
 }
 
-/** The private key of a provider that publishes its own, beside a secret that names the sender. */
-async function privateKeyFor(
-  source: KnownSource,
-  local: Signing | undefined,
-  tell: (line: string) => void,
-): Promise<Pick<Signing, "privateKey">> {
-  const { privateKey } = local ?? (isNamed(source.scheme) ? await newKeys(source, tell) : {});
-  return privateKey === undefined ? {} : { privateKey };
-}
-
-/** Undefined where the run has no such key, because none of its sources needs it. */
-function withKeyFor({ scheme }: KnownSource, keys: DevelopmentKeys): Signing | undefined {
+/** The secrets of the run at this address. Undefined where none runs, or where it has no such key because none of its sources needs it. */
+async function localSigning(scheme: WebhookScheme, url: string): Promise<Signing | undefined> {
+  const target = URL.canParse(url) ? new URL(url) : undefined;
+  if (target === undefined || !isThisMachine(target.hostname)) return undefined;
+  const keys = await sharedDevelopmentKeys(Number(target.port || 80));
   const type = keyTypeOf(scheme);
-  return type === undefined || keys.privateKeys[type] !== undefined ? signingWith(scheme, keys) : undefined;
+  const hasKey = type === undefined || keys?.privateKeys[type] !== undefined;
+  return keys !== undefined && hasKey ? signingWith(scheme, keys) : undefined;
 }
 
 /** The provider signs with a private key that nobody else has. A pair is made, and its public key must be the source's. */
-async function newKeys({ name, scheme }: KnownSource, tell: (line: string) => void): Promise<Signing> {
+async function newKeys(
+  name: string,
+  scheme: WebhookScheme,
+  report: (line: string) => void,
+): Promise<Signing> {
   const keys = await newDevelopmentKeys([scheme]);
   const signing = signingWith(scheme, keys);
-  tell(
+  report(
     signing.privateKey === undefined
       ? `The provider signs with a private key. One was made for this request. Give the source this secret, its public key:\n${developmentSecretOf(scheme, keys)}`
       : `The provider publishes the key that it signs with, so only a local run accepts this request. Start one first: oncebox listen ${name}`,

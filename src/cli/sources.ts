@@ -1,75 +1,71 @@
+import type { AppDefinition } from "../app/definition.js";
 import type { AppSource } from "../app/sources.js";
+import type { Environment } from "../config/environment.js";
 import { isPresetName, presetNames } from "../webhooks/preset-names.js";
 import { checkScheme } from "../webhooks/schemes/check-scheme.js";
-import type { Delivery } from "../webhooks/schemes/delivery.js";
+import { createDelivery } from "../webhooks/schemes/delivery.js";
 import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
 import { fillFirst } from "../webhooks/schemes/template.js";
-import type { TenantSecrets } from "../webhooks/schemes/verifier.js";
 import { schemeOf, withOverrides } from "../webhooks/sources.js";
-import { type CommandInput, text, UsageError, type Values } from "./command.js";
-import { type DevelopmentKeys, sharedDevelopmentKeys, unsetVariables } from "./development-keys.js";
-import { exampleTopic } from "./example-event.js";
+import { type CommandInput, option, UsageError, type Values } from "./command.js";
 import { definitionFor, secretStores } from "./load-app.js";
+import { text, variableOf } from "./options.js";
 
+/** Of the commands that take a source of the app or a provider. */
+export const sourceOptions = {
+  app: option("the app whose sources can be named, besides those of ONCEBOX_WEBHOOKS"),
+  secret: option("the secret; a source has its own, and a local run one for each provider"),
+  "secret-env": option("an environment variable with the secret, to keep it out of the shell's history"),
+};
+
+/** A source of the app, or a provider that is named like one. */
 export interface KnownSource {
   readonly name: string;
   readonly scheme: WebhookScheme;
   /** Undefined for a provider that is not a source of the app. */
-  readonly secrets: AppSource["secrets"] | undefined;
-  readonly tenantSecrets: AppSource["tenantSecrets"] | undefined;
-  readonly toleranceMs: number | undefined;
-  /** The other sources, for somebody who looks for a secret. */
-  readonly others: readonly { readonly name: string; readonly secrets: AppSource["secrets"] }[];
-  /** The topic of an example event. */
-  topic(): Promise<string>;
-  /** The port of the local run. */
-  readonly port: number;
-  /** The keys that the local run at this port has given to the source, because it has no secret of its own. */
-  localKeys(port: number): Promise<DevelopmentKeys | undefined>;
+  readonly own: AppSource | undefined;
 }
 
-/** Finds the source of the app or of ONCEBOX_WEBHOOKS with this name, or else the provider. */
-export async function findSourceOrScheme(
-  input: CommandInput,
-  name = "",
-  command = "sign",
-): Promise<KnownSource> {
+export interface KnownSources {
+  readonly definition: AppDefinition;
+  readonly environment: Environment;
+  /** Those of the app and of ONCEBOX_WEBHOOKS. */
+  readonly sources: Readonly<Record<string, AppSource>>;
+}
+
+export async function knownSources(input: CommandInput): Promise<KnownSources> {
   const { definition, environment } = await definitionFor(input);
-  const sources = { ...definition.sources, ...environment.sources } as Readonly<Record<string, AppSource>>;
-  const source = Object.hasOwn(sources, name) ? sources[name] : undefined;
-  if (source === undefined && !isPresetName(name)) {
+  return { definition, environment, sources: sourcesOf(definition, environment) };
+}
+
+export const sourcesOf = (definition: AppDefinition, environment: Environment) =>
+  ({ ...definition.sources, ...environment.sources }) as Readonly<Record<string, AppSource>>;
+
+/** Finds the source of the app with this name, or else the provider. */
+export async function findSource(
+  sources: Readonly<Record<string, AppSource>>,
+  name: string,
+  command: string,
+): Promise<KnownSource> {
+  const own = Object.hasOwn(sources, name) ? sources[name] : undefined;
+  if (own === undefined && !isPresetName(name)) {
     const all = [...new Set([...Object.keys(sources), ...presetNames])];
-    throw new UsageError(`${command} needs a source or a provider: one of ${all.join(", ")}.`);
+    const problem = name === "" ? "" : `There is no source or provider ${JSON.stringify(name)}. `;
+    throw new UsageError(`${problem}${command} needs a source or a provider: one of ${all.join(", ")}.`);
   }
-  const scheme = withOverrides(await schemeOf(source?.scheme ?? name), source ?? {}) as WebhookScheme;
-  const { port, env } = environment;
-  const hasOwnSecret = source !== undefined && unsetVariables(source.secrets, env).length === 0;
-  return {
-    name,
-    scheme,
-    secrets: source?.secrets,
-    tenantSecrets: source?.tenantSecrets,
-    toleranceMs: source?.toleranceMs,
-    others: Object.entries(sources)
-      .filter(([other]) => other !== name)
-      .map(([other, { secrets }]) => ({ name: other, secrets })),
-    topic: () => exampleTopic(source?.scheme ?? name, definition, environment),
-    port,
-    localKeys: async (runPort) => (hasOwnSecret ? undefined : sharedDevelopmentKeys(runPort)),
-  };
+  const scheme = withOverrides(await schemeOf(own?.scheme ?? name), own ?? {}) as WebhookScheme;
+  return { name, scheme, own };
 }
 
 /** The secret of --secret or --secret-env. */
 export function givenSecret(values: Values, env: NodeJS.ProcessEnv): string | undefined {
   const variable = text(values, "secret-env");
-  if (variable === undefined) return text(values, "secret");
-  if (!env[variable]) throw new UsageError(`The variable ${variable} is not set.`);
-  return env[variable];
+  return variable === undefined ? text(values, "secret") : variableOf(env, variable);
 }
 
 /** Returns the source's secrets, from wherever they are kept. */
 export async function resolvedSecrets(
-  secrets: AppSource["secrets"] | undefined,
+  secrets: AppSource["secrets"],
   env: NodeJS.ProcessEnv,
 ): Promise<readonly string[]> {
   const resolve = secretStores(env);
@@ -82,12 +78,18 @@ export async function resolvedSecrets(
   return found.flat().filter((secret) => secret !== "");
 }
 
-/** Returns the secrets of the tenant that the delivery names, and none for an unknown one. */
-export async function secretsOfTenant(
-  scheme: WebhookScheme,
-  tenantSecrets: TenantSecrets,
-  delivery: Delivery,
-): Promise<readonly string[]> {
-  const tenant = fillFirst(checkScheme(scheme, []).tenant, delivery);
-  return [(tenant === undefined ? undefined : await tenantSecrets(tenant)) ?? []].flat();
+/** Returns the secrets of the tenant that the request names, and none for an unknown one. Undefined where tenants have none of their own. */
+export async function tenantSecretsFor(
+  { scheme, own }: KnownSource,
+  request: Parameters<typeof createDelivery>[0],
+): Promise<readonly string[] | undefined> {
+  if (own?.tenantSecrets === undefined) return undefined;
+  const tenant = fillFirst(checkScheme(scheme, []).tenant, createDelivery(request));
+  return [(tenant === undefined ? undefined : await own.tenantSecrets(tenant)) ?? []].flat();
+}
+
+export function absoluteUrl(values: Values): string | undefined {
+  const url = text(values, "url");
+  if (url !== undefined && !URL.canParse(url)) throw new UsageError("--url must be an absolute URL.");
+  return url;
 }

@@ -1,31 +1,14 @@
 import { keyText } from "../admin/page/key-text.js";
-import { type App, appDatabases } from "../app/create-app.js";
+import { appDatabases } from "../app/create-app.js";
 import { type AppStats, appStats, type MeasuredStores } from "../app/stats.js";
 import { sleep } from "../base/timers.js";
-import type { BlockedPartition } from "../queue/operators.js";
-import { type AnyKey, type QueueKind, type QueueStats, queueOf } from "../queue/work-store.js";
-import {
-  type Command,
-  type CommandInput,
-  count,
-  duration,
-  exitCodes,
-  pageSize,
-  seconds,
-  UsageError,
-} from "./command.js";
-import { controlLine, phaseLine } from "./controls.js";
-import {
-  chosenStores,
-  type QueueStores,
-  requireDatabaseFile,
-  storeHelp,
-  storeOptions,
-  withExistingDatabase,
-  withStores,
-} from "./load-app.js";
-import { filterHelp, filterOptions, queuesOf } from "./message-options.js";
-import { tableLines } from "./output.js";
+import { inboxPhases, phases } from "../queue/message.js";
+import type { Control } from "../queue/operators.js";
+import type { QueueKind, QueueStats } from "../queue/work-store.js";
+import { type Command, type CommandInput, exitCodes, flag, option, UsageError } from "./command.js";
+import { chosenStores, requireDatabaseFile, withApp, withQueues } from "./load-app.js";
+import { count, duration, filterOptions, pageSize, queuesOf, seconds, storeOptions } from "./options.js";
+import { printable, printTable } from "./output.js";
 
 export const statusCommand: Command = {
   name: "status",
@@ -34,18 +17,13 @@ export const statusCommand: Command = {
   usage: "status [--max-age SECONDS] [--max-dead N] [--watch] [options]",
   options: {
     ...storeOptions,
-    "max-age": { type: "string" },
-    "max-dead": { type: "string" },
-    watch: { type: "boolean" },
-    every: { type: "string" },
-  },
-  help: {
-    "max-age": `exit with ${exitCodes.exceeded} when a message has been due for more seconds than this`,
-    "max-dead": `exit with ${exitCodes.exceeded} when there are more dead messages than this`,
-    watch: "repeat until Ctrl-C; the exit code is that of the last time",
-    every: "the time between two repeats, such as 10s or 1m; 2s by default",
-    ...storeHelp,
-    tenant: "the numbers of one tenant; the sums of all tenants by default",
+    tenant: option("the numbers of one tenant; the sums of all tenants by default"),
+    "max-age": option(
+      `exit with ${exitCodes.exceeded} when a message has been due for more seconds than this`,
+    ),
+    "max-dead": option(`exit with ${exitCodes.exceeded} when there are more dead messages than this`),
+    watch: flag("repeat until Ctrl-C; the exit code is that of the last time"),
+    every: option("the time between two repeats, such as 10s or 1m; 2s by default"),
   },
   examples: [
     "oncebox status --database sqlite:app.db",
@@ -58,12 +36,13 @@ export const statusCommand: Command = {
     if (values.every !== undefined && !values.watch) throw new UsageError("--every is for --watch.");
     const everyMs = duration(values, "every", "2s");
     const limits = limitsOf(input);
-    return withExistingDatabase(input, async (app) => {
-      const retention = deadRetention(input, app);
+    return withApp(input, async (app) => {
+      // Dead messages are kept for ever where the app does not say how long. Without the app it is not known.
+      const kept = app.retentions.deadRetentionMs ?? (values.app === undefined ? undefined : null);
       const isOne = values.tenant !== undefined;
       if (!isOne) for (const db of await appDatabases(app)) requireDatabaseFile(db);
-      const stores = isOne ? await chosenStores(input, app) : app;
-      const once = () => printStatus(input, stores, limits, retention);
+      const stores = isOne ? await chosenStores(input, app, app.tenants) : app;
+      const once = () => printStatus(input, stores, limits, kept);
       return values.watch ? repeat(input, everyMs, once) : once();
     });
   },
@@ -75,18 +54,9 @@ interface Limits {
 }
 
 const limitsOf = ({ values }: CommandInput): Limits => ({
-  maxAgeMs: values["max-age"] === undefined ? Number.POSITIVE_INFINITY : seconds(values, "max-age", 0),
+  maxAgeMs: seconds(values, "max-age", Number.POSITIVE_INFINITY),
   maxDead: count(values, "max-dead") ?? Number.POSITIVE_INFINITY,
 });
-
-/** How long dead messages are kept: null for ever; undefined when it is not known, because the app was not given. */
-const deadRetention = ({ values }: CommandInput, { retentions }: App): number | null | undefined =>
-  retentions.deadRetentionMs ?? (values.app === undefined ? undefined : null);
-
-const deadLine = (retentionMs: number | null): string =>
-  retentionMs === null
-    ? "dead messages are kept until they are replayed, discarded or archived"
-    : `dead messages are deleted ${Math.round((retentionMs / 86_400_000) * 10) / 10} days after their death`;
 
 /** Moves to the top of the screen and clears it. */
 const clear = "\u001b[H\u001b[J";
@@ -123,69 +93,79 @@ async function printStatus(
     terminal.out(statusLine("inbox", inbox));
     terminal.out(statusLine("outbox", outbox));
     for (const control of controls) terminal.out(controlLine(control.queue, control));
-    if (deadRetentionMs !== undefined && inbox.phases.dead + outbox.phases.dead > 0)
-      terminal.out(deadLine(deadRetentionMs));
+    if (deadRetentionMs !== undefined && deadIn(stats) > 0) terminal.out(retentionLine(deadRetentionMs));
   }
   if (failed === undefined) return isExceeded(stats, limits) ? exitCodes.exceeded : exitCodes.ok;
   terminal.err(`${failed.length} tenants did not respond and are not counted: ${failed.join(", ")}`);
   return exitCodes.failed;
 }
 
-function isExceeded({ inbox, outbox }: AppStats, { maxAgeMs, maxDead }: Limits): boolean {
-  const tooOld = [inbox, outbox].some((stats) => (stats.oldestDueAgeMs ?? 0) > maxAgeMs);
-  return tooOld || inbox.phases.dead + outbox.phases.dead > maxDead;
-}
+const deadIn = ({ inbox, outbox }: AppStats): number => inbox.phases.dead + outbox.phases.dead;
+
+const retentionLine = (retentionMs: number | null): string =>
+  retentionMs === null
+    ? "dead messages are kept until they are replayed, discarded or archived"
+    : `dead messages are deleted ${Math.round((retentionMs / 86_400_000) * 10) / 10} days after their death`;
+
+const isExceeded = (stats: AppStats, { maxAgeMs, maxDead }: Limits): boolean =>
+  [stats.inbox, stats.outbox].some(({ oldestDueAgeMs }) => (oldestDueAgeMs ?? 0) > maxAgeMs) ||
+  deadIn(stats) > maxDead;
+
+/** A line about a queue. */
+export const queueLine = (queue: string, text: string): string => `${queue.padEnd(7)} ${text}`;
 
 /** The numbers of a queue: how many messages are in which state, and how many are due. */
 export function statusLine(queue: QueueKind, stats: QueueStats<string>): string {
   const { due, oldestDueAgeMs } = stats;
   const age = oldestDueAgeMs === null ? "" : `, the oldest for ${Math.round(oldestDueAgeMs / 1000)} s`;
-  return `${phaseLine(queue, stats)}  (due now: ${due}${age})`;
+  return `${phaseLine(queue, stats.phases)}  (due now: ${due}${age})`;
 }
 
-const { queue } = filterOptions;
+/** Such as `inbox   waiting 3  retrying 1  running 2  paused 0  done 40  dead 5`. Phases that only the inbox has are shown where there are such messages. */
+export function phaseLine(queue: QueueKind, counts: QueueStats<string>["phases"]): string {
+  const shown = phases.filter((phase) => !inboxPhases.includes(phase) || counts[phase] > 0);
+  return queueLine(queue, shown.map((phase) => `${phase} ${counts[phase]}`).join("  "));
+}
+
+/** Such as `topic "mail": paused (12 waiting), by alice since 2026-01-02T03:04:05.000Z`. */
+export function controlLine(queue: QueueKind, control: Control & { readonly tenant?: string }): string {
+  const { scope, name, paused, perSecond, waiting, by, at, tenant } = control;
+  const where = tenant === undefined ? "" : `tenant ${printable(tenant)}, `;
+  const what = scope === "queue" ? "all messages" : `${scope} "${printable(name!)}"`;
+  const limit = perSecond === null ? [] : [`at most ${perSecond} per second`];
+  const rules = [...(paused ? ["paused"] : []), ...limit].join(", ");
+  const held = waiting === 0 ? "" : ` (${waiting} waiting)`;
+  return queueLine(queue, `${where}${what}: ${rules}${held}, by ${printable(by)} since ${at.toISOString()}`);
+}
 
 export const partitionsCommand: Command = {
   name: "partitions",
   summary: "list partition keys whose first message holds up the others",
   usage: "partitions [--queue inbox|outbox] [options]",
-  options: { queue, limit: { type: "string" }, ...storeOptions },
-  help: {
-    queue: filterHelp.queue,
-    limit: "the most partition keys of each queue; 50 by default, 1000 at most",
-    ...storeHelp,
-    json: "print one JSON object per line",
+  options: {
+    queue: filterOptions.queue,
+    limit: option("the most partition keys of each queue; 50 by default, 1000 at most"),
+    ...storeOptions,
+    json: flag("print one JSON object per line"),
   },
   examples: ["oncebox partitions", "oncebox partitions --queue outbox --limit 10 --json"],
-  run: (input) =>
-    withStores(input, async (stores) => {
-      for (const kind of queuesOf(input.values)) await printBlocked(input, stores, kind);
-      return exitCodes.ok;
-    }),
+  async run(input) {
+    const { values, terminal } = input;
+    const options = { limit: pageSize(values), signal: terminal.signal };
+    return withQueues(input, queuesOf(values), async (queue, kind) =>
+      printTable(input, await queue.blockedPartitions(options), {
+        columns: {
+          [`${kind.toUpperCase()} KEY`]: ({ partitionKey }) => partitionKey,
+          REASON: ({ reason }) => reason,
+          WAITING: ({ waiting }) => waiting,
+          SINCE: ({ since }) => since,
+          "NEXT ATTEMPT": ({ nextAttemptAt }) => nextAttemptAt,
+          HEAD: ({ head }) => keyText(head),
+          ERROR: ({ error }) => error,
+        },
+        json: (one) => ({ queue: kind, ...one, head: keyText(one.head) }),
+        none: `${kind}: no partition key is held up`,
+      }),
+    );
+  },
 };
-
-async function printBlocked(
-  { values, terminal }: CommandInput,
-  stores: QueueStores,
-  kind: QueueKind,
-): Promise<void> {
-  const limit = pageSize(values);
-  const found = await queueOf(stores, kind).blockedPartitions({ limit, signal: terminal.signal });
-  if (values.json)
-    for (const one of found) terminal.out(JSON.stringify({ queue: kind, ...one, head: keyText(one.head) }));
-  else if (found.length === 0) terminal.out(`${kind}: no partition key is held up`);
-  else {
-    const head = [`${kind.toUpperCase()} KEY`, "REASON", "WAITING", "SINCE", "NEXT ATTEMPT", "HEAD", "ERROR"];
-    for (const line of tableLines(head, found.map(partitionRow), terminal.columns)) terminal.out(line);
-  }
-}
-
-const partitionRow = (one: BlockedPartition<AnyKey>): readonly string[] => [
-  one.partitionKey,
-  one.reason,
-  String(one.waiting),
-  one.since.toISOString(),
-  one.nextAttemptAt?.toISOString() ?? "",
-  keyText(one.head),
-  one.error ?? "",
-];

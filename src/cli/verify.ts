@@ -1,13 +1,16 @@
-import { readFile } from "node:fs/promises";
-import { createDelivery } from "../webhooks/schemes/delivery.js";
-import { type Command, exitCodes, text, UsageError, type Values } from "./command.js";
-import { type Attempt, type Explanation, explainRefusal } from "./explain-refusal.js";
+import { type Command, exitCodes, option, UsageError, type Values } from "./command.js";
+import { type Attempt, type Explanation, explainRefusal, explanationLines } from "./explain-refusal.js";
+import { jsonOption, readGivenFile, text } from "./options.js";
+import { print } from "./output.js";
 import {
-  findSourceOrScheme,
+  absoluteUrl,
+  findSource,
   givenSecret,
-  type KnownSource,
+  type KnownSources,
+  knownSources,
   resolvedSecrets,
-  secretsOfTenant,
+  sourceOptions,
+  tenantSecretsFor,
 } from "./sources.js";
 
 export const verifyCommand: Command = {
@@ -16,22 +19,11 @@ export const verifyCommand: Command = {
   usage: "verify --source SOURCE|PROVIDER FILE [--secret SECRET] [options]",
   positionals: 1,
   options: {
-    app: { type: "string" },
-    source: { type: "string" },
-    secret: { type: "string" },
-    "secret-env": { type: "string" },
-    url: { type: "string" },
-    at: { type: "string" },
-    json: { type: "boolean" },
-  },
-  help: {
-    app: "the app whose sources can be named, besides those of ONCEBOX_WEBHOOKS",
-    source: "a source, with its scheme and secrets, or a provider",
-    secret: "the secret; required for a provider, optional for a source",
-    "secret-env": "an environment variable with the secret, to keep it out of the shell's history",
-    url: "the address that the provider called, if the file does not have it",
-    at: "when the request arrived, as 2030-01-01T00:00:00Z; now by default",
-    json: "print JSON",
+    ...sourceOptions,
+    source: option("a source, with its scheme and secrets, or a provider"),
+    url: option("the address that the provider called, if the file does not have it"),
+    at: option("when the request arrived, as 2030-01-01T00:00:00Z; now by default"),
+    ...jsonOption,
   },
   examples: [
     "oncebox verify --source stripe --secret-env STRIPE_SECRET request.http",
@@ -39,53 +31,34 @@ export const verifyCommand: Command = {
   ],
   async run(input) {
     const { values, positionals, terminal } = input;
+    const { env } = terminal;
     const [file] = positionals;
     if (file === undefined) throw new UsageError("verify needs a file with the captured request.");
     const name = text(values, "source");
     if (name === undefined) throw new UsageError("verify needs --source: a source, or a provider.");
-    const found = await findSourceOrScheme(input, name, "verify");
-    const { notes, ...request } = readHttpRequest(await contentOf(file), publicUrl(values));
-    const given = givenSecret(values, terminal.env);
+    const { sources } = await knownSources(input);
+    const source = await findSource(sources, name, "verify");
+    // nobody sends the fragment, in which Twilio reads how often it shall try again
+    const called = absoluteUrl(values)?.split("#", 1)[0];
+    const { notes, ...request } = readHttpRequest(await readGivenFile(file), called);
+    const given = givenSecret(values, env);
+    const ownSecrets = async () =>
+      (await tenantSecretsFor(source, request)) ?? resolvedSecrets(source.own?.secrets, env);
     const attempt: Attempt = {
       request,
-      scheme: found.scheme,
-      secrets: given === undefined ? await ownSecrets(found, request, terminal.env) : [given],
-      toleranceMs: found.toleranceMs,
+      scheme: source.scheme,
+      secrets: given === undefined ? await ownSecrets() : [given],
+      toleranceMs: source.own?.toleranceMs,
       at: arrivedAt(values),
     };
     if (attempt.secrets.length === 0) throw new UsageError("verify needs --secret or --secret-env.");
-    const explanation = await explainRefusal(attempt, await otherSecrets(found, terminal.env));
-    terminal.out(
-      values.json
-        ? JSON.stringify({ accepted: explanation.refusal === undefined, ...explanation, notes })
-        : told(explanation, notes),
-    );
-    return explanation.refusal === undefined ? exitCodes.ok : exitCodes.failed;
+    const { [name]: _, ...others } = sources;
+    const explanation = await explainRefusal(attempt, await otherSecrets(others, env));
+    const accepted = explanation.refusal === undefined;
+    print(input, { accepted, ...explanation, notes }, explanationText(explanation, notes));
+    return accepted ? exitCodes.ok : exitCodes.failed;
   },
 };
-
-const ownSecrets = (
-  { scheme, secrets, tenantSecrets }: KnownSource,
-  request: Attempt["request"],
-  env: NodeJS.ProcessEnv,
-): Promise<readonly string[]> =>
-  tenantSecrets === undefined
-    ? resolvedSecrets(secrets, env)
-    : secretsOfTenant(scheme, tenantSecrets, createDelivery(request));
-
-async function contentOf(file: string): Promise<Uint8Array> {
-  try {
-    return await readFile(file);
-  } catch (error) {
-    throw new UsageError(`${file} cannot be read: ${(error as NodeJS.ErrnoException).code}.`);
-  }
-}
-
-function publicUrl(values: Values): string | undefined {
-  const url = text(values, "url");
-  if (url !== undefined && !URL.canParse(url)) throw new UsageError("--url must be an absolute URL.");
-  return url?.split("#", 1)[0]; // nobody sends the fragment, in which Twilio reads how often it shall try again
-}
 
 function arrivedAt(values: Values): Date {
   const given = text(values, "at");
@@ -94,22 +67,23 @@ function arrivedAt(values: Values): Date {
   return at;
 }
 
-/** Those of the other sources that can be read here. A store that does not respond is no reason to fail. */
-async function otherSecrets({ others }: KnownSource, env: NodeJS.ProcessEnv) {
+/** Those that can be read here. A store that does not respond is no reason to fail. */
+async function otherSecrets(sources: KnownSources["sources"], env: NodeJS.ProcessEnv) {
   const all = await Promise.all(
-    others.map(async ({ name, secrets }) => {
+    Object.entries(sources).map(async ([source, { secrets }]) => {
       const found = await resolvedSecrets(secrets, env).catch(() => []);
-      return found.map((secret) => ({ source: name, secret }));
+      return found.map((secret) => ({ source, secret }));
     }),
   );
   return all.flat();
 }
 
-const told = ({ refusal, reason, advice }: Explanation, notes: readonly string[]): string =>
+const explanationText = (explanation: Explanation, notes: readonly string[]): string =>
   [
-    refusal === undefined ? "accepted: the request is genuine." : `refused: ${refusal}`,
-    ...(reason === undefined ? [] : [`why: ${reason}.`]),
-    ...(advice === undefined ? [] : [`do: ${advice}`]),
+    explanation.refusal === undefined
+      ? "accepted: the request is genuine."
+      : `refused: ${explanation.refusal}`,
+    ...explanationLines(explanation),
     ...notes.map((note) => `note: ${note}`),
   ].join("\n");
 

@@ -50,14 +50,17 @@ const defaultSchedules = {
 
 export function readAzureSettings(env: NodeJS.ProcessEnv = process.env): AzureSettings {
   const queueConnection = connectionOf(env);
+  const storage = storageOf(env, queueConnection);
   const wakeQueue = (setting: string): WakeQueue | undefined => {
     const queue = filled(env, setting);
-    return queue === undefined
-      ? undefined
-      : { queue: queueName(queue, setting), storage: queueStorage(env, setting, queueConnection) };
+    if (queue === undefined) return undefined;
+    if (storage === undefined)
+      throw new InvalidArgumentError(
+        `${setting} needs a storage account: set ${queueConnection}, or ${queueConnection}__queueServiceUri to the URL of its queues.`,
+      );
+    return { queue: queueName(queue, setting), storage };
   };
   const consumed = filled(env, "ONCEBOX_CONSUME_QUEUE");
-  const storage = storageOf(env, queueConnection);
   const read = ["ONCEBOX_WAKE_QUEUE", "ONCEBOX_MESSAGE_WAKE_QUEUE", "ONCEBOX_CONSUME_QUEUE"].flatMap(
     (setting) => filled(env, setting) ?? [],
   );
@@ -108,16 +111,6 @@ function storageOf(env: NodeJS.ProcessEnv, connection: QueueConnection): QueueSt
     (account === undefined ? undefined : `https://${account}.queue.core.windows.net`);
   if (queueServiceUrl === undefined || !URL.canParse(queueServiceUrl)) return undefined;
   return { queueServiceUrl, clientId: filled(env, `${connection}__clientId`) };
-}
-
-function queueStorage(env: NodeJS.ProcessEnv, setting: string, connection: QueueConnection): QueueStorage {
-  const storage = storageOf(env, connection);
-  if (storage === undefined) {
-    throw new InvalidArgumentError(
-      `${setting} needs a storage account: set ${connection}, or ${connection}__queueServiceUri to the URL of its queues.`,
-    );
-  }
-  return storage;
 }
 
 /**

@@ -1,4 +1,6 @@
 import { InvalidArgumentError } from "../errors.js";
+import type { Database } from "../sql/dialect.js";
+import { databaseOpeners } from "./database-openers.js";
 
 export const databaseUrlForms =
   "sqlite:file.db, postgres://user:password@host/database, mssql://user:password@host/database, or an ADO connection string (Server=…;Database=…)";
@@ -6,6 +8,10 @@ export const databaseUrlForms =
 export interface OpenDatabaseOptions {
   readonly maxConnections?: number;
 }
+
+/** Opens the database that a URL names. A bundle can open only the dialects it was built with. */
+export const openDatabase = (url: string, options?: OpenDatabaseOptions): Promise<Database> =>
+  openByUrl(databaseOpeners, url, options);
 
 /** Loads a dialect at its first use. */
 export interface DatabaseOpeners<Opened> {
@@ -22,32 +28,31 @@ export async function openByUrl<Opened>(
   options: OpenDatabaseOptions = {},
 ): Promise<Opened> {
   switch (databaseKindOf(url)) {
-    case "sqlite": {
-      const open = await openers.sqlite();
-      return open({ file: sqliteFile(url) });
-    }
-    case "postgres": {
-      const open = await openers.postgres();
-      return open({ url, ...options });
-    }
-    case "mssql": {
-      const open = await openers.sqlserver();
-      return open({ url: url.replace(/^sqlserver:/i, "mssql:"), ...options });
-    }
-    case "ado": {
-      const open = await openers.sqlserver();
-      return open({ connectionString: url, ...options });
-    }
+    case "sqlite":
+      return (await openers.sqlite())({ file: sqliteFile(url) });
+    case "postgres":
+      return (await openers.postgres())({ url, ...options });
+    case "mssql":
+      return (await openers.sqlserver())({ url: url.replace(/^sqlserver:/i, "mssql:"), ...options });
+    case "ado":
+      return (await openers.sqlserver())({ connectionString: url, ...options });
   }
 }
 
 /** Returns what is wrong with the URL, as far as that is known without a driver, or undefined. */
-export function databaseUrlProblem(url: string): string | undefined {
-  try {
+export const databaseUrlProblem = (url: string): string | undefined =>
+  problemOf(() => {
     if (databaseKindOf(url) === "sqlite") sqliteFile(url);
+  });
+
+/** Returns the message of the InvalidArgumentError that `check` throws, or undefined. */
+export function problemOf(check: () => void): string | undefined {
+  try {
+    check();
     return undefined;
   } catch (error) {
-    return (error as InvalidArgumentError).message;
+    if (error instanceof InvalidArgumentError) return error.message;
+    throw error;
   }
 }
 

@@ -17,30 +17,23 @@ export const secretReferenceForms =
 export function isSecretReference(value: unknown): value is SecretReference {
   if (typeof value !== "object" || value === null) return false;
   const { from, ...fields } = value as Readonly<Record<string, unknown>>;
+  const isText = (name: string) => typeof fields[name] === "string" && fields[name] !== "";
+  const has = (required: readonly string[], optional?: string) =>
+    required.every(isText) &&
+    Object.keys(fields).every(
+      (name) =>
+        required.includes(name) || (name === optional && (fields[name] === undefined || isText(name))),
+    );
   switch (from) {
     case "env":
-      return hasTexts(fields, ["name"]);
+      return has(["name"]);
     case "aws-secrets-manager":
-      return hasTexts(fields, ["id"], ["key"]);
+      return has(["id"], "key");
     case "azure-key-vault":
-      return hasTexts(fields, ["vault", "name"]) && URL.canParse(String(fields.vault));
+      return has(["vault", "name"]) && URL.canParse(String(fields.vault));
     default:
       return false;
   }
-}
-
-function hasTexts(
-  fields: Readonly<Record<string, unknown>>,
-  required: readonly string[],
-  optional: readonly string[] = [],
-): boolean {
-  for (const [name, value] of Object.entries(fields)) {
-    const isLeftOut = value === undefined && optional.includes(name);
-    if (!required.includes(name) && !optional.includes(name)) return false;
-    if (!isLeftOut && (typeof value !== "string" || value === "")) return false;
-  }
-  for (const name of required) if (fields[name] === undefined) return false;
-  return true;
 }
 
 /** Editors and `echo` end a text with a line break, which is no part of the secret. More white space than that is left to be refused. */
@@ -66,15 +59,17 @@ const stores: Readonly<Record<Store, { readonly user: string; readonly packages:
   },
 };
 
-/** For resolvers of these stores. A variable of the environment may hold a reference in turn. */
-export const requirePackagesOf =
-  (env: NodeJS.ProcessEnv, ...known: readonly Store[]) =>
-  (reference: SecretReference): void => {
-    const inner = reference.from === "env" ? referenceIn(env[reference.name] ?? "") : undefined;
-    const { from } = inner ?? reference;
-    if (from === "env" || !known.includes(from)) return;
-    for (const name of stores[from].packages) requirePackage(name, stores[from].user);
-  };
+/** Refuses a reference to one of the `known` stores when its package is missing. A variable of the environment may hold a reference in turn. */
+export function requirePackages(
+  reference: SecretReference,
+  env: NodeJS.ProcessEnv,
+  known: readonly Store[],
+): void {
+  const inner = reference.from === "env" ? referenceIn(env[reference.name] ?? "") : undefined;
+  const { from } = inner ?? reference;
+  if (from === "env" || !known.includes(from)) return;
+  for (const name of stores[from].packages) requirePackage(name, stores[from].user);
+}
 
 /** Templates put a reference into the environment, and not the token itself. */
 export function referenceIn(text: string): SecretReference | undefined {

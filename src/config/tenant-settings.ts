@@ -2,8 +2,8 @@ import * as z from "zod/mini";
 import en from "zod/v4/locales/en.js";
 import { InvalidArgumentError } from "../errors.js";
 import { identifierRule, isIdentifier } from "../sql/names.js";
-import { type AllowedDatabases, notAllowed } from "./allowed-databases.js";
-import { databaseUrlProblem } from "./database-url.js";
+import { type AllowedDatabases, requireAllowed } from "./allowed-databases.js";
+import { databaseUrlProblem, problemOf } from "./database-url.js";
 import { isSecretReference, type SecretReference } from "./secret-reference.js";
 
 const identifier = z.string().check(z.refine(isIdentifier, { error: identifierRule }));
@@ -48,20 +48,18 @@ export const checkTenants = (
 };
 
 /** Returns what is wrong with one discovered tenant, or undefined. The other tenants can still be served. */
-export function tenantProblem(
+export const tenantProblem = (
   value: unknown,
   {
     anyUrl = false,
     allow,
   }: { readonly anyUrl?: boolean; readonly allow?: AllowedDatabases | undefined } = {},
-): string | undefined {
-  try {
-    validated(discoveredTenant, value, "tenant", anyUrl ? [] : urlProblem(value, "database"));
-    return allow === undefined ? undefined : notAllowed((value as TenantSettings).database as string, allow);
-  } catch (error) {
-    return (error as InvalidArgumentError).message;
-  }
-}
+): string | undefined =>
+  problemOf(() => {
+    const urls = anyUrl ? [] : urlProblem(value, "database");
+    const { database } = validated(discoveredTenant, value, "tenant", urls);
+    if (allow !== undefined) requireAllowed(database, allow);
+  });
 
 export const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 

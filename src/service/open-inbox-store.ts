@@ -1,4 +1,4 @@
-import { openDatabase } from "../config/open-database.js";
+import { openDatabase } from "../config/database-url.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { Database } from "../sql/dialect.js";
 import type { HttpInboxStoreOptions } from "./client/http-inbox-store.js";

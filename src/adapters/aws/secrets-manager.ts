@@ -2,7 +2,7 @@ import type { Filter, SecretListEntry } from "@aws-sdk/client-secrets-manager";
 import { mapLimit, memoisePromise } from "../../base/concurrency.js";
 import { requirePackage } from "../../base/require-package.js";
 import {
-  requirePackagesOf,
+  requirePackages,
   type SecretReference,
   type SecretResolver,
   secretsFromEnvironment,
@@ -26,7 +26,9 @@ export function awsSecrets(env: NodeJS.ProcessEnv): SecretResolver {
     });
     return textOf(reference, withoutFinalNewline(text ?? ""));
   };
-  return Object.assign(resolve, { requirePackages: requirePackagesOf(env, "aws-secrets-manager") });
+  return Object.assign(resolve, {
+    requirePackages: (reference: SecretReference) => requirePackages(reference, env, ["aws-secrets-manager"]),
+  });
 }
 
 /** No error quotes the secret's value. */

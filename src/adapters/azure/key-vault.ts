@@ -4,7 +4,8 @@ import { mapLimit, memoisePromise } from "../../base/concurrency.js";
 import { omitUndefined } from "../../base/defined.js";
 import { requirePackage } from "../../base/require-package.js";
 import {
-  requirePackagesOf,
+  requirePackages,
+  type SecretReference,
   type SecretResolver,
   secretsFromEnvironment,
   withoutFinalNewline,
@@ -27,7 +28,9 @@ export function azureSecrets(env: NodeJS.ProcessEnv): SecretResolver {
     }
     return value;
   };
-  return Object.assign(resolve, { requirePackages: requirePackagesOf(env, "azure-key-vault") });
+  return Object.assign(resolve, {
+    requirePackages: (reference: SecretReference) => requirePackages(reference, env, ["azure-key-vault"]),
+  });
 }
 
 /** Makes the client of a vault. */

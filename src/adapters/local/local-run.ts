@@ -18,16 +18,16 @@ export interface LocalRunOptions {
   readonly host?: string;
   readonly logger?: LoggerOption;
   readonly resolveSecret?: SecretResolver;
-  /** The time budget of one job, as a function would have it: 60 s by default. */
-  readonly functionMs?: number;
+  /** A second by default. */
   readonly dispatchEveryMs?: number;
-  readonly reapEveryMs?: number;
-  readonly cleanupEveryMs?: number;
   /** Backs up the SQLite databases of the app: every hour, kept for 7 days by default. */
   readonly backup?: Omit<BackupOptions, "logger">;
   /** How long `stop` waits for running requests: 10 s by default, longer than any response takes. */
   readonly stopMs?: number;
 }
+
+/** The time budget of one job, as a function would have it. */
+const functionMs = 60_000;
 
 export interface LocalRun {
   readonly app: App;
@@ -38,7 +38,7 @@ export interface LocalRun {
 
 /** Runs the app's functions on this machine: webhooks, the service and the diagnostics API by HTTP, the others by timers. It migrates the schema first. */
 export async function startLocalRun(definition: AppDefinition, options: LocalRunOptions): Promise<LocalRun> {
-  const { environment, host = "127.0.0.1", functionMs = 60_000, stopMs = 10_000 } = options;
+  const { environment, host = "127.0.0.1", stopMs = 10_000 } = options;
   let dispatching: Repeating | undefined;
   const wakes = wakeUps();
   const app = await createApp(definition, {
@@ -80,8 +80,8 @@ export async function startLocalRun(definition: AppDefinition, options: LocalRun
     dispatching = repeating(options.dispatchEveryMs ?? 1_000, job("dispatch", dispatch));
     const timers = [
       dispatching,
-      repeating(options.reapEveryMs ?? 60_000, job("reap", app.reap)),
-      repeating(options.cleanupEveryMs ?? 3_600_000, job("cleanup", app.cleanup)),
+      repeating(60_000, job("reap", app.reap)),
+      repeating(3_600_000, job("cleanup", app.cleanup)),
     ];
     backup?.start();
     return {
@@ -121,8 +121,8 @@ async function route(app: App, request: Request): Promise<Response> {
 
 /**
  * Says why a request to the local run is refused, or undefined. A web page in the developer's browser can send requests
- * here, and a name of the page's own that is pointed at this machine would let it read the answers. So the host must be an
- * address, localhost or the one that the run was given, and a request of another origin is refused. A webhook may come
+ * here, and a name of the page's own that is pointed at this machine would let it read the responses. So the host must be an
+ * address, localhost or the host that the run was given, and a request of another origin is refused. A webhook may come
  * through a tunnel, with the tunnel's host: its signature proves it.
  */
 export function foreignRequest({ headers, url = "" }: IncomingMessage, ownHost: string): string | undefined {

@@ -3,7 +3,7 @@ import { omitUndefined } from "../../base/defined.js";
 import { type Logger, type LoggerOption, loggerOf } from "../../base/logger.js";
 import { abortAfter, withinTime } from "../../base/timers.js";
 import { type AllowedDatabases, allowExample, allowProblems } from "../../config/allowed-databases.js";
-import { openDatabase } from "../../config/open-database.js";
+import { openDatabase } from "../../config/database-url.js";
 import { type SecretResolver, secretsFromEnvironment } from "../../config/secret-reference.js";
 import { InvalidArgumentError, InvalidOperationError, SchemaMissingError } from "../../errors.js";
 import { createInbox, type Inbox, type InboxOptions } from "../../inbox/inbox.js";

@@ -1,6 +1,6 @@
 import { mapLimit } from "../../base/concurrency.js";
 import { safeReason } from "../../base/logger.js";
-import { openDatabase } from "../../config/open-database.js";
+import { openDatabase } from "../../config/database-url.js";
 import type { SecretReference } from "../../config/secret-reference.js";
 import { checkTenants, listOf } from "../../config/tenant-settings.js";
 import { InvalidArgumentError } from "../../errors.js";

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { openDatabase } from "../../../src/config/open-database.js";
+import { openDatabase } from "../../../src/config/database-url.js";
 import { createService, type OpenService } from "../../../src/messaging/index.js";
 import { statement } from "../../../src/sql/driver.js";
 import { messages } from "./messages.js";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { openDatabase } from "../../../src/config/database-url.js";
 import { readEnvironment } from "../../../src/config/environment.js";
-import { openDatabase } from "../../../src/config/open-database.js";
 import { secretsFromEnvironment } from "../../../src/config/secret-reference.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../../src/errors.js";
 

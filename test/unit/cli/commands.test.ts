@@ -107,7 +107,7 @@ describe.each(commands.map((command): [string, Command] => [command.name, comman
   "oncebox %s",
   (name, command) => {
     it("ADD-07 --json prints JSON and nothing else to the standard output, and the exit code is 0", async () => {
-      expect(command.options.json).toEqual({ type: "boolean" });
+      expect(command.options.json).toMatchObject({ type: "boolean" });
       expect(runs[name], "a command line for the table above").toBeDefined();
       for (const args of runs[name]!()) {
         const { code, lines } = await firstLines([name, ...args, "--json"]);
@@ -120,9 +120,9 @@ describe.each(commands.map((command): [string, Command] => [command.name, comman
 
     it("ADD-07 --help has every option with a description, exit codes, and examples that it accepts", async () => {
       const { out } = await cli(name, "--help");
-      for (const option of Object.keys(command.options)) {
-        expect(command.help[option], option).toMatch(/\w/);
-        expect(out).toContain(command.help[option]);
+      for (const [option, { help }] of Object.entries(command.options)) {
+        expect(help, option).toMatch(/\w/);
+        expect(out).toContain(help);
       }
       for (const code of Object.values(exitCodes))
         expect(out).toMatch(new RegExp(`^ {2}${code} {2}\\w`, "m"));

@@ -2,7 +2,7 @@ import { readdirSync } from "node:fs";
 import { beforeAll, describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { type BicepObject, readBicepFiles } from "../../../scripts/bicep-files.js";
-import { checks } from "../../../src/cli/doctor.js";
+import { checks } from "../../../src/cli/check-schema.js";
 import { commandLinesIn, problemOf } from "../../support/command-lines.js";
 import { readDocument } from "../../support/markdown.js";
 
