@@ -126,10 +126,20 @@ interface Step {
 
 export const onlyIf = (column: string, text: string): Step => ({ text, onlyIf: column });
 
-export const steps = (name: string, ...given: readonly (string | Step)[]): SteppedStatement => {
-  const all = given.map((step) => (typeof step === "string" ? { text: step } : step));
-  return { name, text: all.map(({ text }) => text).join(";\n"), steps: all };
-};
+/** Its texts are made at the first use: an app uses few of the statements. */
+export function steps(name: string, make: () => string | readonly (string | Step)[]): SteppedStatement {
+  let made: readonly Step[] | undefined;
+  return {
+    name,
+    get text() {
+      return this.steps.map(({ text }) => text).join(";\n");
+    },
+    get steps() {
+      made ??= [make()].flat().map((step) => (typeof step === "string" ? { text: step } : step));
+      return made;
+    },
+  };
+}
 
 const stepsIn = (statement: SqlStatement): readonly Step[] =>
   (statement as Partial<SteppedStatement>).steps ?? [{ text: statement.text }];

@@ -29,6 +29,9 @@ export const archiveTable = (n: QueueNames) => n.object("Archive");
 /** Pauses and limits; empty nearly always. */
 export const controlsTable = (n: QueueNames) => n.object("Controls");
 
+/** What operators have done. */
+export const operationsTable = (schema: string) => inSchema(schema, "oncebox_operations");
+
 /** The keys of an inbox store. */
 export const keysTable = (n: QueueNames) => n.object("Keys");
 

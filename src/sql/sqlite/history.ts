@@ -1,9 +1,7 @@
 import { reasons } from "../dead-letters.js";
-import type { SqlStatement } from "../driver.js";
-import { createdColumn, literal, type QueueNames, queueId } from "../names.js";
+import { createdColumn, literal, type QueueNames } from "../names.js";
 import { keptAttempts } from "../store-options.js";
-import { steps } from "./connection.js";
-import { archiveTable, attemptsTable, inSchema, limit, now, stepSeqs, whole } from "./expressions.js";
+import { archiveTable, attemptsTable, now, operationsTable, stepSeqs } from "./expressions.js";
 
 /** The table, and the trigger that keeps it short. */
 export const createAttempts = (n: QueueNames): readonly string[] => [
@@ -91,8 +89,6 @@ join ${n.state} s on s.seq = m.seq
 where m.seq in ${stepSeqs}`;
 };
 
-export const operationsTable = (schema: string) => inSchema(schema, "oncebox_operations");
-
 /** What operators have done: to dead messages, and how far they came; pauses and limits. */
 export const createOperations = (schema: string): string =>
   `create table if not exists ${operationsTable(schema)} (
@@ -110,17 +106,3 @@ export const createOperations = (schema: string): string =>
   resumed_by text,
   resumed_at integer
 ) strict`;
-
-/** Of ended operations: one that goes on is needed to resume it. */
-export const purgeOperations = (n: QueueNames): SqlStatement =>
-  steps(
-    "purge operations",
-    `delete from ${operationsTable(n.schema)}
-where id in (
-  select id
-  from ${operationsTable(n.schema)}
-  where queue = ${literal(queueId(n))} and ended_at < ${now} - ${whole(":retention_ms")}
-  limit ${limit}
-)`,
-    "select changes() as deleted",
-  );

@@ -34,7 +34,8 @@ const before = `${now} - ${whole(":retention_ms")}`;
 export const keyStatements = (n: QueueNames): KeyStatements => ({
   tryBegin: steps(
     "try begin",
-    `insert into ${keysTable(n)} (source, key, lease_id, locked_until, attempt, owner, first_seen_at, last_seen_at)
+    () =>
+      `insert into ${keysTable(n)} (source, key, lease_id, locked_until, attempt, owner, first_seen_at, last_seen_at)
 values (:source, :key, :lease_id, ${now} + ${lease}, 1, :owner, ${now}, ${now})
 on conflict (source, key) do update
 set lease_id = iif(${isFree}, excluded.lease_id, lease_id),
@@ -46,28 +47,32 @@ returning processed_at is not null as processed, coalesce(lease_id = :lease_id, 
   ),
   renewKey: steps(
     "renew key",
-    `update ${keysTable(n)}
+    () =>
+      `update ${keysTable(n)}
 set locked_until = ${now} + ${lease}
 where ${isKey} and ${isHeld}
 returning locked_until`,
   ),
   finishKey: steps(
     "finish key",
-    `update ${keysTable(n)}
+    () =>
+      `update ${keysTable(n)}
 set lease_id = null, locked_until = null, processed_at = coalesce(processed_at, ${now}), processed_by = :lease_id
 where ${isKey} and ((${isHeld}) or processed_by = :lease_id)
 returning key`,
   ),
   releaseKey: steps(
     "release key",
-    `update ${keysTable(n)}
+    () =>
+      `update ${keysTable(n)}
 set lease_id = null, locked_until = ${now}
 where ${isKey} and ${isHeld}
 returning key`,
   ),
   markKey: steps(
     "mark key",
-    `insert into ${keysTable(n)} (source, key, attempt, first_seen_at, last_seen_at, processed_at)
+    () =>
+      `insert into ${keysTable(n)} (source, key, attempt, first_seen_at, last_seen_at, processed_at)
 values (:source, :key, 0, ${now}, ${now}, ${now})
 on conflict (source, key) do update
 set lease_id = null, locked_until = null, last_seen_at = excluded.last_seen_at,
@@ -75,13 +80,13 @@ set lease_id = null, locked_until = null, last_seen_at = excluded.last_seen_at,
   ),
   inspectKey: steps(
     "inspect key",
-    `select processed_at is not null as processed, coalesce(locked_until > ${now}, 0) as held, attempt, first_seen_at,
+    () =>
+      `select processed_at is not null as processed, coalesce(locked_until > ${now}, 0) as held, attempt, first_seen_at,
   last_seen_at, locked_until, owner
 from ${keysTable(n)}
 where ${isKey}`,
   ),
-  purgeKeys: steps(
-    "purge keys",
+  purgeKeys: steps("purge keys", () => [
     `delete from ${keysTable(n)}
 where rowid in (
   select rowid
@@ -91,5 +96,5 @@ where rowid in (
   limit ${limit}
 )`,
     "select changes() as deleted",
-  ),
+  ]),
 });

@@ -1,9 +1,8 @@
 import { crashesBeforeAlone } from "../../queue/leases.js";
 import { reasonGroup, reasons } from "../dead-letters.js";
-import { type QueueStatements, status } from "../dialect.js";
-import type { SqlStatement } from "../driver.js";
+import { status } from "../dialect.js";
 import { literal, type QueueNames } from "../names.js";
-import { onlyIf, steps } from "./connection.js";
+import { onlyIf } from "./connection.js";
 import {
   holdsState,
   isPaused,
@@ -18,6 +17,7 @@ import {
   doneTable,
   field,
   isDue,
+  keysOf,
   lease,
   limit,
   now,
@@ -113,39 +113,33 @@ select ${claimedColumns(n)
 from (select ${isPaused(n)} as paused, ${tokenWaitMs(n, isDue)} as wait_ms)
 where :seqs = '[]' and (paused or wait_ms is not null)`;
 
-export const claimStatement = (n: QueueNames, blockOnDead: boolean): SqlStatement =>
-  steps(
-    "claim",
-    refillTokens(n),
-    pick(n),
-    ...endLost(n).map((text) => onlyIf("has_ended", text)),
-    leaseMessages(n),
-    takeTokens(n),
-    ...removeDead(n, blockOnDead).map((text) => onlyIf("has_ended", text)),
-    claimedRows(n),
-  );
+export const claim = (n: QueueNames, blockOnDead: boolean) => [
+  refillTokens(n),
+  pick(n),
+  ...endLost(n).map((text) => onlyIf("has_ended", text)),
+  leaseMessages(n),
+  takeTokens(n),
+  ...removeDead(n, blockOnDead).map((text) => onlyIf("has_ended", text)),
+  claimedRows(n),
+];
 
 /** A row that `:owner` holds. Every statement that ends a lease empties the owner. */
 const isOwned = "s.owner = :owner";
 
 const isLastAttempt = `${field("attempts")} is null and s.attempt + 1 >= :max_attempts`;
 
-type SettleStatements = Pick<QueueStatements, "ack" | "abandon" | "fail" | "release" | "renew" | "replay">;
-
-export const settleStatements = (n: QueueNames, blockOnDead: boolean): SettleStatements => ({
-  ack: steps(
-    "ack",
-    `insert into ${doneTable(n)} (seq, processed_at, attempt, processed_by, last_error)
+export const ack = (n: QueueNames) => [
+  `insert into ${doneTable(n)} (seq, processed_at, attempt, processed_by, last_error)
 select s.seq, ${now}, s.attempt, :processed_by, s.last_error
 from ${n.state} s
 where s.seq in ${sentSeqs} and ${isOwned}
 returning seq`,
-    `delete from ${n.state} where seq in ${stepSeqs}`,
-    leavePartitions(n),
-  ),
-  abandon: steps(
-    "abandon",
-    `update ${n.state} as s
+  `delete from ${n.state} where seq in ${stepSeqs}`,
+  leavePartitions(n),
+];
+
+export const abandon = (n: QueueNames, blockOnDead: boolean) => [
+  `update ${n.state} as s
 set status = iif(${isLastAttempt}, ${status.dead}, ${status.ready}),
   attempt = s.attempt + coalesce(${field("attempts")}, 1),
   crashes = 0,
@@ -160,41 +154,45 @@ set status = iif(${isLastAttempt}, ${status.dead}, ${status.ready}),
 from json_each(:items) i
 where s.seq = ${field("seq")} and ${isOwned}
 returning seq, status = ${status.dead} as dead`,
-    recordAbandoned(n),
-    ...removeDead(n, blockOnDead),
-  ),
-  fail: steps(
-    "fail",
-    `update ${n.state} as s
+  recordAbandoned(n),
+  ...removeDead(n, blockOnDead),
+];
+
+export const fail = (n: QueueNames, blockOnDead: boolean) => [
+  `update ${n.state} as s
 set status = ${status.dead}, attempt = s.attempt + 1, owner = null, locked_until = null, reclaimable_at = null,
   last_error = :error, error_group = :error_group, last_attempt_at = ${now}, died_at = ${now}
 where s.seq in ${sentSeqs} and ${isOwned}
 returning seq`,
-    recordFailed(n),
-    ...removeDead(n, blockOnDead),
-  ),
-  // The message keeps its place in the order, the time since when it was claimable and its count of crashes.
-  release: steps(
-    "release",
-    `update ${n.state} as s
+  recordFailed(n),
+  ...removeDead(n, blockOnDead),
+];
+
+/** The message keeps its place in the order, the time since when it was claimable and its count of crashes. */
+export const release = (n: QueueNames) => `update ${n.state} as s
 set owner = null, locked_until = null, reclaimable_at = s.due_since
 where s.seq in ${sentSeqs} and ${isOwned}
-returning seq`,
-  ),
-  renew: steps(
-    "renew",
-    `update ${n.state} as s
+returning seq`;
+
+export const renew = (n: QueueNames) => `update ${n.state} as s
 set locked_until = ${now} + ${lease}, reclaimable_at = ${now} + ${lease} + ${backoff("s.attempt + 1")}
 where s.seq in ${sentSeqs} and ${isOwned}
-returning seq`,
-  ),
-  replay: steps(
-    "replay",
-    `update ${n.state} as s
+returning seq`;
+
+export const replay = (n: QueueNames) => [
+  `update ${n.state} as s
 set status = ${status.ready}, attempt = 0, crashes = 0, owner = null, locked_until = null, reclaimable_at = null,
   visible_at = ${now}, expires_at = ${now} + ${whole(":ttl_ms")}, died_at = null
 where s.seq in ${sentSeqs} and s.status = ${status.dead}
 returning seq`,
-    ...joinPartitions(n),
-  ),
-});
+  ...joinPartitions(n),
+];
+
+/** The row numbers of messages that are named by their keys. */
+export const resolve = (n: QueueNames) => `select m.seq, ${keysOf(n)}
+from json_each(:items) i
+join ${n.message} m on ${
+  n.kind === "inbox"
+    ? "m.source = json_extract(i.value, '$.source') and m.message_id = json_extract(i.value, '$.message_id')"
+    : "m.id = json_extract(i.value, '$.id')"
+}`;

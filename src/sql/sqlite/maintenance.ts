@@ -1,10 +1,17 @@
 import { beforeThat, reasonGroup, reasons } from "../dead-letters.js";
-import { type QueueStatements, status } from "../dialect.js";
-import type { SqlStatement } from "../driver.js";
-import { createdColumn, lastSeenAt, literal, type QueueNames } from "../names.js";
-import { steps } from "./connection.js";
-import { doneTable, keysOf, lease, limit, now, partitionQueue, stepSeqs, whole } from "./expressions.js";
-import { purgeOperations } from "./history.js";
+import { status } from "../dialect.js";
+import { createdColumn, lastSeenAt, literal, type QueueNames, queueId } from "../names.js";
+import {
+  doneTable,
+  keysOf,
+  lease,
+  limit,
+  now,
+  operationsTable,
+  partitionQueue,
+  stepSeqs,
+  whole,
+} from "./expressions.js";
 import { deathOf, endLost } from "./leases.js";
 import { leaveAllDead } from "./partitions.js";
 
@@ -12,32 +19,28 @@ import { leaveAllDead } from "./partitions.js";
  * Leases and expiries have no index, because every message would pay for it: the table holds only unfinished messages, and
  * a claim finds lost and expired ones by itself. reclaimable_at stays, so reaper and claim come to the same time.
  */
-export const reap = (n: QueueNames, blockOnDead: boolean): SqlStatement =>
-  steps(
-    "reap",
-    `select s.seq
+export const reap = (n: QueueNames, blockOnDead: boolean) => [
+  `select s.seq
 from ${n.state} s
 where s.status in (${status.ready}, ${status.blocked})
   and iif(s.locked_until is null, s.expires_at <= ${now}, s.locked_until < ${now})
 limit ${limit}`,
-    ...endLost(n),
-    `update ${n.state} as s
+  ...endLost(n),
+  `update ${n.state} as s
 set attempt = s.attempt + 1, crashes = s.crashes + 1, owner = null, locked_until = null, last_attempt_at = s.locked_until,
   last_error = ${literal(reasons.leaseExpired)}, error_group = ${literal(reasonGroup("leaseExpired"))}
 where s.seq in ${stepSeqs} and s.status <> ${status.dead}`,
-    ...(blockOnDead ? [] : [leaveAllDead(n)]),
-    `select s.seq, ${keysOf(n)}, iif(s.status = ${status.dead}, ${deathOf}, 'reaped') as verdict
+  ...(blockOnDead ? [] : [leaveAllDead(n)]),
+  `select s.seq, ${keysOf(n)}, iif(s.status = ${status.dead}, ${deathOf}, 'reaped') as verdict
 from ${n.state} s
 join ${n.message} m on m.seq = s.seq
 where s.seq in ${stepSeqs}`,
-  );
+];
 
 const saysNothing = `instr(coalesce(s.last_error, ''), ${literal(reasons.expired)}) = 0`;
 
-export const expireDead = (n: QueueNames): SqlStatement =>
-  steps(
-    "expire dead",
-    `update ${n.state} as s
+export const expireDead = (n: QueueNames) => [
+  `update ${n.state} as s
 set owner = :owner,
   locked_until = ${now} + ${lease},
   last_error = iif(
@@ -52,19 +55,30 @@ where s.seq in (
   limit ${limit}
 )
 returning seq`,
-    `select m.seq, ${keysOf(n)} from ${n.message} m where m.seq in ${stepSeqs}`,
-  );
+  `select m.seq, ${keysOf(n)} from ${n.message} m where m.seq in ${stepSeqs}`,
+];
 
 const before = `${now} - ${whole(":retention_ms")}`;
+
+/** By the primary key. An index of their times would be paid for by every ack. */
+export const purge = (n: QueueNames) =>
+  purgeRows(n, `from ${doneTable(n)} r where true`, `r.processed_at < ${before}`);
+
+/** Without those whose expiry another process reports. */
+export const purgeDead = (n: QueueNames) =>
+  purgeRows(
+    n,
+    `from ${n.state} r indexed by ${n.bare("Dead")} where r.status = ${status.dead}`,
+    `r.died_at < ${before} and coalesce(r.locked_until <= ${now}, true)
+      and not exists (select 1 from ${partitionQueue(n)} q where q.seq = r.seq)`,
+  );
 
 /**
  * Walks rows `r` in windows of their numbers, and deletes the messages `m` that match. A trigger deletes what belongs to
  * them. A later window may have more while its messages are old enough: no message ends before it is enqueued.
  */
-const purge = (n: QueueNames, name: string, rows: string, isOld: string): SqlStatement =>
-  steps(
-    name,
-    `select w.last_seq,
+const purgeRows = (n: QueueNames, rows: string, isOld: string) => [
+  `select w.last_seq,
   w.rows = :limit and exists (
     select 1 from ${n.message} m where m.seq = w.last_seq and m.${createdColumn(n)} < ${before}
   ) as more
@@ -72,26 +86,22 @@ from (
   select max(seq) as last_seq, count(*) as rows
   from (select r.seq ${rows} and r.seq > :after_seq order by r.seq limit ${limit})
 ) w`,
-    `delete from ${n.message} as m
+  `delete from ${n.message} as m
 where m.seq in (
     select r.seq ${rows} and r.seq > :after_seq and r.seq <= json_extract(:rows, '$[0].last_seq') and ${isOld}
   )
   and m.${lastSeenAt(n)} < ${before}`,
-    `select changes() as deleted, json_extract(:rows, '$[0].last_seq') as last_seq, json_extract(:rows, '$[0].more') as more`,
-  );
+  `select changes() as deleted, json_extract(:rows, '$[0].last_seq') as last_seq, json_extract(:rows, '$[0].more') as more`,
+];
 
-export const purgeStatements = (
-  n: QueueNames,
-): Pick<QueueStatements, "purge" | "purgeDead" | "purgeOperations"> => ({
-  // By the primary key. An index of their times would be paid for by every ack.
-  purge: purge(n, "purge", `from ${doneTable(n)} r where true`, `r.processed_at < ${before}`),
-  // Without those whose expiry another process reports.
-  purgeDead: purge(
-    n,
-    "purge dead",
-    `from ${n.state} r indexed by ${n.bare("Dead")} where r.status = ${status.dead}`,
-    `r.died_at < ${before} and coalesce(r.locked_until <= ${now}, true)
-      and not exists (select 1 from ${partitionQueue(n)} q where q.seq = r.seq)`,
-  ),
-  purgeOperations: purgeOperations(n),
-});
+/** Of ended operations: an unfinished one is needed to resume it. */
+export const purgeOperations = (n: QueueNames) => [
+  `delete from ${operationsTable(n.schema)}
+where id in (
+  select id
+  from ${operationsTable(n.schema)}
+  where queue = ${literal(queueId(n))} and ended_at < ${before}
+  limit ${limit}
+)`,
+  "select changes() as deleted",
+];

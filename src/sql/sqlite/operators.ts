@@ -18,12 +18,13 @@ import {
   limit,
   messages,
   now,
+  operationsTable,
   partitionQueue,
   sentSeqs,
   statusOf,
   stepSeqs,
 } from "./expressions.js";
-import { insertArchived, operationsTable } from "./history.js";
+import { insertArchived } from "./history.js";
 import { leavePartitions } from "./partitions.js";
 
 /** The time to which ages refer: that of an operation's record, else now. */
@@ -48,7 +49,8 @@ const fromDead = (n: QueueNames) => `from ${n.state} s indexed by ${n.bare("Dead
 export const deadStatements = (n: QueueNames): DeadStatements => ({
   deadGroups: steps(
     "dead groups",
-    `select g.error_group, g.count, g.first_at, g.last_at, s.last_error, ${keysOf(n)}
+    () =>
+      `select g.error_group, g.count, g.first_at, g.last_at, s.last_error, ${keysOf(n)}
 from (
   select coalesce(s.error_group, '') as error_group, count(*) as count, min(s.died_at) as first_at,
     max(s.died_at) as last_at, max(s.seq) as seq
@@ -64,7 +66,8 @@ order by g.count desc, g.error_group`,
   ),
   countDead: steps(
     "count dead",
-    `select count(*) as count
+    () =>
+      `select count(*) as count
 ${fromDead(n)}
 where ${dead(n)}`,
   ),
@@ -95,16 +98,16 @@ export function operatorStatements(n: QueueNames): OperatorStatements {
   const queue = literal(queueId(n));
   return {
     // A trigger deletes the state and the attempts, and makes the next message of the partition key ready.
-    discard: steps("discard", sentDead(n), deleteMessages(n)),
-    archive: steps(
-      "archive",
+    discard: steps("discard", () => [sentDead(n), deleteMessages(n)]),
+    archive: steps("archive", () => [
       sentDead(n),
       insertArchived(n),
       ...(n.kind === "inbox" ? keepAsDone(n) : [deleteMessages(n)]),
-    ),
+    ]),
     nextDead: steps(
       "next dead",
-      `select s.seq
+      () =>
+        `select s.seq
 ${fromDead(n)}
 where s.seq > :after_seq and ${dead(n)}
 order by s.seq
@@ -112,17 +115,19 @@ limit ${limit}`,
     ),
     addOperation: steps(
       "add operation",
-      `insert into ${table} (id, started_at, who, action, queue, filter)
+      () =>
+        `insert into ${table} (id, started_at, who, action, queue, filter)
 values (:id, ${now}, :who, :action, ${queue}, :filter)
 returning ${operation}`,
     ),
     lockOperation: steps(
       "lock operation",
-      `select ${operation} from ${table} where id = :id and queue = ${queue}`,
+      () => `select ${operation} from ${table} where id = :id and queue = ${queue}`,
     ),
     moveOperation: steps(
       "move operation",
-      `update ${table}
+      () =>
+        `update ${table}
 set matched = :matched, done = :done, last_seq = :last_seq, ended_at = case when :ended then ${now} end,
   resumed_by = coalesce(:who, resumed_by), resumed_at = iif(:who is null, resumed_at, ${now})
 where id = :id
@@ -130,7 +135,8 @@ returning ${operation}`,
     ),
     operations: steps(
       "operations",
-      `select ${operation} from ${table} where queue = ${queue} and (:id is null or id = :id)
+      () =>
+        `select ${operation} from ${table} where queue = ${queue} and (:id is null or id = :id)
 order by ended_at is null desc, started_at desc, id desc limit ${limit}`,
     ),
     ...controlStatements(n),
@@ -152,8 +158,7 @@ order by c.changed_at, c.scope, c.name`;
 const isNamed = "c.scope = :scope and c.name = :name";
 
 const controlStatements = (n: QueueNames): Pick<OperatorStatements, "putControl" | "endControl"> => ({
-  putControl: steps(
-    "put control",
+  putControl: steps("put control", () => [
     `insert into ${controlsTable(n)} (scope, name, paused, per_second, refilled_at, who, changed_at)
 values (:scope, :name, coalesce(:paused, 0), :per_second, ${now}, :who, ${now})
 on conflict (scope, name) do update
@@ -162,9 +167,8 @@ set paused = coalesce(:paused, paused),
   who = excluded.who,
   changed_at = excluded.changed_at`,
     readControls(n, isNamed),
-  ),
-  endControl: steps(
-    "end control",
+  ]),
+  endControl: steps("end control", () => [
     `update ${controlsTable(n)} as c
 set paused = c.paused and not :paused,
   per_second = iif(:paused, c.per_second, null),
@@ -174,14 +178,15 @@ where ${isNamed} and iif(:paused, c.paused, c.per_second is not null)
 returning scope`,
     readControls(n, `${isNamed} and :rows <> '[]'`),
     `delete from ${controlsTable(n)} as c where ${isNamed} and not c.paused and c.per_second is null`,
-  ),
+  ]),
 });
 
 /** Counts rows by bucket. `rows` has `seq` and `happened_at`, which is null where it has not happened. */
 const byBucket = (name: string, rows: string): SqlStatement =>
   steps(
     name,
-    `select iif(r.happened_at >= :since, cast((r.happened_at - :since) / :bucket_ms as integer), -1) as bucket,
+    () =>
+      `select iif(r.happened_at >= :since, cast((r.happened_at - :since) / :bucket_ms as integer), -1) as bucket,
   count(*) as count, min(r.seq) as first_seq
 from (
   ${rows}
@@ -192,10 +197,11 @@ group by 1`,
 
 export const operatorReadStatements = (n: QueueNames): OperatorReadStatements => ({
   ...deadStatements(n),
-  controls: steps("controls", readControls(n)),
+  controls: steps("controls", () => readControls(n)),
   unfinished: steps(
     "unfinished",
-    `select count(*) as count, ${now} as now
+    () =>
+      `select count(*) as count, ${now} as now
 from (
   select 1 from ${n.state} where status in (${status.ready}, ${status.processing}, ${status.blocked}) limit ${limit}
 )`,
@@ -216,7 +222,8 @@ from (
   ),
   blockedPartitions: steps(
     "blocked partitions",
-    `select h.partition_key, h.waiting, (
+    () =>
+      `select h.partition_key, h.waiting, (
     select w.${createdColumn(n)}
     from ${partitionQueue(n)} behind
     join ${n.message} w on w.seq = behind.seq
@@ -240,7 +247,8 @@ limit ${limit}`,
   ),
   byCorrelation: steps(
     "by correlation",
-    `with ${n.kind === "inbox" ? `recursive ${sources(n)}, ` : ""}found (seq) as materialized (
+    () =>
+      `with ${n.kind === "inbox" ? `recursive ${sources(n)}, ` : ""}found (seq) as materialized (
   select * from (select seq from ${n.message} where correlation_id = :correlation_id order by seq limit ${limit})
   union
   ${ownId(n)}

@@ -10,18 +10,30 @@ import type { QueueNames } from "../names.js";
 import { type SteppedStatement, steps } from "./connection.js";
 import { holdsState, isPaused } from "./controls.js";
 import { addStates, doneTable, field, isDue, limit, now, sentSeqs, stepSeqs, whole } from "./expressions.js";
-import { claimStatement, settleStatements } from "./leases.js";
-import { expireDead, purgeStatements, reap } from "./maintenance.js";
+import * as leases from "./leases.js";
+import * as maintenance from "./maintenance.js";
 import { joinPartitions } from "./partitions.js";
-import { readStatements } from "./reads.js";
+import * as reads from "./reads.js";
 import { addSeen } from "./receive.js";
 
 const queueStatements = (n: QueueNames, { blockOnDead }: QueueStatementOptions): QueueStatements => ({
-  claim: claimStatement(n, blockOnDead),
-  ...settleStatements(n, blockOnDead),
-  reap: reap(n, blockOnDead),
-  ...purgeStatements(n),
-  ...readStatements(n),
+  claim: steps("claim", () => leases.claim(n, blockOnDead)),
+  ack: steps("ack", () => leases.ack(n)),
+  abandon: steps("abandon", () => leases.abandon(n, blockOnDead)),
+  fail: steps("fail", () => leases.fail(n, blockOnDead)),
+  release: steps("release", () => leases.release(n)),
+  renew: steps("renew", () => leases.renew(n)),
+  reap: steps("reap", () => maintenance.reap(n, blockOnDead)),
+  purge: steps("purge", () => maintenance.purge(n)),
+  purgeDead: steps("purge dead", () => maintenance.purgeDead(n)),
+  purgeOperations: steps("purge operations", () => maintenance.purgeOperations(n)),
+  resolve: steps("resolve", () => leases.resolve(n)),
+  get: steps("get", () => reads.get(n)),
+  attempts: steps("attempts", () => reads.attempts(n)),
+  list: steps("list", () => reads.list(n)),
+  stats: steps("stats", () => reads.stats(n)),
+  oldestDue: steps("oldest_due", () => reads.oldestDue(n)),
+  replay: steps("replay", () => leases.replay(n)),
 });
 
 export function inboxStatements(n: QueueNames, options: QueueStatementOptions): InboxStatements {
@@ -29,8 +41,7 @@ export function inboxStatements(n: QueueNames, options: QueueStatementOptions): 
   const isDone = `exists (select 1 from ${doneTable(n)} d where d.seq = ${m}.seq)`;
   return {
     ...queueStatements(n, options),
-    alreadyProcessed: steps(
-      "already processed",
+    alreadyProcessed: steps("already processed", () => [
       `insert into ${m} (source, message_id, topic, payload, hash, first_seen_at, last_seen_at)
 values (:source, :message_id, '', '', :hash, ${now}, ${now})
 on conflict (source, message_id) do update
@@ -40,7 +51,7 @@ set hash = iif(${isDone}, coalesce(${m}.hash, excluded.hash), coalesce(excluded.
   content_changed = coalesce(${m}.hash <> excluded.hash, 0)
 returning seq, ${isDone} as processed, content_changed`,
       addSeen(n),
-    ),
+    ]),
   };
 }
 
@@ -63,8 +74,7 @@ const json = `select ${columns.map(field).join(", ")}, ${now} from json_each(:it
 
 /** The caller makes the ids: an enqueue whose result was lost can be repeated and adds nothing. */
 const enqueue = (n: QueueNames, name: string, values: string, ...more: readonly string[]): SteppedStatement =>
-  steps(
-    name,
+  steps(name, () => [
     `insert into ${n.message} (${columns.join(", ")}, created_at)
 ${values}
 on conflict do nothing
@@ -72,7 +82,7 @@ returning seq`,
     addStates(n, "created_at"),
     ...(values === scalar ? [] : joinPartitions(n)), // a single message brings no partition key
     ...more,
-  );
+  ]);
 
 export function outboxStatements(n: QueueNames, options: QueueStatementOptions): OutboxStatements {
   const many = enqueue(n, "enqueue many", json);
@@ -90,7 +100,7 @@ from json_each(:items) i
 cross join ${n.message} m on m.topic = ${field("topic")} and m.natural_key = ${field("natural_key")}
 where m.natural_key is not null`,
     ),
-    expireDead: expireDead(n),
+    expireDead: steps("expire dead", () => maintenance.expireDead(n)),
     ...resendStatements(n),
   };
 }
@@ -99,15 +109,15 @@ where m.natural_key is not null`,
 const resendStatements = (n: QueueNames): Pick<OutboxStatements, "listDone" | "resend" | "makeDue"> => ({
   listDone: steps(
     "list done",
-    `select d.seq, m.id, m.topic, d.processed_at
+    () =>
+      `select d.seq, m.id, m.topic, d.processed_at
 from ${doneTable(n)} d
 cross join ${n.message} m on m.seq = d.seq
 where d.seq > :after_seq
 order by d.seq
 limit ${limit}`,
   ),
-  resend: steps(
-    "resend",
+  resend: steps("resend", () => [
     `insert into ${n.state} (seq, status, visible_at, expires_at, last_error, keyed)
 select d.seq, ${status.ready}, ${now}, ${now} + ${whole(":ttl_ms")}, d.last_error, iif(m.partition_key is null, null, 1)
 from ${doneTable(n)} d
@@ -116,10 +126,11 @@ where d.seq in ${sentSeqs}
 returning seq`,
     `delete from ${doneTable(n)} where seq in ${stepSeqs}`,
     ...joinPartitions(n),
-  ),
+  ]),
   makeDue: steps(
     "make due",
-    `update ${n.state}
+    () =>
+      `update ${n.state}
 set visible_at = ${now}
 where seq in (
   select seq from ${n.state}
@@ -137,5 +148,6 @@ const anyDue = (n: QueueNames) =>
 export const pollStatement = (inbox: QueueNames, outbox: QueueNames): SqlStatement =>
   steps(
     "poll",
-    `select 'inbox' as queue where ${anyDue(inbox)}\nunion all\nselect 'outbox' where ${anyDue(outbox)}`,
+    () =>
+      `select 'inbox' as queue where ${anyDue(inbox)}\nunion all\nselect 'outbox' where ${anyDue(outbox)}`,
   );

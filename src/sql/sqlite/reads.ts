@@ -1,10 +1,7 @@
-import { type QueueStatements, status } from "../dialect.js";
+import { status } from "../dialect.js";
 import { createdColumn, type QueueNames } from "../names.js";
-import { steps } from "./connection.js";
 import { holdsState } from "./controls.js";
-import { attemptsTable, doneTable, isDue, keysOf, limit, messages, now, statusOf } from "./expressions.js";
-
-type ReadStatements = Pick<QueueStatements, "resolve" | "get" | "attempts" | "list" | "stats" | "oldestDue">;
+import { attemptsTable, doneTable, isDue, limit, messages, now, statusOf } from "./expressions.js";
 
 /** The columns of a message `m` with its state row `s` and its done row `d`. */
 export const messageRow = (
@@ -54,8 +51,8 @@ where coalesce(:status, ${status.done}) = ${status.done} and ${condition}
  * SQLite merges the parts by row number and stops at the limit. Of most of them it only evaluates a condition on the
  * parameters: a page of dead messages reads neither those that wait nor those that are done.
  */
-const list = (n: QueueNames) =>
-  [
+export const list = (n: QueueNames) =>
+  `${[
     listStates(
       n,
       "",
@@ -66,7 +63,9 @@ const list = (n: QueueNames) =>
     ...(n.kind === "inbox"
       ? [listDone(n, ` indexed by ${n.bare("Resolution")}`, "d.resolution = :resolution")]
       : []),
-  ].join("\nunion all\n");
+  ].join("\nunion all\n")}
+order by 1
+limit ${limit}`;
 
 /**
  * All done messages are counted by the primary key, and those that operators have resolved by their index: a group by a column
@@ -88,40 +87,18 @@ group by resolution`;
 const isUnfinished = `s.status in (${status.ready}, ${status.processing}, ${status.blocked})`;
 const dueSince = "coalesce(s.reclaimable_at, s.visible_at)";
 
-export const readStatements = (n: QueueNames): ReadStatements => ({
-  resolve: steps(
-    "resolve",
-    `select m.seq, ${keysOf(n)}
-from json_each(:items) i
-join ${n.message} m on ${
-      n.kind === "inbox"
-        ? "m.source = json_extract(i.value, '$.source') and m.message_id = json_extract(i.value, '$.message_id')"
-        : "m.id = json_extract(i.value, '$.id')"
-    }`,
-  ),
-  get: steps(
-    "get",
-    `select ${messageRow(n)}
+export const get = (n: QueueNames) => `select ${messageRow(n)}
 ${messages(n)}
-where ${byKey(n)}`,
-  ),
-  attempts: steps(
-    "attempts",
-    `select a.attempt, a.ended_at, a.worker, a.error
+where ${byKey(n)}`;
+
+export const attempts = (n: QueueNames) => `select a.attempt, a.ended_at, a.worker, a.error
 from ${n.message} m
 join ${attemptsTable(n)} a on a.seq = m.seq
 where ${byKey(n)}
-order by a.number`,
-  ),
-  list: steps(
-    "list",
-    `${list(n)}
-order by 1
-limit ${limit}`,
-  ),
-  stats: steps(
-    "stats",
-    `select s.status, s.locked_until is not null as leased, s.attempt > 0 as retried, ${isUnfinished} and ${holdsState(n)} as paused,
+order by a.number`;
+
+export const stats = (n: QueueNames) =>
+  `select s.status, s.locked_until is not null as leased, s.attempt > 0 as retried, ${isUnfinished} and ${holdsState(n)} as paused,
   count(*) as count,
   count(*) filter (where ${isDue}) as due,
   ${now} - min(${dueSince}) filter (where ${isDue}) as oldest_due_ms,
@@ -130,12 +107,8 @@ limit ${limit}`,
 from ${n.state} s
 group by 1, 2, 3, 4
 union all
-${countDone(n)}`,
-  ),
-  oldestDue: steps(
-    "oldest_due",
-    `select ${now} - min(${dueSince}) as oldest_due_ms
+${countDone(n)}`;
+
+export const oldestDue = (n: QueueNames) => `select ${now} - min(${dueSince}) as oldest_due_ms
 from ${n.state} s
-where ${isDue} and not ${holdsState(n)}`,
-  ),
-});
+where ${isDue} and not ${holdsState(n)}`;

@@ -51,15 +51,14 @@ const receive = (
   deliveries: string,
   options: ReceiveStatementOptions,
 ): SteppedStatement =>
-  steps(
-    name,
+  steps(name, () => [
     findChanging(n, deliveries, options.reviveDead),
     changeKnown(n),
     store(n, deliveries),
     `${addStates(n, "first_seen_at")} and m.deliveries = 1`,
     // A single delivery brings no partition key, but a dead message may have one.
     ...(deliveries === scalar && !options.reviveDead ? [] : joinPartitions(n)),
-  );
+  ]);
 
 /**
  * Known messages whose states a delivery changes. One that was only seen, or marked Processing by hand, is enqueued now; so is
@@ -139,8 +138,7 @@ end as outcome`;
 
 /** By hand, past any lease: Processing only from Seen; nothing from Done. */
 const mark = (n: QueueNames, blockOnDead: boolean): SteppedStatement =>
-  steps(
-    "mark",
+  steps("mark", () => [
     `insert into ${n.message} (source, message_id, topic, payload, first_seen_at, last_seen_at)
 values (:source, :message_id, '', '', ${now}, ${now})
 on conflict (source, message_id) do update
@@ -162,7 +160,7 @@ set status = :status, owner = null, locked_until = null, reclaimable_at = null,
   died_at = iif(:status = ${status.dead}, ${now}, s.died_at)
 where s.seq in ${stepSeqs}`,
     leavePartitions(n, blockOnDead ? `:status <> ${status.dead}` : "true"),
-  );
+  ]);
 
 /** A step: a message that the step before has added is only seen. */
 export const addSeen = (n: QueueNames) => `insert into ${n.state} (seq, status, visible_at)
