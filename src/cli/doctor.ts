@@ -19,9 +19,9 @@ import {
   readCatalogue,
   runMigrate,
 } from "./check-schema.js";
-import { type Command, exitCodes, option, UsageError } from "./command.js";
-import { requireDatabaseFile, withApp } from "./load-app.js";
-import { storeOptions, text } from "./options.js";
+import { type Command, exitCodes, option } from "./command.js";
+import { requireDatabaseFile, tenantOf, withApp } from "./load-app.js";
+import { storeOptions } from "./options.js";
 import { print } from "./output.js";
 
 export const doctorCommand: Command = {
@@ -36,7 +36,7 @@ export const doctorCommand: Command = {
   async run(input) {
     return withApp(input, async (app) => {
       const findings: (Finding & { readonly database: string })[] = [];
-      for (const { db, tables } of await databasesOf(app, text(input.values, "tenant"))) {
+      for (const { db, tables } of await databasesOf(app, tenantOf(input.values, app.tenants))) {
         requireDatabaseFile(db);
         const found = await examine(db, { tables, ...app.retentions });
         findings.push(...found.map((finding) => ({ database: db.id, ...finding })));
@@ -61,10 +61,7 @@ interface Examined {
 
 async function databasesOf(app: App, tenant: string | undefined): Promise<readonly Examined[]> {
   const { tenants } = app;
-  if (tenants === undefined) {
-    if (tenant !== undefined) throw new UsageError("--tenant is for an app with tenants; this one has none.");
-    return [{ db: app.db, tables: app.migrateOptions }];
-  }
+  if (tenants === undefined) return [{ db: app.db, tables: app.migrateOptions }];
   const ids = tenant === undefined ? await tenants.distinctStores() : [tenant];
   const stores = await Promise.all(ids.map((id) => tenants.stores(id)));
   return stores.map(({ db, tables }) => ({ db, tables: omitUndefined(tables) }));

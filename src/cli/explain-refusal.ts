@@ -9,11 +9,18 @@ import { readTimestamp } from "../webhooks/schemes/signature-verifier.js";
 import { signedContents } from "../webhooks/schemes/signed-content.js";
 import { type ResolvedSource, resolveSources } from "../webhooks/sources.js";
 import { bodyChanges, publicUrlFor, ruleChanges, secretChanges, urlChanges } from "./request-changes.js";
-import type { CapturedRequest } from "./verify.js";
+
+/** A request as it came over the wire. */
+export interface CapturedRequest {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: Headers;
+  readonly body: Uint8Array;
+}
 
 /** A request, and the source that it would be sent to. */
 export interface Attempt {
-  readonly request: Omit<CapturedRequest, "notes">;
+  readonly request: CapturedRequest;
   readonly scheme: WebhookScheme;
   readonly secrets: readonly string[];
   readonly toleranceMs?: number | undefined;

@@ -20,7 +20,7 @@ import { type OperatedStores, withOperators } from "../operators/operators-of.js
 import { type AnyQueue, type QueueKind, queueOf } from "../queue/work-store.js";
 import { sqliteFileOf } from "../sql/database-file.js";
 import type { Database } from "../sql/dialect.js";
-import { type CommandInput, exitCodes, UsageError } from "./command.js";
+import { type CommandInput, exitCodes, UsageError, type Values } from "./command.js";
 import { text } from "./options.js";
 
 /** For commands that need the app's jobs. */
@@ -51,21 +51,26 @@ export const withQueues = (
     return exitCodes.ok;
   });
 
-/** The stores of one database. SQLite would create a file for a mistyped name. */
+/** The stores of the app's database, or of the tenant that `--tenant` names. */
 export async function chosenStores(
   { values }: CommandInput,
   parts: AppParts,
   tenants: App["tenants"],
 ): Promise<AppParts> {
-  const tenant = text(values, "tenant");
-  if (tenants === undefined && tenant !== undefined)
-    throw new UsageError("--tenant is for an app with tenants; this one has none.");
+  const tenant = tenantOf(values, tenants);
   if (tenants !== undefined && tenant === undefined)
     throw new UsageError("This app has tenants. Name one with --tenant ID.");
   const stores = tenants === undefined ? parts : await tenants.find(tenant!);
   if (stores === undefined) throw new InvalidArgumentError(`There is no tenant "${tenant}".`);
   requireDatabaseFile(stores.db);
   return stores;
+}
+
+export function tenantOf(values: Values, tenants: App["tenants"]): string | undefined {
+  const tenant = text(values, "tenant");
+  if (tenants === undefined && tenant !== undefined)
+    throw new UsageError("--tenant is for an app with tenants; this one has none.");
+  return tenant;
 }
 
 /** SQLite would create a file for a mistyped name. */

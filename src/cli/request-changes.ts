@@ -1,15 +1,6 @@
 import { brotliDecompressSync, gunzipSync, inflateSync } from "node:zlib";
 import type { SignatureRule, WebhookScheme } from "../webhooks/schemes/scheme.js";
 
-/** Nothing where it throws. */
-function ifPossible<T>(make: () => T): readonly T[] {
-  try {
-    return [make()];
-  } catch {
-    return [];
-  }
-}
-
 interface BodyChange {
   /** What would have to be done to the body that arrived: "without the line break at its end". */
   readonly what: string;
@@ -22,6 +13,15 @@ export function bodyChanges(given: Uint8Array): readonly BodyChange[] {
   return Object.entries(changesOfBodies)
     .flatMap(([what, change]) => ifPossible(() => ({ what, body: Buffer.from(change(bytes)) })))
     .filter(({ body }) => !bytes.equals(body));
+}
+
+/** Nothing where it throws. */
+function ifPossible<T>(make: () => T): readonly T[] {
+  try {
+    return [make()];
+  } catch {
+    return [];
+  }
 }
 
 type ChangeBody = (bytes: Buffer) => string | Uint8Array;

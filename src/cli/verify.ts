@@ -1,5 +1,11 @@
 import { type Command, exitCodes, option, UsageError, type Values } from "./command.js";
-import { type Attempt, type Explanation, explainRefusal, explanationLines } from "./explain-refusal.js";
+import {
+  type Attempt,
+  type CapturedRequest,
+  type Explanation,
+  explainRefusal,
+  explanationLines,
+} from "./explain-refusal.js";
 import { jsonOption, readGivenFile, text } from "./options.js";
 import { print } from "./output.js";
 import {
@@ -40,7 +46,7 @@ export const verifyCommand: Command = {
     const source = await findSource(sources, name, "verify");
     // nobody sends the fragment, in which Twilio reads how often it shall try again
     const called = absoluteUrl(values)?.split("#", 1)[0];
-    const { notes, ...request } = readHttpRequest(await readGivenFile(file), called);
+    const { request, notes } = readHttpRequest(await readGivenFile(file), called);
     const given = givenSecret(values, env);
     const ownSecrets = async () =>
       (await tenantSecretsFor(source, request)) ?? resolvedSecrets(source.own?.secrets, env);
@@ -87,34 +93,20 @@ const explanationText = (explanation: Explanation, notes: readonly string[]): st
     ...notes.map((note) => `note: ${note}`),
   ].join("\n");
 
-/** A request as it came over the wire. */
-export interface CapturedRequest {
-  readonly method: string;
-  readonly url: string;
-  readonly headers: Headers;
-  readonly body: Uint8Array;
-  /** What is odd about the file and may be the reason for a refusal. */
-  readonly notes: readonly string[];
-}
-
 const form =
   'The file must look like a request: a line such as "POST /webhooks/stripe HTTP/1.1", the headers, an empty line, and the body';
 
 /** Reads a request in the form of HTTP/1.1. `url` is the address that the provider called, where the file does not have it. */
-function readHttpRequest(file: Uint8Array, url?: string): CapturedRequest {
-  const bytes = Buffer.from(file.buffer, file.byteOffset, file.byteLength);
+function readHttpRequest(bytes: Buffer, url?: string) {
   const [headEnd, bodyStart] = endOfHead(bytes);
   const [first = "", ...lines] = bytes.subarray(0, headEnd).toString("latin1").split(/\r?\n/);
   const [, method, target] = /^([A-Z]+) (\S+)(?: HTTP\/[\d.]+)?$/.exec(first) ?? [];
   if (method === undefined || target === undefined)
     throw new UsageError(`${form}. Its first line is not one.`);
   const headers = headersOf(lines);
-  return {
-    method,
-    url: url ?? calledUrl(target, headers),
-    headers,
-    ...bodyOf(bytes.subarray(bodyStart), headers),
-  };
+  const { body, notes } = bodyOf(bytes.subarray(bodyStart), headers);
+  const request: CapturedRequest = { method, url: url ?? calledUrl(target, headers), headers, body };
+  return { request, notes };
 }
 
 /** The end of the last header, and the start of the body. Editors save a request with the line breaks of their system. */
@@ -144,17 +136,20 @@ function calledUrl(target: string, headers: Headers): string {
   return `${headers.get("x-forwarded-proto") ?? (isLocal ? "http" : "https")}://${host}${target}`;
 }
 
-function bodyOf(rest: Buffer, headers: Headers): Pick<CapturedRequest, "body" | "notes"> {
-  if (headers.get("transfer-encoding")?.toLowerCase() === "chunked") {
-    const body = withoutChunks(rest);
-    return body === undefined ? { body: rest, notes: [] } : { body, notes: [] };
-  }
-  const length = Number(headers.get("content-length") ?? Number.NaN);
-  if (rest.length < length) {
-    const note = `The body has ${rest.length} bytes and Content-Length says ${length}: a part of it is missing.`;
-    return { body: rest, notes: [note] };
-  }
-  return { body: rest.length > length ? rest.subarray(0, length) : rest, notes: [] };
+interface ReadBody {
+  readonly body: Uint8Array;
+  /** What is odd about the file and may be the reason for a refusal. */
+  readonly notes: readonly string[];
+}
+
+function bodyOf(rest: Buffer, headers: Headers): ReadBody {
+  if (headers.get("transfer-encoding")?.toLowerCase() === "chunked")
+    return { body: withoutChunks(rest) ?? rest, notes: [] };
+  const declared = Number.parseInt(headers.get("content-length") ?? "", 10);
+  const length = Number.isNaN(declared) ? rest.length : declared;
+  if (rest.length >= length) return { body: rest.subarray(0, length), notes: [] };
+  const note = `The body has ${rest.length} bytes and Content-Length says ${length}: a part of it is missing.`;
+  return { body: rest, notes: [note] };
 }
 
 /** Returns undefined when the body is not in chunks: most tools write it in one piece and keep the header. */

@@ -37,7 +37,7 @@ export async function readEnvironment(env: NodeJS.ProcessEnv = processEnv): Prom
   };
   const settings: Environment = {
     databaseUrl: attempt(() => databaseUrl(filled(env, "ONCEBOX_DATABASE_URL")), undefined),
-    sources: attempt(() => webhooks(filled(env, "ONCEBOX_WEBHOOKS")), undefined),
+    sources: attempt(() => readSources(env), undefined),
     logLevel: attempt(() => readLogLevel(env), "info"),
     port: attempt(() => port(filled(env, "PORT")), 7071),
     publicUrl: filled(env, "ONCEBOX_PUBLIC_URL"),
@@ -67,12 +67,6 @@ function databaseUrl(value: string | undefined): string | SecretReference | unde
   const reference = parseJson(value, "ONCEBOX_DATABASE_URL");
   if (isSecretReference(reference)) return reference;
   throw new InvalidArgumentError(`ONCEBOX_DATABASE_URL must be a URL or ${secretReferenceForms}`);
-}
-
-function webhooks(value: string | undefined): SourcesFromJson | undefined {
-  return value === undefined
-    ? undefined
-    : sourcesFromJson(parseJson(value, "ONCEBOX_WEBHOOKS"), "ONCEBOX_WEBHOOKS");
 }
 
 export function readLogLevel(env: NodeJS.ProcessEnv = processEnv): LogLevel {
@@ -118,13 +112,17 @@ export type SourcesFromJson = Readonly<
 >;
 
 /** Throws one error with all problems. Written by hand: with zod every function would be 22 KB larger. */
-function sourcesFromJson(value: unknown, what: string): SourcesFromJson {
+function readSources(env: NodeJS.ProcessEnv): SourcesFromJson | undefined {
+  const name = "ONCEBOX_WEBHOOKS";
+  const text = filled(env, name);
+  if (text === undefined) return undefined;
+  const value = parseJson(text, name);
   const problems = isObject(value)
-    ? Object.entries(value).flatMap(([name, source]) =>
-        sourceProblems(source).map((problem) => `${name}${problem}`),
+    ? Object.entries(value).flatMap(([source, given]) =>
+        sourceProblems(given).map((problem) => `${source}${problem}`),
       )
     : ["must be an object with a source for each name"];
-  if (problems.length > 0) throw new InvalidArgumentError(`${what}: ${problems.join("; ")}.`);
+  if (problems.length > 0) throw new InvalidArgumentError(`${name}: ${problems.join("; ")}.`);
   return value as SourcesFromJson;
 }
 

@@ -33,19 +33,6 @@ describe("the command line", () => {
     });
   });
 
-  it.each(commands.map(({ name }) => name))(
-    "ADD-07 %s --help names every option and has an example",
-    async (name) => {
-      const { code, out } = await cli(name, "--help");
-      expect(code).toBe(exitCodes.ok);
-      const command = commands.find((known) => known.name === name)!;
-      for (const option of Object.keys(command.options))
-        expect(out).toMatch(new RegExp(`--${option}.* \\S+`));
-      expect(out).toContain(`oncebox ${name}`);
-      expect(await cli("help", name)).toMatchObject({ code: exitCodes.ok, out });
-    },
-  );
-
   it.each([
     [["nonsense"], /no command "nonsense"/],
     [["help", "nonsense"], /no command "nonsense"/],

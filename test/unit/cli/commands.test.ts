@@ -119,10 +119,13 @@ describe.each(commands.map((command): [string, Command] => [command.name, comman
     });
 
     it("ADD-07 --help has every option with a description, exit codes, and examples that it accepts", async () => {
-      const { out } = await cli(name, "--help");
+      const { code: helped, out } = await cli(name, "--help");
+      expect(helped).toBe(exitCodes.ok);
+      expect(await cli("help", name)).toMatchObject({ code: exitCodes.ok, out });
       for (const [option, { help }] of Object.entries(command.options)) {
         expect(help, option).toMatch(/\w/);
         expect(out).toContain(help);
+        expect(out).toContain(`--${option}`);
       }
       for (const code of Object.values(exitCodes))
         expect(out).toMatch(new RegExp(`^ {2}${code} {2}\\w`, "m"));
