@@ -4,7 +4,7 @@ import type { CallOptions, WorkStore } from "../queue/work-store.js";
 import { type Database, status } from "../sql/dialect.js";
 import { isTrue, type SqlExecutor } from "../sql/driver.js";
 import { inboxShape } from "../sql/message-rows.js";
-import { createQueueStore } from "../sql/store.js";
+import { createQueueStore, queueParts } from "../sql/store.js";
 import {
   type InboxCallOptions,
   type InboxOptions,
@@ -41,17 +41,11 @@ export interface Inbox extends WorkStore<InboxKey, InboxMessage, InboxState, Sql
  */
 export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
   const resolved = resolveInboxOptions(db, options);
-  const names = db.dialect.names("inbox", resolved.schema, resolved.table);
-  const statements = db.dialect.inbox(names, { blockOnDead: resolved.blockOnDead });
-  const { internals, ...store } = createQueueStore({
-    db,
-    kind: "inbox",
-    shape: inboxShape,
-    statements,
-    options: resolved,
-  });
+  const parts = queueParts(db, "inbox", resolved);
+  const { runner, statements } = parts;
+  const store = createQueueStore(parts) as WorkStore<InboxKey, InboxMessage, InboxState, SqlExecutor>;
   const { logger } = resolved;
-  const { receive, enqueue, mark } = receiveOperations(db, resolved, internals);
+  const { receive, enqueue, mark } = receiveOperations(db, resolved, runner);
 
   return {
     ...store,
@@ -62,7 +56,7 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
     async alreadyProcessed(key, hash, call = {}) {
       checkCall(call, callInTransaction, "alreadyProcessed");
       const params = { ...inboxShape.keyParams(inboxShape.key(key)), hash: optionalHash(hash) };
-      const [row] = await internals.executeIn(call.tx, statements.alreadyProcessed, params, call);
+      const [row] = await runner.executeIn(call.tx, statements.alreadyProcessed, params, call);
       const processed = isTrue(row!.processed);
       logger.debug("already processed?", { source: key.source, messageId: key.messageId, processed });
       if (isTrue(row!.content_changed)) {
@@ -86,7 +80,7 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
       checkCall(call, plainCall, "markDead");
       const changed = await mark(key, status.dead, error, call);
       if (changed)
-        internals.announceDead(
+        parts.announceDead(
           [{ source: key.source, messageId: key.messageId }],
           error || "Marked dead by hand.",
         );

@@ -24,7 +24,7 @@ import {
 import type { AnyKey, AnyMessage, CallOptions, Settlement } from "../queue/work-store.js";
 import type { OperatorReadStatements, OperatorStatements } from "../sql/dialect.js";
 import { rowNumber, type SqlExecutor, type SqlParams, type SqlRow } from "../sql/driver.js";
-import { settleMessages } from "../sql/leases.js";
+import { settle } from "../sql/leases.js";
 import type { MessageContent } from "../sql/message-content.js";
 import { deadConditions, deadParams } from "../sql/reads.js";
 import type { QueueParts } from "../sql/store.js";
@@ -33,7 +33,7 @@ import { defaults, mostKeys } from "../sql/store-options.js";
 /** A queue with the statements that only operators use. */
 export interface OperatedQueue {
   readonly queue: Inbox | Outbox;
-  readonly parts: QueueParts<AnyKey, AnyMessage, string>;
+  readonly parts: QueueParts;
   readonly statements: OperatorStatements & OperatorReadStatements;
 }
 
@@ -50,7 +50,6 @@ export function deadLetterOperations(operated: OperatedQueue): Pick<Operators<An
   const { parts, statements } = operated;
   const { db, shape, runner, options } = parts;
   const records = new OperationRecords(operated);
-  const settle = settleMessages(parts);
   const statementOf = { replay: parts.statements.replay, ...statements } as const;
 
   /** Changes messages that are named by their keys. A change of nothing is not recorded. */
@@ -68,7 +67,7 @@ export function deadLetterOperations(operated: OperatedQueue): Pick<Operators<An
       );
     const change = { verb: action, statement: statementOf[action], params };
     const { id, settled } = await records.once({ signal }, async (tx, id) => {
-      const settled = await settle(messages, { tx, signal }, change);
+      const settled = await settle(parts, messages, { tx, signal }, change);
       const done = settled.changed.length;
       const filter = { keys: settled.changed.map(shape.describe) };
       const operation = { id, action, by, filter, matched: messages.length, done };

@@ -1,7 +1,6 @@
 import { isGuid, uuidV7 } from "../base/uuid.js";
 import { InvalidArgumentError } from "../errors.js";
 import { callInTransaction, checkCall, optionalKey, refuseUnknown, requireName } from "../queue/arguments.js";
-import type { OutboxKey } from "../queue/message.js";
 import type { CallOptions } from "../queue/work-store.js";
 import type { Database, OutboxStatements, Rows } from "../sql/dialect.js";
 import type { SqlExecutor, SqlParams } from "../sql/driver.js";
@@ -14,8 +13,7 @@ import {
   withTrace,
 } from "../sql/message-content.js";
 import { inChunks } from "../sql/statement-runner.js";
-import type { StoreInternals } from "../sql/store.js";
-import type { ResolvedStoreOptions } from "../sql/store-options.js";
+import type { QueueParts } from "../sql/store.js";
 
 export interface EnqueueOptions extends CallOptions {
   /** The caller's transaction: `fromPg(client)`, `fromMssql(transaction)`, `fromSqlite(db)`, or one of `db.driver`'s. */
@@ -51,16 +49,11 @@ export interface EnqueueOperations {
   enqueueOnce(message: WithData<OnceMessage>, options?: EnqueueOptions): Promise<Enqueued>;
 }
 
-interface EnqueueParts {
-  readonly db: Database;
-  readonly statements: OutboxStatements;
-  readonly internals: Pick<StoreInternals<OutboxKey>, "executeIn" | "atomically">;
-  readonly options: ResolvedStoreOptions<OutboxKey>;
-}
-
 type Given = WithData<OutgoingMessage> | readonly WithData<OutgoingMessage>[];
 
-export function enqueueOperations({ db, statements, internals, options }: EnqueueParts): EnqueueOperations {
+export function enqueueOperations(parts: QueueParts<OutboxStatements>): EnqueueOperations {
+  const { db, statements, runner, options } = parts;
+
   /** Returns the ids of messages that the outbox has under the natural keys of others: by the others' ids. */
   const insert = async (
     rows: readonly SqlParams[],
@@ -69,7 +62,7 @@ export function enqueueOperations({ db, statements, internals, options }: Enqueu
     const hasPartitions = rows.some((row) => row.partition_key !== undefined);
     const hasNaturalKeys = rows.some((row) => row.natural_key !== undefined);
     if (rows.length === 1 && !hasPartitions && !hasNaturalKeys) {
-      await internals.executeIn(tx, statements.enqueue, rows[0]!, { signal });
+      await runner.executeIn(tx, statements.enqueue, rows[0]!, { signal });
       return noneExisting;
     }
     const { enqueueOnce, enqueueKeyed, enqueueMany } = statements;
@@ -77,8 +70,8 @@ export function enqueueOperations({ db, statements, internals, options }: Enqueu
     // Messages with partition keys must keep their order: where that leads to a deadlock, the call is repeated.
     const ordered = hasNaturalKeys && !hasPartitions ? inKeyOrder(rows) : rows;
     const { mostItems } = db.dialect;
-    const found = await inChunks(internals, ordered, { mostItems, tx, call: { signal } }, (within, some) =>
-      internals.executeIn(within, statement, { items: JSON.stringify(some) }, { signal }),
+    const found = await inChunks(runner, ordered, { mostItems, tx, call: { signal } }, (within, some) =>
+      runner.executeIn(within, statement, { items: JSON.stringify(some) }, { signal }),
     );
     return hasNaturalKeys ? existingIds(found) : noneExisting;
   };

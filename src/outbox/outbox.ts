@@ -12,9 +12,10 @@ import type { CallOptions, ReplayOptions, Settlement, WorkStore } from "../queue
 import { reasons } from "../sql/dead-letters.js";
 import type { Database, OutboxStatements } from "../sql/dialect.js";
 import { rowNumber, type SqlExecutor } from "../sql/driver.js";
+import { settle } from "../sql/leases.js";
 import { toStoredError } from "../sql/message-content.js";
 import { outboxShape } from "../sql/message-rows.js";
-import { createQueueStore, type StoreInternals } from "../sql/store.js";
+import { createQueueStore, type QueueParts, queueParts } from "../sql/store.js";
 import { defaults, resolveStoreOptions, type StoreOptions } from "../sql/store-options.js";
 import { type EnqueueOperations, enqueueOperations } from "./enqueue.js";
 
@@ -60,29 +61,23 @@ export type OutboxOptions = StoreOptions<OutboxKey>;
  */
 export function createOutbox(db: Database, options: OutboxOptions = {}): Outbox {
   const resolved = resolveStoreOptions(db, "outbox", options);
-  const names = db.dialect.names("outbox", resolved.schema, resolved.table);
-  const statements = db.dialect.outbox(names, { blockOnDead: resolved.blockOnDead });
-  const { internals, ...store } = createQueueStore({
-    db,
-    kind: "outbox",
-    shape: outboxShape,
-    statements,
-    options: resolved,
-  });
+  const parts = queueParts(db, "outbox", resolved);
+  const { runner, statements } = parts;
+  const store = createQueueStore(parts) as WorkStore<OutboxKey, OutboxMessage, OutboxState, SqlExecutor>;
 
   return {
     ...store,
-    ...resendOperations(db, statements, internals),
-    ...enqueueOperations({ db, statements, internals, options: resolved }),
+    ...resendOperations(parts),
+    ...enqueueOperations(parts),
     async expireFailed(call = {}) {
       checkCall(call, ["batchSize", "signal"], "expireFailed");
       const { batchSize = defaults.reapBatchSize, signal } = call;
       requireBatchSize(batchSize);
       const owner = newOwnerToken();
       const params = { owner, lease_ms: tellingMs, limit: batchSize };
-      const rows = await internals.executeIn(undefined, statements.expireDead, params, { signal });
+      const rows = await runner.executeIn(undefined, statements.expireDead, params, { signal });
       const messages = rows.map((row) => ({ ...outboxShape.keyOf(row), seq: rowNumber(row.seq) }));
-      await internals.announceDead(messages, reasons.expired);
+      await parts.announceDead(messages, reasons.expired);
       await store.release(owner, messages, { signal });
       return { expired: messages.length, more: messages.length >= batchSize };
     },
@@ -132,11 +127,8 @@ interface ResendOperations {
 }
 
 /** The operations of an outbox that send messages again, or earlier. */
-function resendOperations(
-  { dialect }: Database,
-  statements: OutboxStatements,
-  { executeIn, settle }: Pick<StoreInternals<OutboxKey>, "executeIn" | "settle">,
-): ResendOperations {
+function resendOperations(parts: QueueParts<OutboxStatements>): ResendOperations {
+  const { db, statements, runner } = parts;
   return {
     async listDone(filter = {}) {
       refuseUnknown(filter, ["limit", "after", "signal"], "listDone");
@@ -144,12 +136,12 @@ function resendOperations(
       requireBatchSize(limit, "limit");
       optionalCount(after, "after", 0);
       const params = { after_seq: after ?? 0, limit };
-      const rows = await executeIn(undefined, statements.listDone, params, { signal });
+      const rows = await runner.executeIn(undefined, statements.listDone, params, { signal });
       const messages = rows.map((row) => ({
         ...outboxShape.keyOf(row),
         seq: rowNumber(row.seq),
         topic: row.topic as string,
-        processedAt: dialect.fromTime(row.processed_at),
+        processedAt: db.dialect.fromTime(row.processed_at),
       }));
       return { messages, cursor: messages.length < limit ? null : messages.at(-1)!.seq };
     },
@@ -158,7 +150,8 @@ function resendOperations(
       checkCall(call, ["ttlMs", "signal"], "resend");
       if (call.ttlMs !== undefined) requireDuration(call.ttlMs, "ttlMs");
       const params = { ttl_ms: call.ttlMs ?? null };
-      return settle(messages, call, { verb: "resend", statement: statements.resend, params });
+      const what = { verb: "resend", statement: statements.resend, params };
+      return settle(parts, messages, call, what) as Promise<Settlement<OutboxKey>>;
     },
 
     async makeDue(error, call = {}) {
@@ -170,7 +163,7 @@ function resendOperations(
         );
       requireBatchSize(batchSize);
       const params = { error: toStoredError(error), limit: batchSize };
-      const { length } = await executeIn(undefined, statements.makeDue, params, { signal });
+      const { length } = await runner.executeIn(undefined, statements.makeDue, params, { signal });
       return { changed: length, more: length >= batchSize };
     },
   };

@@ -135,17 +135,17 @@ export function storedError(error: string | null | undefined) {
 /** How a message is identified. */
 export interface KeyShape<Key> {
   /** Checks a key from outside. */
-  readonly key: (value: Key) => Key;
+  key(value: Key): Key;
   /** The same string for the same key. */
-  readonly keyText: (key: Key) => string;
-  readonly keyParams: (key: Key) => SqlParams;
-  readonly keyOf: (row: SqlRow) => Key;
+  keyText(key: Key): string;
+  keyParams(key: Key): SqlParams;
+  keyOf(row: SqlRow): Key;
   /** What tells it from the others of its sender: the message id in an inbox, the id in an outbox. */
-  readonly idOf: (key: Key) => string;
+  idOf(key: Key): string;
   /** The message's own id: in an outbox, that by which receivers deduplicate. */
-  readonly messageIdOf: (row: SqlRow) => string;
+  messageIdOf(row: SqlRow): string;
   /** For logs. */
-  readonly describe: (key: Key) => Readonly<Record<string, string>>;
+  describe(key: Key): Readonly<Record<string, string>>;
 }
 
 export const inboxKey: KeyShape<InboxKey> = {

@@ -19,13 +19,10 @@ import { fromStoredText, inboxKey, type KeyShape, outboxKey } from "./message-co
 export interface QueueShape<Key, Message, State extends string> extends KeyShape<Key> {
   readonly states: readonly State[];
   /** `owner`: of claimed rows, which leave out the owner, the status, and how a message ended. */
-  readonly toMessage: (row: SqlRow, dialect: Dialect, owner?: string) => Message;
+  toMessage(row: SqlRow, dialect: Dialect, owner?: string): Message;
   /** The rows of a state: their status codes, three at most, and whether they are leased where the codes do not say it. */
-  readonly rowsIn: (state: State) => {
-    readonly statuses: readonly number[];
-    readonly leased: boolean | null;
-  };
-  readonly stateOf: (row: { readonly status: number; readonly leased: boolean }) => State;
+  rowsIn(state: State): { readonly statuses: readonly number[]; readonly leased: boolean | null };
+  stateOf(row: { readonly status: number; readonly leased: boolean }): State;
 }
 
 const time = (dialect: Dialect, value: unknown): Date | null =>

@@ -9,11 +9,20 @@ import {
   refuseUnknown,
   requireBatchSize,
 } from "../queue/arguments.js";
-import { type Phase, phases, type QueueMessage, type Resolution, resolutions } from "../queue/message.js";
-import type { DeadFilter } from "../queue/operators.js";
-import type { ListFilter, MessageFilter } from "../queue/work-store.js";
+import { type Phase, phases, type Resolution, resolutions } from "../queue/message.js";
+import type { DeadFilter, FailedAttempt } from "../queue/operators.js";
+import type {
+  AnyKey,
+  AnyMessage,
+  CallOptions,
+  GetOptions,
+  ListFilter,
+  MessageFilter,
+  Page,
+  QueueStats,
+} from "../queue/work-store.js";
 import { isTrue, type SqlParams, type SqlRow, type SqlValue } from "./driver.js";
-import type { Operations, QueueParts } from "./store.js";
+import type { QueueParts } from "./store.js";
 import { defaults } from "./store-options.js";
 
 const conditionNames: readonly string[] = [
@@ -61,92 +70,96 @@ const filterParams = (filter: MessageFilter): SqlParams => ({
 /** The parameters of statements on dead messages. `at`: the time of an operation's record; null for now. */
 export const deadParams = (filter: DeadFilter, at: SqlValue): SqlParams => ({ at, ...filterParams(filter) });
 
+export async function get(
+  { db, shape, statements, runner }: QueueParts,
+  key: AnyKey,
+  call: GetOptions = {},
+): Promise<AnyMessage | null> {
+  checkCall(call, ["committed", "signal"], "get");
+  const statement = (call.committed ? statements.getCommitted : undefined) ?? statements.get;
+  const [row] = await runner.execute(statement, shape.keyParams(shape.key(key)), call);
+  return row === undefined ? null : shape.toMessage(row, db.dialect);
+}
+
+export async function attempts(
+  { db, shape, statements, runner }: QueueParts,
+  key: AnyKey,
+  call: CallOptions = {},
+): Promise<readonly FailedAttempt[]> {
+  checkCall(call, plainCall, "attempts");
+  const rows = await runner.execute(statements.attempts, shape.keyParams(shape.key(key)), call);
+  return rows.map((row) => ({
+    attempt: Number(row.attempt),
+    endedAt: db.dialect.fromTime(row.ended_at),
+    worker: (row.worker as string | null)?.toLowerCase() ?? null,
+    error: row.error as string | null,
+  }));
+}
+
 const listFields: readonly string[] = [...conditionNames, "state", "resolution", "limit", "after", "signal"];
 
-type ReadNames = "get" | "attempts" | "list" | "stats" | "oldestDueAgeMs";
-
-/** The operations that change nothing. */
-export function readOperations<Key extends object, Message extends QueueMessage & Key, State extends string>(
-  parts: QueueParts<Key, Message, State>,
-): Operations<Key, Message, State, ReadNames> {
+export async function list(parts: QueueParts, filter: ListFilter<string> = {}): Promise<Page<AnyMessage>> {
+  refuseUnknown(filter, listFields, "list");
+  const limit = filter.limit ?? defaults.listLimit;
+  requireBatchSize(limit, "limit");
   const { db, shape, statements, runner } = parts;
+  const rows = await runner.execute(statements.list, { ...listParams(parts, filter), limit }, filter);
+  const messages = rows.map((row) => shape.toMessage(row, db.dialect));
+  return { messages, cursor: messages.length < limit ? null : messages.at(-1)!.seq };
+}
 
-  const listParams = (filter: ListFilter<State>): SqlParams => {
-    optionalCount(filter.after, "after", 0);
-    checkConditions(filter);
-    if (filter.state !== undefined && !shape.states.includes(filter.state))
-      throw new InvalidArgumentError(`state must be one of ${shape.states.join(", ")}.`);
-    if (filter.resolution !== undefined && !resolutions.includes(filter.resolution))
-      throw new InvalidArgumentError(`resolution must be one of ${resolutions.join(", ")}.`);
-    const { statuses: codes, leased } =
-      filter.state === undefined ? { statuses: [], leased: null } : shape.rowsIn(filter.state);
-    const [status = null, second = status, third = status] = codes;
-    return {
-      status,
-      status_2: second,
-      status_3: third,
-      leased,
-      resolution: filter.resolution ?? null,
-      ...filterParams(filter),
-      after_seq: filter.after ?? 0,
-    };
-  };
-
+function listParams({ shape }: QueueParts, filter: ListFilter<string>): SqlParams {
+  optionalCount(filter.after, "after", 0);
+  checkConditions(filter);
+  if (filter.state !== undefined && !shape.states.includes(filter.state))
+    throw new InvalidArgumentError(`state must be one of ${shape.states.join(", ")}.`);
+  if (filter.resolution !== undefined && !resolutions.includes(filter.resolution))
+    throw new InvalidArgumentError(`resolution must be one of ${resolutions.join(", ")}.`);
+  const { statuses: codes, leased } =
+    filter.state === undefined ? { statuses: [], leased: null } : shape.rowsIn(filter.state);
+  const [status = null, second = status, third = status] = codes;
   return {
-    async get(key, call = {}) {
-      checkCall(call, ["committed", "signal"], "get");
-      const statement = (call.committed ? statements.getCommitted : undefined) ?? statements.get;
-      const [row] = await runner.execute(statement, shape.keyParams(shape.key(key)), call);
-      return row === undefined ? null : shape.toMessage(row, db.dialect);
-    },
-
-    async attempts(key, call = {}) {
-      checkCall(call, plainCall, "attempts");
-      const rows = await runner.execute(statements.attempts, shape.keyParams(shape.key(key)), call);
-      return rows.map((row) => ({
-        attempt: Number(row.attempt),
-        endedAt: db.dialect.fromTime(row.ended_at),
-        worker: (row.worker as string | null)?.toLowerCase() ?? null,
-        error: row.error as string | null,
-      }));
-    },
-
-    async list(filter = {}) {
-      refuseUnknown(filter, listFields, "list");
-      const limit = filter.limit ?? defaults.listLimit;
-      requireBatchSize(limit, "limit");
-      const rows = await runner.execute(statements.list, { ...listParams(filter), limit }, filter);
-      const messages = rows.map((row) => shape.toMessage(row, db.dialect));
-      return { messages, cursor: messages.length < limit ? null : messages.at(-1)!.seq };
-    },
-
-    async stats(call = {}) {
-      checkCall(call, plainCall, "stats");
-      const rows = await runner.execute(statements.stats, {}, call);
-      const counts = Object.fromEntries(shape.states.map((state) => [state, 0])) as Record<State, number>;
-      const inPhase = Object.fromEntries(phases.map((phase) => [phase, 0])) as Record<Phase, number>;
-      let due = 0;
-      let expired = 0;
-      let oldestDueAgeMs: number | null = null;
-      for (const row of rows) {
-        const state = shape.stateOf({ status: Number(row.status), leased: isTrue(row.leased) });
-        counts[state] += Number(row.count);
-        inPhase[phaseOfRow(state, row)] += Number(row.count);
-        expired += Number(row.expired);
-        if (isTrue(row.paused)) continue;
-        due += Number(row.due);
-        const age = ageOf(row.oldest_due_ms);
-        if (age !== null) oldestDueAgeMs = Math.max(oldestDueAgeMs ?? 0, age);
-      }
-      return { counts, phases: inPhase, due, oldestDueAgeMs, expired };
-    },
-
-    async oldestDueAgeMs(call = {}) {
-      checkCall(call, plainCall, "oldestDueAgeMs");
-      const [row] = await runner.execute(statements.oldestDue, {}, call);
-      return ageOf(row?.oldest_due_ms);
-    },
+    status,
+    status_2: second,
+    status_3: third,
+    leased,
+    resolution: filter.resolution ?? null,
+    ...filterParams(filter),
+    after_seq: filter.after ?? 0,
   };
+}
+
+export async function stats(
+  { shape, statements, runner }: QueueParts,
+  call: CallOptions = {},
+): Promise<QueueStats<string>> {
+  checkCall(call, plainCall, "stats");
+  const rows = await runner.execute(statements.stats, {}, call);
+  const counts = Object.fromEntries(shape.states.map((state) => [state, 0]));
+  const inPhase = Object.fromEntries(phases.map((phase) => [phase, 0])) as Record<Phase, number>;
+  let due = 0;
+  let expired = 0;
+  let oldestDueAgeMs: number | null = null;
+  for (const row of rows) {
+    const state = shape.stateOf({ status: Number(row.status), leased: isTrue(row.leased) });
+    counts[state]! += Number(row.count);
+    inPhase[phaseOfRow(state, row)] += Number(row.count);
+    expired += Number(row.expired);
+    if (isTrue(row.paused)) continue;
+    due += Number(row.due);
+    const age = ageOf(row.oldest_due_ms);
+    if (age !== null) oldestDueAgeMs = Math.max(oldestDueAgeMs ?? 0, age);
+  }
+  return { counts, phases: inPhase, due, oldestDueAgeMs, expired };
+}
+
+export async function oldestDueAgeMs(
+  { statements, runner }: QueueParts,
+  call: CallOptions = {},
+): Promise<number | null> {
+  checkCall(call, plainCall, "oldestDueAgeMs");
+  const [row] = await runner.execute(statements.oldestDue, {}, call);
+  return ageOf(row?.oldest_due_ms);
 }
 
 const phaseOfEnded: Readonly<Record<string, Phase>> = {

@@ -1,58 +1,61 @@
 import { checkCall, plainCall } from "../queue/arguments.js";
-import type { QueueMessage } from "../queue/message.js";
-import type { WorkStore } from "../queue/work-store.js";
+import type { AnyKey, AnyMessage, QueueKind, WorkStore } from "../queue/work-store.js";
 import { type AnnounceDead, announceDeadTo } from "./dead-letters.js";
-import type { Database, QueueStatements } from "./dialect.js";
+import type { Database, InboxStatements, OutboxStatements, QueueStatements } from "./dialect.js";
 import type { SqlExecutor } from "./driver.js";
-import {
-  claimOperation,
-  replayOperation,
-  type SettleMessages,
-  settleMessages,
-  settleOperations,
-} from "./leases.js";
-import { maintainOperations } from "./maintenance.js";
-import type { QueueShape } from "./message-rows.js";
+import { abandon, ack, claim, fail, release, renew, replay } from "./leases.js";
+import { purgeDead, purgeDone, purgeOperations, reapExpired } from "./maintenance.js";
+import { inboxShape, outboxShape, type QueueShape } from "./message-rows.js";
 import { migrate } from "./migrate.js";
-import { readOperations } from "./reads.js";
+import { attempts, get, list, oldestDueAgeMs, stats } from "./reads.js";
 import { type StatementRunner, statementRunner } from "./statement-runner.js";
 import type { ResolvedStoreOptions } from "./store-options.js";
 
-/** What inbox and outbox need for their own operations. */
-export interface StoreInternals<Key> extends Pick<StatementRunner, "executeIn" | "atomically"> {
-  readonly announceDead: AnnounceDead<Key>;
-  readonly settle: SettleMessages<Key>;
+/** What every call of a queue works with. The keys, messages and states are those of its own kind. */
+export interface QueueParts<Statements extends QueueStatements = QueueStatements> {
+  readonly kind: QueueKind;
+  readonly db: Database;
+  readonly shape: QueueShape<AnyKey, AnyMessage, string>;
+  readonly statements: Statements;
+  readonly options: ResolvedStoreOptions<AnyKey>;
+  readonly runner: StatementRunner;
+  readonly announceDead: AnnounceDead<AnyKey>;
 }
 
-type QueueStoreParts<Key, Message extends QueueMessage, State extends string> = Omit<
-  QueueParts<Key, Message, State>,
-  "runner" | "announceDead"
->;
+interface StatementsOf {
+  readonly inbox: InboxStatements;
+  readonly outbox: OutboxStatements;
+}
 
-/** A work queue on a database: the one implementation, for every dialect and for inbox and outbox alike. */
-export function createQueueStore<
-  Key extends object,
-  Message extends QueueMessage & Key,
-  State extends string,
->(
-  given: QueueStoreParts<Key, Message, State>,
-): WorkStore<Key, Message, State, SqlExecutor> & {
-  readonly internals: StoreInternals<Key>;
-  readonly [partsKey]: QueueParts<Key, Message, State>;
-} {
-  const { db, kind, shape, options } = given;
+export function queueParts<Kind extends QueueKind>(
+  db: Database,
+  kind: Kind,
+  given: ResolvedStoreOptions<never>,
+): QueueParts<StatementsOf[Kind]> {
+  const options = given as ResolvedStoreOptions<AnyKey>;
+  const { schema, table, blockOnDead } = options;
+  const shape: QueueShape<AnyKey, AnyMessage, string> = kind === "inbox" ? inboxShape : outboxShape;
   const runner = statementRunner(db, kind, options, () => {
     const other = kind === "inbox" ? { outbox: false as const } : { inbox: false as const };
-    const schema = options.schema === "" ? {} : { schema: options.schema };
-    return migrate(db, { ...schema, [kind]: options.table, ...other });
+    return migrate(db, { ...(schema === "" ? {} : { schema }), [kind]: table, ...other });
   });
+  const statements = db.dialect[kind](db.dialect.names(kind, schema, table), { blockOnDead });
   const announceDead = announceDeadTo(options, shape);
-  const parts = { ...given, runner, announceDead };
+  return { kind, db, shape, options, runner, announceDead, statements: statements as StatementsOf[Kind] };
+}
+
+/** Where a queue has its parts. What operators do is made of them, by `operatorsOf`, outside of the functions. */
+export const partsKey = Symbol("the parts of a queue");
+
+/** A work queue on a database: the one implementation, for every dialect and for inbox and outbox alike. */
+export function createQueueStore(
+  parts: QueueParts,
+): WorkStore<AnyKey, AnyMessage, string, SqlExecutor> & { readonly [partsKey]: QueueParts } {
+  const { db, options, runner } = parts;
   return {
     [partsKey]: parts,
     id: options.id,
     queue: options.queue,
-    internals: { ...runner, announceDead, settle: settleMessages(parts) },
     async init(call = {}) {
       checkCall(call, plainCall, "init");
       await runner.ready(call);
@@ -62,31 +65,21 @@ export function createQueueStore<
       await runner.ready(call);
       return db.driver.transaction(work, { signal: call.signal });
     },
-    ...claimOperation(parts),
-    ...settleOperations(parts),
-    ...maintainOperations(parts),
-    ...readOperations(parts),
-    ...replayOperation(parts),
+    claim: (call) => claim(parts, call),
+    ack: (owner, messages, call) => ack(parts, owner, messages, call),
+    abandon: (owner, messages, call) => abandon(parts, owner, messages, call),
+    fail: (owner, messages, error, call) => fail(parts, owner, messages, error, call),
+    release: (owner, messages, call) => release(parts, owner, messages, call),
+    renew: (owner, messages, leaseMs, call) => renew(parts, owner, messages, leaseMs, call),
+    reapExpired: (call) => reapExpired(parts, call),
+    purgeDone: (call) => purgeDone(parts, call),
+    purgeDead: (call) => purgeDead(parts, call),
+    purgeOperations: (call) => purgeOperations(parts, call),
+    get: (key, call) => get(parts, key, call),
+    attempts: (key, call) => attempts(parts, key, call),
+    list: (filter) => list(parts, filter),
+    stats: (call) => stats(parts, call),
+    oldestDueAgeMs: (call) => oldestDueAgeMs(parts, call),
+    replay: (messages, call) => replay(parts, messages, call),
   };
 }
-
-/** What the operations of a queue are made of, for every dialect and for inbox and outbox alike. */
-export interface QueueParts<Key, Message extends QueueMessage, State extends string> {
-  readonly kind: "inbox" | "outbox";
-  readonly db: Database;
-  readonly shape: QueueShape<Key, Message, State>;
-  readonly statements: QueueStatements;
-  readonly options: ResolvedStoreOptions<Key>;
-  readonly runner: StatementRunner;
-  readonly announceDead: AnnounceDead<Key>;
-}
-
-export type Operations<
-  Key,
-  Message extends QueueMessage & Key,
-  State extends string,
-  Names extends keyof WorkStore<Key, Message, State, SqlExecutor>,
-> = Pick<WorkStore<Key, Message, State, SqlExecutor>, Names>;
-
-/** Where a queue has its parts. What operators do is made of them, by `operatorsOf`, outside of the functions. */
-export const partsKey = Symbol("the parts of a queue");
