@@ -182,7 +182,10 @@ function storedResult(
     messageId: message.messageId,
   }));
   const counts: Partial<Record<ReceiveOutcome, number>> = {};
-  for (const one of outcomes.values()) counts[one] = (counts[one] ?? 0) + 1;
+  for (const one of outcomeRank) {
+    const count = each.filter((entry) => entry.outcome === one).length;
+    if (count > 0) counts[one] = count;
+  }
   const outcome = outcomeRank.find((one) => counts[one] !== undefined) ?? "empty";
   return { response: acceptedResponse(source.scheme, { outcome, messages: each }), outcome, counts };
 }
