@@ -3,6 +3,30 @@ import type { ListenOptions, Server as NetServer } from "node:net";
 import { Readable } from "node:stream";
 import { InvalidOperationError } from "../errors.js";
 
+export type Route = (request: Request) => Promise<Response>;
+
+/** Lets a web-style function respond to one request of node:http. `failed` gets what it throws. */
+export async function respondTo(
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  route: Route,
+  failed: (error: unknown) => void,
+  framework?: FrameworkRequest,
+): Promise<void> {
+  const gone = new AbortController();
+  outgoing.once("close", () => {
+    if (!outgoing.writableFinished) gone.abort();
+  });
+  let request: Request;
+  try {
+    request = requestFromNode(incoming, gone.signal, framework);
+  } catch {
+    outgoing.writeHead(400).end(); // the host, path or method is not valid
+    return;
+  }
+  await respondBy(incoming, outgoing, failed, async () => sendResponse(await route(request), outgoing));
+}
+
 /** What a framework has changed about a request before it passes it on. */
 interface FrameworkRequest {
   /** The path as the client sent it, where a framework has cut off the part that it was mounted at. */
@@ -40,30 +64,6 @@ async function sendResponse(response: Response, outgoing: ServerResponse): Promi
   outgoing.end(body);
 }
 
-export type Route = (request: Request) => Promise<Response>;
-
-/** Lets a web-style function respond to one request of node:http. `failed` gets what it throws. */
-export async function respondTo(
-  incoming: IncomingMessage,
-  outgoing: ServerResponse,
-  route: Route,
-  failed: (error: unknown) => void,
-  framework?: FrameworkRequest,
-): Promise<void> {
-  const gone = new AbortController();
-  outgoing.once("close", () => {
-    if (!outgoing.writableFinished) gone.abort();
-  });
-  let request: Request;
-  try {
-    request = requestFromNode(incoming, gone.signal, framework);
-  } catch {
-    outgoing.writeHead(400).end(); // the host, path or method is not valid
-    return;
-  }
-  await respondBy(incoming, outgoing, failed, async () => sendResponse(await route(request), outgoing));
-}
-
 /** Runs what responds to a request. `failed` gets what it throws, and the client gets status 500. */
 export async function respondBy(
   incoming: IncomingMessage,
@@ -79,11 +79,7 @@ export async function respondBy(
     if (!outgoing.headersSent) outgoing.writeHead(500);
     outgoing.end();
   }
-  discardRest(incoming);
-}
-
-/** A body that was not read to its end would hold its connection, and its sender might never see the response. */
-function discardRest(incoming: IncomingMessage): void {
+  // a body that was not read to its end would hold its connection, and its sender might never see the response
   if (!incoming.readableEnded) incoming.removeAllListeners("data").resume();
 }
 
@@ -114,17 +110,11 @@ export function nodeMiddleware({ route, isFor, failed, name }: NodeMiddlewarePar
     const url = incoming.originalUrl ?? incoming.url ?? "/";
     const path = url.split("?")[0]!;
     if (!isFor(path)) return next();
-    const framework = framed(incoming, url);
-    if (framework === undefined) return next(parsedTooEarly(path, name));
-    void respondTo(incoming, outgoing, route, failed, framework);
+    const { body, readableDidRead: isRead } = incoming;
+    if (!isRead) return void respondTo(incoming, outgoing, route, failed, { url });
+    if (!(body instanceof Uint8Array)) return next(parsedTooEarly(path, name));
+    void respondTo(incoming, outgoing, route, failed, { url, body });
   };
-}
-
-/** The request's path and, if a parser has read them, its bytes. Undefined if a parser has read them and not kept them. */
-function framed(incoming: ExpressRequest, url: string): FrameworkRequest | undefined {
-  const { body } = incoming;
-  if (!incoming.readableDidRead) return { url };
-  return body instanceof Uint8Array ? { url, body } : undefined;
 }
 
 const parsedTooEarly = (path: string, name: string): InvalidOperationError =>

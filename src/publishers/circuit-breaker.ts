@@ -46,9 +46,8 @@ export function circuitBreaker(
 ): CircuitBreaker {
   refuseUnknown(overrides, Object.keys(defaults), "breaker");
   const policy = { ...defaults, ...overrides };
-  requireDuration(policy.openMs, "breaker: openMs");
-  requireDuration(policy.maxOpenMs, "breaker: maxOpenMs");
-  requireDuration(policy.trialMs, "breaker: trialMs");
+  for (const name of ["openMs", "maxOpenMs", "trialMs"] as const)
+    requireDuration(policy[name], `breaker: ${name}`);
   if (!Number.isInteger(policy.failures) || policy.failures < 1)
     throw new ArgumentRangeError(
       `breaker: failures must be a whole number from 1 on, not ${String(policy.failures)}.`,

@@ -37,12 +37,12 @@ export class DeliveryAcceptor {
     const found = withToken ?? findInProven(source, delivery);
     if (found === undefined) return this.#storeEvents(source, formOfQuery(delivery), deadline);
     const { handshake, event, toStore } = found;
-    const answered = () => deadline.within("the handshake", () => answerHandshake(handshake, event));
-    if (toStore.length === 0) return answered();
+    const answer = () => deadline.within("the handshake", () => answerHandshake(handshake, event));
+    if (toStore.length === 0) return answer();
     const storing = handshake.store ? asHandshake(source) : source;
     const stored = await this.#storeEvents(storing, delivery, deadline, toStore);
     if (stored.response === undefined) return stored;
-    const { response = stored.response } = await answered();
+    const { response = stored.response } = await answer();
     return { ...stored, response };
   }
 
@@ -68,14 +68,13 @@ export class DeliveryAcceptor {
   ): Promise<WebhookResult> {
     const isOneInbox = typeof this.#options.inbox !== "function" && messages.length > 0;
     const groups = isOneInbox ? [messages] : byTenant(messages);
-    const stored = await Promise.allSettled(groups.map((group) => this.#receive(group, deadline)));
     const outcomes = new Map<WebhookMessage, ReceiveOutcome>();
-    let failed: PromiseRejectedResult | undefined;
-    for (const [index, group] of groups.entries()) {
-      const result = stored[index]!;
-      if (result.status === "rejected") failed ??= result;
-      else for (const [at, message] of group.entries()) outcomes.set(message, result.value[at]!);
-    }
+    const store = async (group: readonly WebhookMessage[]): Promise<void> => {
+      const stored = await this.#receive(group, deadline);
+      for (const [index, message] of group.entries()) outcomes.set(message, stored[index]!);
+    };
+    const ends = await Promise.allSettled(groups.map(store));
+    const failed = ends.find((end) => end.status === "rejected");
     const isNew = (message: WebhookMessage): boolean =>
       outcomes.get(message) === "enqueued" && message.dead === undefined;
     const leftMs = deadline.remainingMs();
@@ -182,12 +181,12 @@ function storedResult(
     outcome: outcomes.get(message)!,
     messageId: message.messageId,
   }));
-  const outcome = outcomeRank.find((one) => each.some((entry) => entry.outcome === one)) ?? "empty";
-  const counts = Object.fromEntries(
-    outcomeRank
-      .map((one) => [one, each.filter((entry) => entry.outcome === one).length] as const)
-      .filter(([, count]) => count > 0),
-  );
+  const counts: Partial<Record<ReceiveOutcome, number>> = {};
+  for (const one of outcomeRank) {
+    const count = each.filter((entry) => entry.outcome === one).length;
+    if (count > 0) counts[one] = count;
+  }
+  const outcome = outcomeRank.find((one) => counts[one] !== undefined) ?? "empty";
   return { response: acceptedResponse(source.scheme, { outcome, messages: each }), outcome, counts };
 }
 

@@ -26,8 +26,14 @@ export interface WebhookMessage extends BatchMessage {
 export const payloadEncodingHeader = "oncebox-payload-encoding";
 export const tenantHeader = "oncebox-tenant";
 
-const alwaysKept = ["content-type", "content-encoding", "traceparent", "tracestate"];
-const maxKeptLength = 1_024;
+/** Returns the body of a stored message, byte for byte as it was sent. */
+export function webhookBody(message: {
+  readonly payload: string;
+  readonly headers: Readonly<Record<string, string>> | null;
+}): Uint8Array {
+  const isBase64 = message.headers?.[payloadEncodingHeader] === "base64";
+  return Buffer.from(message.payload, isBase64 ? "base64" : "utf8");
+}
 
 /** Far more than any provider sends at once. A database would not store so many within the time that a provider waits. */
 export const maxEvents = 10_000;
@@ -52,6 +58,9 @@ export function extractMessages(
   return messages.length < events.length ? "no id" : messages;
 }
 
+/** Nothing but an object is an event. It is kept, because nothing is dropped, and not handled. */
+const noEvent = "The item of the batch is no JSON object.";
+
 function extractMessage(event: Delivery, source: ResolvedSource, now: Date): WebhookMessage | undefined {
   const content = stableContent(event, source.scheme.volatileFields ?? []);
   const hash = createHash("sha256").update(content).digest();
@@ -73,18 +82,6 @@ function extractMessage(event: Delivery, source: ResolvedSource, now: Date): Web
       ...(tenant !== undefined && { [tenantHeader]: tenant }),
     },
   };
-}
-
-/** Nothing but an object is an event. It is kept, because nothing is dropped, and not handled. */
-const noEvent = "The item of the batch is no JSON object.";
-
-/** Returns the body of a stored message, byte for byte as it was sent. */
-export function webhookBody(message: {
-  readonly payload: string;
-  readonly headers: Readonly<Record<string, string>> | null;
-}): Uint8Array {
-  const isBase64 = message.headers?.[payloadEncodingHeader] === "base64";
-  return Buffer.from(message.payload, isBase64 ? "base64" : "utf8");
 }
 
 interface Content {
@@ -152,6 +149,9 @@ const isName = (text: string): boolean =>
   !text.includes("\0") &&
   text.isWellFormed() &&
   !text.endsWith(" ");
+
+const alwaysKept = ["content-type", "content-encoding", "traceparent", "tracestate"];
+const maxKeptLength = 1_024;
 
 function keptHeaders(delivery: Delivery, source: ResolvedSource): Readonly<Record<string, string>> {
   const names = [...alwaysKept, ...(source.scheme.keepHeaders ?? []).map((name) => name.toLowerCase())];

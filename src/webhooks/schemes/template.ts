@@ -12,28 +12,8 @@ export type Template = string;
 /** Alternatives: the first that can be filled in completely is used. */
 export type Templates = Template | readonly Template[];
 
-export type Placeholder =
-  | "body"
-  | "timestamp"
-  | "url"
-  | "decodedUrl"
-  | "sortedForm"
-  | "header"
-  | "query"
-  | "json"
-  | "form"
-  | "item"
-  | "path"
-  | "hmac"
-  | "method"
-  | "secret"
-  | "crc32"
-  | "received"
-  | "window"
-  | "hash";
-
 /** Values that are known before the signature is verified. None of them comes from a parsed body. */
-export const placeholdersInSignedContent: readonly Placeholder[] = [
+export const placeholdersInSignedContent = [
   "body",
   "timestamp",
   "url",
@@ -44,17 +24,21 @@ export const placeholdersInSignedContent: readonly Placeholder[] = [
   "method",
   "secret",
   "crc32",
-];
+] as const;
+
 /** Values of the body, for signatures that the body itself has. */
-export const placeholdersInSignedBody: readonly Placeholder[] = ["json", "form"];
-export const placeholdersInHead: readonly Placeholder[] = ["header", "query"];
-export const placeholdersInEvent: readonly Placeholder[] = ["header", "query", "json", "form"];
+export const placeholdersInSignedBody = ["json", "form"] as const;
+export const placeholdersInHead = ["header", "query"] as const;
+export const placeholdersInEvent = ["header", "query", "json", "form"] as const;
 
 /** Beside the event's values: a new id, a part of the time, and the hash of the content. */
-export const placeholdersOfId: readonly Placeholder[] = ["received", "window", "hash"];
+export const placeholdersOfId = ["received", "window", "hash"] as const;
 
 /** The tenant may also be the part of the path after the source: `/webhooks/{source}/{tenant}`. */
-export const placeholdersOfTenant: readonly Placeholder[] = [...placeholdersInEvent, "path"];
+export const placeholdersOfTenant = [...placeholdersInEvent, "path"] as const;
+
+type FromRequest = (typeof placeholdersInSignedContent | typeof placeholdersOfTenant)[number];
+export type Placeholder = FromRequest | (typeof placeholdersOfId)[number] | "item" | "hmac";
 
 export interface TemplatePart {
   /** Absent for a part that is literal text. */
