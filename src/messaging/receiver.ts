@@ -98,11 +98,9 @@ function openRequest(parts: ServiceParts, body: Uint8Array): Envelope | 400 | 40
 function secretsOfSource(
   { destinations, options: { sources = {} } }: ServiceParts,
   source: string,
-): readonly string[] | undefined {
+): readonly string[] {
   const own = Object.hasOwn(sources, source) ? sources[source]!.secrets : [];
-  const shared = destinations.get(source)?.secrets ?? [];
-  const all = [...own, ...shared];
-  return all.length === 0 ? undefined : all;
+  return [...own, ...(destinations.get(source)?.secrets ?? [])];
 }
 
 /** Handles a message whose sender is known. Never rejects: the response says why a message is not acknowledged. */
@@ -136,7 +134,7 @@ export function createMessageReceiver(
     const { tx } = handling;
     const key = { source, messageId };
     if (definition.messageType !== "Command") {
-      if (!(await inbox.markProcessed(key, { tx }))) return knownMessage;
+      if (!(await inbox.markProcessed(key, { tx }))) return { kind: "known" } as const;
       starting();
       await handle(message, found, handling);
       return { kind: "handled", result: undefined } as const;
@@ -169,26 +167,36 @@ export function createMessageReceiver(
     }
   };
 
-  const received = async (message: Envelope, startedAt: number): Promise<TransportResponse> => {
-    if (message.messageType === "Response") return receivedResponse(parts, message, handleResponse);
-    const outcome = await deduplicated(message);
-    if (outcome.kind === "handled") {
-      reports.processed(incoming(message), performance.now() - startedAt);
-      return acknowledgement(outcome.result, false);
+  const received = async (message: Envelope): Promise<TransportResponse> => {
+    const { sourceServiceId, messageId, endpoint, payload } = message;
+    if (message.messageType === "Response") {
+      const command = await sentCommand(parts, message);
+      const outcome =
+        command === "handled"
+          ? "duplicate"
+          : await handleResponse({ endpoint, sourceServiceId, ...command, payload });
+      return acknowledgement(undefined, outcome === "duplicate");
     }
-    const { sourceServiceId: source, messageId } = message;
-    const stored = await storedUnder(inbox, { source, messageId });
+    const outcome = await deduplicated(message);
+    if (outcome.kind === "handled") return acknowledgement(outcome.result, false);
+    const stored = await storedUnder(inbox, { source: sourceServiceId, messageId });
     // A transaction that only found the message known holds the lock too, so a locked message may be known.
     if (outcome.kind !== "known" && stored === undefined) throw stillHandled();
-    reports.duplicate(incoming(message));
     return acknowledgement(stored?.payload, true);
+  };
+
+  const reported = async (message: Envelope): Promise<TransportResponse> => {
+    const startedAt = performance.now();
+    const response = await received(message);
+    if (response.duplicateDetected) reports.duplicate(incoming(message));
+    else reports.processed(incoming(message), performance.now() - startedAt);
+    return response;
   };
 
   return async (message) => {
     try {
-      const startedAt = performance.now();
-      const receive = () => received(message, startedAt);
-      return await (tracing === undefined ? receive() : inSpan(tracing, receiveSpan(message), receive));
+      if (tracing === undefined) return await reported(message);
+      return await inSpan(tracing, receiveSpan(message), () => reported(message));
     } catch (error) {
       reports.notProcessed(incoming(message), error);
       // A handler's own error may quote a secret, so its sender gets no more than its name.
@@ -205,8 +213,6 @@ const receiveSpan = ({ messageId, sourceServiceId, endpoint, correlationId, head
     ...(correlationId === null ? {} : { "messaging.message.conversation_id": correlationId }),
     "oncebox.source": sourceServiceId,
   });
-
-const knownMessage = { kind: "known" } as const;
 
 /** What a handler gives as the reason of a failure is meant for the sender. */
 const reasonFor = (error: unknown): string =>
@@ -260,22 +266,4 @@ async function sendResponse(
     { destination, endpoint, messageType: "Response", text, headers: inReplyTo },
     { tx, correlationId: correlationId ?? messageId },
   );
-}
-
-async function receivedResponse(
-  parts: ServiceParts,
-  message: Envelope,
-  handleResponse: HandleResponse,
-): Promise<TransportResponse> {
-  const { reports } = parts;
-  const { endpoint, sourceServiceId, payload } = message;
-  const startedAt = performance.now();
-  const command = await sentCommand(parts, message);
-  const outcome =
-    command === "handled"
-      ? "duplicate"
-      : await handleResponse({ endpoint, sourceServiceId, ...command, payload });
-  if (outcome === "duplicate") reports.duplicate(incoming(message));
-  else reports.processed(incoming(message), performance.now() - startedAt);
-  return acknowledgement(undefined, outcome === "duplicate");
 }

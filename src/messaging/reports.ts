@@ -82,14 +82,9 @@ export function serviceReports(serviceId: string, options: { logger?: LoggerOpti
       metrics.duration("rf_outbox_send_duration_ms", ms, outgoing(message));
       metrics.duration("messaging.client.operation.duration", ms, conventional("send", message.destination));
     },
-    sendFailed(message: Outgoing, retry: number, maxRetries: number, error: unknown): void {
-      const reason = nameAndCode(error);
-      logger.warn("Outbox: message send failed", {
-        ...message,
-        retryCount: retry,
-        maxRetries,
-        error: reason,
-      });
+    sendFailed(message: Outgoing, retryCount: number, maxRetries: number, error: unknown): void {
+      const fields = { ...message, retryCount, maxRetries, error: nameAndCode(error) };
+      logger.warn("Outbox: message send failed", fields);
     },
     failed(message: Outgoing, retries: number, maxRetries: number): void {
       logger.error("Outbox: message permanently failed", { ...message, maxRetries });

@@ -138,19 +138,14 @@ export async function consumeBatch(
 
 /** A message without a partition key is a partition of its own. */
 function byPartition(entries: readonly BatchEntry[]): BatchEntry[][] {
-  const keyed = new Map<string, BatchEntry[]>();
-  const partitions: BatchEntry[][] = [];
+  const partitions = new Map<unknown, BatchEntry[]>();
   for (const entry of entries) {
-    const key = entry.message.partitionKey;
-    const partition = key === null ? undefined : keyed.get(key);
-    if (partition !== undefined) partition.push(entry);
-    else {
-      const started = [entry];
-      partitions.push(started);
-      if (key !== null) keyed.set(key, started);
-    }
+    const key = entry.message.partitionKey ?? entry;
+    const partition = partitions.get(key);
+    if (partition === undefined) partitions.set(key, [entry]);
+    else partition.push(entry);
   }
-  return partitions;
+  return [...partitions.values()];
 }
 
 /**
