@@ -19,7 +19,6 @@ import {
   fanOutDispatcher,
   fanOutJob,
   requireTenantBatchSize,
-  throttleByKey,
 } from "../tenants/fan-out/fan-out.js";
 import type { FanOut, TenantBatch } from "../tenants/fan-out/tenant-batch.js";
 import {
@@ -47,7 +46,7 @@ import type { ReceivedWebhook } from "../webhooks/route-options.js";
 import type { AppDefinition, AppParts } from "./definition.js";
 import { appDispatchers, type DispatchJob, type DispatchReport } from "./dispatch-job.js";
 import { type MaintenanceJob, type MaintenanceReport, retentionsOf } from "./maintenance-jobs.js";
-import { coalesced, type WakeUp, wakeUpIntervalMs } from "./wake-up.js";
+import { coalesced, throttleByKey, type WakeUp, wakeUpIntervalMs } from "./wake-up.js";
 
 const storeNames = ["discover", "allow", "refreshMs", "discoverMs", "connections", "open"] as const;
 const turnNames = ["selection", "concurrency", "turnMs", "pollTimeoutMs"] as const;

@@ -1,5 +1,4 @@
 import { atHalfTime, type Budget, budgetWithoutLast } from "../base/budget.js";
-import { singleFlight } from "../base/concurrency.js";
 import { type Logger, safeReason } from "../base/logger.js";
 import { withinTime } from "../base/timers.js";
 import { InvalidOperationError } from "../errors.js";
@@ -18,19 +17,35 @@ export interface WakeUp {
 export const wakeUpIntervalMs = 200;
 export const lingerMs = 500;
 
-export function coalesced(wakeUp: WakeUp, now: () => number = () => performance.now()): WakeUp {
-  let last = Number.NEGATIVE_INFINITY;
-  const waking = singleFlight(async () => {
-    // Measured from its start: a message that commits while the call runs is found by the dispatcher's second poll.
+export function coalesced(wakeUp: WakeUp, now?: () => number): WakeUp {
+  const wake = throttleByKey(wakeUpIntervalMs, () => wakeUp.wake(), now);
+  return { wake: () => wake("") };
+}
+
+/** Keys that are remembered. Beyond that all are forgotten, which costs a few calls more and bounds the memory. */
+const maxKeys = 10_000;
+
+/**
+ * Calls at most once per key and interval. The interval is measured from the start of the last call that succeeded: the
+ * second poll of a dispatcher finds a message that commits while the call runs.
+ */
+export function throttleByKey(
+  intervalMs: number,
+  call: (key: string) => Promise<void>,
+  now: () => number = () => performance.now(),
+): (key: string) => Promise<void> {
+  const last = new Map<string, number>();
+  return async (key) => {
     const startedAt = now();
-    await wakeUp.wake();
-    last = startedAt; // only of a call that succeeded
-  });
-  return {
-    async wake() {
-      if (waking.current() === undefined && now() - last < wakeUpIntervalMs) return;
-      await waking.run();
-    },
+    if (startedAt - (last.get(key) ?? Number.NEGATIVE_INFINITY) < intervalMs) return;
+    if (last.size >= maxKeys) last.clear();
+    last.set(key, startedAt);
+    try {
+      await call(key);
+    } catch (error) {
+      last.delete(key);
+      throw error;
+    }
   };
 }
 

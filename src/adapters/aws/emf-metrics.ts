@@ -79,7 +79,6 @@ interface Pending {
 
 /** Limits of the format, for one line. */
 const maxValues = 100;
-const longestName = 1_024;
 const maxDimensions = 30;
 
 const unitOf = (name: string): Unit => (metricTable[name]?.unit === "ms" ? "Milliseconds" : "Count");
@@ -100,7 +99,7 @@ function embedded(
 ): object {
   const fields = Object.entries(attributes).map(([name, value]) => [name, String(value)] as const);
   const dimensions = fields.filter(([name, value]) => isDimension(name) && dimensionText(value) !== "");
-  const metrics = [...values].map(([Name, { unit: Unit }]) => ({ Name: Name.slice(0, longestName), Unit }));
+  const metrics = [...values].map(([Name, { unit: Unit }]) => ({ Name, Unit }));
   return {
     _aws: {
       Timestamp: timestamp,
@@ -115,10 +114,7 @@ function embedded(
     ...Object.fromEntries(fields),
     ...Object.fromEntries(dimensions.map(([name, value]) => [name, dimensionText(value)])),
     ...Object.fromEntries(
-      [...values].map(([name, { values: all }]) => [
-        name.slice(0, longestName),
-        all.length === 1 ? all[0] : all,
-      ]),
+      [...values].map(([name, { values: all }]) => [name, all.length === 1 ? all[0] : all]),
     ),
   };
 }

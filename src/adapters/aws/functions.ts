@@ -31,9 +31,6 @@ import { sqsConsumer } from "./sqs.js";
  * Receives webhooks from an HTTP API (payload format 2.0) or a function URL. Middy's `use` adds middleware.
  *
  * @example
- * import { webhookFunction } from "oncebox/aws";
- * import app from "./app.js";
- *
  * export const handler = webhookFunction(app);
  */
 export const webhookFunction = (definition: AppDefinition): HttpFunction =>
@@ -79,9 +76,6 @@ export function consumeFunction(definition: AppDefinition): JobFunction<SQSBatch
  * Serves the inbox at `/v1/inbox` by an HTTP API (payload format 2.0) or a function URL.
  *
  * @example
- * import { inboxServiceFunction } from "oncebox/aws";
- * import app from "./app.js";
- *
  * export const handler = inboxServiceFunction(app);
  */
 export const inboxServiceFunction = (definition: AppDefinition): HttpFunction =>
@@ -95,9 +89,6 @@ export const inboxServiceFunction = (definition: AppDefinition): HttpFunction =>
  * Serves the diagnostics API and the admin page at `/_oncebox` by an HTTP API (payload format 2.0) or a function URL.
  *
  * @example
- * import { adminFunction } from "oncebox/aws";
- * import app from "./app.js";
- *
  * export const handler = adminFunction(app);
  */
 export const adminFunction = (definition: AppDefinition): HttpFunction =>

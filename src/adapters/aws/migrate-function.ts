@@ -33,7 +33,7 @@ export interface MigrateReport extends MigrateResult {
  * export const handler = migrateFunction(app);
  */
 export function migrateFunction(definition: AppDefinition): JobFunction<MigrateReport> {
-  return timedFunction(async () => async () => {
+  return timedFunction<MigrateReport>(async () => async () => {
     const environment = await readEnvironment();
     const { databaseUrl, env } = environment;
     const functions = requireAwsSecret(databaseUrl);
@@ -54,17 +54,14 @@ export function migrateFunction(definition: AppDefinition): JobFunction<MigrateR
       if (definition.tenants === undefined) return { ...result, madeUser, madeCatalogue: false };
       const madeCatalogue = await makeCatalogue(db, owner.catalogue, () => awsSecrets(env)(functions));
       const ofTenants = await migrateTenantDatabases(definition, environment, { url, kind, script });
-      return { ...joined(result, ofTenants), madeUser, madeCatalogue };
+      const applied = [...result.applied, ...ofTenants.applied];
+      const warnings = [...result.warnings, ...ofTenants.warnings];
+      return { applied, warnings, madeUser, madeCatalogue };
     } finally {
       await db.close();
     }
   });
 }
-
-const joined = (one: MigrateResult, other: MigrateResult): MigrateResult => ({
-  applied: [...one.applied, ...other.applied],
-  warnings: [...one.warnings, ...other.warnings],
-});
 
 /** The owner's password may rotate, so it is read by each run. */
 async function ownerUrl({ url, secret }: OwnerSettings, env: NodeJS.ProcessEnv): Promise<string> {
@@ -75,16 +72,14 @@ async function ownerUrl({ url, secret }: OwnerSettings, env: NodeJS.ProcessEnv):
   return urlOfUser(url, username!, password!);
 }
 
-type AwsSecret = Extract<SecretReference, { from: "aws-secrets-manager" }>;
-
-function requireAwsSecret(databaseUrl: string | SecretReference | undefined): AwsSecret {
+function requireAwsSecret(databaseUrl: string | SecretReference | undefined): OwnerSettings["secret"] {
   if (typeof databaseUrl === "object" && databaseUrl.from === "aws-secrets-manager") return databaseUrl;
   throw new InvalidArgumentError(
     'ONCEBOX_DATABASE_URL must name the secret that gets the functions\' URL: {"from": "aws-secrets-manager", "id": …}.',
   );
 }
 
-type Kind = "postgres" | "sqlserver";
+type Kind = OwnerSettings["database"];
 
 const role = "oncebox_functions";
 
@@ -158,11 +153,9 @@ async function makeCatalogue(
   return true;
 }
 
-interface Owner {
+interface Owner extends Pick<FunctionsUser, "kind" | "script"> {
   /** With its user. */
   readonly url: string;
-  readonly kind: "postgres" | "sqlserver";
-  readonly script: string;
 }
 
 /**
