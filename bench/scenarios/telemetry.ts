@@ -38,7 +38,7 @@ export const telemetry: Scenario = async (input) => {
       rows.push(await measure("off", "the checkout of before", pair, { atLeast: 0.98 }));
     }
     const without = "the same without";
-    rows.push(await measure("metrics", without, [withTelemetry({ metrics }), off], { atLeast: 0.7 }));
+    rows.push(await measure("metrics", without, [withTelemetry({ metrics }), off], { atLeast: 0.9 }));
     rows.push(await measure("metrics and spans", without, [withTelemetry({ metrics, tracing }), off]));
     return rows;
   } finally {
