@@ -258,9 +258,10 @@ export class DispatchRun {
     const left: HeldMessage[] = [];
     for (const held of waiting) {
       const now = performance.now();
-      const isFull = running.size >= this.#config.concurrency || now > sliceEnd;
+      const usableMs = this.#time.usableMs();
+      const isFull = running.size >= this.#config.concurrency || now > sliceEnd || usableMs <= 0;
       // A handler that has just run may have aborted the budget's signal.
-      if (isFull || this.#isStopping() || !this.#isStartable(held)) left.push(held);
+      if (isFull || this.#mustStop() || !this.#isStartable(held, usableMs)) left.push(held);
       else if (!this.#leases.isExpired(held, now)) this.#handlers.start(held);
     }
     this.#held.waiting = left; // only now: a lost lease replaces the list
@@ -268,12 +269,8 @@ export class DispatchRun {
   }
 
   /** Whether a waiting message may start now. The dispatcher's own `concurrency` is not checked here. */
-  #isStartable({ message, topic }: HeldMessage): boolean {
-    return (
-      topic.running < topic.concurrency &&
-      fitsInto(topic, this.#time.usableMs()) &&
-      this.#held.isUnblocked(message)
-    );
+  #isStartable({ message, topic }: HeldMessage, usableMs: number): boolean {
+    return topic.running < topic.concurrency && fitsInto(topic, usableMs) && this.#held.isUnblocked(message);
   }
 
   /** Claims when there is room for more messages and a claim may find some. */
@@ -295,7 +292,8 @@ export class DispatchRun {
     if (this.#untilPollMs(now) > 0 || this.#untilBlockedMs(now) <= 0) return false;
     const { concurrency, batchSize } = this.#config;
     if (settling.size >= maxSettlingBatches * batchSize) return false;
-    const startable = waiting.filter((held) => this.#isStartable(held)).length;
+    const usableMs = this.#time.usableMs();
+    const startable = waiting.filter((held) => this.#isStartable(held, usableMs)).length;
     return startable < concurrency && waiting.length - startable < batchSize;
   }
 

@@ -93,8 +93,11 @@ const thrown = (error: unknown): HandlingEnd => ({ kind: "error", error });
 const isFailure = (result: unknown): boolean =>
   result instanceof PermanentFailure || result instanceof RetryAfter;
 
-const contextOf = ({ store, config }: HandlingHost, { abort }: HeldMessage, tx: unknown): HandlerContext => ({
-  signal: abort.signal,
+/** The signal is an own property, so that `{ ...context }` copies it. */
+const contextOf = ({ store, config }: HandlingHost, held: HeldMessage, tx: unknown): HandlerContext => ({
+  get signal() {
+    return held.abort.signal;
+  },
   tx,
   store: store.id,
   telemetry: config.telemetry,

@@ -12,8 +12,7 @@ export class HeldMessage {
   /** When the handler started, and when a warning is due that it is slow: times of the monotonic clock. */
   startedAt = 0;
   warnAt = Number.POSITIVE_INFINITY;
-  /** Of the handler's signal. The first reason counts. */
-  readonly abort = new AbortController();
+  #abort: AbortController | undefined;
   /** Ends the handler's transaction. */
   transactionAbort: AbortController | undefined;
   /** The handler was called. With `transactional` that needs a transaction first. */
@@ -32,6 +31,12 @@ export class HeldMessage {
     readonly topic: RunTopic,
     public lease: Lease,
   ) {}
+
+  /** Of the handler's signal, which most handlers never read: it would cost more than all the rest of a fast message. */
+  get abort(): AbortController {
+    this.#abort ??= new AbortController();
+    return this.#abort;
+  }
 }
 
 /** What a run knows about one topic, or about all topics of one pattern. */

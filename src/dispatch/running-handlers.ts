@@ -1,4 +1,4 @@
-import { type LogFields, type Logger, loggedError } from "../base/logger.js";
+import { type LogFields, type Logger, loggedError, writes } from "../base/logger.js";
 import { LeaseLostError } from "../queue/leases.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { Counts } from "./counts.js";
@@ -33,9 +33,12 @@ export class RunningHandlers {
   lastStartAt = Number.NEGATIVE_INFINITY;
   readonly #run: HandlersHost;
   readonly #givenUp = new Map<HeldMessage, GivenUpHandler>();
+  /** Whether lines about each message go anywhere. Unless they do, not even their fields are put together. */
+  readonly #logsEach: boolean;
 
   constructor(run: HandlersHost) {
     this.#run = run;
+    this.#logsEach = writes(run.config.logger, "info");
   }
 
   start(held: HeldMessage): void {
@@ -46,7 +49,7 @@ export class RunningHandlers {
     held.warnAt = now + config.leaseMs;
     this.#run.held.start(held);
     held.topic.running++;
-    logger.info("handle", fieldsOf(held.message));
+    if (this.#logsEach) logger.info("handle", fieldsOf(held.message));
     const end = handleMessage(this.#run, held);
     if (end instanceof Promise) void end.then((awaited) => this.#returned(held, awaited));
     else this.#returned(held, end);
@@ -173,9 +176,8 @@ function fieldsOf(message: QueueMessage): LogFields {
 }
 
 /** What a handler throws after it was aborted is the consequence of that, and is reported so. */
-function handlingEndOf({ abort: { signal } }: HeldMessage, end: HandlingEnd): HandlingEnd {
-  if (end.kind !== "error" || !signal.aborted) return end;
-  return signal.reason instanceof LeaseLostError
-    ? { kind: "error", error: signal.reason }
-    : { kind: "cutOff" };
+function handlingEndOf(held: HeldMessage, end: HandlingEnd): HandlingEnd {
+  if (end.kind !== "error" || !held.abort.signal.aborted) return end;
+  const { reason } = held.abort.signal;
+  return reason instanceof LeaseLostError ? { kind: "error", error: reason } : { kind: "cutOff" };
 }
