@@ -42,7 +42,7 @@ it("MID-09 polls every 500 ms for 100 rows, and publishes 100 at once, by defaul
     while ((await outbox.stats()).counts.Done < 150) await sleep(5);
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
     publisher.wake(); // the timer of the present wait is a real one
-    await pass(2_000);
+    await pass(2_600);
     expect(claimed[0]).toBe(100);
     expect(Math.max(...claimed.map(Number))).toBe(100);
     expect(mostRunning).toBe(100);
