@@ -9,7 +9,7 @@ import {
   type InboxCallOptions,
   type InboxOptions,
   type InboxReceiver,
-  receiveOperations,
+  inboxReceiving,
   resolveInboxOptions,
 } from "./receiver.js";
 
@@ -51,7 +51,7 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
     options: resolved,
   });
   const { logger } = resolved;
-  const { receive, enqueue, mark } = receiveOperations(db, resolved, internals);
+  const { receive, enqueue, mark } = inboxReceiving(db, resolved, internals);
 
   return {
     ...store,

@@ -22,6 +22,17 @@ export interface EnqueueOptions extends CallOptions {
   readonly tx?: SqlExecutor;
 }
 
+/** A message to send. */
+export interface OutgoingMessage extends MessageContent {
+  /** A GUID by which receivers deduplicate; the message's own `id` by default. */
+  readonly messageId?: string | undefined;
+  /**
+   * What the message is about, such as `invoice-7`. Of all messages of a topic with the same natural key, the first is
+   * enqueued: another call adds nothing and returns its id, as long as it is in the outbox, also when it is done or failed.
+   */
+  readonly naturalKey?: string | null | undefined;
+}
+
 /** A message with a natural key. */
 export type OnceMessage = OutgoingMessage & { readonly naturalKey: string };
 
@@ -32,7 +43,7 @@ export interface Enqueued {
   readonly existing: boolean;
 }
 
-export interface EnqueueOperations {
+export interface Enqueuing {
   /**
    * Enqueues in the caller's transaction, or in one of its own. Returns the message's id: where the outbox has the message's
    * natural key, the id of the first message with it.
@@ -51,16 +62,14 @@ export interface EnqueueOperations {
   enqueueOnce(message: WithData<OnceMessage>, options?: EnqueueOptions): Promise<Enqueued>;
 }
 
-interface EnqueueParts {
-  readonly db: Database;
-  readonly statements: OutboxStatements;
-  readonly internals: Pick<StoreInternals<OutboxKey>, "executeIn" | "atomically">;
-  readonly options: ResolvedStoreOptions<OutboxKey>;
-}
-
 type Given = WithData<OutgoingMessage> | readonly WithData<OutgoingMessage>[];
 
-export function enqueueOperations({ db, statements, internals, options }: EnqueueParts): EnqueueOperations {
+export function enqueuing(
+  db: Database,
+  statements: OutboxStatements,
+  internals: Pick<StoreInternals<OutboxKey>, "executeIn" | "atomically">,
+  options: ResolvedStoreOptions<OutboxKey>,
+): Enqueuing {
   /** Returns the ids of messages that the outbox has under the natural keys of others: by the others' ids. */
   const insert = async (
     rows: readonly SqlParams[],
@@ -119,7 +128,7 @@ export function enqueueOperations({ db, statements, internals, options }: Enqueu
     return Array.isArray(given) ? enqueued : enqueued[0]!;
   };
 
-  return { enqueue, enqueueOnce } as EnqueueOperations;
+  return { enqueue, enqueueOnce } as Enqueuing;
 }
 
 const noneExisting: ReadonlyMap<string, string> = new Map();
@@ -163,17 +172,6 @@ const byNaturalKey = (a: SqlParams, b: SqlParams): number =>
   compareText(a.natural_key as string, b.natural_key as string);
 
 const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
-
-/** A message to send. */
-export interface OutgoingMessage extends MessageContent {
-  /** A GUID by which receivers deduplicate; the message's own `id` by default. */
-  readonly messageId?: string | undefined;
-  /**
-   * What the message is about, such as `invoice-7`. Of all messages of a topic with the same natural key, the first is
-   * enqueued: another call adds nothing and returns its id, as long as it is in the outbox, also when it is done or failed.
-   */
-  readonly naturalKey?: string | null | undefined;
-}
 
 const outgoingFields: readonly string[] = ["messageId", "naturalKey", ...contentFields];
 
