@@ -1,7 +1,7 @@
 import type { Budget } from "../base/budget.js";
 import { type Logger, safeReason, withFields } from "../base/logger.js";
 import { withDeadline } from "../base/timers.js";
-import { mustRunAlone, newOwnerToken, type OwnerToken } from "../queue/leases.js";
+import { isSuspect, newOwnerToken, type OwnerToken } from "../queue/leases.js";
 import { queueName } from "../queue/maintenance.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { DispatchStore } from "../queue/work-store.js";
@@ -185,7 +185,7 @@ export class DispatchRun {
     const { waiting, running, settling } = this.#held;
     const usableMs = this.#time.usableMs();
     if (waiting.length > 0)
-      return waiting.some(({ message, topic }) => mustRunAlone(message) || fitsInto(topic, usableMs));
+      return waiting.some(({ message, topic }) => isSuspect(message) || fitsInto(topic, usableMs));
     // While handlers run, the queue is polled; a settled message may make the next one of its partition queue claimable.
     return (running.size > 0 || settling.size > 0) && this.#hasTimeToClaim();
   }

@@ -1,11 +1,13 @@
 import { type LogFields, type Logger, safeReason } from "../base/logger.js";
 import { withDeadline } from "../base/timers.js";
-import { LeaseLostError, mustRunAlone, type OwnerToken } from "../queue/leases.js";
+import { isSuspect, LeaseLostError, type OwnerToken } from "../queue/leases.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { DispatchStore } from "../queue/work-store.js";
 import type { Counts } from "./counts.js";
+import type { DispatcherConfig } from "./dispatcher.js";
 import type { TopicPlan } from "./handlers.js";
 import type { Decision } from "./settlement.js";
+import type { RunTime } from "./timing.js";
 
 /** A message that a run holds, from its claim to its settlement. */
 export class HeldMessage {
@@ -92,11 +94,11 @@ export class HeldMessages {
   }
 
   waitingSuspect(): HeldMessage | undefined {
-    return this.waiting.find(({ message }) => mustRunAlone(message));
+    return this.waiting.find(({ message }) => isSuspect(message));
   }
 
   runsSuspect(): boolean {
-    for (const { message } of this.running.values()) if (mustRunAlone(message)) return true;
+    for (const { message } of this.running.values()) if (isSuspect(message)) return true;
     return false;
   }
 
@@ -142,21 +144,27 @@ export class HeldMessages {
   }
 }
 
-/** What leases need of their run. */
-interface LeaseHost {
-  readonly store: Pick<DispatchStore<QueueMessage>, "renew">;
-  readonly held: HeldMessages;
-  readonly counts: Counts;
+/** What the parts of a run share. */
+export interface RunParts {
+  readonly store: DispatchStore<QueueMessage>;
+  readonly config: DispatcherConfig;
   readonly logger: Logger;
+  readonly counts: Counts;
+  readonly time: RunTime;
+  readonly held: HeldMessages;
   readonly onChange: () => void;
+}
+
+export interface LeasedRunParts extends RunParts {
+  readonly leases: Leases;
 }
 
 /** Renews the leases of everything that a run holds, from a third of their length on. */
 export class Leases {
   #nextRenewalAt = Number.POSITIVE_INFINITY;
-  readonly #run: LeaseHost;
+  readonly #run: RunParts;
 
-  constructor(run: LeaseHost) {
+  constructor(run: RunParts) {
     this.#run = run;
   }
 

@@ -1,19 +1,15 @@
-import { type LogFields, type Logger, loggedError, writes } from "../base/logger.js";
+import { type LogFields, loggedError, writes } from "../base/logger.js";
 import { LeaseLostError } from "../queue/leases.js";
 import type { QueueMessage } from "../queue/message.js";
-import type { Counts } from "./counts.js";
-import { endHandlerTransaction, type HandlingHost, handleMessage, NotCalledError } from "./handle-message.js";
-import { describeKey, type HeldMessage, type HeldMessages } from "./held-messages.js";
+import { endHandlerTransaction, handleMessage, NotCalledError } from "./handle-message.js";
+import { describeKey, type HeldMessage, type LeasedRunParts } from "./held-messages.js";
 import { decisionOf, type HandlingEnd } from "./settlement.js";
 
 /** How long a handler that was given up may take to return before it counts as stuck; no longer than its time-out. */
 const longestGraceMs = 5_000;
 
 /** What running handlers need of their run. */
-interface HandlersHost extends HandlingHost {
-  readonly held: HeldMessages;
-  readonly counts: Counts;
-  readonly logger: Logger;
+interface HandlersHost extends LeasedRunParts {
   /** No transaction could be begun for a handler. */
   readonly onDatabaseFault: (error: unknown) => void;
   /** As many handlers ignore their signal as may run at once. */

@@ -14,7 +14,7 @@ import type {
 
 type Reaping = Pick<Queue, "reapExpired">;
 type Queue = WorkStore<never, QueueMessage, string>;
-/** A queue, or the keys of a service, which has no operations. */
+/** A queue, or the keys of a service, which has no records of operations. */
 type Purging = Pick<Queue, "purgeDone"> & Partial<Pick<Queue, "purgeDead" | "purgeOperations">>;
 /** Of an outbox. */
 interface Expiring {
@@ -72,7 +72,7 @@ export const reapWithin = (
 export interface PurgeWithinOptions extends Pick<PurgeOptions, "batchSize" | "retentionMs"> {
   /** Messages that died within this time are kept. By default dead messages are kept for ever. */
   readonly deadRetentionMs?: number | undefined;
-  /** Records of operators' operations that ended within this time are kept: 90 days by default. */
+  /** Records of operations that ended within this time are kept: 90 days by default. */
   readonly operationRetentionMs?: number | undefined;
 }
 
@@ -119,7 +119,7 @@ async function purgeBatches(
   return { purged: done, more };
 }
 
-/** Tells of Failed messages that have expired, in batches, while there is time. */
+/** Reports Failed messages that have expired, in batches, while there is time. */
 export const expireWithin = (store: Expiring, budget: Budget): Promise<MaintenanceResult> =>
   batches(budget, "An expiry", async (signal) => {
     const { expired, more } = await store.expireFailed({ signal });
