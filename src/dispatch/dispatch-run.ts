@@ -219,7 +219,7 @@ export class DispatchRun {
     const held = this.#held;
     if (held.waiting.length === 0 || this.#isStopping()) return;
     const suspect = held.waitingSuspect();
-    if (suspect !== undefined) this.#startAlone(suspect);
+    if (suspect !== undefined) this.#startSuspect(suspect);
     else if (this.#untilBlockedMs(performance.now()) <= 0) {
       held.releaseWaiting();
       this.#expectMessages();
@@ -238,7 +238,7 @@ export class DispatchRun {
    * released, and everything that runs or is being settled ends first. It stays among the waiting messages until then, so
    * its lease is renewed and can be lost like any other.
    */
-  #startAlone(suspect: HeldMessage): void {
+  #startSuspect(suspect: HeldMessage): void {
     const held = this.#held;
     if (held.waiting.length > 1) held.releaseWaiting(suspect);
     if (held.running.size > 0 || held.settling.size > 0 || this.#isClaiming) return;
@@ -282,7 +282,7 @@ export class DispatchRun {
 
   /**
    * Up to one batch of messages may wait for a topic or partition limit while the run claims others. A message that must
-   * be handled alone stops claiming.
+   * be handled by itself stops claiming.
    */
   #wantsMore(): boolean {
     if (this.#isStopping() || !this.#hasTimeToClaim()) return false;

@@ -133,7 +133,7 @@ export function enqueuing(
 
 const noneExisting: ReadonlyMap<string, string> = new Map();
 
-/** Its own id goes before: a repeatable read may show a deleted message beside the one that took its key over. */
+/** The message's own id comes first: a repeatable read may show a deleted message beside the message that took its key over. */
 function existingIds(rows: Rows): ReadonlyMap<string, string> {
   const known = new Map<string, string>();
   for (const row of rows) {
