@@ -208,7 +208,7 @@ export class DispatchRun {
     this.#changed.notify();
   }
 
-  /** A claim may find messages now: a wake-up came, or the first message of a partition queue was settled. */
+  /** A claim may find messages now: a wake-up came, or the head of a partition queue was settled. */
   #expectMessages(): void {
     this.#mayHaveMissed = true;
     this.#isDrained = false;

@@ -77,20 +77,22 @@ export class HeldMessages {
   readonly settling = new Map<number, HeldMessage>();
   /** The part of `settling` that has not been sent to the store. */
   toSettle: HeldMessage[] = [];
-  /** The partition keys of running and settling messages. */
-  readonly #busyPartitions = new Set<string>();
   readonly #onChange: () => void;
-  readonly #onPartitionFree: () => void;
+  readonly #onPartitionMoved: () => void;
 
-  /** `onPartitionFree`: the first message of a partition queue was settled, so the next one is claimable. */
-  constructor(onChange: () => void, onPartitionFree: () => void) {
+  /** `onPartitionMoved`: the head of a partition queue was settled, so the next message is claimable. */
+  constructor(onChange: () => void, onPartitionMoved: () => void) {
     this.#onChange = onChange;
-    this.#onPartitionFree = onPartitionFree;
+    this.#onPartitionMoved = onPartitionMoved;
   }
 
   /** Whether neither an earlier handler of this message nor another message of its partition is in its way. */
   isUnblocked({ seq, partitionKey }: QueueMessage): boolean {
-    return !this.running.has(seq) && (partitionKey === null || !this.#busyPartitions.has(partitionKey));
+    if (this.running.has(seq)) return false;
+    if (partitionKey === null) return true;
+    for (const { message } of this.running.values()) if (message.partitionKey === partitionKey) return false;
+    for (const { message } of this.settling.values()) if (message.partitionKey === partitionKey) return false;
+    return true;
   }
 
   waitingSuspect(): HeldMessage | undefined {
@@ -106,20 +108,11 @@ export class HeldMessages {
     return this.running.get(held.message.seq) === held;
   }
 
-  /** The message's handler starts. */
-  start(held: HeldMessage): void {
-    const { seq, partitionKey } = held.message;
-    this.running.set(seq, held);
-    if (partitionKey !== null) this.#busyPartitions.add(partitionKey);
-  }
-
   /** The message's outcome is decided: it waits for its settlement. */
   settle(held: HeldMessage, decision: Decision): void {
-    const { seq, partitionKey } = held.message;
     held.decision = decision;
-    this.settling.set(seq, held);
+    this.settling.set(held.message.seq, held);
     this.toSettle.push(held);
-    if (partitionKey !== null) this.#busyPartitions.add(partitionKey);
     this.#onChange();
   }
 
@@ -135,11 +128,7 @@ export class HeldMessages {
     const { seq, partitionKey } = held.message;
     if (this.settling.get(seq) === held) this.settling.delete(seq);
     if (this.isRunning(held)) this.running.delete(seq);
-    if (partitionKey !== null) {
-      // A lost handler and a later claim of the same message may both be here.
-      if (!this.settling.has(seq) && !this.running.has(seq)) this.#busyPartitions.delete(partitionKey);
-      this.#onPartitionFree();
-    }
+    if (partitionKey !== null) this.#onPartitionMoved();
     this.#onChange();
   }
 }

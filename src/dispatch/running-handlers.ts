@@ -43,7 +43,7 @@ export class RunningHandlers {
     this.lastStartAt = now;
     held.startedAt = now;
     held.warnAt = now + config.leaseMs;
-    this.#run.held.start(held);
+    this.#run.held.running.set(held.message.seq, held);
     held.topic.running++;
     if (this.#logsEach) logger.info("handle", fieldsOf(held.message));
     const end = handleMessage(this.#run, held);
