@@ -1,7 +1,7 @@
 import type { Budget } from "../base/budget.js";
 import { type Logger, safeReason, withFields } from "../base/logger.js";
 import { withDeadline } from "../base/timers.js";
-import { mustRunAlone, newOwnerToken, type OwnerToken } from "../queue/leases.js";
+import { isSuspect, newOwnerToken, type OwnerToken } from "../queue/leases.js";
 import { queueName } from "../queue/maintenance.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { DispatchStore } from "../queue/work-store.js";
@@ -185,7 +185,7 @@ export class DispatchRun {
     const { waiting, running, settling } = this.#held;
     const usableMs = this.#time.usableMs();
     if (waiting.length > 0)
-      return waiting.some(({ message, topic }) => mustRunAlone(message) || fitsInto(topic, usableMs));
+      return waiting.some(({ message, topic }) => isSuspect(message) || fitsInto(topic, usableMs));
     // While handlers run, the queue is polled; a settled message may make the next one of its partition queue claimable.
     return (running.size > 0 || settling.size > 0) && this.#hasTimeToClaim();
   }
@@ -208,7 +208,7 @@ export class DispatchRun {
     this.#changed.notify();
   }
 
-  /** A claim may find messages now: a wake-up came, or the first message of a partition queue was settled. */
+  /** A claim may find messages now: a wake-up came, or the head of a partition queue was settled. */
   #expectMessages(): void {
     this.#mayHaveMissed = true;
     this.#isDrained = false;
@@ -219,7 +219,7 @@ export class DispatchRun {
     const held = this.#held;
     if (held.waiting.length === 0 || this.#isStopping()) return;
     const suspect = held.waitingSuspect();
-    if (suspect !== undefined) this.#startAlone(suspect);
+    if (suspect !== undefined) this.#startSuspect(suspect);
     else if (this.#untilBlockedMs(performance.now()) <= 0) {
       held.releaseWaiting();
       this.#expectMessages();
@@ -238,7 +238,7 @@ export class DispatchRun {
    * released, and everything that runs or is being settled ends first. It stays among the waiting messages until then, so
    * its lease is renewed and can be lost like any other.
    */
-  #startAlone(suspect: HeldMessage): void {
+  #startSuspect(suspect: HeldMessage): void {
     const held = this.#held;
     if (held.waiting.length > 1) held.releaseWaiting(suspect);
     if (held.running.size > 0 || held.settling.size > 0 || this.#isClaiming) return;
@@ -258,9 +258,10 @@ export class DispatchRun {
     const left: HeldMessage[] = [];
     for (const held of waiting) {
       const now = performance.now();
-      const isFull = running.size >= this.#config.concurrency || now > sliceEnd;
+      const usableMs = this.#time.usableMs();
+      const isFull = running.size >= this.#config.concurrency || now > sliceEnd || usableMs <= 0;
       // A handler that has just run may have aborted the budget's signal.
-      if (isFull || this.#isStopping() || !this.#isStartable(held)) left.push(held);
+      if (isFull || this.#mustStop() || !this.#isStartable(held, usableMs)) left.push(held);
       else if (!this.#leases.isExpired(held, now)) this.#handlers.start(held);
     }
     this.#held.waiting = left; // only now: a lost lease replaces the list
@@ -268,12 +269,8 @@ export class DispatchRun {
   }
 
   /** Whether a waiting message may start now. The dispatcher's own `concurrency` is not checked here. */
-  #isStartable({ message, topic }: HeldMessage): boolean {
-    return (
-      topic.running < topic.concurrency &&
-      fitsInto(topic, this.#time.usableMs()) &&
-      this.#held.isUnblocked(message)
-    );
+  #isStartable({ message, topic }: HeldMessage, usableMs: number): boolean {
+    return topic.running < topic.concurrency && fitsInto(topic, usableMs) && this.#held.isUnblocked(message);
   }
 
   /** Claims when there is room for more messages and a claim may find some. */
@@ -285,7 +282,7 @@ export class DispatchRun {
 
   /**
    * Up to one batch of messages may wait for a topic or partition limit while the run claims others. A message that must
-   * be handled alone stops claiming.
+   * be handled by itself stops claiming.
    */
   #wantsMore(): boolean {
     if (this.#isStopping() || !this.#hasTimeToClaim()) return false;
@@ -295,7 +292,8 @@ export class DispatchRun {
     if (this.#untilPollMs(now) > 0 || this.#untilBlockedMs(now) <= 0) return false;
     const { concurrency, batchSize } = this.#config;
     if (settling.size >= maxSettlingBatches * batchSize) return false;
-    const startable = waiting.filter((held) => this.#isStartable(held)).length;
+    const usableMs = this.#time.usableMs();
+    const startable = waiting.filter((held) => this.#isStartable(held, usableMs)).length;
     return startable < concurrency && waiting.length - startable < batchSize;
   }
 

@@ -6,7 +6,6 @@ import { LeaseLostError } from "../queue/leases.js";
 import { parsed, type QueueMessage } from "../queue/message.js";
 import { describeIssues, type StandardSchema } from "../queue/standard-schema.js";
 import type { DispatchStore } from "../queue/work-store.js";
-import type { DispatcherConfig } from "./dispatcher.js";
 import type {
   BeginHandlerTransaction,
   BeginOptions,
@@ -14,7 +13,7 @@ import type {
   RanInTransaction,
   TopicHandler,
 } from "./handlers.js";
-import { describeKey, type HeldMessage, type Leases } from "./held-messages.js";
+import { describeKey, type HeldMessage, type LeasedRunParts } from "./held-messages.js";
 import {
   type HandlingEnd,
   PermanentFailure,
@@ -30,15 +29,8 @@ export type HandlerMiddleware<Message, Tx = unknown> = (
   next: () => Promise<unknown>,
 ) => Promise<unknown>;
 
-/** What the handling of messages needs of their run. */
-export interface HandlingHost {
-  readonly store: DispatchStore<QueueMessage>;
-  readonly config: DispatcherConfig;
-  readonly leases: Leases;
-}
-
 /** Handles one message to its end, in a span where there is tracing. Never throws or rejects. */
-export function handleMessage(run: HandlingHost, held: HeldMessage): HandlingEnd | Promise<HandlingEnd> {
+export function handleMessage(run: LeasedRunParts, held: HeldMessage): HandlingEnd | Promise<HandlingEnd> {
   const { tracing } = run.config;
   if (tracing === undefined) return handle(run, held);
   return inSpan(tracing, spanOf(run.store, held.message), () => handle(run, held), spanEndOf);
@@ -65,7 +57,7 @@ function spanEndOf(end: HandlingEnd): SpanEnd {
 }
 
 /** Returns no promise for a plain handler that returns none: with fast handlers, promises would be most of the cost. */
-function handle(run: HandlingHost, held: HeldMessage): HandlingEnd | Promise<HandlingEnd> {
+function handle(run: LeasedRunParts, held: HeldMessage): HandlingEnd | Promise<HandlingEnd> {
   const { message, topic } = held;
   const { handler, onUnhandled } = topic;
   if (handler === undefined)
@@ -93,8 +85,11 @@ const thrown = (error: unknown): HandlingEnd => ({ kind: "error", error });
 const isFailure = (result: unknown): boolean =>
   result instanceof PermanentFailure || result instanceof RetryAfter;
 
-const contextOf = ({ store, config }: HandlingHost, { abort }: HeldMessage, tx: unknown): HandlerContext => ({
-  signal: abort.signal,
+/** The signal is an own property, so that `{ ...context }` copies it. */
+const contextOf = ({ store, config }: LeasedRunParts, held: HeldMessage, tx: unknown): HandlerContext => ({
+  get signal() {
+    return held.abort.signal;
+  },
   tx,
   store: store.id,
   telemetry: config.telemetry,
@@ -102,7 +97,7 @@ const contextOf = ({ store, config }: HandlingHost, { abort }: HeldMessage, tx: 
 
 /** With everything that a handler can have around it: a schema, middleware, a transaction. */
 async function handleWithin(
-  run: HandlingHost,
+  run: LeasedRunParts,
   held: HeldMessage,
   handler: TopicHandler,
 ): Promise<HandlingEnd> {
@@ -148,7 +143,7 @@ export class NotCalledError extends Error {
 
 /** Commits the handler's writes together with the acknowledgement. If the lease is lost, nothing is committed. */
 async function inHandlerTransaction(
-  { store, config, leases }: HandlingHost,
+  { store, config, leases }: LeasedRunParts,
   held: HeldMessage,
   work: (tx: unknown) => Promise<void>,
 ): Promise<void> {

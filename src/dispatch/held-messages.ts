@@ -1,19 +1,20 @@
 import { type LogFields, type Logger, safeReason } from "../base/logger.js";
 import { withDeadline } from "../base/timers.js";
-import { LeaseLostError, mustRunAlone, type OwnerToken } from "../queue/leases.js";
+import { isSuspect, LeaseLostError, type OwnerToken } from "../queue/leases.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { DispatchStore } from "../queue/work-store.js";
 import type { Counts } from "./counts.js";
+import type { DispatcherConfig } from "./dispatcher.js";
 import type { TopicPlan } from "./handlers.js";
 import type { Decision } from "./settlement.js";
+import type { RunTime } from "./timing.js";
 
 /** A message that a run holds, from its claim to its settlement. */
 export class HeldMessage {
   /** When the handler started, and when a warning is due that it is slow: times of the monotonic clock. */
   startedAt = 0;
   warnAt = Number.POSITIVE_INFINITY;
-  /** Of the handler's signal. The first reason counts. */
-  readonly abort = new AbortController();
+  #abort: AbortController | undefined;
   /** Ends the handler's transaction. */
   transactionAbort: AbortController | undefined;
   /** The handler was called. With `transactional` that needs a transaction first. */
@@ -32,6 +33,12 @@ export class HeldMessage {
     readonly topic: RunTopic,
     public lease: Lease,
   ) {}
+
+  /** Of the handler's signal, which most handlers never read: it would cost more than all the rest of a fast message. */
+  get abort(): AbortController {
+    this.#abort ??= new AbortController();
+    return this.#abort;
+  }
 }
 
 /** What a run knows about one topic, or about all topics of one pattern. */
@@ -70,28 +77,30 @@ export class HeldMessages {
   readonly settling = new Map<number, HeldMessage>();
   /** The part of `settling` that has not been sent to the store. */
   toSettle: HeldMessage[] = [];
-  /** The partition keys of running and settling messages. */
-  readonly #busyPartitions = new Set<string>();
   readonly #onChange: () => void;
-  readonly #onPartitionFree: () => void;
+  readonly #onPartitionMoved: () => void;
 
-  /** `onPartitionFree`: the first message of a partition queue was settled, so the next one is claimable. */
-  constructor(onChange: () => void, onPartitionFree: () => void) {
+  /** `onPartitionMoved`: the head of a partition queue was settled, so the next message is claimable. */
+  constructor(onChange: () => void, onPartitionMoved: () => void) {
     this.#onChange = onChange;
-    this.#onPartitionFree = onPartitionFree;
+    this.#onPartitionMoved = onPartitionMoved;
   }
 
   /** Whether neither an earlier handler of this message nor another message of its partition is in its way. */
   isUnblocked({ seq, partitionKey }: QueueMessage): boolean {
-    return !this.running.has(seq) && (partitionKey === null || !this.#busyPartitions.has(partitionKey));
+    if (this.running.has(seq)) return false;
+    if (partitionKey === null) return true;
+    for (const { message } of this.running.values()) if (message.partitionKey === partitionKey) return false;
+    for (const { message } of this.settling.values()) if (message.partitionKey === partitionKey) return false;
+    return true;
   }
 
   waitingSuspect(): HeldMessage | undefined {
-    return this.waiting.find(({ message }) => mustRunAlone(message));
+    return this.waiting.find(({ message }) => isSuspect(message));
   }
 
   runsSuspect(): boolean {
-    for (const { message } of this.running.values()) if (mustRunAlone(message)) return true;
+    for (const { message } of this.running.values()) if (isSuspect(message)) return true;
     return false;
   }
 
@@ -99,20 +108,11 @@ export class HeldMessages {
     return this.running.get(held.message.seq) === held;
   }
 
-  /** The message's handler starts. */
-  start(held: HeldMessage): void {
-    const { seq, partitionKey } = held.message;
-    this.running.set(seq, held);
-    if (partitionKey !== null) this.#busyPartitions.add(partitionKey);
-  }
-
   /** The message's outcome is decided: it waits for its settlement. */
   settle(held: HeldMessage, decision: Decision): void {
-    const { seq, partitionKey } = held.message;
     held.decision = decision;
-    this.settling.set(seq, held);
+    this.settling.set(held.message.seq, held);
     this.toSettle.push(held);
-    if (partitionKey !== null) this.#busyPartitions.add(partitionKey);
     this.#onChange();
   }
 
@@ -128,30 +128,32 @@ export class HeldMessages {
     const { seq, partitionKey } = held.message;
     if (this.settling.get(seq) === held) this.settling.delete(seq);
     if (this.isRunning(held)) this.running.delete(seq);
-    if (partitionKey !== null) {
-      // A lost handler and a later claim of the same message may both be here.
-      if (!this.settling.has(seq) && !this.running.has(seq)) this.#busyPartitions.delete(partitionKey);
-      this.#onPartitionFree();
-    }
+    if (partitionKey !== null) this.#onPartitionMoved();
     this.#onChange();
   }
 }
 
-/** What leases need of their run. */
-interface LeaseHost {
-  readonly store: Pick<DispatchStore<QueueMessage>, "renew">;
-  readonly held: HeldMessages;
-  readonly counts: Counts;
+/** What the parts of a run share. */
+export interface RunParts {
+  readonly store: DispatchStore<QueueMessage>;
+  readonly config: DispatcherConfig;
   readonly logger: Logger;
+  readonly counts: Counts;
+  readonly time: RunTime;
+  readonly held: HeldMessages;
   readonly onChange: () => void;
+}
+
+export interface LeasedRunParts extends RunParts {
+  readonly leases: Leases;
 }
 
 /** Renews the leases of everything that a run holds, from a third of their length on. */
 export class Leases {
   #nextRenewalAt = Number.POSITIVE_INFINITY;
-  readonly #run: LeaseHost;
+  readonly #run: RunParts;
 
-  constructor(run: LeaseHost) {
+  constructor(run: RunParts) {
     this.#run = run;
   }
 

@@ -1,19 +1,15 @@
-import { type LogFields, type Logger, loggedError } from "../base/logger.js";
+import { type LogFields, loggedError, writes } from "../base/logger.js";
 import { LeaseLostError } from "../queue/leases.js";
 import type { QueueMessage } from "../queue/message.js";
-import type { Counts } from "./counts.js";
-import { endHandlerTransaction, type HandlingHost, handleMessage, NotCalledError } from "./handle-message.js";
-import { describeKey, type HeldMessage, type HeldMessages } from "./held-messages.js";
+import { endHandlerTransaction, handleMessage, NotCalledError } from "./handle-message.js";
+import { describeKey, type HeldMessage, type LeasedRunParts } from "./held-messages.js";
 import { decisionOf, type HandlingEnd } from "./settlement.js";
 
 /** How long a handler that was given up may take to return before it counts as stuck; no longer than its time-out. */
 const longestGraceMs = 5_000;
 
 /** What running handlers need of their run. */
-interface HandlersHost extends HandlingHost {
-  readonly held: HeldMessages;
-  readonly counts: Counts;
-  readonly logger: Logger;
+interface HandlersHost extends LeasedRunParts {
   /** No transaction could be begun for a handler. */
   readonly onDatabaseFault: (error: unknown) => void;
   /** As many handlers ignore their signal as may run at once. */
@@ -33,9 +29,12 @@ export class RunningHandlers {
   lastStartAt = Number.NEGATIVE_INFINITY;
   readonly #run: HandlersHost;
   readonly #givenUp = new Map<HeldMessage, GivenUpHandler>();
+  /** Whether lines about each message go anywhere. Unless they do, not even their fields are put together. */
+  readonly #logsEach: boolean;
 
   constructor(run: HandlersHost) {
     this.#run = run;
+    this.#logsEach = writes(run.config.logger, "info");
   }
 
   start(held: HeldMessage): void {
@@ -44,9 +43,9 @@ export class RunningHandlers {
     this.lastStartAt = now;
     held.startedAt = now;
     held.warnAt = now + config.leaseMs;
-    this.#run.held.start(held);
+    this.#run.held.running.set(held.message.seq, held);
     held.topic.running++;
-    logger.info("handle", fieldsOf(held.message));
+    if (this.#logsEach) logger.info("handle", fieldsOf(held.message));
     const end = handleMessage(this.#run, held);
     if (end instanceof Promise) void end.then((awaited) => this.#returned(held, awaited));
     else this.#returned(held, end);
@@ -173,9 +172,8 @@ function fieldsOf(message: QueueMessage): LogFields {
 }
 
 /** What a handler throws after it was aborted is the consequence of that, and is reported so. */
-function handlingEndOf({ abort: { signal } }: HeldMessage, end: HandlingEnd): HandlingEnd {
-  if (end.kind !== "error" || !signal.aborted) return end;
-  return signal.reason instanceof LeaseLostError
-    ? { kind: "error", error: signal.reason }
-    : { kind: "cutOff" };
+function handlingEndOf(held: HeldMessage, end: HandlingEnd): HandlingEnd {
+  if (end.kind !== "error" || !held.abort.signal.aborted) return end;
+  const { reason } = held.abort.signal;
+  return reason instanceof LeaseLostError ? { kind: "error", error: reason } : { kind: "cutOff" };
 }

@@ -1,15 +1,13 @@
 import { mapLimit } from "../base/concurrency.js";
-import { type Logger, safeReason } from "../base/logger.js";
+import { safeReason } from "../base/logger.js";
 import { withoutPayload } from "../base/redaction.js";
 import { sleep, withDeadline, yieldToEventLoop } from "../base/timers.js";
 import { ArgumentRangeError, knownByCode, PayloadNotJsonError } from "../errors.js";
 import type { QueueMessage } from "../queue/message.js";
 import { backoffMs, longestMs, type RetryPolicy } from "../queue/retry-policy.js";
 import type { DispatchStore, Settlement } from "../queue/work-store.js";
-import type { Counts } from "./counts.js";
 import type { OnUnhandled } from "./handlers.js";
-import type { HeldMessage, HeldMessages, Leases } from "./held-messages.js";
-import type { RunTime } from "./timing.js";
+import type { HeldMessage, LeasedRunParts } from "./held-messages.js";
 
 /** Thrown or returned by a handler: no retry can help, so the message is dead at once. */
 export class PermanentFailure extends Error {
@@ -168,27 +166,15 @@ const triesAtOnce = 3;
 const firstWaitMs = 100;
 const longestWaitMs = 2_000;
 
-/** What settlements need of their run. */
-interface SettlementHost {
-  readonly store: DispatchStore<QueueMessage>;
-  readonly held: HeldMessages;
-  readonly leases: Leases;
-  readonly counts: Counts;
-  readonly time: RunTime;
-  readonly logger: Logger;
-  readonly config: { readonly settleTimeoutMs: number };
-  readonly onChange: () => void;
-}
-
 /** Messages of one claim that are settled by one call of the store. */
 type Batch = readonly HeldMessage[];
 
 /** Sends the settlements of a run's messages to the store. */
 export class Settlements {
-  readonly #run: SettlementHost;
+  readonly #run: LeasedRunParts;
   #isSending = false;
 
-  constructor(run: SettlementHost) {
+  constructor(run: LeasedRunParts) {
     this.#run = run;
   }
 

@@ -9,7 +9,7 @@ import {
   type InboxCallOptions,
   type InboxOptions,
   type InboxReceiver,
-  receiveOperations,
+  inboxReceiving,
   resolveInboxOptions,
 } from "./receiver.js";
 
@@ -45,7 +45,7 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
   const { runner, statements } = parts;
   const store = createQueueStore(parts) as WorkStore<InboxKey, InboxMessage, InboxState, SqlExecutor>;
   const { logger } = resolved;
-  const { receive, enqueue, mark } = receiveOperations(db, resolved, runner);
+  const { receive, enqueue, mark } = inboxReceiving(db, resolved, runner);
 
   return {
     ...store,

@@ -1,6 +1,6 @@
 import { abortable } from "../base/timers.js";
 
-export interface ReceiveBatchingOptions<Item, Result> {
+interface ReceiveBatchingOptions<Item, Result> {
   readonly receiveOne: (item: Item, signal: AbortSignal | undefined) => Promise<Result>;
   /**
    * Receives several items in one round trip, all or none of them. No two have the same key. The results are in the

@@ -1,5 +1,4 @@
 import { omitUndefined } from "../base/defined.js";
-import type { Tracing } from "../base/telemetry.js";
 import { InvalidArgumentError } from "../errors.js";
 import {
   callInTransaction,
@@ -12,7 +11,7 @@ import {
 } from "../queue/arguments.js";
 import type { InboxKey } from "../queue/message.js";
 import type { CallOptions } from "../queue/work-store.js";
-import { type AnnounceDead, announceDeadTo } from "../sql/dead-letters.js";
+import { announceDeadTo } from "../sql/dead-letters.js";
 import { type ReceivingDatabase, type ReceivingDialect, status } from "../sql/dialect.js";
 import { isTrue, type SqlExecutor, type SqlParams, type SqlRow } from "../sql/driver.js";
 import {
@@ -37,6 +36,18 @@ import { receiveBatching } from "./receive-batching.js";
  * - `conflict`: known with another hash; the newer content is stored unless the message is done
  */
 export type ReceiveOutcome = "enqueued" | "duplicate" | "done" | "dead" | "conflict";
+
+/** A message to receive. */
+export interface IncomingMessage extends InboxKey, MessageContent {
+  /** Hash of the content. It tells a redelivery from another message with the same id. */
+  readonly hash?: Uint8Array | null | undefined;
+}
+
+/** A message of a batch. */
+export interface BatchMessage extends IncomingMessage {
+  /** Why it cannot be handled. It is stored as dead, with this reason, and the rest of the batch is enqueued. */
+  readonly dead?: string | undefined;
+}
 
 export interface InboxOptions extends StoreOptions<InboxKey> {
   /** What a redelivery does to a dead message: `keep` (the default) updates its content, `revive` also makes it claimable. */
@@ -64,7 +75,7 @@ export interface InboxReceiver {
  */
 export function createInboxReceiver(db: ReceivingDatabase, options: InboxOptions = {}): InboxReceiver {
   const resolved = resolveInboxOptions(db, options);
-  const { receive, enqueue } = receiveOperations(db, resolved, statementRunner(db, "inbox", resolved));
+  const { receive, enqueue } = inboxReceiving(db, resolved, statementRunner(db, "inbox", resolved));
   return { receive, enqueue };
 }
 
@@ -81,8 +92,10 @@ export function resolveInboxOptions(db: ReceivingDatabase, options: InboxOptions
   return { ...resolved, reviveDead: onRedelivery === "revive" };
 }
 
-/** The receiving part that `createInbox` and `createInboxReceiver` share. */
-export function receiveOperations(
+const longestReason = 4_000;
+
+/** What `createInbox` and `createInboxReceiver` share. */
+export function inboxReceiving(
   db: ReceivingDatabase,
   resolved: ResolvedInboxOptions,
   runner: Pick<StatementRunner, "executeIn" | "atomically">,
@@ -91,6 +104,7 @@ export function receiveOperations(
   const { schema, table, logger, metrics, tracing, queue, reviveDead, blockOnDead } = resolved;
   const statements = dialect.receiving(dialect.names("inbox", schema, table), { reviveDead, blockOnDead });
   const announceDead = announceDeadTo(resolved, { describe: inboxKey.describe });
+  const buries = dialect.buries === true;
 
   const logReceived = (message: IncomingMessage, outcome: ReceiveOutcome): void => {
     const fields = { topic: message.topic, source: message.source, messageId: message.messageId, outcome };
@@ -157,9 +171,61 @@ export function receiveOperations(
     return (await runner.executeIn(call.tx, statements.mark, params, call)).length > 0;
   };
 
-  const enqueue = batchReceiver({ dialect, tracing, runner, receiveMany, mark, logReceived, announceDead });
+  const batchParams = (message: BatchMessage): SqlParams => {
+    const { dead, ...content } = message ?? {};
+    optionalText(dead, "dead", longestReason);
+    const params = toParams(dialect, withTrace(content as IncomingMessage, tracing));
+    return buries && dead !== undefined ? { ...params, ...deadReasonParams(dead) } : params;
+  };
+
+  /** New content that cannot be handled is dead at once. What was handled before stays done. */
+  const finalOutcome = async (
+    message: BatchMessage,
+    { outcome, buried }: Received,
+    call: InboxCallOptions,
+  ): Promise<ReceiveOutcome> => {
+    if (buried) return "dead";
+    const { dead } = message;
+    const mustDie = !buries && dead !== undefined && (outcome === "enqueued" || outcome === "conflict");
+    return mustDie && (await mark(message, status.dead, dead, call)) ? "dead" : outcome;
+  };
+
+  const enqueue: InboxReceiver["enqueue"] = async (given, call = {}) => {
+    checkCall(call, callInTransaction, "enqueue");
+    requireList(given, "messages");
+    if (given.length === 0) return [];
+    const messages = given.map((one) => withPayload<BatchMessage>(one));
+    const batches = batchesOf(messages.map(batchParams));
+    const receiveAll = async (tx: SqlExecutor | undefined) => {
+      const inside = { ...call, ...omitUndefined({ tx }) };
+      const received: Received[] = [];
+      for (const batch of batches) {
+        const some = await receiveMany([...batch.values()], inside);
+        for (const [at, index] of [...batch.keys()].entries()) received[index] = some[at]!;
+      }
+      const outcomes: ReceiveOutcome[] = [];
+      for (const [index, message] of messages.entries())
+        outcomes.push(await finalOutcome(message, received[index]!, inside));
+      return { outcomes, died: messages.filter((_, index) => outcomes[index] !== received[index]!.outcome) };
+    };
+    const isOneStatement =
+      batches.length === 1 && (buries || messages.every(({ dead }) => dead === undefined));
+    const { outcomes, died } =
+      isOneStatement || call.tx !== undefined
+        ? await receiveAll(call.tx)
+        : await runner.atomically(receiveAll, call);
+    for (const [index, message] of messages.entries()) logReceived(message, outcomes[index]!);
+    for (const { source, messageId, dead } of died) announceDead([{ source, messageId }], dead!);
+    return outcomes;
+  };
 
   return { receive, enqueue, mark };
+}
+
+interface Received {
+  readonly outcome: ReceiveOutcome;
+  /** It came as dead, and was stored so. */
+  readonly buried: boolean;
 }
 
 function outcomeOf(row: SqlRow): ReceiveOutcome {
@@ -176,17 +242,14 @@ const byKey = (a: SqlParams, b: SqlParams): number =>
 
 const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
-/** A message to receive. */
-export interface IncomingMessage extends InboxKey, MessageContent {
-  /** Hash of the content. It tells a redelivery from another message with the same id. */
-  readonly hash?: Uint8Array | null | undefined;
-}
+/** Parameters as an item of a JSON array, with the hash in hexadecimal. */
+const toItem = (params: SqlParams) => ({
+  ...params,
+  hash: params.hash === null ? null : Buffer.from(params.hash as Uint8Array).toString("hex"),
+});
 
-/** A message of a batch. */
-export interface BatchMessage extends IncomingMessage {
-  /** Why it cannot be handled. It is stored as dead, with this reason, and the rest of the batch is enqueued. */
-  readonly dead?: string | undefined;
-}
+const keyTextOf = ({ source, message_id: messageId }: SqlParams): string =>
+  inboxKey.keyText({ source: source as string, messageId: messageId as string });
 
 const incomingFields: readonly string[] = ["source", "messageId", "hash", ...contentFields];
 
@@ -198,128 +261,22 @@ function toParams(dialect: ReceivingDialect, message: IncomingMessage): SqlParam
   return withContent({ source, message_id: messageId, hash: optionalHash(message.hash) }, message, dialect);
 }
 
-/** Parameters as an item of a JSON array, with the hash in hexadecimal. */
-const toItem = (params: SqlParams) =>
-  Object.assign({}, params, {
-    hash: params.hash === null ? null : Buffer.from(params.hash as Uint8Array).toString("hex"),
-  });
-
-const keyTextOf = ({ source, message_id: messageId }: SqlParams): string =>
-  inboxKey.keyText({ source: source as string, messageId: messageId as string });
-
-interface Received {
-  readonly outcome: ReceiveOutcome;
-  /** It came as dead, and was stored so. */
-  readonly buried: boolean;
-}
-
-interface BatchReceiving {
-  readonly dialect: ReceivingDialect;
-  readonly tracing: Tracing | undefined;
-  readonly runner: Pick<StatementRunner, "atomically">;
-  /** No two messages may have the same key. */
-  readonly receiveMany: (
-    incoming: readonly SqlParams[],
-    call: InboxCallOptions,
-  ) => Promise<readonly Received[]>;
-  readonly mark: (
-    key: InboxKey,
-    to: number,
-    error: string | undefined,
-    call: InboxCallOptions,
-  ) => Promise<boolean>;
-  readonly logReceived: (message: IncomingMessage, outcome: ReceiveOutcome) => void;
-  readonly announceDead: AnnounceDead<InboxKey>;
-}
-
-const longestReason = 4_000;
-
-/** Receives messages that arrived together: in one statement, or in one transaction where it takes several. */
-function batchReceiver(parts: BatchReceiving): InboxReceiver["enqueue"] {
-  const { dialect, tracing, runner, receiveMany, mark, logReceived, announceDead } = parts;
-
-  const buries = dialect.buries === true;
-
-  const sendBatches = async (entries: readonly BatchEntry[], call: InboxCallOptions): Promise<Received[]> => {
-    const all: Received[] = new Array(entries.length);
-    for (const batch of batchesOf(entries)) {
-      const received = await receiveMany(
-        batch.map(({ params }) => params),
-        call,
-      );
-      for (const [at, { index }] of batch.entries()) all[index] = received[at]!;
-    }
-    return all;
-  };
-
-  /** New content that cannot be handled is dead at once. What was handled before stays done. */
-  const buried = async (
-    message: BatchMessage,
-    received: Received,
-    call: InboxCallOptions,
-  ): Promise<ReceiveOutcome> => {
-    const { outcome } = received;
-    if (received.buried) return "dead";
-    if (buries) return outcome;
-    const isNew = message.dead !== undefined && (outcome === "enqueued" || outcome === "conflict");
-    return isNew && (await mark(message, status.dead, message.dead, call)) ? "dead" : outcome;
-  };
-
-  return async (given, call = {}) => {
-    checkCall(call, callInTransaction, "enqueue");
-    requireList(given, "messages");
-    if (given.length === 0) return [];
-    const messages = given.map((one) => withPayload<BatchMessage>(one));
-    const entries = messages.map((message, index): BatchEntry => {
-      const { dead, ...content } = message ?? {};
-      optionalText(dead, "dead", longestReason);
-      const params = toParams(dialect, withTrace(content as IncomingMessage, tracing));
-      const key = keyTextOf(params);
-      return {
-        params: buries && dead !== undefined ? { ...params, ...deadReasonParams(dead) } : params,
-        index,
-        key,
-      };
-    });
-    const within = async (tx: SqlExecutor | undefined) => {
-      const inside = { ...call, ...omitUndefined({ tx }) };
-      const received = await sendBatches(entries, inside);
-      const outcomes: ReceiveOutcome[] = [];
-      for (const [index, message] of messages.entries())
-        outcomes.push(await buried(message, received[index]!, inside));
-      return { outcomes, died: messages.filter((_, index) => outcomes[index] !== received[index]!.outcome) };
-    };
-    const isOneStatement =
-      (buries || messages.every(({ dead }) => dead === undefined)) && batchesOf(entries).length === 1;
-    const { outcomes, died } =
-      isOneStatement || call.tx !== undefined ? await within(call.tx) : await runner.atomically(within, call);
-    for (const [index, message] of messages.entries()) logReceived(message, outcomes[index]!);
-    for (const { source, messageId, dead } of died) announceDead([{ source, messageId }], dead!);
-    return outcomes;
-  };
-}
-
 /** Without a reason the text is empty, and not null: the message is dead all the same. */
 const deadReasonParams = (dead: string) => {
   const stored = storedError(dead);
   return { ...stored, error: stored.error ?? "" };
 };
 
-interface BatchEntry {
-  readonly params: SqlParams;
-  readonly index: number;
-  readonly key: string;
-}
-
-/** One statement cannot change a row twice, so each repetition of a key is put in a later batch. */
-function batchesOf(entries: readonly BatchEntry[]): readonly BatchEntry[][] {
-  const batches: BatchEntry[][] = [];
-  const seen = new Map<string, number>();
-  for (const entry of entries) {
-    const batch = seen.get(entry.key) ?? 0;
-    seen.set(entry.key, batch + 1);
-    batches[batch] ??= [];
-    batches[batch].push(entry);
+/** By index. One statement cannot change a row twice, so each repetition of a key is put in a later batch. */
+function batchesOf(all: readonly SqlParams[]): readonly Map<number, SqlParams>[] {
+  const batches: Map<number, SqlParams>[] = [];
+  const repetitions = new Map<string, number>();
+  for (const [index, params] of all.entries()) {
+    const key = keyTextOf(params);
+    const batch = repetitions.get(key) ?? 0;
+    repetitions.set(key, batch + 1);
+    batches[batch] ??= new Map();
+    batches[batch].set(index, params);
   }
   return batches;
 }

@@ -54,7 +54,7 @@ export interface Topics<Schemas extends TopicSchemas> {
 export function defineTopics<const Schemas extends TopicSchemas>(schemas: Schemas): Topics<Schemas> {
   for (const [topic, schema] of Object.entries(schemas)) {
     if (typeof schema?.["~standard"]?.validate !== "function")
-      throw new InvalidArgumentError(`defineTopics: the schema of "${topic}" is none of Standard Schema.`);
+      throw new InvalidArgumentError(`defineTopics: the schema of "${topic}" is not a Standard Schema.`);
   }
   const schemaOf = (topic: string): StandardSchema => {
     if (Object.hasOwn(schemas, topic)) return schemas[topic]!;

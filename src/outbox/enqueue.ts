@@ -20,6 +20,17 @@ export interface EnqueueOptions extends CallOptions {
   readonly tx?: SqlExecutor;
 }
 
+/** A message to send. */
+export interface OutgoingMessage extends MessageContent {
+  /** A GUID by which receivers deduplicate; the message's own `id` by default. */
+  readonly messageId?: string | undefined;
+  /**
+   * What the message is about, such as `invoice-7`. Of all messages of a topic with the same natural key, the first is
+   * enqueued: another call adds nothing and returns its id, as long as it is in the outbox, also when it is done or failed.
+   */
+  readonly naturalKey?: string | null | undefined;
+}
+
 /** A message with a natural key. */
 export type OnceMessage = OutgoingMessage & { readonly naturalKey: string };
 
@@ -30,7 +41,7 @@ export interface Enqueued {
   readonly existing: boolean;
 }
 
-export interface EnqueueOperations {
+export interface Enqueuing {
   /**
    * Enqueues in the caller's transaction, or in one of its own. Returns the message's id: where the outbox has the message's
    * natural key, the id of the first message with it.
@@ -51,7 +62,7 @@ export interface EnqueueOperations {
 
 type Given = WithData<OutgoingMessage> | readonly WithData<OutgoingMessage>[];
 
-export function enqueueOperations(parts: QueueParts<OutboxStatements>): EnqueueOperations {
+export function enqueuing(parts: QueueParts<OutboxStatements>): Enqueuing {
   const { db, statements, runner, options } = parts;
 
   /** Returns the ids of messages that the outbox has under the natural keys of others: by the others' ids. */
@@ -112,12 +123,12 @@ export function enqueueOperations(parts: QueueParts<OutboxStatements>): EnqueueO
     return Array.isArray(given) ? enqueued : enqueued[0]!;
   };
 
-  return { enqueue, enqueueOnce } as EnqueueOperations;
+  return { enqueue, enqueueOnce } as Enqueuing;
 }
 
 const noneExisting: ReadonlyMap<string, string> = new Map();
 
-/** Its own id goes before: a repeatable read may show a deleted message beside the one that took its key over. */
+/** The message's own id comes first: a repeatable read may show a deleted message beside the message that took its key over. */
 function existingIds(rows: Rows): ReadonlyMap<string, string> {
   const known = new Map<string, string>();
   for (const row of rows) {
@@ -156,17 +167,6 @@ const byNaturalKey = (a: SqlParams, b: SqlParams): number =>
   compareText(a.natural_key as string, b.natural_key as string);
 
 const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
-
-/** A message to send. */
-export interface OutgoingMessage extends MessageContent {
-  /** A GUID by which receivers deduplicate; the message's own `id` by default. */
-  readonly messageId?: string | undefined;
-  /**
-   * What the message is about, such as `invoice-7`. Of all messages of a topic with the same natural key, the first is
-   * enqueued: another call adds nothing and returns its id, as long as it is in the outbox, also when it is done or failed.
-   */
-  readonly naturalKey?: string | null | undefined;
-}
 
 const outgoingFields: readonly string[] = ["messageId", "naturalKey", ...contentFields];
 

@@ -8,7 +8,7 @@ import {
 } from "../queue/arguments.js";
 import { newOwnerToken, type OwnerToken } from "../queue/leases.js";
 import type { OutboxKey, OutboxMessage, OutboxState } from "../queue/message.js";
-import type { CallOptions, ReplayOptions, Settlement, WorkStore } from "../queue/work-store.js";
+import type { CallOptions, Page, ReplayOptions, Settlement, WorkStore } from "../queue/work-store.js";
 import { reasons } from "../sql/dead-letters.js";
 import type { Database, OutboxStatements } from "../sql/dialect.js";
 import { rowNumber, type SqlExecutor } from "../sql/driver.js";
@@ -17,12 +17,12 @@ import { toStoredError } from "../sql/message-content.js";
 import { outboxShape } from "../sql/message-rows.js";
 import { createQueueStore, type QueueParts, queueParts } from "../sql/store.js";
 import { defaults, resolveStoreOptions, type StoreOptions } from "../sql/store-options.js";
-import { type EnqueueOperations, enqueueOperations } from "./enqueue.js";
+import { type Enqueuing, enqueuing } from "./enqueue.js";
 
 export interface Outbox
   extends WorkStore<OutboxKey, OutboxMessage, OutboxState, SqlExecutor>,
-    EnqueueOperations,
-    ResendOperations {
+    Enqueuing,
+    Resending {
   /** Makes messages Failed at once. `error` says why. */
   fail(
     owner: OwnerToken,
@@ -32,22 +32,15 @@ export interface Outbox
   ): Promise<Settlement<OutboxKey>>;
   /**
    * Calls `onDead` for Failed messages whose expiry has passed since, one batch of them, and waits for it. Their `lastError`
-   * says so then. Each is told once; again five minutes later when a process ends while it tells. Without this call a
-   * message that has failed is told once, as failed.
+   * says so then. Each is reported once; again five minutes later when a process ends while it reports. Without this call a
+   * message that has failed is reported once, as failed. `more`: there may be more.
    */
-  expireFailed(options?: ExpireOptions): Promise<ExpireResult>;
+  expireFailed(options?: BatchOptions): Promise<{ readonly expired: number; readonly more: boolean }>;
 }
 
-interface ExpireOptions extends CallOptions {
+interface BatchOptions extends CallOptions {
   /** Messages in one batch; 200 by default. */
   readonly batchSize?: number;
-}
-
-interface ExpireResult {
-  /** Messages whose expiry was told. */
-  readonly expired: number;
-  /** There may be more. */
-  readonly more: boolean;
 }
 
 export type OutboxOptions = StoreOptions<OutboxKey>;
@@ -67,14 +60,14 @@ export function createOutbox(db: Database, options: OutboxOptions = {}): Outbox 
 
   return {
     ...store,
-    ...resendOperations(parts),
-    ...enqueueOperations(parts),
+    ...resending(parts),
+    ...enqueuing(parts),
     async expireFailed(call = {}) {
       checkCall(call, ["batchSize", "signal"], "expireFailed");
       const { batchSize = defaults.reapBatchSize, signal } = call;
       requireBatchSize(batchSize);
       const owner = newOwnerToken();
-      const params = { owner, lease_ms: tellingMs, limit: batchSize };
+      const params = { owner, lease_ms: reportingMs, limit: batchSize };
       const rows = await runner.executeIn(undefined, statements.expireDead, params, { signal });
       const messages = rows.map((row) => ({ ...outboxShape.keyOf(row), seq: rowNumber(row.seq) }));
       await parts.announceDead(messages, reasons.expired);
@@ -84,8 +77,8 @@ export function createOutbox(db: Database, options: OutboxOptions = {}): Outbox 
   };
 }
 
-/** After this time another process tells of the messages again. */
-const tellingMs = 5 * 60_000;
+/** After this time another process reports the messages again. */
+const reportingMs = 5 * 60_000;
 
 /** A message that was sent, without what it contains. It is a key: settling by it saves a query. */
 interface DoneMessage extends OutboxKey {
@@ -94,40 +87,29 @@ interface DoneMessage extends OutboxKey {
   readonly processedAt: Date;
 }
 
-interface DonePage {
-  readonly messages: readonly DoneMessage[];
-  /** Pass it as `after` to get the next page; null on the last page. */
-  readonly cursor: number | null;
-}
-
 interface DoneFilter extends CallOptions {
   /** 100 by default, 1,000 at most. */
   readonly limit?: number;
   readonly after?: number | undefined;
 }
 
-interface MakeDueOptions extends CallOptions {
-  /** Messages in one batch; 200 by default. */
-  readonly batchSize?: number;
-}
-
-interface ResendOperations {
+interface Resending {
   /** Done messages in the order in which they were enqueued. Their payloads are not read. */
-  listDone(filter?: DoneFilter): Promise<DonePage>;
+  listDone(filter?: DoneFilter): Promise<Page<DoneMessage>>;
   /**
    * Makes Done messages claimable again, with attempt 0, under their ids. For receivers that have lost what they got. Those
    * that still know a message deduplicate it.
    */
-  resend(messages: readonly OutboxKey[], options?: Omit<ReplayOptions, "by">): Promise<Settlement<OutboxKey>>;
+  resend(messages: readonly OutboxKey[], options?: ReplayOptions): Promise<Settlement<OutboxKey>>;
   /** Makes one batch of messages due at once that wait for their next attempt with exactly this `lastError`. */
   makeDue(
     error: string,
-    options?: MakeDueOptions,
+    options?: BatchOptions,
   ): Promise<{ readonly changed: number; readonly more: boolean }>;
 }
 
-/** The operations of an outbox that send messages again, or earlier. */
-function resendOperations(parts: QueueParts<OutboxStatements>): ResendOperations {
+/** Sends messages again, or earlier. */
+function resending(parts: QueueParts<OutboxStatements>): Resending {
   const { db, statements, runner } = parts;
   return {
     async listDone(filter = {}) {

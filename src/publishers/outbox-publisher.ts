@@ -3,11 +3,10 @@ import type { LoggerOption } from "../base/logger.js";
 import type { Telemetry } from "../base/telemetry.js";
 import { createDispatcher } from "../dispatch/dispatcher.js";
 import type { Handlers } from "../dispatch/handlers.js";
-import { createWorker, type Worker, type WorkerOptions } from "../dispatch/worker.js";
+import { createWorker, type Worker } from "../dispatch/worker.js";
 import type { Outbox } from "../outbox/outbox.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import type { OutboxMessage } from "../queue/message.js";
-import type { SqlExecutor } from "../sql/driver.js";
 
 export interface OutboxPublisherOptions extends Telemetry {
   readonly outbox: Outbox;
@@ -20,8 +19,6 @@ export interface OutboxPublisherOptions extends Telemetry {
   /** Aborting it stops the publisher cleanly, as `stop` does. */
   readonly signal?: AbortSignal;
   readonly logger?: LoggerOption;
-  /** For tests: called instead of waiting between two polls. */
-  readonly pause?: WorkerOptions<OutboxMessage, SqlExecutor>["pause"];
 }
 
 /**
@@ -36,22 +33,22 @@ export interface OutboxPublisherOptions extends Telemetry {
 export function startOutboxPublisher(options: OutboxPublisherOptions): Worker {
   refuseUnknown(
     options,
-    ["outbox", "publishers", "pollMs", "batchSize", "signal", "logger", "metrics", "tracing", "pause"],
+    ["outbox", "publishers", "pollMs", "batchSize", "signal", "logger", "metrics", "tracing"],
     "startOutboxPublisher",
   );
-  const { outbox, publishers, pollMs = 500, batchSize = 100, signal, pause, ...reports } = options;
+  const { outbox, publishers, pollMs = 500, batchSize = 100, signal, logger, metrics, tracing } = options;
   const dispatcher = createDispatcher<OutboxMessage>({
     handlers: publishers,
     batchSize,
     concurrency: batchSize, // so that publishers can fill their batches
-    ...omitUndefined(reports),
+    ...omitUndefined({ logger, metrics, tracing }),
   });
   const worker = createWorker({
     dispatcher,
     store: outbox,
     pollMs,
     idlePollMs: pollMs,
-    ...omitUndefined({ logger: reports.logger, pause }),
+    ...omitUndefined({ logger }),
   });
   const stop = () => void worker.stop();
   if (signal?.aborted) stop();

@@ -102,24 +102,17 @@ export function requireInterval(value: unknown, name: string): asserts value is 
 }
 
 export function requireBatchSize(value: unknown, name = "batchSize"): asserts value is number {
-  if (typeof value !== "number" || !Number.isInteger(value) || value <= 0 || value > maxBatchSize) {
-    throw new ArgumentRangeError(
-      `${name} must be a whole number from 1 to ${maxBatchSize}, not ${String(value)}.`,
-    );
-  }
+  requireCount(value, name, 1, maxBatchSize);
 }
 
-export function optionalCount(
-  value: unknown,
-  name: string,
-  least: number,
-  most = Number.MAX_SAFE_INTEGER,
-): void {
-  if (value === undefined) return;
-  if (typeof value !== "number" || !Number.isSafeInteger(value) || value < least || value > most) {
-    const range = most === Number.MAX_SAFE_INTEGER ? `${least} or more` : `from ${least} to ${most}`;
-    throw new ArgumentRangeError(`${name} must be a whole number, ${range}, not ${String(value)}.`);
-  }
+export function optionalCount(value: unknown, name: string, least: number, most?: number): void {
+  if (value !== undefined) requireCount(value, name, least, most);
+}
+
+function requireCount(value: unknown, name: string, least: number, most = Number.MAX_SAFE_INTEGER): void {
+  if (Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most) return;
+  const range = most === Number.MAX_SAFE_INTEGER ? `, ${least} or more` : ` from ${least} to ${most}`;
+  throw new ArgumentRangeError(`${name} must be a whole number${range}, not ${String(value)}.`);
 }
 
 /** A text to compare with what is stored. Drivers fail with an error of their own at NUL. */

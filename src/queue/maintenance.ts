@@ -12,14 +12,9 @@ import type {
   WorkStore,
 } from "./work-store.js";
 
-type Reaping = Pick<Queue, "reapExpired">;
 type Queue = WorkStore<never, QueueMessage, string>;
-/** A queue, or the keys of a service, which has no operations. */
+/** A queue, or the keys of a service, which has no records of operations. */
 type Purging = Pick<Queue, "purgeDone"> & Partial<Pick<Queue, "purgeDead" | "purgeOperations">>;
-/** Of an outbox. */
-interface Expiring {
-  expireFailed(options: CallOptions): Promise<{ readonly expired: number; readonly more: boolean }>;
-}
 
 export interface MaintenanceResult {
   /** Leases that were ended, or done messages that were deleted. */
@@ -30,49 +25,27 @@ export interface MaintenanceResult {
   readonly more: boolean;
 }
 
-/** No batch starts with less time than this left. */
-const reserveMs = 500;
-/** The time that the function needs to return its result. */
-const returnMs = 50;
-
-const hasTime = (budget: Budget): boolean => !budget.signal.aborted && budget.remainingMs() > reserveMs;
-
-/** A database that does not respond must not keep the function past its end. */
-const inTime = <T>(budget: Budget, what: string, call: (signal: AbortSignal) => Promise<T>): Promise<T> =>
-  withDeadline(budget.remainingMs() - returnMs, what, call, budget.signal);
-
-/** Runs batches while there is time and more to do. */
-async function batches(
+/** Ends expired leases and expired messages in batches, while there is time. */
+export async function reapWithin(
+  store: Pick<Queue, "reapExpired">,
   budget: Budget,
-  what: string,
-  runBatch: (signal: AbortSignal) => Promise<MaintenanceResult>,
+  options: Pick<ReapOptions, "batchSize"> = {},
 ): Promise<MaintenanceResult> {
   let done = 0;
   let dead = 0;
-  while (hasTime(budget)) {
-    const batch = await inTime(budget, what, runBatch);
-    done += batch.done;
+  const more = await hasMore(budget, "A reap", async ({ signal }) => {
+    const batch = await store.reapExpired({ ...options, maxBatches: 1, signal });
+    done += batch.reaped;
     dead += batch.dead;
-    if (!batch.more) return { done, dead, more: false };
-  }
-  return { done, dead, more: true };
-}
-
-/** Ends expired leases and expired messages in batches, while there is time. */
-export const reapWithin = (
-  store: Reaping,
-  budget: Budget,
-  options: Pick<ReapOptions, "batchSize"> = {},
-): Promise<MaintenanceResult> =>
-  batches(budget, "A reap", async (signal) => {
-    const { reaped, dead, more } = await store.reapExpired({ ...options, maxBatches: 1, signal });
-    return { done: reaped, dead, more };
+    return batch;
   });
+  return { done, dead, more };
+}
 
 export interface PurgeWithinOptions extends Pick<PurgeOptions, "batchSize" | "retentionMs"> {
   /** Messages that died within this time are kept. By default dead messages are kept for ever. */
   readonly deadRetentionMs?: number | undefined;
-  /** Records of operators' operations that ended within this time are kept: 90 days by default. */
+  /** Records of operations that ended within this time are kept: 90 days by default. */
   readonly operationRetentionMs?: number | undefined;
 }
 
@@ -85,46 +58,72 @@ export async function purgeWithin(
   budget: Budget,
   { deadRetentionMs, operationRetentionMs, ...options }: PurgeWithinOptions = {},
 ): Promise<MaintenanceResult> {
-  const done = await purgeBatches(budget, "A purge", (call) => store.purgeDone({ ...options, ...call }));
-  if (done.more) return { done: done.purged, dead: 0, more: true };
-  const dead =
-    deadRetentionMs === undefined || store.purgeDead === undefined
-      ? { purged: 0, more: false }
-      : await purgeBatches(budget, "A purge of dead messages", (call) =>
-          store.purgeDead!({ ...options, ...call, retentionMs: deadRetentionMs }),
-        );
-  const messages = { done: done.purged, dead: dead.purged };
-  if (dead.more || store.purgeOperations === undefined) return { ...messages, more: dead.more };
-  const records = await batches(budget, "A purge of operations", async (signal) => {
-    const purge = { retentionMs: operationRetentionMs, maxBatches: 1, signal };
-    const { more } = await store.purgeOperations!(purge);
-    return { done: 0, dead: 0, more };
+  let done = 0;
+  let dead = 0;
+  let more = await hasMore(budget, "A purge", async (call) => {
+    const batch = await store.purgeDone({ ...options, ...call, maxBatches: 1 });
+    done += batch.purged;
+    return batch;
   });
-  return { ...messages, more: records.more };
+  if (!more && deadRetentionMs !== undefined && store.purgeDead !== undefined)
+    more = await hasMore(budget, "A purge of dead messages", async (call) => {
+      const batch = await store.purgeDead!({
+        ...options,
+        ...call,
+        maxBatches: 1,
+        retentionMs: deadRetentionMs,
+      });
+      dead += batch.purged;
+      return batch;
+    });
+  if (!more && store.purgeOperations !== undefined)
+    more = await hasMore(budget, "A purge of operations", ({ signal }) =>
+      store.purgeOperations!({ retentionMs: operationRetentionMs, maxBatches: 1, signal }),
+    );
+  return { done, dead, more };
 }
 
-type PurgeBatch = Pick<PurgeOptions, "maxBatches" | "after" | "signal">;
+/** Reports Failed messages of an outbox that have expired, in batches, while there is time. */
+export async function expireWithin(
+  store: {
+    expireFailed(options: CallOptions): Promise<{ readonly expired: number; readonly more: boolean }>;
+  },
+  budget: Budget,
+): Promise<MaintenanceResult> {
+  let done = 0;
+  const more = await hasMore(budget, "An expiry", async ({ signal }) => {
+    const batch = await store.expireFailed({ signal });
+    done += batch.expired;
+    return batch;
+  });
+  return { done, dead: 0, more };
+}
 
-async function purgeBatches(
+/** No batch starts with less time than this left. */
+const reserveMs = 500;
+/** The time that the function needs to return its result. */
+const returnMs = 50;
+
+type BatchResult = Pick<PurgeResult, "more"> & Partial<Pick<PurgeResult, "cursor">>;
+
+/**
+ * Runs batches while there is time and more to do. A database that does not respond must not keep the function past its
+ * end.
+ */
+async function hasMore(
   budget: Budget,
   what: string,
-  purge: (call: PurgeBatch) => Promise<PurgeResult>,
-): Promise<Pick<PurgeResult, "purged" | "more">> {
+  runBatch: (call: Pick<PurgeOptions, "after" | "signal">) => Promise<BatchResult>,
+): Promise<boolean> {
   let after: number | undefined;
-  const { done, more } = await batches(budget, what, async (signal) => {
-    const batch = await purge({ maxBatches: 1, after, signal });
+  while (!budget.signal.aborted && budget.remainingMs() > reserveMs) {
+    const run = (signal: AbortSignal) => runBatch({ after, signal });
+    const batch = await withDeadline(budget.remainingMs() - returnMs, what, run, budget.signal);
+    if (!batch.more) return false;
     after = batch.cursor ?? undefined;
-    return { done: batch.purged, dead: 0, more: batch.more };
-  });
-  return { purged: done, more };
+  }
+  return true;
 }
-
-/** Tells of Failed messages that have expired, in batches, while there is time. */
-export const expireWithin = (store: Expiring, budget: Budget): Promise<MaintenanceResult> =>
-  batches(budget, "An expiry", async (signal) => {
-    const { expired, more } = await store.expireFailed({ signal });
-    return { done: expired, dead: 0, more };
-  });
 
 const dayMs = 24 * 60 * 60 * 1_000;
 

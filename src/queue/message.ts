@@ -31,7 +31,7 @@ export interface QueueMessage {
   readonly processedBy: string | null;
   /**
    * Leases on the message that expired since it was last settled. A handler may have killed its process, so from the
-   * second crash on the message is claimed and handled alone.
+   * second crash on the message is claimed and handled by itself.
    */
   readonly crashes: number;
 }
@@ -135,6 +135,6 @@ export const normaliseError = (error: string): string =>
     .replace(/\s+/g, " ")
     .trim();
 
-/** Names the group of an error: the same for errors that differ in ids, quoted parts and numbers only. Null without an error. */
+/** Names the group of an error: the same for errors that differ only in ids, quoted parts and numbers. Null without an error. */
 export const errorGroupOf = (error: string | null | undefined): string | null =>
   error ? createHash("sha256").update(normaliseError(error)).digest("hex").slice(0, 16) : null;

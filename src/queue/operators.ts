@@ -18,12 +18,12 @@ export interface FailedAttempt {
 /** Which dead messages. */
 export type DeadFilter = MessageFilter;
 
-export interface DeadGroupsFilter extends DeadFilter {
-  /** The largest groups; 100 by default, 1,000 at most. */
+export interface LimitOptions extends CallOptions {
+  /** Of the list that is returned, the first ones; 100 by default, 1,000 at most. */
   readonly limit?: number | undefined;
 }
 
-/** Dead messages whose errors differ in numbers, ids and quoted parts only. */
+/** Dead messages whose errors differ only in numbers, ids and quoted parts. */
 export interface DeadGroup<Key> {
   /** Names the group in a filter; empty for messages that died without an error. */
   readonly errorGroup: string;
@@ -40,8 +40,6 @@ export interface OperatorOptions extends CallOptions {
   /** Who does it: a person or a job. It is recorded. */
   readonly by: string;
 }
-
-export interface RecordedReplayOptions extends OperatorOptions, ReplayOptions {}
 
 /** What is done to all dead messages that match. */
 export const bulkActions = ["replay", "discard", "archive"] as const;
@@ -93,20 +91,20 @@ export interface ContinueOptions extends CallOptions {
 /** What operators do with dead messages. */
 export interface DeadLetters<Key> {
   /** Dead messages by error, the largest group first. */
-  deadGroups(filter?: DeadGroupsFilter): Promise<readonly DeadGroup<Key>[]>;
+  deadGroups(filter?: DeadFilter & LimitOptions): Promise<readonly DeadGroup<Key>[]>;
   countDead(filter?: DeadFilter): Promise<number>;
   /**
    * Makes dead messages claimable, as `replay` of the queue does, in one transaction with the record of it: 1,000 at most. Where
    * nothing was changed there is no record.
    */
-  replay(messages: readonly Key[], options: RecordedReplayOptions): Promise<Settlement<Key>>;
+  replay(messages: readonly Key[], options: OperatorOptions & ReplayOptions): Promise<Settlement<Key>>;
   /**
-   * Deletes dead messages, and no others, in one transaction with the record of it: 1,000 at most. An inbox forgets their keys: a
+   * Deletes only dead messages, in one transaction with the record of it: 1,000 at most. An inbox forgets their keys: a
    * redelivery is a new message. Where nothing was changed there is no record.
    */
   discard(messages: readonly Key[], options: OperatorOptions): Promise<Settlement<Key>>;
   /**
-   * Moves dead messages, and no others, into the queue's table of archived messages, in one transaction with the record of it: 1,000
+   * Moves only dead messages into the queue's table of archived messages, in one transaction with the record of it: 1,000
    * at most. An inbox keeps their keys as Done, with the `resolution` archived: a redelivery is not handled.
    */
   archive(messages: readonly Key[], options: OperatorOptions): Promise<Settlement<Key>>;
@@ -124,14 +122,13 @@ export interface DeadLetters<Key> {
   /** Null when the queue has no such operation. */
   operation(id: string, options?: CallOptions): Promise<Operation | null>;
   /** The unfinished ones first, then the newest. With pauses and limits that were set and ended. */
-  operations(options?: CallOptions & { readonly limit?: number | undefined }): Promise<readonly Operation[]>;
+  operations(options?: LimitOptions): Promise<readonly Operation[]>;
 }
 
 /** What a control is for: the messages of a topic, those of a source (inbox only), or the whole queue. */
 export type ControlTarget = "all" | { readonly topic: string } | { readonly source: string };
 
-export const controlScopes = ["queue", "topic", "source"] as const;
-export type ControlScope = (typeof controlScopes)[number];
+export type ControlScope = "queue" | "topic" | "source";
 
 /** A pause or a limit. It is a row in the database, and every claim of every process keeps to it. */
 export interface Control {
@@ -210,11 +207,6 @@ export interface Activity {
   readonly truncated: boolean;
 }
 
-export interface BlockedPartitionsOptions extends CallOptions {
-  /** 100 by default, 1,000 at most. */
-  readonly limit?: number | undefined;
-}
-
 /** A partition key whose first message holds up the others. */
 export interface BlockedPartition<Key> {
   readonly partitionKey: string;
@@ -235,11 +227,6 @@ export interface BlockedPartition<Key> {
   readonly waiting: number;
   /** When it died or, when it is not dead, when the oldest message behind it arrived. */
   readonly since: Date;
-}
-
-export interface CorrelationOptions extends CallOptions {
-  /** The oldest ones; 100 by default, 1,000 at most. */
-  readonly limit?: number | undefined;
 }
 
 /** A message without what it contains, and when what happened to it. */
@@ -272,7 +259,7 @@ export interface OperatorReads<Key> {
    */
   activity(options?: ActivityOptions): Promise<Activity>;
   /** Partition keys that do not move: those behind a dead message first, then those with the most messages behind. */
-  blockedPartitions(options?: BlockedPartitionsOptions): Promise<readonly BlockedPartition<Key>[]>;
+  blockedPartitions(options?: LimitOptions): Promise<readonly BlockedPartition<Key>[]>;
   /** Messages with this correlation id, and those with this message id (inbox) or id (outbox), the oldest first. */
-  byCorrelation(id: string, options?: CorrelationOptions): Promise<readonly CorrelatedMessage<Key>[]>;
+  byCorrelation(id: string, options?: LimitOptions): Promise<readonly CorrelatedMessage<Key>[]>;
 }

@@ -27,7 +27,7 @@ export interface GetOptions extends CallOptions {
 
 export interface ClaimOptions extends CallOptions {
   readonly owner: OwnerToken;
-  /** How long this owner alone holds the messages: 30 s by default; 10–300 s suit most work. */
+  /** How long only this owner holds the messages: 30 s by default; 10–300 s suit most work. */
   readonly leaseMs?: number;
   /** 50 by default; 1–100 suit most work. */
   readonly batchSize?: number;
@@ -155,95 +155,63 @@ export interface AckOptions<Tx> extends CallOptions {
   readonly tx?: Tx;
 }
 
-/** The part of a WorkStore that a dispatcher needs. Settlements return the messages that were passed. */
-export interface DispatchStore<Message extends QueueMessage, Tx = unknown> {
-  readonly id: string;
-  /** Names the queue in metrics and traces: its table, in lower case. */
-  readonly queue?: string;
-  claim(options: ClaimOptions): Promise<readonly Message[]>;
-  ack(
-    owner: OwnerToken,
-    messages: readonly NoInfer<Message>[],
-    options?: AckOptions<Tx>,
-  ): Promise<Settlement<unknown>>;
-  abandon(
-    owner: OwnerToken,
-    messages: readonly Abandonment<NoInfer<Message>>[],
-    options?: AbandonOptions,
-  ): Promise<Settlement<unknown>>;
-  fail(
-    owner: OwnerToken,
-    messages: readonly NoInfer<Message>[],
-    error: string,
-    options?: CallOptions,
-  ): Promise<Settlement<unknown>>;
-  release(
-    owner: OwnerToken,
-    messages: readonly NoInfer<Message>[],
-    options?: CallOptions,
-  ): Promise<Settlement<unknown>>;
-  renew(
-    owner: OwnerToken,
-    messages: readonly NoInfer<Message>[],
-    leaseMs: number,
-    options?: CallOptions,
-  ): Promise<Settlement<unknown>>;
-  transaction<T>(work: (tx: Tx) => Promise<T>, options?: CallOptions): Promise<T>;
-}
-
-/**
- * The work queue behind inbox and outbox. `Key` identifies a message. A claimed message is a key too, and settling by it
- * saves a query.
- */
-export interface WorkStore<Key, Message extends QueueMessage, State extends string, Tx = unknown> {
+/** Claiming and settling. `Key` is what a settlement takes, and `Settled` what it returns of those. */
+interface Leasing<Message extends QueueMessage, Key, Settled, Tx> {
   /** Names the store in logs. */
   readonly id: string;
   /** Names the queue in metrics and traces: its table, in lower case. */
   readonly queue?: string;
-  /** Deploys the schema when `enableSchemaDeployment` is set; does nothing otherwise. */
-  init(options?: CallOptions): Promise<void>;
-
-  /** Leases due messages and returns them whole, in one round trip. A message with two crashes or more is returned alone. */
+  /** Leases due messages and returns them whole, in one round trip. A message with two crashes or more is returned by itself. */
   claim(options: ClaimOptions): Promise<readonly Message[]>;
-  ack(owner: OwnerToken, messages: readonly Key[], options?: AckOptions<Tx>): Promise<Settlement<Key>>;
+  ack(owner: OwnerToken, messages: readonly Key[], options?: AckOptions<Tx>): Promise<Settlement<Settled>>;
   /** Returns messages for a retry: counts an attempt and applies the back-off. After the last attempt a message is dead. */
   abandon(
     owner: OwnerToken,
     messages: readonly (Key | Abandonment<Key>)[],
     options?: AbandonOptions,
-  ): Promise<Settlement<Key>>;
+  ): Promise<Settlement<Settled>>;
   /** Makes messages dead at once. */
   fail(
     owner: OwnerToken,
     messages: readonly Key[],
     error: string,
     options?: CallOptions,
-  ): Promise<Settlement<Key>>;
+  ): Promise<Settlement<Settled>>;
   /** Returns messages that were not started. It costs no attempt, and they are due at once. */
-  release(owner: OwnerToken, messages: readonly Key[], options?: CallOptions): Promise<Settlement<Key>>;
+  release(owner: OwnerToken, messages: readonly Key[], options?: CallOptions): Promise<Settlement<Settled>>;
   /** Extends the lease to `leaseMs` from now. */
   renew(
     owner: OwnerToken,
     messages: readonly Key[],
     leaseMs: number,
     options?: CallOptions,
-  ): Promise<Settlement<Key>>;
-
+  ): Promise<Settlement<Settled>>;
   /** Runs `work` in a transaction on the store's database: commits when it resolves, rolls back when it rejects. */
   transaction<T>(work: (tx: Tx) => Promise<T>, options?: CallOptions): Promise<T>;
+}
 
+/** The part of a WorkStore that a dispatcher needs. Settlements return the messages that were passed. */
+export interface DispatchStore<Message extends QueueMessage, Tx = unknown>
+  extends Leasing<Message, NoInfer<Message>, unknown, Tx> {}
+
+/**
+ * The work queue behind inbox and outbox. `Key` identifies a message. A claimed message is a key too, and settling by it
+ * saves a query.
+ */
+export interface WorkStore<Key, Message extends QueueMessage, State extends string, Tx = unknown>
+  extends Leasing<Message, Key, Key, Tx> {
+  /** Deploys the schema when `enableSchemaDeployment` is set; does nothing otherwise. */
+  init(options?: CallOptions): Promise<void>;
   /** Ends expired leases and messages past their `expiresAt`, in short batches. */
   reapExpired(options?: ReapOptions): Promise<ReapResult>;
   /** Deletes messages that were done before the retention, in short batches. It deletes nothing else. */
   purgeDone(options?: PurgeOptions): Promise<PurgeResult>;
-
   /**
    * Deletes messages that died before the retention and, in an inbox, have not arrived again since; in short batches. A dead message that
    * blocks its partition queue is kept, however old.
    */
   purgeDead(options: PurgeDeadOptions): Promise<PurgeResult>;
-
-  /** Deletes records of operators' operations that ended before the retention, in short batches. Unfinished ones are kept. */
+  /** Deletes records of operations that ended before the retention, in short batches. Unfinished ones are kept. */
   purgeOperations(options?: PurgeOperationsOptions): Promise<Pick<PurgeResult, "purged" | "more">>;
 
   get(key: Key, options?: GetOptions): Promise<Message | null>;

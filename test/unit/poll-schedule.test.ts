@@ -65,7 +65,7 @@ describe("a worker", () => {
         fail: all,
         release: all,
         renew: all,
-        abandon: async (_owner, items) => changed(items.map((item) => item.message)),
+        abandon: async () => changed([]),
         transaction: (work) => work(undefined),
         reapExpired: async () => ({ reaped: 0, dead: 0, more: false }),
       },

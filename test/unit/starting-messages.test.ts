@@ -76,7 +76,7 @@ const cases: readonly Case[] = [
     starts: [1, 3],
     waits: [2],
   },
-  { name: "starts a suspect that is alone", claims: [[suspect(1)]], starts: [1] },
+  { name: "starts a suspect when nothing else is held", claims: [[suspect(1)]], starts: [1] },
   {
     name: "starts a suspect after what runs, and releases what waits beside it",
     concurrency: 1,

@@ -115,7 +115,7 @@ export function leaseTests(context: DispatchContext): void {
       expect(await countIn("done")).toBe(1);
     });
 
-    it("ADD-11 a message that crashed twice is handled alone: no other is held at that time", async () => {
+    it("ADD-11 a message that crashed twice is handled by itself: no other is held at that time", async () => {
       const { store, enqueue, clock, countIn } = await context.subject(kind);
       await enqueue("suspect", ["x"]);
       await crash(store, clock);

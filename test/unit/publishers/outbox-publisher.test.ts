@@ -1,8 +1,14 @@
 import { setTimeout as sleep, setImmediate as yieldToEventLoop } from "node:timers/promises";
-import { expect, it } from "vitest";
+import { afterEach, expect, it, vi } from "vitest";
 import { createOutbox, migrate, type OutboxMessage } from "../../../src/index.js";
 import { functionPublisher, startOutboxPublisher } from "../../../src/publishers/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
+import { gate } from "../../contract/support/gate.js";
+import { pass } from "../../support/scripted-run.js";
+
+afterEach(() => {
+  vi.useRealTimers();
+});
 
 it("MID-09 polls every 500 ms for 100 rows, and publishes 100 at once, by default", async () => {
   const db = openSqlite({ file: ":memory:" });
@@ -10,41 +16,38 @@ it("MID-09 polls every 500 ms for 100 rows, and publishes 100 at once, by defaul
   const outbox = createOutbox(db);
   await outbox.enqueue(Array.from({ length: 150 }, (_, n) => ({ topic: "t", payload: `${n}` })));
   const claimed: (number | undefined)[] = [];
-  const pauses: number[] = [];
+  const polledAt: number[] = [];
+  const isFull = gate();
   let running = 0;
   let mostRunning = 0;
-  let allStarted = (): void => {};
-  const hundredRunning = new Promise<void>((resolve) => {
-    allStarted = resolve;
-  });
   const publisher = startOutboxPublisher({
     outbox: {
       ...outbox,
       claim: (options) => {
         claimed.push(options.batchSize);
+        polledAt.push(performance.now());
         return outbox.claim(options);
       },
     },
     publishers: {
       t: async () => {
         mostRunning = Math.max(mostRunning, ++running);
-        if (running === 100) allStarted();
-        await hundredRunning;
+        if (running === 100) isFull.open();
+        await isFull.promise;
         running--;
       },
     },
-    pause: async (ms) => {
-      pauses.push(ms);
-      await yieldToEventLoop();
-    },
   });
   try {
-    while (pauses.length < 4) await yieldToEventLoop();
+    while ((await outbox.stats()).counts.Done < 150) await sleep(5);
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
+    publisher.wake(); // the timer of the present wait is a real one
+    await pass(2_600);
     expect(claimed[0]).toBe(100);
     expect(Math.max(...claimed.map(Number))).toBe(100);
     expect(mostRunning).toBe(100);
-    expect(pauses.slice(0, 4)).toEqual([500, 500, 500, 500]);
-    expect((await outbox.stats()).counts.Done).toBe(150);
+    const waits = polledAt.slice(1).map((at, index) => at - polledAt[index]!);
+    expect(waits.slice(-4)).toEqual([500, 500, 500, 500]);
   } finally {
     await publisher.stop();
     await db.close();
