@@ -10,7 +10,7 @@ import {
   openDatabase,
   readsOf,
 } from "../support/sqlserver-load.js";
-import type { TestDatabase } from "./index.js";
+import type { TestDatabase } from "./harness.js";
 import { isBabelfish } from "./support/database.js";
 
 const url = inject("sqlServerUrl");
@@ -50,7 +50,7 @@ describe.skipIf(url === "")(
       }, 300_000);
       afterAll(() => loaded?.end());
 
-      it("ADD-01 claimers, ackers and enqueuers on 50 keys: no deadlock, nothing lost, every key in order", async (test) => {
+      it("ADD-01 concurrent enqueues, claims and acks on 50 keys cause no deadlock, lose nothing and keep the order of each key", async (test) => {
         test.skip(!state.isServer && snapshot === "off", "needs SQL Server");
         const size = state.isServer
           ? { rounds: 100, workers: 8, keys: 50 }
@@ -82,11 +82,11 @@ describe.skipIf(url === "")(
         await Promise.all([...workers.map(produce), ...workers.map(consume)]);
         expect(handled).toBe(total);
         for (const rounds of seen.values()) expect(rounds).toEqual(rounds.toSorted((a, b) => a - b));
-        expect(faults).toEqual([]); // a deadlock is retried, and told
+        expect(faults).toEqual([]); // a deadlock is retried with a warning
         expect((await deadlocksOf(database)) - before).toBe(0);
       });
 
-      it("IBX-104 OBX-082 ADD-17 batches delivered again beside claims, settlements and changing controls: no deadlock", async (test) => {
+      it("IBX-104 ADD-17 redelivered batches beside claims, settlements and changing controls cause no deadlock", async (test) => {
         test.skip(!state.isServer && snapshot === "off", "needs SQL Server");
         const size = state.isServer
           ? { rounds: 100, workers: 4, batch: 20 }
@@ -131,21 +131,21 @@ describe.skipIf(url === "")(
           ...workers.map(handle),
           ...workers.slice(0, 2).map(operate),
         ]);
-        // a deadlock is retried, and told; where lock hints are ignored, rows are locked in the order of the plan
+        // a deadlock is retried with a warning; where lock hints are ignored, rows are locked in the order of the plan
         if (state.isServer) expect(faults).toEqual([]);
         expect((await deadlocksOf(database)) - before).toBe(0);
         const { counts } = await inbox.stats();
         expect(Object.values(counts).reduce((sum, count) => sum + count, 0)).toBe(size.rounds * size.batch);
       });
 
-      it("ADD-01 a slow transaction that acknowledged a message with a key holds up nobody else", async (test) => {
+      it("ADD-01 a slow transaction that acked a message with a key blocks nobody else", async (test) => {
         test.skip(!state.isServer, "needs SQL Server's locks");
         const owner = newOwnerToken();
         await outbox.enqueue(["1", "2"].map((payload) => ({ topic: "t", payload, partitionKey: "slow" })));
         const [head] = await outbox.claim({ owner });
         const slow = await database.begin();
         await outbox.ack(owner, [head!], { tx: slow.tx });
-        for (const payload of ["free", "keyed"]) {
+        for (const payload of ["plain", "keyed"]) {
           await outbox.enqueue({
             topic: "t",
             payload,

@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { createInbox, createOutbox, migrate } from "../../src/index.js";
-import type { ContractHarness, TestDatabase } from "../contract/index.js";
+import type { ContractHarness, TestDatabase } from "../contract/harness.js";
 import { bundleChild } from "../support/bundled-child.js";
 import { groupOfTwo, idsOf, orderFunction } from "./order-function.js";
 

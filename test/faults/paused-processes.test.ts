@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { sleep } from "../../src/base/timers.js";
 import { createInbox, type Inbox, migrate } from "../../src/index.js";
 import { operatorsOf } from "../../src/operators/operators-of.js";
-import type { TestDatabase } from "../contract/index.js";
+import type { TestDatabase } from "../contract/harness.js";
 import { type BundledChild, bundleChild } from "../support/bundled-child.js";
 import { postgresHarness } from "../support/postgres-harness.js";
 import { times } from "../support/times.js";

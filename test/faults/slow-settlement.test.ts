@@ -9,7 +9,7 @@ import {
   type SqlExecutor,
   timeBudget,
 } from "../../src/index.js";
-import type { TestDatabase } from "../contract/index.js";
+import type { TestDatabase } from "../contract/harness.js";
 import { postgresHarness } from "../support/postgres-harness.js";
 
 /** Two messages of one claim: the first is being settled, and its row is locked, while the second is handled. */

@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from "vi
 import { createInbox } from "../../src/inbox/inbox.js";
 import { migrate } from "../../src/sql/migrate.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
-import type { TestDatabase } from "../contract/index.js";
+import type { TestDatabase } from "../contract/harness.js";
 import { rowCount } from "../contract/support/database.js";
 import { send, stripeEvent, stripeRoute } from "../contract/webhooks/support.js";
 import { startProxy } from "../support/cuttable-proxy.js";

@@ -7,7 +7,7 @@ import { migrate } from "../../src/sql/migrate.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
 import { createWebhookRoute, signWebhook, webhookMiddleware } from "../../src/webhooks/index.js";
 import { stripe } from "../../src/webhooks/presets/stripe.js";
-import type { TestDatabase } from "../contract/index.js";
+import type { TestDatabase } from "../contract/harness.js";
 import { rowCount } from "../contract/support/database.js";
 import { startDelayingProxy } from "../support/delaying-proxy.js";
 import { listenOn } from "../support/loopback.js";

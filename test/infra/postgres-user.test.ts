@@ -15,7 +15,7 @@ import {
 import { operatorsOf, replayDead } from "../../src/operators/index.js";
 import { createSqlInboxStore } from "../../src/service/sql-inbox-store.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
-import { testClock } from "../contract/index.js";
+import { testClock } from "../contract/harness.js";
 import { root } from "../support/markdown.js";
 import { keepToControls } from "./keep-to-controls.js";
 import { liveAKeysLife } from "./key-life.js";

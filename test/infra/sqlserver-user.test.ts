@@ -20,7 +20,7 @@ import type { SqlStatement } from "../../src/sql/driver.js";
 import { openSqlServer, sqlServerDialect } from "../../src/sql/sqlserver/index.js";
 import { sqlServerOperators } from "../../src/sql/sqlserver/operators.js";
 import { poll, pollStatement } from "../../src/tenants/connections/tenant-stores.js";
-import { type TestDatabase, testClock } from "../contract/index.js";
+import { type TestDatabase, testClock } from "../contract/harness.js";
 import { isBabelfish } from "../contract/support/database.js";
 import { startAdmin } from "../support/admin/start-admin.js";
 import { withFunctionRights } from "../support/babelfish-schema.js";

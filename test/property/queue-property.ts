@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createInbox, createOutbox, migrate, newOwnerToken, type OwnerToken } from "../../src/index.js";
-import type { ContractHarness, TestDatabase } from "../contract/index.js";
+import type { ContractHarness, TestDatabase } from "../contract/harness.js";
 import {
   type AnyMessage,
   type OperatedStore,

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import mssql from "mssql";
 import { fromMssql, openSqlServer } from "../../src/sql/sqlserver/index.js";
 import { parseMssqlUrl } from "../../src/sql/sqlserver/open.js";
-import type { TestDatabase } from "../contract/index.js";
+import type { TestDatabase } from "../contract/harness.js";
 import { isBabelfish } from "../contract/support/database.js";
 import { sqlServerHarness } from "./sqlserver-harness.js";
 

@@ -7,7 +7,8 @@ import { inProcessTransport } from "../../src/messaging/transports/in-process-tr
 import { listen } from "../../src/messaging/transports/listen.js";
 import { refusalOf } from "../../src/messaging/transports/transport.js";
 import { createTransports, type TransportsOptions } from "../../src/messaging/transports/transports.js";
-import { type ContractReceiver, receiverRoute, type TransportHarness } from "../contract/index.js";
+import type { ContractReceiver, TransportHarness } from "../contract/transports/harness.js";
+import { receiverRoute } from "../contract/transports/receiver-route.js";
 import { startProxy, startSocketProxy } from "./cuttable-proxy.js";
 
 const pem = (name: string) => readFileSync(fileURLToPath(new URL(`./tls/${name}`, import.meta.url)), "utf8");

@@ -4,7 +4,7 @@ import { type AnyMessage, claimAll, messages, type QueueContext, type TestQueue 
 const by = { by: "alice" };
 const minute = 60_000;
 
-/** Brings a message into a situation in which it is due, 5 minutes before the pause. */
+/** Makes a message due, 5 minutes before the pause. */
 type Situation = (made: TestQueue) => Promise<unknown>;
 
 const failed = async ({ store, owner, held }: TestQueue): Promise<AnyMessage> => {
@@ -64,7 +64,7 @@ export function controlAgeTests({ queue }: QueueContext): void {
       },
     );
 
-    it("ADD-02 ADD-17 a pause does not change the age of a message whose worker was lost", async () => {
+    it("ADD-02 ADD-17 a pause does not change the age of a message whose lease was lost", async () => {
       const { store, owner, clock, held } = await queue();
       await held(1);
       clock.advance(60 * minute);

@@ -1,13 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { type InboxContext, keyTexts, stored } from "./support.js";
+import { holding, type InboxContext, keyOf, keyTexts, stored } from "./support.js";
 
 const hour = 3_600_000;
+const nothingReaped = { reaped: 0, dead: 0, more: false };
 
-/** Which messages a claim of an inbox returns, and with which fields. */
+/** Which messages of an inbox are claimed and reaped. */
 export function claimTests(context: InboxContext): void {
-  const { freshInbox, message, messages } = context;
+  const { freshInbox, messages } = context;
 
-  describe("claim: inbox only", () => {
+  describe("claim and reap: inbox only", () => {
     it("IBX-031 a message that was only seen, or is marked as processing by hand, is not claimed", async () => {
       const { inbox, owner, clock } = await freshInbox();
       const [seen, marked, enqueued] = messages(3);
@@ -23,28 +24,6 @@ export function claimTests(context: InboxContext): void {
       expect((await stored(inbox, marked!)).state).toBe("Processing");
     });
 
-    it("IBX-036 a claim returns the keys of what it leased, and hash, times and deliveries with them", async () => {
-      const { inbox, owner, clock } = await freshInbox();
-      const full = message({ correlationId: "c-1", headers: { a: "b" }, hash: Uint8Array.of(1, 2, 3) });
-      const plain = message({ source: "other" });
-      await inbox.enqueue([full, plain]);
-      const claimed = await inbox.claim({ owner });
-      expect(keyTexts(claimed)).toEqual(keyTexts([full, plain]));
-      for (const one of claimed) expect(await stored(inbox, one)).toEqual(one);
-      const { hash, ...content } = full;
-      const found = claimed.find((one) => one.messageId === full.messageId)!;
-      expect(found).toMatchObject({
-        ...content,
-        state: "Processing",
-        attempt: 0,
-        owner,
-        firstSeenAt: clock(),
-        deliveries: 1,
-        crashes: 0,
-      });
-      expect([...found.hash!]).toEqual([...hash!]);
-    });
-
     it("IBX-038 messages that were marked done or dead by hand are never claimed", async () => {
       const { inbox, owner, clock } = await freshInbox();
       const [done, dead] = messages(2);
@@ -56,6 +35,28 @@ export function claimTests(context: InboxContext): void {
         expect(await inbox.claim({ owner })).toEqual([]);
       }
       expect((await inbox.stats()).counts).toEqual({ Seen: 0, Processing: 0, Done: 1, Dead: 1 });
+    });
+
+    it("IBX-071 reaping leaves messages that are Seen or marked by hand as they are", async () => {
+      const { inbox, clock } = await context.freshInbox();
+      const [seen, marked] = context.messages(2).map(keyOf);
+      await inbox.alreadyProcessed(seen!);
+      await inbox.markProcessing(marked!);
+      const keys = [seen!, marked!];
+      const before = await Promise.all(keys.map((key) => stored(inbox, key)));
+      clock.advance(30 * 86_400_000);
+      expect(await inbox.reapExpired()).toEqual(nothingReaped);
+      expect(await Promise.all(keys.map((key) => stored(inbox, key)))).toEqual(before);
+    });
+
+    it("IBX-071 reaping leaves messages that an operator marked Done or Dead while they were leased as they are", async () => {
+      const { inbox, clock, claimed } = await holding(context, 2);
+      await inbox.markProcessed(keyOf(claimed[0]!));
+      await inbox.markDead(keyOf(claimed[1]!), "by hand");
+      const before = await Promise.all(claimed.map((key) => stored(inbox, key)));
+      clock.advance(60_000);
+      expect(await inbox.reapExpired()).toEqual(nothingReaped);
+      expect(await Promise.all(claimed.map((key) => stored(inbox, key)))).toEqual(before);
     });
   });
 }

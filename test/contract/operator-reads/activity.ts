@@ -8,7 +8,7 @@ const minute = 60_000;
 /** What happened in a queue over time. */
 export function activityTests({ queue }: QueueContext): void {
   describe("activity", () => {
-    it("MSG-14 counts what was enqueued, done and dead in each bucket, and what was unfinished at its end", async () => {
+    it("MSG-14 counts enqueued, done and dead messages in each bucket, and those unfinished at its end", async () => {
       const { store, owner, clock } = await queue();
       await store.add(messages(6)); // before the time that is asked for
       clock.advance(10 * minute);
@@ -31,7 +31,7 @@ export function activityTests({ queue }: QueueContext): void {
       ]);
     });
 
-    it("MSG-14 a message that was replayed counts as waiting, one that was discarded does not count", async () => {
+    it("MSG-14 a replayed message counts as waiting, a discarded one does not count", async () => {
       const { store, owner, clock, held } = await queue();
       clock.advance(minute);
       const [replayed, discarded] = await held(2);
@@ -43,7 +43,7 @@ export function activityTests({ queue }: QueueContext): void {
       expect(await counts()).toMatchObject({ enqueued: 1, dead: 0, done: 0, unfinished: 1 });
     });
 
-    it("MSG-14 ADD-17 a message that a pause holds is unfinished", async () => {
+    it("MSG-14 ADD-17 a paused message is unfinished", async () => {
       const { store, owner } = await queue();
       await store.add(messages(2));
       await store.pause({ topic: messages(1)[0]!.topic }, { by: "alice" });
@@ -52,7 +52,7 @@ export function activityTests({ queue }: QueueContext): void {
       expect((await store.activity({ sinceMs: minute, buckets: 1 })).buckets[0]!.unfinished).toBe(2);
     });
 
-    it("MSG-14 an empty queue has empty buckets; by default they are those of a day", async () => {
+    it("MSG-14 an empty queue has empty buckets, of one day by default", async () => {
       const { store, clock } = await queue();
       const { buckets, truncated } = await store.activity();
       expect(truncated).toBe(false);
@@ -61,7 +61,7 @@ export function activityTests({ queue }: QueueContext): void {
       expect(buckets.at(-1)).toMatchObject({ until: clock(), enqueued: 0, done: 0, dead: 0, unfinished: 0 });
     });
 
-    it("MSG-14 refuses times and buckets that it cannot give", async () => {
+    it("MSG-14 refuses times and numbers of buckets out of range", async () => {
       const { store } = await queue();
       for (const options of [
         { sinceMs: 0 },

@@ -5,7 +5,7 @@ import { messages, type QueueContext } from "../queue/support.js";
 /** Messages that belong together. */
 export function correlationTests({ queue, keyOf, states }: QueueContext): void {
   describe("messages by correlation id", () => {
-    it("MSG-14 finds all with the id, the oldest first, with their times and without what they contain", async () => {
+    it("MSG-14 finds all messages with the id, the oldest first, with their times and without their content", async () => {
       const { store, owner, clock } = await queue();
       const start = clock();
       await store.add(messages(3, { correlationId: "order 7" }));
@@ -60,7 +60,7 @@ export function correlationTests({ queue, keyOf, states }: QueueContext): void {
       expect(await store.byCorrelation("ORDER 7")).toEqual([]);
     });
 
-    it("MSG-14 a message is found by its own id as well, once", async () => {
+    it("MSG-14 a message is found by its own id too, and returned once", async () => {
       const { store, held } = await queue();
       const [message] = await held(1);
       const own = message!.messageId;
@@ -78,7 +78,7 @@ export function correlationTests({ queue, keyOf, states }: QueueContext): void {
       ]);
     });
 
-    it("MSG-14 refuses what cannot be an id, and limits out of range", async () => {
+    it("MSG-14 refuses invalid ids, and limits out of range", async () => {
       const { store } = await queue();
       for (const wrong of ["", 7, null, "x".repeat(256), "a\0b"])
         await expect(store.byCorrelation(wrong as string)).rejects.toBeInstanceOf(InvalidArgumentError);

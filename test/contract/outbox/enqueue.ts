@@ -1,15 +1,15 @@
 import { describe, expect, it } from "vitest";
 import { InvalidArgumentError } from "../../../src/errors.js";
 import type { OutgoingMessage } from "../../../src/outbox/enqueue.js";
-import { watched } from "../support/watched.js";
+import { fieldsOf } from "../support/recording-logger.js";
 import { numbered, type OutboxContext, stored } from "./support.js";
 
 const guid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 /** For what TypeScript would not let through. */
 const anything = (value: unknown) => value as OutgoingMessage;
 
-/** The ids of outgoing messages. */
-export function enqueueTests({ database, box }: OutboxContext): void {
+/** The ids, the data and the log lines of outgoing messages. */
+export function enqueueTests({ box }: OutboxContext): void {
   describe("enqueue: outbox only", () => {
     it("OBX-004 a message that is no object, or an empty one, is refused, and nothing is stored", async () => {
       const { outbox } = await box();
@@ -20,7 +20,7 @@ export function enqueueTests({ database, box }: OutboxContext): void {
       expect((await outbox.list()).messages).toEqual([]);
     });
 
-    it("ADD-13 data is stored as JSON text; data that JSON cannot hold is refused, and so is data beside a payload", async () => {
+    it("ADD-13 data is stored as JSON text; data that JSON cannot represent and data beside a payload are refused", async () => {
       const { outbox } = await box();
       const data = { id: 7, text: "grün 🌱", list: [null, { deep: true }] };
       const id = await outbox.enqueue({ topic: "t", data });
@@ -54,7 +54,7 @@ export function enqueueTests({ database, box }: OutboxContext): void {
       expect((await stored(outbox, { id: ids[199]! })).payload).toBe("199");
     });
 
-    it("OBX-014 gives every message a logical messageId too, unless the caller has one", async () => {
+    it("OBX-014 gives every message a messageId unless the caller provides one", async () => {
       const { outbox } = await box();
       const messageId = "6F9619FF-8B86-D011-B42D-00C04FC964FF";
       const [first, second] = await outbox.enqueue(numbered(2));
@@ -70,26 +70,14 @@ export function enqueueTests({ database, box }: OutboxContext): void {
       }
     });
 
-    it("OBX-002 an enqueue is one statement, of its own or for the batch", async () => {
-      const { on } = await box();
-      const db = watched(database().db);
-      await on(db).enqueue({ topic: "alone", payload: "1" });
-      await on(db).enqueue([
-        { topic: "t", payload: "1" },
-        { topic: "t", payload: "2" },
-      ]);
-      expect(db.calls).toEqual(["enqueue", "enqueue many"]);
-    });
-
-    it("OBX-016 the view shows a new message with RetryCount 0 and IsProcessed false", async () => {
-      const { outbox, view } = await box();
-      await outbox.enqueue({ topic: "t", payload: "" });
-      const [row] = await view();
-      expect([Number(row!.RetryCount), Number(row!.IsProcessed), row!.Status, row!.State]).toEqual([
-        0,
-        0,
-        "waiting",
-        "Ready",
+    it("OBX-085 logs every enqueued message with its correlation id", async () => {
+      const { outbox, log } = await box();
+      const id = await outbox.enqueue({ topic: "a", payload: "x", correlationId: "c-1" });
+      const ids = await outbox.enqueue([{ topic: "b", payload: "x", correlationId: "c-2" }, ...numbered(1)]);
+      expect(fieldsOf(log, "info", "enqueue")).toMatchObject([
+        { topic: "a", correlationId: "c-1", id },
+        { topic: "b", correlationId: "c-2", id: ids[0] },
+        { topic: "test", correlationId: null, id: ids[1] },
       ]);
     });
   });

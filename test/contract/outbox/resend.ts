@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { InvalidArgumentError } from "../../../src/errors.js";
 import { numbered, type OutboxContext, stored } from "./support.js";
 
-/** How messages are sent again, or earlier than their back-off says. */
+/** Sending messages again, or before their back-off is over. */
 export function resendTests({ box }: OutboxContext): void {
   describe("sending again", () => {
     it("MSG-21 Done messages are listed page by page, without payloads, and become claimable again under their ids", async () => {
@@ -39,7 +39,7 @@ export function resendTests({ box }: OutboxContext): void {
       expect((await stored(outbox, again)).expiresAt).toBeNull();
     });
 
-    it("MSG-21 with a partition key they are sent in order, behind those that wait", async () => {
+    it("MSG-21 resent messages of a partition keep their order, behind the waiting ones", async () => {
       const { outbox, owner } = await box();
       const keyed = numbered(3).map((message) => ({ ...message, partitionKey: "p" }));
       const ids = await outbox.enqueue(keyed);
@@ -60,7 +60,7 @@ export function resendTests({ box }: OutboxContext): void {
       expect(await drain()).toEqual([later, ...ids]);
     });
 
-    it("MSG-02 messages that wait with one error are due at once, batch by batch, and others wait on", async () => {
+    it("MSG-02 makeDue ends the back-off of messages with one error, batch by batch", async () => {
       const { outbox, owner, held, clock } = await box();
       const messages = await held(5);
       await outbox.abandon(

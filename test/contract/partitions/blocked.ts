@@ -4,10 +4,10 @@ import type { TestDatabase } from "../harness.js";
 import { queueKinds } from "../queue/set-up.js";
 import { key, partitionedQueue } from "./support.js";
 
-/** Which partition keys are held up. */
+/** Which partition keys are blocked. */
 export function blockedPartitionTests(database: () => TestDatabase): void {
   it.each(queueKinds)(
-    "ADD-01 MSG-14 names partition keys that do not move, why, since when, and how many messages wait (%s)",
+    "MSG-14 ADD-01 lists blocked partition keys with the reason, the time and the number of waiting messages (%s)",
     async (kind) => {
       const { put, claimed, store, owner, stored, clock } = await partitionedQueue(database(), kind, {
         deadInPartition: "block",
@@ -46,25 +46,31 @@ export function blockedPartitionTests(database: () => TestDatabase): void {
   );
 
   it.each(queueKinds)(
-    "ADD-01 MSG-14 an archived message leaves its partition queue, and its partition key moves on (%s)",
+    "MSG-14 ADD-01 ADD-02 an archived or discarded message leaves its partition queue, and the next one is claimable (%s)",
     async (kind) => {
       const { put, claimed, ack, store, owner, stored } = await partitionedQueue(database(), kind, {
         deadInPartition: "block",
       });
-      await put(key("a1"), key("a2"), key("a3"));
-      expect(await claimed()).toEqual(["a1"]);
-      await store.fail(owner, [await stored("a1")], "no");
-      expect(await store.blockedPartitions()).toMatchObject([{ partitionKey: "a", waiting: 2 }]);
-      expect((await store.archive([await stored("a1")], { by: "alice" })).changed).toHaveLength(1);
-      expect(await store.blockedPartitions()).toEqual([]);
-      expect(await claimed()).toEqual(["a2"]);
-      await ack("a2");
-      expect(await claimed()).toEqual(["a3"]);
+      for (const [action, name] of [
+        ["archive", "a"],
+        ["discard", "b"],
+      ] as const) {
+        await put(key(`${name}1`), key(`${name}2`), key(`${name}3`));
+        expect(await claimed()).toEqual([`${name}1`]);
+        await store.fail(owner, [await stored(`${name}1`)], "no");
+        expect(await store.blockedPartitions()).toMatchObject([{ partitionKey: name, waiting: 2 }]);
+        expect((await store[action]([await stored(`${name}1`)], { by: "alice" })).changed).toHaveLength(1);
+        expect(await store.blockedPartitions()).toEqual([]);
+        for (const next of [`${name}2`, `${name}3`]) {
+          expect(await claimed()).toEqual([next]);
+          await ack(next);
+        }
+      }
     },
   );
 
   it.each(queueKinds)(
-    "ADD-01 ADD-17 MSG-14 counts messages with a partition key that no claim has seen yet, in a paused queue too (%s)",
+    "MSG-14 ADD-01 ADD-17 counts messages with a partition key that no claim has seen yet, in a paused queue too (%s)",
     async (kind) => {
       const { put, claimed, ack, store, clock } = await partitionedQueue(database(), kind);
       await put(key("a1"));

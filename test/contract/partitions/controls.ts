@@ -8,7 +8,7 @@ const by = { by: "alice" };
 /** Pauses and limits keep the order of a partition key. */
 export function partitionControlTests(database: () => TestDatabase): void {
   it.each(queueKinds)(
-    "ADD-01 ADD-17 a paused head keeps its key waiting, and the order is kept when it returns (%s)",
+    "ADD-01 ADD-17 a paused head blocks its key, and the order is kept after the pause (%s)",
     async (kind) => {
       const { put, claimed, ack, store } = await partitionedQueue(database(), kind);
       await put(
@@ -55,7 +55,7 @@ export function partitionControlTests(database: () => TestDatabase): void {
   });
 
   it.each(queueKinds)(
-    "ADD-01 ADD-17 a head that expires while it is paused lets the next message of its key go on (%s)",
+    "ADD-01 ADD-17 after a head that expires while it is paused the next message is claimable (%s)",
     async (kind) => {
       const { put, claimed, store, clock } = await partitionedQueue(database(), kind);
       const expiresAt = new Date(clock().getTime() + 1_000);

@@ -7,7 +7,7 @@ import { columnOf, rowCount } from "../support/database.js";
 import { key, partitionedQueue, tablesOfPartitions } from "./support.js";
 
 export function keyTests(database: () => TestDatabase): void {
-  it.each(queueKinds)("ADD-01 keys are case-sensitive, may be long, and in any script (%s)", async (kind) => {
+  it.each(queueKinds)("ADD-01 keys are case-sensitive, may be long and in any script (%s)", async (kind) => {
     const { put, claimed, ack, stored } = await partitionedQueue(database(), kind);
     const keys = [
       "Key",
@@ -34,7 +34,7 @@ export function keyTests(database: () => TestDatabase): void {
     expect(await claimed()).toEqual(keys.map((_, index) => `${index}-2`));
   });
 
-  it.each(queueKinds)("ADD-01 a key that cannot be one is refused (%s)", async (kind) => {
+  it.each(queueKinds)("ADD-01 an invalid key is refused (%s)", async (kind) => {
     const { put, store } = await partitionedQueue(database(), kind);
     for (const bad of ["", "a ", "x".repeat(256), "a\0b", "\ud800", 7 as unknown as string])
       await expect(put({ name: "m", key: bad })).rejects.toThrow(InvalidArgumentError);
@@ -47,10 +47,10 @@ export function keyTests(database: () => TestDatabase): void {
   });
 
   it.each(queueKinds)(
-    "ADD-01 the claimed message, get, list, stats and view know the key and the state (%s)",
+    "ADD-01 the claimed message, get, list, stats and the view have the key and the state (%s)",
     async (kind) => {
       const { put, store, owner, stored, names } = await partitionedQueue(database(), kind);
-      await put(key("a1"), key("a2"), { name: "free" });
+      await put(key("a1"), key("a2"), { name: "plain" });
       const claimed = await store.claim({ owner });
       expect(claimed.map(({ partitionKey }) => partitionKey)).toEqual(["a", null]);
       expect(await store.get(await stored("a2"))).toMatchObject({
@@ -78,9 +78,9 @@ export function keyTests(database: () => TestDatabase): void {
     "ADD-01 nothing of a partition queue is left when its messages are finished (%s)",
     async (kind) => {
       const { put, claimed, ack, store, owner, stored, names } = await partitionedQueue(database(), kind);
-      await put(key("a1"), key("a2"), key("b1"), { name: "free" });
-      expect(await claimed()).toEqual(["a1", "b1", "free"]);
-      await ack("a1", "free");
+      await put(key("a1"), key("a2"), key("b1"), { name: "plain" });
+      expect(await claimed()).toEqual(["a1", "b1", "plain"]);
+      await ack("a1", "plain");
       await store.fail(owner, [await stored("b1")], "no");
       expect(await claimed()).toEqual(["a2"]);
       await ack("a2");
@@ -90,7 +90,7 @@ export function keyTests(database: () => TestDatabase): void {
     },
   );
 
-  it.each(queueKinds)("ADD-01 a done message with a key is purged as any other (%s)", async (kind) => {
+  it.each(queueKinds)("ADD-01 a done message with a key is purged like any other (%s)", async (kind) => {
     const { put, claimed, ack, store, clock } = await partitionedQueue(database(), kind);
     await put(key("a1"), key("a2"));
     await claimed();
@@ -113,7 +113,7 @@ export function keyTests(database: () => TestDatabase): void {
     expect(await claimed()).toEqual(["a3"]);
   });
 
-  it("ADD-01 received alone or as a batch, a message is put in its partition queue", async () => {
+  it("ADD-01 a message is put in its partition queue, received singly or in a batch", async () => {
     const { claimed, ack, inbox } = await partitionedQueue(database(), "inbox");
     const message = (messageId: string) => ({
       source: "s",

@@ -14,7 +14,6 @@ import { correlationTests } from "../operator-reads/correlation.js";
 import { claimTests } from "./claim.js";
 import { cleanUpTests } from "./clean-up.js";
 import { concurrencyTests } from "./concurrency.js";
-import { endedTransactionTests } from "./ended-transaction.js";
 import { enqueueTests } from "./enqueue.js";
 import { faultTests } from "./faults.js";
 import { leaseTests } from "./lease.js";
@@ -36,7 +35,6 @@ export function queueTests(kind: QueueKind, database: () => TestDatabase): void 
   optionTests(context);
   enqueueTests(context);
   transactionTests(context);
-  endedTransactionTests(context);
   mistakeTests(context);
   claimTests(context);
   settleTests(context);

@@ -6,7 +6,7 @@ import { migrate } from "../../../src/index.js";
 import type { LeasingInboxStore } from "../../../src/service/inbox-store.js";
 import { type InboxStoreSettings, openInboxStore } from "../../../src/service/open-inbox-store.js";
 import { createSqlInboxStore } from "../../../src/service/sql-inbox-store.js";
-import type { ContractHarness, TestDatabase } from "../../contract/index.js";
+import type { ContractHarness, TestDatabase } from "../../contract/harness.js";
 import type { History } from "../../support/leases/history-records.js";
 import { inTurn } from "../../support/leases/in-turn.js";
 import { postgresHarness } from "../../support/postgres-harness.js";

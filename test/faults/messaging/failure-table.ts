@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, it, onTestFinished } from "vitest";
-import type { TestDatabase } from "../../contract/index.js";
+import type { TestDatabase } from "../../contract/harness.js";
 import { type ServiceProcess, serviceProcesses } from "../../support/service-processes.js";
 import type { KillableHarness } from "../killed-middleware.js";
 import type { Kind } from "./messages.js";

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { createInbox, type Inbox, type InboxMessage, migrate } from "../../../src/index.js";
-import type { TestDatabase } from "../../contract/index.js";
+import type { TestDatabase } from "../../contract/harness.js";
 import { bundleChild } from "../../support/bundled-child.js";
 import { slowSettlements } from "./check-soak.js";
 import { keyOf, type SoakTopic, soakMessages } from "./messages.js";

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { omitUndefined } from "../../../src/base/defined.js";
 import { createSqlInboxStore } from "../../../src/service/sql-inbox-store.js";
 import { migrate } from "../../../src/sql/migrate.js";
-import type { ContractHarness } from "../../contract/index.js";
+import type { ContractHarness } from "../../contract/harness.js";
 import { collectLog, startService, token } from "./start-service.js";
 
 const start = Date.UTC(2026, 0, 1);

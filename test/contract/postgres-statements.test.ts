@@ -10,10 +10,11 @@ import {
   transaction,
 } from "../../src/middleware/index.js";
 import { openPostgres, postgresDialect } from "../../src/sql/postgres/index.js";
+import { createWebhookRoute, signWebhook, type WebhookScheme } from "../../src/webhooks/index.js";
 import { startWireCounter, type WireCounter } from "../support/wire-counter.js";
 
 /** Counted on the wire between the driver and PostgreSQL. */
-describe("what the middleware costs on PostgreSQL", () => {
+describe("what calls cost on PostgreSQL", () => {
   const schema = `cost_${randomUUID().slice(0, 8)}`;
   let counter: WireCounter;
   let db: Database;
@@ -45,7 +46,7 @@ describe("what the middleware costs on PostgreSQL", () => {
     );
   const full = (message: { messageId: string }) => stackOn(db)(message);
 
-  it("MID-07 adds two round trips to the handler's own, however many messages it sends; two statements to those of a transaction", async () => {
+  it("MID-07 the middleware adds two round trips and two statements, however many messages the handler sends", async () => {
     const bare = await counter.count(() => placeOrder(db.driver, "bare"));
     const own = await counter.count(() => db.driver.transaction((tx) => placeOrder(tx, "own")));
     const whole = await counter.count(() => full({ messageId: "m" }));
@@ -60,7 +61,7 @@ describe("what the middleware costs on PostgreSQL", () => {
     expect(await counter.count(() => full({ messageId: "d" }))).toEqual({ statements: 3, roundTrips: 2 });
   });
 
-  it("MID-08 where pg does not pipeline, the commit waits for the outbox, and each statement has a round trip of its own", async () => {
+  it("MID-08 without pipelining the commit waits for the outbox, and each statement is one round trip", async () => {
     const plain = openPostgres({ url: counter.url, config: { pipeline: false }, maxConnections: 1 });
     const handle = stackOn(plain);
     try {
@@ -74,7 +75,7 @@ describe("what the middleware costs on PostgreSQL", () => {
     }
   });
 
-  it("MID-08 a commit that was sent together with a failing outbox insert is a rollback, reported with the insert's error", async () => {
+  it("MID-08 a commit sent together with a failing outbox insert is a rollback, and rejects with the insert's error", async () => {
     await migrate(db, { schema, outbox: "Refusing" });
     const { message: table } = postgresDialect.names("outbox", schema, "Refusing");
     await raw(`create function ${schema}.refuse() returns trigger language plpgsql as
@@ -98,5 +99,35 @@ describe("what the middleware costs on PostgreSQL", () => {
       await handle({ messageId: id }); // the connection is as good as before
       expect(await left(id)).toMatchObject({ orders: 1, inbox: { state: "Done" } });
     }
+  });
+
+  it("FUN-01 a webhook with a thousand events, a tenth of them known, is one statement and one round trip", async () => {
+    const scheme: WebhookScheme = {
+      verify: { kind: "signature", header: "x-signature" },
+      split: "{json:}",
+      messageId: "{item:id}",
+    };
+    const secrets = "secret-of-16-bytes";
+    const inbox = createInbox(db, { schema });
+    const route = createWebhookRoute({ inbox, sources: { acme: { scheme, secrets } } });
+    const deliver = async (from: number, to: number) => {
+      const events = Array.from({ length: to - from }, (_, index) => ({ id: `e${from + index}` }));
+      const signed = signWebhook(scheme, {
+        url: "https://example.com/webhooks/acme",
+        body: JSON.stringify(events),
+        secrets,
+      });
+      const { messages } = (await (await route(new Request(signed.url, signed as RequestInit))).json()) as {
+        messages: { outcome: string }[];
+      };
+      return messages.filter(({ outcome }) => outcome === "enqueued").length;
+    };
+    expect(await deliver(0, 100)).toBe(100); // the statement is prepared
+    let enqueued = 0;
+    const cost = await counter.count(async () => {
+      enqueued = await deliver(0, 1_000);
+    });
+    expect(cost).toEqual({ statements: 1, roundTrips: 1 });
+    expect(enqueued).toBe(900);
   });
 });

@@ -8,7 +8,7 @@ import { migrate } from "../../src/sql/migrate.js";
 import { attemptsTable, controlsTable, doneTable } from "../../src/sql/postgres/expressions.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
 import { postgresHarness } from "../support/postgres-harness.js";
-import { type TestDatabase, testClock } from "./index.js";
+import { type TestDatabase, testClock } from "./harness.js";
 
 const url = inject("postgresUrl");
 const day = 86_400_000;
@@ -65,7 +65,7 @@ describe("inbox and outbox on PostgreSQL with a role that may only read and writ
     await admin?.close();
   });
 
-  it("IBX-126 a whole cycle of an inbox runs with rights on its five tables alone", async () => {
+  it("IBX-126 a whole cycle of an inbox runs with rights on its five tables only", async () => {
     const { db, drop } = await loginRole(admin, "inbox", withPurge);
     try {
       const [user] = await run(
@@ -113,7 +113,7 @@ describe("inbox and outbox on PostgreSQL with a role that may only read and writ
     }
   });
 
-  it("IBX-126 without the right to delete messages everything but the purge works, and the purge fails with the server's permission error", async () => {
+  it("IBX-126 without the right to delete messages only the purge fails, with the server's permission error", async () => {
     const { db, drop } = await loginRole(admin, "inbox", everyday);
     try {
       const inbox = createInbox(db, { schema: admin.schema! });
@@ -130,7 +130,7 @@ describe("inbox and outbox on PostgreSQL with a role that may only read and writ
     }
   });
 
-  it("OBX-104 ADD-01 with partition keys the role needs the partition tables too, and the error says so when they are missing", async () => {
+  it("OBX-104 ADD-01 with partition keys the role needs rights on the partition tables, and the error names them", async () => {
     const table = "keyed";
     await migrate(admin.db, { schema: admin.schema!, inbox: false, outbox: table });
     const { db, role, drop } = await loginRole(admin, "outbox", everyday, table);
@@ -161,7 +161,7 @@ describe("inbox and outbox on PostgreSQL with a role that may only read and writ
     }
   });
 
-  it("OBX-104 a whole cycle of an outbox runs with rights on its five tables alone", async () => {
+  it("OBX-104 a whole cycle of an outbox runs with rights on its five tables only", async () => {
     const { db, drop } = await loginRole(admin, "outbox", withPurge);
     try {
       const clock = testClock();
