@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 import { openPage } from "../support/browser/admin-page.js";
-import { describeInBrowser } from "../support/browser/use-browser.js";
+import { describeInBrowser } from "../support/browser/start-browser.js";
 import { startDev } from "../support/start-dev.js";
 
 const app = fileURLToPath(new URL("../../functions/app.ts", import.meta.url));

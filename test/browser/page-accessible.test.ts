@@ -3,7 +3,7 @@ import { operatorsOf } from "../../src/operators/operators-of.js";
 import { openPage, type PageRun, showView, startPageRun } from "../support/browser/admin-page.js";
 import { loadAxe, seriousViolations } from "../support/browser/axe.js";
 import { makeDead } from "../support/browser/dead-letter-walk.js";
-import { describeInBrowser } from "../support/browser/use-browser.js";
+import { describeInBrowser } from "../support/browser/start-browser.js";
 
 const views = [
   "#/",

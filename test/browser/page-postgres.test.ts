@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { inject, it } from "vitest";
 import { startPageRun } from "../support/browser/admin-page.js";
 import { walkDeadLetter } from "../support/browser/dead-letter-walk.js";
-import { describeInBrowser } from "../support/browser/use-browser.js";
+import { describeInBrowser } from "../support/browser/start-browser.js";
 
 await describeInBrowser("the admin page on PostgreSQL", (browser) => {
   it("MSG-14 ADD-02 a dead letter is seen, inspected, replayed, and seen Done", async () => {

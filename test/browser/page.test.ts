@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, it } from "vitest";
 import { operatorsOf } from "../../src/operators/operators-of.js";
 import { openPage, type PageRun, showView, startPageRun } from "../support/browser/admin-page.js";
 import { makeDead, walkDeadLetter } from "../support/browser/dead-letter-walk.js";
-import { describeInBrowser } from "../support/browser/use-browser.js";
+import { describeInBrowser } from "../support/browser/start-browser.js";
 
 const idsOf = (name: string, count: number) =>
   Array.from({ length: count }, (_, index) => `${name}_${index}`);

@@ -11,7 +11,7 @@ import {
 } from "../../src/middleware/index.js";
 import { openPostgres, postgresDialect } from "../../src/sql/postgres/index.js";
 import { createWebhookRoute, signWebhook, type WebhookScheme } from "../../src/webhooks/index.js";
-import { startWireCounter, type WireCounter } from "../support/wire-counter.js";
+import { startWireCounter, type WireCounter } from "../support/postgres-proxies.js";
 
 /** Counted on the wire between the driver and PostgreSQL. */
 describe("what calls cost on PostgreSQL", () => {

@@ -1,8 +1,6 @@
 import { sqliteHarness } from "../support/sqlite-harness.js";
-import { serviceContracts } from "./all-contracts.js";
+import { messagingContract, middlewareContract, serviceContracts } from "./all-contracts.js";
 import { sqlInboxStoreContract } from "./inbox-store-contract.js";
-import { messagingContract } from "./messaging-contract.js";
-import { middlewareContract } from "./middleware-contract.js";
 
 serviceContracts(sqliteHarness("file"));
 

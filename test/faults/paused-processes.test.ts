@@ -88,7 +88,7 @@ describe(`pause and limit across ${processes} processes, with ${perPhase} messag
     return counts.size === processes && [...counts.values()].every((count) => count >= 3);
   };
 
-  it("ADD-17 a pause holds in every process from the next claim on, and a limit holds for all of them together", async () => {
+  it("ADD-17 a pause holds in every process from its next claim on, and a limit for all of them together", async () => {
     await enqueue();
     await until(() => allHaveClaimed(0));
 

@@ -66,7 +66,7 @@ export const message = (seq: number, fields: Partial<QueueMessage> = {}): QueueM
 export const messages = (count: number, fields: Partial<QueueMessage> = {}): readonly QueueMessage[] =>
   Array.from({ length: count }, (_, index) => message(index + 1, fields));
 
-/** A message that must be handled alone. */
+/** A message that must be handled by itself. */
 export const suspect = (seq: number, fields: Partial<QueueMessage> = {}): QueueMessage =>
   message(seq, { crashes: 2, ...fields });
 

@@ -34,7 +34,7 @@ export interface Room {
   readonly right?: string;
 }
 
-/** `{name}` in a path is filled in: a route is attacked by its form alone. */
+/** `{name}` in a path is filled in: only the form of a route is attacked. */
 const filled = (path: string): string => path.replace(/\{\w+\}/g, "0190a5c2-7d3e-7b1a-9c4f-2e8d6a1b3c5d");
 
 /** The rooms with a door, all on one database. Their routes come from their own tables: a new route is attacked too. */

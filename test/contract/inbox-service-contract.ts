@@ -1,16 +1,16 @@
 import { randomUUID } from "node:crypto";
 import { afterEach, describe, expect, it } from "vitest";
-import { omitUndefined } from "../../../src/base/defined.js";
-import { createSqlInboxStore } from "../../../src/service/sql-inbox-store.js";
-import { migrate } from "../../../src/sql/migrate.js";
-import type { ContractHarness } from "../../contract/harness.js";
-import { collectLog, startService, token } from "./start-service.js";
+import { omitUndefined } from "../../src/base/defined.js";
+import { createSqlInboxStore } from "../../src/service/sql-inbox-store.js";
+import { migrate } from "../../src/sql/migrate.js";
+import { collectLog, startService, token } from "../support/inbox-service/start-service.js";
+import type { ContractHarness } from "./harness.js";
 
 const start = Date.UTC(2026, 0, 1);
 const iso = (seconds: number): string => new Date(start + seconds * 1_000).toISOString();
 
 /** The service over real HTTP on a database. Each answer is also compared with the served OpenAPI document. */
-export function describeInboxService(harness: ContractHarness): void {
+export function inboxServiceContract(harness: ContractHarness): void {
   describe(`the inbox service on ${harness.name}`, () => {
     const closing: (() => Promise<unknown>)[] = [];
     afterEach(async () => {
@@ -38,7 +38,7 @@ export function describeInboxService(harness: ContractHarness): void {
       };
     };
 
-    it("SVC-03 SVC-07 the first caller is told Acquired, the next Busy, and after the mark Processed: each with status 200", async () => {
+    it("SVC-03 SVC-07 the first caller gets Acquired, the next Busy, and one after the mark Processed, each with status 200", async () => {
       const { post } = await opened();
       const first = await post("try-begin", { key: "orders:42", owner: "worker-1" });
       expect(first.status).toBe(200);
@@ -52,7 +52,7 @@ export function describeInboxService(harness: ContractHarness): void {
       expect([third.status, third.json]).toEqual([200, { status: "Processed" }]);
     });
 
-    it("SVC-03 of 40 requests at once for one key exactly one is told Acquired", async () => {
+    it("SVC-03 of 40 concurrent requests for one key exactly one gets Acquired", async () => {
       const { post } = await opened();
       const answers = await Promise.all(
         Array.from({ length: 40 }, () => post("try-begin", { key: "contended" })),
@@ -73,7 +73,7 @@ export function describeInboxService(harness: ContractHarness): void {
       expect((await post("try-begin", { key: "a", leaseId })).json).toEqual({ status: "Processed" });
     });
 
-    it("SVC-04 SVC-08 a lease ends after leaseSeconds: its holder can neither mark, renew nor release, and another caller acquires", async () => {
+    it("SVC-04 SVC-08 after leaseSeconds the holder can neither mark, renew nor release, and another caller acquires the key", async () => {
       const { post, get, at } = await opened();
       const { json: stale } = await post("try-begin", { key: "a", leaseSeconds: 120 });
       expect(stale.expiresAt).toBe(iso(120));
@@ -103,7 +103,7 @@ export function describeInboxService(harness: ContractHarness): void {
       expect((await post("release", { key: "a", leaseId })).json.status).toBe("LeaseLost");
     });
 
-    it("SVC-05 release frees the key at once, for the holder alone", async () => {
+    it("SVC-05 only the holder can release the key, which is then available at once", async () => {
       const { post } = await opened();
       const { json } = await post("try-begin", { key: "a" });
       expect((await post("release", { key: "a", leaseId: randomUUID() })).json.status).toBe("LeaseLost");
@@ -124,7 +124,7 @@ export function describeInboxService(harness: ContractHarness): void {
       expect((await post("renew", { key: "a", leaseId })).json.expiresAt).toBe(iso(109));
     });
 
-    it("SVC-06 a key's report has its status, attempts, firstSeen and lastSeen, and leaseUntil and owner while they are known", async () => {
+    it("SVC-06 the report of a key has its status, attempts, firstSeen and lastSeen, and leaseUntil and owner while it is leased", async () => {
       const { post, get, at } = await opened();
       const unknown = await get("a");
       expect([unknown.status, unknown.json]).toEqual([200, { status: "Unknown" }]);
@@ -204,7 +204,7 @@ export function describeInboxService(harness: ContractHarness): void {
         expect(lines(), secret).not.toContain(secret);
     });
 
-    it("SVC-07 a database that is away: 503 with Retry-After, for every operation", async () => {
+    it("SVC-07 while the database is away every call gets 503 with Retry-After", async () => {
       const { post, get, db, lines } = await opened();
       await db.close();
       const held = { key: "a", leaseId: randomUUID() };

@@ -1,8 +1,8 @@
-import { afterAll, describe, expect, it, onTestFinished } from "vitest";
-import type { TestDatabase } from "../../contract/harness.js";
+import { afterAll, describe, expect, inject, it, onTestFinished } from "vitest";
+import type { KillableHarness, TestDatabase } from "../../contract/harness.js";
+import { postgresHarness } from "../../support/postgres-harness.js";
 import { type ServiceProcess, serviceProcesses } from "../../support/service-processes.js";
-import type { KillableHarness } from "../killed-middleware.js";
-import type { Kind } from "./messages.js";
+import { sqliteHarness } from "../../support/sqlite-harness.js";
 import {
   exactlyOnce,
   type Side,
@@ -15,11 +15,13 @@ import {
 const afterLease = String(10 * 60_000);
 const afterExpiry = String(25 * 60 * 60_000);
 
-/**
- * Each row of the failure table, with a sender and a receiver in processes of their own. The rows about the receiver are
- * tested with every kind of message.
- */
-export function failureTable(harness: KillableHarness, kinds: readonly Kind[]): void {
+const postgresUrl = inject("postgresUrl");
+
+failureTable({ ...postgresHarness(postgresUrl), urlOf: () => postgresUrl });
+failureTable({ ...sqliteHarness("file"), urlOf: ({ db }) => db.id.slice("sqlite:".length) });
+
+/** Each row of the failure table, with a sender and a receiver in two processes. */
+function failureTable(harness: KillableHarness): void {
   describe(`${harness.name}: the failure table`, () => {
     const processes = serviceProcesses(afterAll);
 
@@ -73,7 +75,7 @@ export function failureTable(harness: KillableHarness, kinds: readonly Kind[]): 
     const all = exactlyOnce("first", "victim", "last");
 
     it.each(["before the outbox write", "before the commit"])(
-      "MSG-16 MSG-01 sender crashes before outbox write (%s): the order and its message are both absent",
+      "MSG-01 MSG-16 when the sender crashes before the outbox write (%s), neither the order nor its message is stored",
       async (point) => {
         const services = await start();
         const { orders } = services;
@@ -86,7 +88,7 @@ export function failureTable(harness: KillableHarness, kinds: readonly Kind[]): 
       },
     );
 
-    it("MSG-16 MSG-02 sender crashes after outbox write, before send: the Pending message is sent after the restart", async () => {
+    it("MSG-02 MSG-16 when the sender crashes after the outbox write, before it sends, the Pending message is sent after the restart", async () => {
       const services = await start();
       const { orders, points } = services;
       await orders.kill();
@@ -105,7 +107,7 @@ export function failureTable(harness: KillableHarness, kinds: readonly Kind[]): 
       ["before the send", ["first"]],
       ["after the acknowledgement", ["first", "victim"]],
     ])(
-      "MSG-16 MSG-02 sender crashes after outbox write, %s: the Sending message is sent after its lease",
+      "MSG-02 MSG-16 when the sender crashes after the outbox write, %s, the Sending message is sent after its lease",
       async (point, handled) => {
         const services = await start();
         const { orders } = services;
@@ -118,7 +120,7 @@ export function failureTable(harness: KillableHarness, kinds: readonly Kind[]): 
     );
 
     it.each(["cut-request", "drop-request"] as const)(
-      "MSG-16 MSG-02 network failure during send (%s): sent again",
+      "MSG-02 MSG-16 after a network failure during the send (%s) the message is sent again",
       async (fault) => {
         const services = await start();
         services.faults.push(fault, fault);
@@ -130,14 +132,14 @@ export function failureTable(harness: KillableHarness, kinds: readonly Kind[]): 
       },
     );
 
-    it("MSG-16 MSG-04 MSG-17 message expires before delivery: never sent, told to onDead, compensated, and sent by retry", async () => {
+    it("MSG-04 MSG-16 MSG-17 a message that expires before its delivery is not sent, is passed to onDead, and can be sent by retry", async () => {
       const services = await start();
       const { orders, inventory, proxy } = services;
       await inventory.kill();
       const messageId = await services.place("victim");
-      await expect.poll(() => proxy.counts.away, { timeout: 45_000 }).toBeGreaterThan(0);
+      await expect.poll(() => proxy.counts.away).toBeGreaterThan(0);
       await services.call(orders, "/later", afterExpiry);
-      await expect.poll(() => cancellations(services), { timeout: 45_000 }).toEqual(["victim Expired"]);
+      await expect.poll(() => cancellations(services)).toEqual(["victim Expired"]);
       await goOn(services, [inventory]);
       const withoutVictim = { lost: ["victim"], withoutResponse: ["victim"] };
       expect(await services.tally()).toEqual({ ...all, ...withoutVictim });
@@ -150,7 +152,7 @@ export function failureTable(harness: KillableHarness, kinds: readonly Kind[]): 
       expect(await services.states()).toEqual(["Sent", "Sent", "Sent"]);
     });
 
-    it("MSG-16 MSG-04 message expires before delivery while its sender is away: expired after the restart, never sent", async () => {
+    it("MSG-04 MSG-16 a message that expires while its sender is away is Expired after the restart and never sent", async () => {
       const services = await start();
       const { orders, points } = services;
       await killedAt(services, "orders: before the send", [orders]);
@@ -160,82 +162,83 @@ export function failureTable(harness: KillableHarness, kinds: readonly Kind[]): 
       await waits;
       await services.call(orders, "/later", afterExpiry);
       await goOn(services);
-      await expect.poll(() => cancellations(services), { timeout: 45_000 }).toEqual(["victim Expired"]);
+      await expect.poll(() => cancellations(services)).toEqual(["victim Expired"]);
       expect(await services.rows("inventory", "reservations")).toEqual(["first", "last"]);
     });
 
-    describe.each(kinds)("a %s", (kind) => {
-      it.each([
-        ["before processing", "before it handles"],
-        ["after processing, before inbox write", "in the handler"],
-        ["after processing and inbox write, before the commit", "before the commit"],
-      ])(
-        "MSG-16 MSG-05 receiver crashes %s: nothing persists, and the retry is processed",
-        async (_, point) => {
-          const services = await start({ kind });
-          const { inventory } = services;
-          await killedAt(services, `inventory: ${point}`, [inventory]);
-          expect(await services.rows("inventory", "reservations")).toEqual(["first"]);
-          await goOn(services, [inventory]);
-          expect(await services.tally()).toEqual(all);
-        },
-      );
-
-      it("MSG-16 MSG-05 ACK lost, because the receiver crashes after the commit: the retry is a duplicate", async () => {
-        const services = await start({ kind });
+    it.each([
+      ["before processing", "before it handles"],
+      ["after processing, before inbox write", "in the handler"],
+      ["after processing and inbox write, before the commit", "before the commit"],
+    ])(
+      "MSG-05 MSG-16 when the receiver crashes %s, nothing is stored, and the retry is processed",
+      async (_, point) => {
+        const services = await start();
         const { inventory } = services;
-        await killedAt(services, "inventory: before the acknowledgement", [inventory]);
-        expect(await services.rows("inventory", "reservations")).toEqual(["first", "victim"]);
+        await killedAt(services, `inventory: ${point}`, [inventory]);
+        expect(await services.rows("inventory", "reservations")).toEqual(["first"]);
         await goOn(services, [inventory]);
         expect(await services.tally()).toEqual(all);
-      });
+      },
+    );
 
-      it.each(["drop-answer", "cut-answer"] as const)(
-        "MSG-16 MSG-05 ACK lost on its way (%s): the retries are duplicates",
-        async (fault) => {
-          const services = await start({ kind });
-          services.faults.push(fault, fault);
-          await services.place("victim");
-          await services.settled();
-          expect(services.proxy.counts).toMatchObject({ [fault]: 2, away: 0, none: 2 });
-          expect(services.points.passed("inventory: in the handler")).toBe(2);
-          await goOn(services);
-          expect(await services.tally()).toEqual(all);
-        },
-      );
+    it("MSG-05 MSG-16 when the receiver crashes after the commit, before it acknowledges, the retry is a duplicate", async () => {
+      const services = await start();
+      const { inventory } = services;
+      await killedAt(services, "inventory: before the acknowledgement", [inventory]);
+      expect(await services.rows("inventory", "reservations")).toEqual(["first", "victim"]);
+      await goOn(services, [inventory]);
+      expect(await services.tally()).toEqual(all);
+    });
 
-      it.each([
-        ["while the receiver processes", "in the handler"],
-        ["after the receiver has processed", "before the acknowledgement"],
-      ])("MSG-16 MSG-05 sender retries due to timeout %s: processed once", async (_, point) => {
-        const services = await start({ kind, timeoutMs: 500 });
+    it.each(["drop-answer", "cut-answer"] as const)(
+      "MSG-05 MSG-16 when the acknowledgement is lost on its way (%s), the retries are duplicates",
+      async (fault) => {
+        const services = await start();
+        services.faults.push(fault, fault);
+        await services.place("victim");
+        await services.settled();
+        expect(services.proxy.counts).toMatchObject({ [fault]: 2, away: 0, none: 2 });
+        expect(services.points.passed("inventory: in the handler")).toBe(2);
+        await goOn(services);
+        expect(await services.tally()).toEqual(all);
+      },
+    );
+
+    it.each([
+      ["while the receiver processes", "in the handler"],
+      ["after the receiver has processed", "before the acknowledgement"],
+    ])(
+      "MSG-05 MSG-16 when the sender times out and retries %s, the message is processed once",
+      async (_, point) => {
+        const services = await start({ timeoutMs: 500 });
         const { points } = services;
         const before = points.passed("inventory: before it handles");
         await killedAt(services, `inventory: ${point}`, []);
         const deliveries = () => points.passed("inventory: before it handles") - before;
-        await expect.poll(deliveries, { timeout: 45_000 }).toBeGreaterThan(1);
+        await expect.poll(deliveries).toBeGreaterThan(1);
         points.release();
         await services.settled();
         expect(points.passed("inventory: in the handler")).toBe(2);
         await goOn(services);
         expect(await services.tally()).toEqual(all);
-      });
+      },
+    );
 
-      it.each([
-        ["before the inbox write", "in the handler", ["first"]],
-        ["after the inbox write", "before the acknowledgement", ["first", "victim"]],
-      ])(
-        "MSG-16 MSG-05 sender and receiver both crash simultaneously, %s: processed once after both restart",
-        async (_, point, handled) => {
-          const services = await start({ kind });
-          const both = [services.orders, services.inventory];
-          await killedAt(services, `inventory: ${point}`, both);
-          expect(await services.states()).toEqual(["Sending", "Sent"]);
-          expect(await services.rows("inventory", "reservations")).toEqual(handled);
-          await goOn(services, both);
-          expect(await services.tally()).toEqual(all);
-        },
-      );
-    });
+    it.each([
+      ["before the inbox write", "in the handler", ["first"]],
+      ["after the inbox write", "before the acknowledgement", ["first", "victim"]],
+    ])(
+      "MSG-05 MSG-16 when sender and receiver crash together, %s, the message is processed once after both restart",
+      async (_, point, handled) => {
+        const services = await start();
+        const both = [services.orders, services.inventory];
+        await killedAt(services, `inventory: ${point}`, both);
+        expect(await services.states()).toEqual(["Sending", "Sent"]);
+        expect(await services.rows("inventory", "reservations")).toEqual(handled);
+        await goOn(services, both);
+        expect(await services.tally()).toEqual(all);
+      },
+    );
   });
 }

@@ -8,17 +8,17 @@ import { functionPublisher, type PublishedMessage } from "../../src/publishers/i
 import { openTelemetry } from "../../src/telemetry/index.js";
 import { signWebhook } from "../../src/webhooks/index.js";
 import { standard } from "../../src/webhooks/presets/standard.js";
-import { type ContractHarness, type TestDatabase, useDatabase } from "../contract/harness.js";
-import { textMember } from "../contract/messaging/support.js";
-import { inSchemaOf } from "../contract/support/database.js";
-import { openTelemetrySdk, type Sdk, spanText, useContextManager } from "./open-telemetry-sdk.js";
+import { openTelemetrySdk, type Sdk, spanText, useContextManager } from "../support/open-telemetry-sdk.js";
+import { type ContractHarness, type TestDatabase, useDatabase } from "./harness.js";
+import { textMember } from "./messaging/support.js";
+import { inSchemaOf } from "./support/database.js";
 
 const secret = `whsec_${Buffer.from("a secret of the provider").toString("base64")}`;
 const payload = JSON.stringify({ type: "invoice.paid", card: "4242-4242" });
 const providerContext = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 /** One trace from the webhook to what is sent, on any database. */
-export function telemetrySuite(harness: ContractHarness): void {
+export function telemetryContract(harness: ContractHarness): void {
   describe(`${harness.name} telemetry`, () => {
     const database = useDatabase(harness);
     useContextManager();
@@ -61,7 +61,7 @@ export function telemetrySuite(harness: ContractHarness): void {
       }
     });
 
-    it("ADD-05 a provider's context is linked to, and decides nothing", async () => {
+    it("ADD-05 a provider's trace context becomes a link only", async () => {
       const sdk = openTelemetrySdk();
       const app = await appOn(database(), sdk, "provider");
       await app.post({ traceparent: providerContext });
@@ -94,7 +94,7 @@ export function telemetrySuite(harness: ContractHarness): void {
       expect(spanText(attempts[0]!)).not.toContain("4242");
     });
 
-    it("ADD-05 a context that the caller puts into the headers is not replaced", async () => {
+    it("ADD-05 a trace context in the headers of the caller is not replaced", async () => {
       const sdk = openTelemetrySdk();
       const { tracing, metrics } = openTelemetry(sdk.options);
       const options = { ...inSchemaOf(database()), table: "own_context" };
@@ -138,7 +138,7 @@ export function telemetrySuite(harness: ContractHarness): void {
       expect((await app.outbox.stats()).counts.Done).toBe(20);
     });
 
-    it("ADD-05 MSG-09 the trace goes on in the service that receives a message", async () => {
+    it("ADD-05 the trace continues in the service that receives a message", async () => {
       const sdk = openTelemetrySdk();
       const messages = defineMessages({ OrderApproved: signal(textMember("orderId")) });
       const common = {

@@ -1,16 +1,16 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { omitUndefined } from "../../../src/base/defined.js";
-import { createInbox } from "../../../src/inbox/inbox.js";
-import { createOutbox } from "../../../src/outbox/outbox.js";
-import { newOwnerToken } from "../../../src/queue/leases.js";
-import { migrate } from "../../../src/sql/migrate.js";
-import type { ContractHarness } from "../../contract/harness.js";
-import { startAdmin } from "./start-admin.js";
+import { omitUndefined } from "../../src/base/defined.js";
+import { createInbox } from "../../src/inbox/inbox.js";
+import { createOutbox } from "../../src/outbox/outbox.js";
+import { newOwnerToken } from "../../src/queue/leases.js";
+import { migrate } from "../../src/sql/migrate.js";
+import { startAdmin } from "../support/admin/start-admin.js";
+import type { ContractHarness } from "./harness.js";
 
 const secret = "4111-1111-1111-1111";
 
 /** What the diagnostics API reads and changes in a database. */
-export function describeAdmin(harness: ContractHarness): void {
+export function adminContract(harness: ContractHarness): void {
   describe(`the diagnostics API on ${harness.name}`, () => {
     const closing: (() => Promise<unknown>)[] = [];
     afterEach(async () => {
@@ -57,7 +57,7 @@ export function describeAdmin(harness: ContractHarness): void {
       return parts;
     };
 
-    it("MSG-14 ADD-02 lists and shows messages, without payload and header values unless they are asked for, which is logged", async () => {
+    it("MSG-14 ADD-02 lists and shows messages; payload and header values only on request, which is logged", async () => {
       const { get, lines, inbox } = await withDead(2);
       await inbox.receive({ source: "stripe", messageId: "fresh", topic: "payment", payload: secret });
       const stats = await get("inbox/stats");
@@ -99,7 +99,7 @@ export function describeAdmin(harness: ContractHarness): void {
       expect((await get("inbox/message?source=stripe&messageId=none")).status).toBe(404);
     });
 
-    it("ADD-02 groups, counts, replays, discards and edits dead messages; what is not dead is lost or refused", async () => {
+    it("ADD-02 groups, counts, replays, discards and edits dead messages, and no others", async () => {
       const { get, post, inbox } = await withDead(5, (n) =>
         n < 3 ? `timeout after ${n} ms` : "card declined",
       );
@@ -152,7 +152,7 @@ export function describeAdmin(harness: ContractHarness): void {
       expect((await get("outbox/messages?state=archived")).json.error).toMatchObject({ field: "state" });
     });
 
-    it("ADD-02 replays by filter in batches, with a record of who did it, and another caller may go on", async () => {
+    it("ADD-02 replays by filter in batches, records who did it, and lets another caller continue", async () => {
       const { post, get, send, inbox } = await withDead(25, (n) => (n < 20 ? "timeout" : "other"));
       const started = await send("/_oncebox/inbox/operations", {
         method: "POST",
@@ -178,7 +178,7 @@ export function describeAdmin(harness: ContractHarness): void {
       expect(unknown.status).toBe(409);
     });
 
-    it("MSG-14 MSG-20 the outbox's failed messages are listed and retried one by one, also by the document's names", async () => {
+    it("MSG-14 MSG-20 failed messages of the outbox are listed and retried one by one, under the /_rf names too", async () => {
       const { get, send, outbox } = await opened();
       const id = await outbox.enqueue({ topic: "receipt", payload: secret });
       const owner = newOwnerToken();
@@ -242,7 +242,7 @@ export function describeAdmin(harness: ContractHarness): void {
       ]);
     });
 
-    it("ADD-02 ADD-17 tells waiting, retrying, running, paused, done and dead messages apart, and lists each", async () => {
+    it("ADD-02 ADD-17 shows and filters waiting, retrying, running, paused, done and dead messages", async () => {
       const { get, post, inbox, outbox } = await opened();
       const owner = newOwnerToken();
       const leaseMs = 3_600_000;
@@ -313,7 +313,7 @@ export function describeAdmin(harness: ContractHarness): void {
       expect((await get("correlation/none")).json).toEqual({ steps: [] });
     });
 
-    it("MSG-14 health: alive without a token; with one the version, due messages and age of each store, and 503 when one is away", async () => {
+    it("MSG-14 health is ok without a token; with one it has the version and the state of each store, and is 503 when one is away", async () => {
       const { get, as, db, inbox } = await opened();
       await inbox.receive({ source: "a", messageId: "1", topic: "t", payload: secret });
       const queue = { due: 0, oldestDueAgeMs: null, pausedMessages: 0, dead: 0, paused: false };

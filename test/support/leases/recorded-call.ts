@@ -1,5 +1,5 @@
 /** One call of a leasing inbox store, and when it was made. */
-export interface Operation {
+export interface RecordedCall {
   readonly key: string;
   /** By the machine's monotonic clock, in ms, which all of its processes share. */
   readonly calledAt: number;
@@ -59,7 +59,7 @@ interface LeaseLostStep {
 export type StepOf<Kind extends Step["kind"]> = Extract<Step, { readonly kind: Kind }>;
 
 /** The status that was returned, where there is one. */
-export const statusOf = ({ step }: Operation): string | undefined =>
+export const statusOf = ({ step }: RecordedCall): string | undefined =>
   typeof step.result === "object" ? step.result.status : undefined;
 
 /** From the first to the last possible value. */
