@@ -16,7 +16,7 @@ import {
 interface Case extends RunScript {
   readonly name: string;
   readonly passesMs?: number;
-  /** What has started, what was released, and what still waits. */
+  /** The messages that started, were released, and still wait. */
   readonly starts: readonly number[];
   readonly released?: readonly number[];
   readonly waits?: readonly number[];
@@ -28,7 +28,7 @@ const single = (seq: number) => message(seq, { topic: "single" });
 const other = (seq: number) => message(seq, { topic: "other" });
 
 const cases: readonly Case[] = [
-  { name: "starts all that wait", claims: [messages(3)], starts: [1, 2, 3] },
+  { name: "starts every message", claims: [messages(3)], starts: [1, 2, 3] },
   {
     name: "starts no more than there are free slots, of whatever topics",
     concurrency: 2,
@@ -47,7 +47,7 @@ const cases: readonly Case[] = [
     waits: [2],
   },
   {
-    name: "releases what waits while no slot becomes free: another worker may have one",
+    name: "releases waiting messages while no slot becomes free: another worker may have one",
     concurrency: 1,
     handlers: { t: never, other: never },
     claims: [[other(1), message(2), message(3)]],
@@ -76,9 +76,9 @@ const cases: readonly Case[] = [
     starts: [1, 3],
     waits: [2],
   },
-  { name: "starts a suspect that is alone", claims: [[suspect(1)]], starts: [1] },
+  { name: "starts a suspect when nothing else is claimed", claims: [[suspect(1)]], starts: [1] },
   {
-    name: "starts a suspect after what runs, and releases what waits beside it",
+    name: "starts a suspect after the running handlers, and releases the other waiting messages",
     concurrency: 1,
     claims: [[message(1)], [message(2), suspect(3)]],
     starts: [1],
@@ -86,7 +86,7 @@ const cases: readonly Case[] = [
     waits: [3],
   },
   {
-    name: "starts nothing whose topic needs longer than what is left",
+    name: "starts nothing that needs more time than is left",
     remainingMs: 1_000,
     expectedHandlerMs: 2_000,
     claims: [[message(1)]],

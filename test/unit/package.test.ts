@@ -1,7 +1,14 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { renderedSchemas } from "../../scripts/rendered-schemas.js";
+import { packageVersion } from "../../src/base/require-package.js";
 import { readDocument, root } from "../support/markdown.js";
+
+it("MSG-14 the version that the diagnostics API shows is that of package.json", () => {
+  const manifest = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
+  expect(packageVersion).toBe((JSON.parse(manifest) as { version: string }).version);
+});
 
 const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
   readonly files: readonly string[];
@@ -32,5 +39,11 @@ describe("the published package", () => {
     const links = [...text.matchAll(/\]\(([^)\s#]+)[^)]*\)/g)].map(([, link]) => link!);
     const own = links.filter((link) => !/^[a-z]+:/.test(link));
     expect(own.filter((link) => !isPublished(join(dirname(document), link)))).toEqual([]);
+  });
+});
+
+describe("infra/sql", () => {
+  it.each(renderedSchemas())("IBX-117 OBX-094 $file is the schema that migrate deploys", ({ file, sql }) => {
+    expect(readFileSync(new URL(`../../infra/sql/${file}`, import.meta.url), "utf8")).toBe(sql);
   });
 });
