@@ -18,27 +18,27 @@ export const adminTokens = { alice: "alice:test-secret-0123456789", bob: "bob:ot
 export const serviceToken = "service-token-0123456789";
 export const secretOf = (byte: number): string => Buffer.alloc(24, byte).toString("base64");
 
-export interface RoomRoute {
+export interface ApiRoute {
   readonly method: string;
   readonly path: string;
   readonly body?: string;
-  /** Whether everybody may ask: it says nothing. */
+  /** Whether it needs no token: its answer is the same for everyone. */
   readonly isPublic?: boolean;
 }
 
-export interface Room {
+export interface HttpApi {
   readonly name: string;
   readonly respond: PlainRoute;
-  readonly routes: readonly RoomRoute[];
-  /** The header that opens it. Undefined where the body proves the sender. */
+  readonly routes: readonly ApiRoute[];
+  /** The authorization header that it accepts. Undefined where the body proves the sender. */
   readonly right?: string;
 }
 
 /** `{name}` in a path is filled in: only the form of a route is attacked. */
 const filled = (path: string): string => path.replace(/\{\w+\}/g, "0190a5c2-7d3e-7b1a-9c4f-2e8d6a1b3c5d");
 
-/** The rooms with a door, all on one database. Their routes come from their own tables: a new route is attacked too. */
-export async function openRooms(logger: Logger) {
+/** All HTTP APIs, on one database. Their routes come from their own tables, so that a new route is attacked too. */
+export async function openHttpApis(logger: Logger) {
   const db = openSqlite({ file: ":memory:" });
   await migrate(db);
   const stores = { inbox: createInbox(db), outbox: createOutbox(db) };
@@ -62,18 +62,18 @@ export async function openRooms(logger: Logger) {
     method,
     path: filled(path),
   }));
-  const adminAt = (base: string): readonly RoomRoute[] =>
+  const adminAt = (base: string): readonly ApiRoute[] =>
     adminTable
       .map(({ method, path }) => ({ method, path: `${base}${path}`, isPublic: path === "health" }))
       .filter(({ path }) => pathBehindBase(path) !== undefined);
   const operations = Object.keys(operationsOf({ minLeaseSeconds: 30, maxLeaseSeconds: 120 }));
-  const serviceRoutes: readonly RoomRoute[] = [
+  const serviceRoutes: readonly ApiRoute[] = [
     ...operations.map((name) => ({ method: "POST", path: `/v1/inbox/${name}`, body: '{"key":"a"}' })),
     { method: "GET", path: "/v1/inbox/a" },
     { method: "HEAD", path: "/v1/inbox/a" },
   ];
   const bearer = (token: string) => `Bearer ${token}`;
-  const rooms: readonly Room[] = [
+  const apis: readonly HttpApi[] = [
     {
       name: "diagnostics",
       respond: admin.respond,
@@ -81,7 +81,7 @@ export async function openRooms(logger: Logger) {
       right: bearer(adminTokens.alice),
     },
     {
-      name: "the document's names",
+      name: "names of the specification",
       respond: admin.respond,
       routes: adminAt("/_rf/"),
       right: bearer(adminTokens.alice),
@@ -96,7 +96,7 @@ export async function openRooms(logger: Logger) {
   return {
     db,
     clock,
-    rooms,
+    apis,
     messaging,
     open: { name: "open inbox service", respond: open.respond, routes: serviceRoutes },
     async close() {
@@ -124,8 +124,8 @@ export const signedBody = (
 
 /** Calls a route as a host would. */
 export const call = (
-  { respond }: Pick<Room, "respond">,
-  { method, path, body }: RoomRoute,
+  { respond }: Pick<HttpApi, "respond">,
+  { method, path, body }: ApiRoute,
   headers: Readonly<Record<string, string>> = {},
 ) => {
   const given = new Map(Object.entries(headers));

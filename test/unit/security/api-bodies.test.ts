@@ -3,32 +3,31 @@ import type { Readable } from "node:stream";
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { silentLogger } from "../../../src/base/logger.js";
 import { grpcTransport, listen } from "../../../src/messaging/index.js";
-import { heldBytes } from "../../support/attacks/held-bytes.js";
 import {
+  type ApiRoute,
   envelope,
-  openRooms,
-  type Room,
-  type RoomRoute,
+  type HttpApi,
+  openHttpApis,
   secretOf,
   signedBody,
-} from "../../support/attacks/rooms.js";
-import { nextTurn, push, stalled } from "../../support/attacks/stalled-bodies.js";
+} from "../../support/attacks/http-apis.js";
+import { heldBytes, nextTurn, push, stalled } from "../../support/attacks/stalled-bodies.js";
 
 const mebibyte = 1_048_576;
-let opened: Awaited<ReturnType<typeof openRooms>>;
+let opened: Awaited<ReturnType<typeof openHttpApis>>;
 beforeAll(async () => {
-  opened = await openRooms(silentLogger);
+  opened = await openHttpApis(silentLogger);
 });
 afterAll(() => opened.close());
 afterEach(() => {
   vi.useRealTimers();
 });
 
-const room = (name: string): Room => opened.rooms.find((one) => one.name === name)!;
+const apiNamed = (name: string): HttpApi => opened.apis.find((one) => one.name === name)!;
 
 const send = (
-  { respond }: Pick<Room, "respond">,
-  { method, path }: RoomRoute,
+  { respond }: Pick<HttpApi, "respond">,
+  { method, path }: ApiRoute,
   body: Readable,
   headers: Readonly<Record<string, string>> = {},
 ) =>
@@ -42,7 +41,7 @@ const send = (
   });
 
 describe("bodies for the messaging receiver, before its signature is seen", () => {
-  const receiver = () => room("messaging receiver");
+  const receiver = () => apiNamed("messaging receiver");
   const toReceiver = (body: Readable, headers?: Record<string, string>) =>
     send(receiver(), receiver().routes[0]!, body, headers);
 
@@ -71,7 +70,7 @@ describe("bodies for the messaging receiver, before its signature is seen", () =
     expect((await answer).status).toBe(200);
   });
 
-  it("MSG-18 stalled ones are bounded: the largest make room, and a small message is still received", async () => {
+  it("MSG-18 stalled ones are bounded: the largest are refused, and a small message is still received", async () => {
     const before = heldBytes();
     const bodies = Array.from({ length: 100 }, stalled);
     const statuses: number[] = [];
@@ -93,7 +92,7 @@ describe("bodies for the messaging receiver, before its signature is seen", () =
     for (const body of bodies) body.destroy();
   });
 
-  it("MSG-18 one that does not come within 30 s is given up", async () => {
+  it("MSG-18 one that does not arrive within 30 s is refused", async () => {
     vi.useFakeTimers({ toFake: ["setTimeout"] });
     const response = toReceiver(stalled());
     await nextTurn();
@@ -171,7 +170,7 @@ describe("messages by gRPC, before their signature is seen", () => {
     expect(response).toMatchObject({ acknowledged: true });
   }, 60_000);
 
-  it("MSG-09 one that is too large, cut, or packed to grow is refused", async () => {
+  it("MSG-09 one that is too large, cut short, or a compression bomb is refused", async () => {
     const { connected } = await listening();
     const { gzipSync } = await import("node:zlib");
     const bomb = gzipSync(Buffer.alloc(50 * mebibyte));
@@ -193,7 +192,7 @@ describe("messages by gRPC, before their signature is seen", () => {
     expect(await statusOf(page)).toBe("415 undefined undefined");
   });
 
-  it("MSG-09 one that does not come within 30 s is given up, and its connection is closed", async () => {
+  it("MSG-09 one that does not arrive within 30 s is refused, and its connection is closed", async () => {
     const { connected } = await listening();
     vi.useFakeTimers({ toFake: ["setTimeout"] });
     const { open, closed } = connected();
@@ -216,11 +215,11 @@ describe("messages by gRPC, before their signature is seen", () => {
   });
 });
 
-describe("bodies for rooms with a token", () => {
-  const rooms = () => opened.rooms.filter(({ right }) => right !== undefined);
+describe("bodies for APIs with a token", () => {
+  const apis = () => opened.apis.filter(({ right }) => right !== undefined);
 
-  it("MSG-14 SVC-07 nothing is read of a body without the right token", async () => {
-    for (const one of rooms())
+  it("SVC-07 MSG-14 nothing is read of a body without the right token", async () => {
+    for (const one of apis())
       for (const route of one.routes.filter(({ method }) => method === "POST")) {
         opened.clock.ms += 60_000;
         const body = stalled();
@@ -232,8 +231,8 @@ describe("bodies for rooms with a token", () => {
       }
   });
 
-  it("MSG-14 SVC-07 with it, one that is too large or too slow is refused", async () => {
-    for (const one of rooms()) {
+  it("SVC-07 MSG-14 with it, one that is too large or too slow is refused", async () => {
+    for (const one of apis()) {
       const route = one.routes.find(({ method }) => method === "POST")!;
       const headers = { authorization: one.right! };
       const limit = one.name === "inbox service" ? 16_384 : 4 * mebibyte;

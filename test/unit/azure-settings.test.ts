@@ -1,11 +1,15 @@
-import { describe, expect, it } from "vitest";
-import { readAzureSettings } from "../../../src/config/azure-settings.js";
-import { readDatabaseUsers } from "../../../src/config/database-users.js";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { parseTimeout, runTimeMs } from "../../src/adapters/azure/function-timeout.js";
+import { readAzureSettings } from "../../src/config/azure-settings.js";
+import { readDatabaseUsers } from "../../src/config/database-users.js";
 
 const storage = "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=c2VjcmV0";
 
 describe("settings on Azure", () => {
-  it("FUN-06 without the name of a queue there is no wake-up, whatever storage there is", () => {
+  it("FUN-06 without the name of a queue there is no wake-up", () => {
     expect(readAzureSettings({ AzureWebJobsStorage: storage }).wakeUp).toBeUndefined();
     expect(
       readAzureSettings({ ONCEBOX_WAKE_QUEUE: " ", AzureWebJobsStorage: storage }).wakeUp,
@@ -67,7 +71,7 @@ describe("settings on Azure", () => {
     expect(readAzureSettings({}).queueConnection).toBe("AzureWebJobsStorage");
   });
 
-  it("FUN-10 an app has all functions but the migration unless it is told which; an unknown group is refused", () => {
+  it("FUN-10 an app has all functions but the migration unless a setting lists them; an unknown group is refused", () => {
     const groups = (text?: string) => [
       ...readAzureSettings(text === undefined ? {} : { ONCEBOX_FUNCTIONS: text }).functions,
     ];
@@ -97,6 +101,63 @@ describe("settings on Azure", () => {
     }
     expect(() => readDatabaseUsers({ ONCEBOX_DATABASE_USERS: "[secret" })).toThrow(
       /^(?!.*secret).*not valid JSON/,
+    );
+  });
+});
+
+describe("function time-outs on Azure", () => {
+  let appFolder: string;
+  beforeAll(async () => {
+    appFolder = await mkdtemp(join(tmpdir(), "oncebox-host-json-"));
+  });
+  afterAll(() => rm(appFolder, { recursive: true, force: true }));
+
+  const runTimeWith = async (hostJson: string, functionTimeout?: string) => {
+    await writeFile(join(appFolder, "host.json"), hostJson);
+    return runTimeMs({ appFolder, functionTimeout });
+  };
+
+  it.each([
+    { text: "00:05:00", ms: 300_000 },
+    { text: "1.02:03:04", ms: (((24 + 2) * 60 + 3) * 60 + 4) * 1_000 },
+    { text: "00:00:01.5000000", ms: 1_500 },
+    { text: "-1", ms: Number.POSITIVE_INFINITY },
+  ])("FUN-03 reads a time in the host's format: $text", ({ text, ms }) => {
+    expect(parseTimeout(text)).toBe(ms);
+  });
+
+  it.each(["", "5", "five", "00:05", "00:00:00", "-00:05:00", "00:05:00 h"])(
+    "FUN-03 refuses a text that is not a time: %j",
+    (text) => {
+      expect(() => parseTimeout(text)).toThrow(/functionTimeout in host.json must be a time like "00:05:00"/);
+    },
+  );
+
+  it("FUN-03 a run ends a margin before host.json's functionTimeout", async () => {
+    expect(await runTimeWith('{ "version": "2.0", "functionTimeout": "00:02:00" }')).toBe(115_000);
+    expect(await runTimeWith('\uFEFF{ "functionTimeout": "00:00:10" }')).toBe(9_000);
+    expect(await runTimeWith('{ "FunctionTimeout": "00:02:00" }')).toBe(115_000); // the host ignores the case
+  });
+
+  it("FUN-03 the app setting that overrides host.json overrides it here", async () => {
+    expect(await runTimeWith('{ "functionTimeout": "00:02:00" }', "00:01:00")).toBe(55_000);
+    for (const name of ["AzureFunctionsJobHost__functionTimeout", "AZUREFUNCTIONSJOBHOST__FUNCTIONTIMEOUT"])
+      expect(readAzureSettings({ [name]: "00:01:00" }).functionTimeout).toBe("00:01:00");
+  });
+
+  it("FUN-03 unlimited time means ten minutes at most, because a platform update leaves no more", async () => {
+    expect(await runTimeWith('{ "functionTimeout": "-1" }')).toBe(595_000);
+    expect(await runTimeWith('{ "functionTimeout": "02:00:00" }')).toBe(595_000);
+  });
+
+  it("FUN-03 without a time-out, or without a host.json, the shortest time-out of all plans is used", async () => {
+    expect(await runTimeWith('{ "version": "2.0" }')).toBe(295_000);
+    expect(runTimeMs({ appFolder: join(appFolder, "none"), functionTimeout: undefined })).toBe(295_000);
+  });
+
+  it("FUN-03 a host.json that cannot be parsed is refused", async () => {
+    await expect(runTimeWith('{ "functionTimeout": "00:02:00" } // two minutes')).rejects.toThrow(
+      /is not plain JSON/,
     );
   });
 });

@@ -1,26 +1,26 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { silentLogger } from "../../../src/base/logger.js";
 import {
+  type ApiRoute,
   adminTokens,
   call,
-  openRooms,
-  type Room,
-  type RoomRoute,
+  type HttpApi,
+  openHttpApis,
   secretOf,
   serviceToken,
   signedBody,
-} from "../../support/attacks/rooms.js";
+} from "../../support/attacks/http-apis.js";
 import { storedRows } from "../messaging/stored-rows.js";
 
-let opened: Awaited<ReturnType<typeof openRooms>>;
+let opened: Awaited<ReturnType<typeof openHttpApis>>;
 beforeAll(async () => {
-  opened = await openRooms(silentLogger);
+  opened = await openHttpApis(silentLogger);
 });
 afterAll(() => opened.close());
 
-const room = (name: string): Room => opened.rooms.find((one) => one.name === name)!;
+const apiNamed = (name: string): HttpApi => opened.apis.find((one) => one.name === name)!;
 
-/** No token, a wrong one, another room's, another's name with one's own secret, and what a browser sends by itself. */
+/** No token, a wrong one, another API's, another's name with one's own secret, and what a browser sends by itself. */
 const strangers: readonly (string | undefined)[] = [
   undefined,
   "Bearer",
@@ -36,7 +36,7 @@ const foreignTo = (name: string): readonly string[] =>
     ? Object.values(adminTokens).map((token) => `Bearer ${token}`)
     : [`Bearer ${serviceToken}`];
 
-/** What a page of another site can make a browser send without asking first. */
+/** What a page of another site can make a browser send without a preflight. */
 const simpleTypes = [
   "text/plain",
   "text/plain;charset=UTF-8",
@@ -60,23 +60,23 @@ function expectPrivate({ headers = {} }: Awaited<ReturnType<typeof call>>, what:
 }
 
 /** Each attack in a minute of its own: ten wrong tokens of one address within a minute are answered 429. */
-async function attack(one: Room, route: RoomRoute, headers: Record<string, string> = {}) {
+async function attack(one: HttpApi, route: ApiRoute, headers: Record<string, string> = {}) {
   opened.clock.ms += 60_000;
   return call(one, route, headers);
 }
 
-describe("every route of every room with a token", () => {
-  const tokenRooms = () => opened.rooms.filter(({ right }) => right !== undefined);
+describe("every route of every API with a token", () => {
+  const apisWithToken = () => opened.apis.filter(({ right }) => right !== undefined);
 
-  it("MSG-14 SVC-07 the tables have routes", () => {
-    expect(room("diagnostics").routes.length).toBeGreaterThan(30);
-    expect(room("the document's names").routes.length).toBeGreaterThan(4);
-    expect(room("inbox service").routes.length).toBeGreaterThan(6);
+  it("SVC-07 MSG-14 the tables have routes", () => {
+    expect(apiNamed("diagnostics").routes.length).toBeGreaterThan(30);
+    expect(apiNamed("names of the specification").routes.length).toBeGreaterThan(4);
+    expect(apiNamed("inbox service").routes.length).toBeGreaterThan(6);
   });
 
-  it("MSG-14 SVC-07 is closed without a token, with a wrong one and with another's", async () => {
+  it("SVC-07 MSG-14 is closed without a token, with a wrong one and with one of another API", async () => {
     const before = await storedRows(opened.db);
-    for (const one of tokenRooms())
+    for (const one of apisWithToken())
       for (const route of one.routes)
         for (const authorization of [...strangers, ...foreignTo(one.name)]) {
           const headers = authorization === undefined ? undefined : { authorization };
@@ -90,9 +90,9 @@ describe("every route of every room with a token", () => {
     expect(await storedRows(opened.db)).toEqual(before);
   });
 
-  it("MSG-14 SVC-07 is closed to a page of another site, whatever a browser sends without asking", async () => {
+  it("SVC-07 MSG-14 is closed to a page of another site, whatever a browser sends without a preflight", async () => {
     const before = await storedRows(opened.db);
-    for (const one of tokenRooms())
+    for (const one of apisWithToken())
       for (const route of one.routes.filter(({ method }) => method === "POST"))
         for (const type of simpleTypes) {
           const response = await attack(
@@ -105,21 +105,21 @@ describe("every route of every room with a token", () => {
     expect(await storedRows(opened.db)).toEqual(before);
   });
 
-  it("MSG-14 SVC-07 a browser that asks first is allowed nothing", async () => {
+  it("SVC-07 MSG-14 a preflight is allowed nothing", async () => {
     const asks = {
       ...page,
       "access-control-request-method": "POST",
       "access-control-request-headers": "authorization",
     };
-    for (const one of opened.rooms)
+    for (const one of opened.apis)
       for (const { path } of one.routes) {
         const response = await attack(one, { method: "OPTIONS", path }, asks);
         expectPrivate(response, `${one.name} ${path}`);
       }
   });
 
-  it("MSG-14 SVC-07 MSG-18 no answer may be kept on the way, whatever it says", async () => {
-    for (const one of opened.rooms)
+  it("SVC-07 MSG-14 MSG-18 no answer may be cached", async () => {
+    for (const one of opened.apis)
       for (const route of [
         ...one.routes,
         { method: "GET", path: "/none" },
@@ -146,19 +146,16 @@ describe("the inbox service without tokens", () => {
     [{ "sec-fetch-site": "same-origin", origin: "https://x.example" }, 200],
     [{ "sec-fetch-site": "none" }, 200],
     [{}, 200],
-  ])(
-    "SVC-07 takes nothing of a page of another site: %j %i",
-    async (headers: Record<string, string>, status) => {
-      const route = { method: "POST", path: "/v1/inbox/mark", body: `{"key":"page-${status}"}` };
-      const response = await call(opened.open, route, { "content-type": "text/plain", ...headers });
-      expect(response.status).toBe(status);
-      expectPrivate(response, JSON.stringify(headers));
-      const report = await call(opened.open, { method: "GET", path: "/v1/inbox/page-403" });
-      expect(report.body).toBe('{"status":"Unknown"}');
-    },
-  );
+  ])("SVC-07 refuses a page of another site: %j %i", async (headers: Record<string, string>, status) => {
+    const route = { method: "POST", path: "/v1/inbox/mark", body: `{"key":"page-${status}"}` };
+    const response = await call(opened.open, route, { "content-type": "text/plain", ...headers });
+    expect(response.status).toBe(status);
+    expectPrivate(response, JSON.stringify(headers));
+    const report = await call(opened.open, { method: "GET", path: "/v1/inbox/page-403" });
+    expect(report.body).toBe('{"status":"Unknown"}');
+  });
 
-  it("SVC-07 every route refuses it", async () => {
+  it("SVC-07 every route refuses a page of another site", async () => {
     for (const route of opened.open.routes)
       expect((await call(opened.open, route, page)).status, route.path).toBe(403);
   });
@@ -168,7 +165,7 @@ describe("the messaging receiver", () => {
   const minutes = (n: number) => new Date(Date.now() + n * 60_000);
 
   it("MSG-08 MSG-18 is closed without a signature, with a wrong one and with another service's", async () => {
-    const receiver = room("messaging receiver");
+    const receiver = apiNamed("messaging receiver");
     const before = await storedRows(opened.db);
     const bodies: Readonly<Record<string, string>> = {
       wrong: signedBody({}, { secret: secretOf(9) }),
@@ -197,9 +194,9 @@ describe("the messaging receiver", () => {
 });
 
 describe("the admin page", () => {
-  it("ADD-02 cannot be framed, and its files say what they are", async () => {
+  it("ADD-02 cannot be framed, and its files have the right headers", async () => {
     for (const path of ["/_oncebox", "/_oncebox/", "/_oncebox/page.js", "/_oncebox/page.css"]) {
-      const response = await attack(room("diagnostics"), { method: "GET", path });
+      const response = await attack(apiNamed("diagnostics"), { method: "GET", path });
       expect(response.status, path).toBe(200);
       expectPrivate(response, path);
       expect(response.headers, path).toMatchObject({
