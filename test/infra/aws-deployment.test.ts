@@ -20,7 +20,7 @@ import { describeChoices } from "./aws-choices.js";
 import { describePolicies } from "./aws-policies.js";
 import { type AwsProject, packageForAws, type Resource, root, type Template } from "./aws-stack.js";
 import { ownDatabase } from "./own-database.js";
-import { unpacked } from "./unpacked.js";
+import { unpacked } from "./packed.js";
 
 interface Statement {
   readonly Effect: string;

@@ -15,7 +15,7 @@ import { startVault, type VaultSecret } from "../runtime/tenants/key-vault-list-
 import { startPostgres } from "../support/start-postgres.js";
 import { root, runPackage } from "./aws-stack.js";
 import { ownDatabase } from "./own-database.js";
-import { unpacked } from "./unpacked.js";
+import { unpacked } from "./packed.js";
 
 const hasBicep = spawnSync("bicep", ["--version"]).status === 0;
 

@@ -1,5 +1,4 @@
 import { describe, expect, it } from "vitest";
-import { LeaseLostError } from "../../src/queue/leases.js";
 import { gate } from "../contract/support/gate.js";
 import {
   message,

@@ -65,11 +65,19 @@ describe("code blocks in the documents", () => {
     expect(text).not.toMatch(/\btsx src\//);
   });
 
-  it("every command of oncebox exists and takes the options that a block gives it", async () => {
-    const lines = blocksIn("sh").flatMap((block) =>
+  it("FUN-10 ADD-07 every command of oncebox, in the guides and the runbook also within sentences, exists and takes its options", async () => {
+    const inBlocks = blocksIn("sh").flatMap((block) =>
       commandLinesIn(block.code.replace(/^npm .*$/gm, "")).map((line) => ({ place: placeOf(block), line })),
     );
-    expect(lines.length).toBeGreaterThan(10);
+    const inSentences = ["docs/deploy-aws.md", "docs/deploy-azure.md", "docs/runbook.md"].flatMap((page) =>
+      [...readDocument(page).matchAll(/`((?:npx )?oncebox [^`]*)`/g)]
+        .flatMap(([, code]) => commandLinesIn(code!.replaceAll(/\s+/g, " ")))
+        .filter(([name]) => name !== "COMMAND")
+        .map((line) => ({ place: page, line })),
+    );
+    expect(inBlocks.length).toBeGreaterThan(10);
+    expect(inSentences.length).toBeGreaterThan(10);
+    const lines = [...inBlocks, ...inSentences];
     const problems = [];
     for (const { place, line } of lines) {
       const problem = await problemOf(line);
