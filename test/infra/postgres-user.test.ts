@@ -99,7 +99,7 @@ values (gen_random_uuid(), now() - interval '91 days', 'alice', 'replay', 'inbox
     await app.close();
   });
 
-  it("FUN-10 does what operators do as well: settle by hand, replay, mark, count", async () => {
+  it("FUN-10 can also settle by hand, replay, mark and count", async () => {
     const clock = testClock();
     const owner = newOwnerToken();
     const [inbox, outbox] = [createInbox(db, { clock }), createOutbox(db, { clock })];

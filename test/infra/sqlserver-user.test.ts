@@ -269,7 +269,7 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
     expect(await app.cleanup(timeBudget(60_000))).toMatchObject({ inbox: { done: 4 }, outbox: { done: 5 } });
   });
 
-  it("FUN-10 does what operators do as well: settle by hand, replay, mark, count", async () => {
+  it("FUN-10 can also settle by hand, replay, mark and count", async () => {
     const clock = testClock();
     const owner = newOwnerToken();
     const options = { clock, schema: admin.schema! };
