@@ -29,17 +29,6 @@ describe("ending a run", () => {
     expect(run.seqsOf("release")).toEqual([2]);
   });
 
-  it("MID-09 lets a handler finish, and settles it", async () => {
-    const mayEnd = gate();
-    const run = startRun({ claims: [messages(1)], handlers: { t: () => mayEnd.promise } });
-    await quiet();
-    run.budget.stop();
-    await pass(1_000);
-    expect(run.sent()).toEqual([]);
-    mayEnd.open();
-    expect(await run.ended).toMatchObject({ acked: 1, stopped: "aborted" });
-  });
-
   const recordSignal = () => {
     const signals: AbortSignal[] = [];
     const t = (_message: unknown, { signal }: { readonly signal: AbortSignal }) => {

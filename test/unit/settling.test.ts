@@ -5,7 +5,6 @@ import {
   lost,
   message,
   messages,
-  never,
   pass,
   quiet,
   type RunScript,
@@ -156,20 +155,6 @@ describe("settling finished messages", () => {
     expect(run.seqsOf("fail")).toEqual([1, 2, 3]);
     goOn.open();
     expect(await run.ended).toMatchObject({ failed: 4 });
-  });
-
-  it("FUN-03 a call that does not return is given up at its deadline and tried again", async () => {
-    let tries = 0;
-    const run = startRun({
-      settleTimeoutMs: 50,
-      claims: [messages(1)],
-      handlers: { t: () => {} },
-      answer: () => (++tries === 1 ? never() : undefined),
-    });
-    await quiet();
-    await pass(50);
-    expect(await run.ended).toMatchObject({ acked: 1 });
-    expect(run.calls.map(({ signal }) => signal?.aborted)).toEqual([true, false]);
   });
 
   it("IBX-078 messages that the owner no longer holds are counted as lost, the others as settled", async () => {

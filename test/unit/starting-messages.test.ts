@@ -1,5 +1,4 @@
 import { describe, expect, it } from "vitest";
-import { LeaseLostError } from "../../src/queue/leases.js";
 import { gate } from "../contract/support/gate.js";
 import {
   message,
@@ -127,28 +126,6 @@ describe("starting claimed messages", () => {
     expect(run.started).toEqual([1, 2]);
   });
 
-  it("IBX-078 does not start a message whose earlier handler still runs", async () => {
-    const mayEnd = gate();
-    const reasons: unknown[] = [];
-    const run = startRun({
-      claims: [[message(1)], [message(1, { attempt: 1 })]],
-      handlers: {
-        async t({ attempt }, { signal }) {
-          if (attempt > 0) return;
-          signal.addEventListener("abort", () => reasons.push(signal.reason));
-          await mayEnd.promise;
-        },
-      },
-    });
-    await quiet();
-    expect(run.started).toEqual([1]);
-    expect(reasons).toEqual([expect.any(LeaseLostError)]);
-    mayEnd.open();
-    expect(await run.ended).toMatchObject({ handled: 2, lost: 1, acked: 1 });
-    expect(run.started).toEqual([1, 1]);
-    expect(run.sent()).toEqual(["ack 1 of 2"]);
-  });
-
   it("FUN-03 drops a message whose lease is over, and keeps what cannot start yet behind it", async () => {
     const mayEnd = gate();
     const run = startRun({
@@ -256,28 +233,5 @@ describe("starting claimed messages", () => {
     });
     expect(await run.ended).toMatchObject({ acked: 2, released: 3, stopped: "aborted" });
     expect(run.started).toEqual([1, 2]);
-  });
-
-  it("ADD-16 gives a handler its topic's time from its start", async () => {
-    let signal: AbortSignal | undefined;
-    const run = startRun({
-      timeoutMs: 5_000,
-      claims: [[message(1)]],
-      handlers: {
-        t(_message, context) {
-          signal = context.signal;
-          return never();
-        },
-      },
-    });
-    await quiet();
-    await pass(4_990);
-    expect(signal?.aborted).toBe(false);
-    await pass(10);
-    expect(signal?.reason).toMatchObject({
-      name: "TimeoutError",
-      message: "The handler's 5000 ms are over.",
-    });
-    expect(await run.ended).toMatchObject({ abandoned: 1 });
   });
 });

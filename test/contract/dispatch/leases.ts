@@ -29,7 +29,7 @@ export function leaseTests(context: DispatchContext): void {
         },
       };
       const dispatcher = createDispatcher<AnyMessage>({
-        leaseMs: 600,
+        leaseMs: 1_500,
         handlers: { t: () => renewed.promise },
       });
       expect(await dispatcher.run(watched, testBudget())).toMatchObject({ acked: 3, lost: 0 });
@@ -54,7 +54,7 @@ export function leaseTests(context: DispatchContext): void {
       };
       let reason: unknown;
       const dispatcher = createDispatcher<AnyMessage>({
-        leaseMs: 600,
+        leaseMs: 1_500,
         handlers: {
           async t(_message, { signal }) {
             clock.advance(60_000); // the lease is over, and its back-off too
@@ -189,7 +189,6 @@ export function leaseTests(context: DispatchContext): void {
         },
       };
       const dispatcher = createDispatcher<AnyMessage>({
-        leaseMs: 600,
         handlers: { long: { leaseMs: 90_000, handle: () => renewed.promise } },
       });
       await dispatcher.run(watched, testBudget());

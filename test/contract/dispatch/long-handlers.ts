@@ -163,12 +163,12 @@ export function longHandlerTests(context: DispatchContext): void {
       const watched = {
         ...store,
         async renew(...args: Parameters<typeof store.renew>) {
-          if (++renewals === 6) enough.open();
+          if (++renewals === 4) enough.open();
           return store.renew(...args);
         },
       };
       const dispatcher = createDispatcher<AnyMessage>({
-        leaseMs: 300,
+        leaseMs: 900,
         logger,
         handlers: { t: () => enough.promise },
       });

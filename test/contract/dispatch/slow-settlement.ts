@@ -47,7 +47,7 @@ export function slowSettlementTests(context: DispatchContext): void {
         retry: { baseMs: 1, maxMs: 1 },
       });
       await enqueue("t", ["x"]);
-      const leaseMs = 300;
+      const leaseMs = 1_500;
       const owners: string[] = [];
       const expired = gate();
       const claimedAgain = gate();
@@ -103,7 +103,7 @@ export function slowSettlementTests(context: DispatchContext): void {
           return result;
         },
       };
-      const dispatcher = createDispatcher<AnyMessage>({ leaseMs: 300, handlers: { t: () => {} } });
+      const dispatcher = createDispatcher<AnyMessage>({ leaseMs: 1_500, handlers: { t: () => {} } });
       expect(await dispatcher.run(watched, testBudget())).toMatchObject({ acked: 1, lost: 0 });
       expect(await renewed.promise).toBe(1);
     });
