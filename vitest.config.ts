@@ -7,7 +7,7 @@ const long = [
   "test/browser/**/*.test.ts",
   "test/faults/**/*.test.ts",
   "test/runtime/**/*.test.ts",
-  "test/infra/{aws-deployment,aws-first-run,azure-deployment,init,linked-package,package-formats}.test.ts",
+  "test/infra/{aws-deployment,aws-first-run,azure-deployment,init,package-formats}.test.ts",
   "test/unit/docs/{examples,first-programs,frameworks,patterns,programs}.test.ts",
   "test/unit/messaging/mutated-*.test.ts",
 ];

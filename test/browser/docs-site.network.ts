@@ -11,7 +11,7 @@ import { packageEntries } from "../../scripts/docs/package-entries.js";
 import { referenceFile } from "../../scripts/docs/sidebar.js";
 import { sitePages } from "../../scripts/docs/site-pages.js";
 import { loadAxe, seriousViolations } from "../support/browser/axe.js";
-import { describeInBrowser } from "../support/browser/use-browser.js";
+import { describeInBrowser } from "../support/browser/start-browser.js";
 import { root } from "../support/markdown.js";
 import { type FileServer, serveFiles } from "../support/serve-files.js";
 

@@ -4,13 +4,13 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 import { openPage } from "../support/browser/admin-page.js";
-import { describeInBrowser } from "../support/browser/use-browser.js";
+import { describeInBrowser } from "../support/browser/start-browser.js";
 import { startDev } from "../support/start-dev.js";
 
 const app = fileURLToPath(new URL("../../functions/app.ts", import.meta.url));
 
-await describeInBrowser("what a newcomer sees", (browser) => {
-  it("FUN-11 the link of npm start shows the example webhook arrive, be handled, and its receipt leave", async () => {
+await describeInBrowser("npm start", (browser) => {
+  it("FUN-11 its link shows the example webhook arrive, be handled, and its receipt leave", async () => {
     const folder = await mkdtemp(join(tmpdir(), "oncebox-newcomer-"));
     const { url, output, stop } = await startDev(["--app", app, "--try"], folder); // as npm start does
     const linkIn = (text: string) => /the admin page +(\S+)\n/.exec(text)?.[1] ?? "";

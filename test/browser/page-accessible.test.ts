@@ -3,7 +3,7 @@ import { operatorsOf } from "../../src/operators/operators-of.js";
 import { openPage, type PageRun, showView, startPageRun } from "../support/browser/admin-page.js";
 import { loadAxe, seriousViolations } from "../support/browser/axe.js";
 import { makeDead } from "../support/browser/dead-letter-walk.js";
-import { describeInBrowser } from "../support/browser/use-browser.js";
+import { describeInBrowser } from "../support/browser/start-browser.js";
 
 const views = [
   "#/",
@@ -17,7 +17,7 @@ const views = [
   "#/tenants",
 ];
 
-await describeInBrowser("everybody can use the admin page", (browser) => {
+await describeInBrowser("the accessible admin page", (browser) => {
   let run: PageRun;
   beforeAll(async () => {
     run = await startPageRun({ database: "sqlite::memory:", inbox: { deadInPartition: "block" } });
@@ -73,7 +73,7 @@ await describeInBrowser("everybody can use the admin page", (browser) => {
     await close();
   });
 
-  it("ADD-02 the overview is refreshed, but what has the focus or is read stays", async () => {
+  it("ADD-02 a refresh of the overview keeps the focus and open tables", async () => {
     const { page, close } = await openPage(browser, run.url);
     await page.clock.install();
     await showView(page, "#/");
@@ -97,10 +97,10 @@ await describeInBrowser("everybody can use the admin page", (browser) => {
     await close();
   });
 
-  it("ADD-02 a dead letter is replayed by keyboard alone, with the focus in sight", async () => {
+  it("ADD-02 a dead letter is replayed with only the keyboard, and the focus is visible", async () => {
     await makeDead(run, ["evt_keys"]);
     const { page, close } = await openPage(browser, run.url);
-    /** Goes on with Tab until the focus is on what has this name. */
+    /** Presses Tab until the element with this name has the focus. */
     const tabTo = async (name: string): Promise<void> => {
       for (let presses = 0; presses < 80; presses++) {
         await page.keyboard.press("Tab");

@@ -9,7 +9,7 @@ import { migrate } from "../../src/sql/migrate.js";
 import { openSqlite } from "../../src/sql/sqlite/index.js";
 import { adminToken, type StartedAdmin, startAdmin } from "../support/admin/start-admin.js";
 import { openPage, showView } from "../support/browser/admin-page.js";
-import { describeInBrowser } from "../support/browser/use-browser.js";
+import { describeInBrowser } from "../support/browser/start-browser.js";
 
 /** Markup that would set `hacked` if it were ever parsed; the number tells fields apart. */
 const markup = (field: string) =>

@@ -1,8 +1,9 @@
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { randomUUID } from "node:crypto";
+import { afterEach, beforeEach, expect, inject, it } from "vitest";
 import { operatorsOf } from "../../src/operators/operators-of.js";
 import { openPage, type PageRun, showView, startPageRun } from "../support/browser/admin-page.js";
 import { makeDead, walkDeadLetter } from "../support/browser/dead-letter-walk.js";
-import { describeInBrowser } from "../support/browser/use-browser.js";
+import { describeInBrowser } from "../support/browser/start-browser.js";
 
 const idsOf = (name: string, count: number) =>
   Array.from({ length: count }, (_, index) => `${name}_${index}`);
@@ -33,7 +34,7 @@ await describeInBrowser("the admin page on SQLite", (browser) => {
     expect(await operatorsOf(run.app.inbox).countDead()).toBe(15); // the dry run has changed nothing
 
     await page.getByRole("button", { name: "Replay all…" }).click();
-    await dialog.getByLabel("Messages per second").fill("12");
+    await dialog.getByLabel("Messages per second").fill("4");
     await dialog.getByRole("button", { name: "Replay 12 messages" }).click();
     const bar = page.getByRole("progressbar", { name: /Replaying dead messages: \d+ of 12/ });
     await bar.waitFor();
@@ -72,7 +73,7 @@ await describeInBrowser("the admin page on SQLite", (browser) => {
     await close();
   });
 
-  it("ADD-02 selected messages are discarded and archived after a question, and by whom is recorded", async () => {
+  it("ADD-02 selected messages are discarded and archived after a confirmation, and the operator is recorded", async () => {
     await makeDead(run, idsOf("evt", 3));
     const { page, close } = await openPage(browser, run.url, { hash: "#/dead/inbox" });
     for (const [id, action, word] of [
@@ -159,5 +160,14 @@ await describeInBrowser("the admin page on SQLite", (browser) => {
     await expect.poll(() => [...run.handled.keys()]).toEqual(["evt_free", "evt_held"]);
     expect(problems).toEqual([]);
     await close();
+  });
+});
+
+await describeInBrowser("the admin page on PostgreSQL", (browser) => {
+  it("MSG-14 ADD-02 a dead letter is seen, inspected, replayed, and seen Done", async () => {
+    const schema = `page_${randomUUID().slice(0, 8)}`;
+    const run = await startPageRun({ database: inject("postgresUrl"), schema });
+    await walkDeadLetter(browser, run);
+    await run.stop();
   });
 });

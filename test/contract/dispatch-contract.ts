@@ -2,7 +2,6 @@ import { describe } from "vitest";
 import { leaseTests } from "./dispatch/leases.js";
 import { longHandlerTests } from "./dispatch/long-handlers.js";
 import { otherTopicsTests } from "./dispatch/other-topics.js";
-import { ownTransactionTests } from "./dispatch/own-transactions.js";
 import { routingTests } from "./dispatch/routing.js";
 import { slowSettlementTests } from "./dispatch/slow-settlement.js";
 import { createDispatchContext } from "./dispatch/support.js";
@@ -22,7 +21,6 @@ export function dispatchContract(harness: ContractHarness): void {
     slowSettlementTests(context);
     longHandlerTests(context);
     transactionalTests(context);
-    ownTransactionTests(context);
     workerTests(context);
   });
 }

@@ -66,6 +66,12 @@ export interface ContractHarness {
   open(): Promise<TestDatabase>;
 }
 
+/** A harness whose databases child processes can open. */
+export interface KillableHarness extends ContractHarness {
+  /** The URL or file that a child process opens. */
+  urlOf(database: TestDatabase): string;
+}
+
 /** Opens one database for the tests of the surrounding `describe`, and closes it after them. */
 export function useDatabase(harness: ContractHarness): () => TestDatabase {
   let opened: TestDatabase | undefined;

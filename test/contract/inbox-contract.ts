@@ -1,18 +1,13 @@
 import { describe } from "vitest";
 import type { ContractHarness } from "./harness.js";
-import { claimTests } from "./inbox/claim.js";
-import { cleanUpTests } from "./inbox/clean-up.js";
 import { concurrencyTests } from "./inbox/concurrency.js";
 import { deduplicationTests } from "./inbox/deduplication.js";
 import { enqueueTests } from "./inbox/enqueue.js";
 import { keyTests } from "./inbox/keys.js";
-import { leaseTests } from "./inbox/lease.js";
-import { observabilityTests } from "./inbox/observability.js";
 import { operationsTests } from "./inbox/operations.js";
-import { retryTests } from "./inbox/retry.js";
-import { settleTests } from "./inbox/settle.js";
+import { claimTests, cleanUpTests, observabilityTests, retryTests } from "./inbox/processing.js";
 import { createInboxContext } from "./inbox/support.js";
-import { messageTraceTests } from "./operator-reads/message-trace.js";
+import { messageTraceTests } from "./queue/operator-reads.js";
 import { queueTests } from "./queue/queue-tests.js";
 
 /**
@@ -29,8 +24,6 @@ export function inboxContract(harness: ContractHarness): void {
     keyTests(context);
     enqueueTests(context);
     claimTests(context);
-    settleTests(context);
-    leaseTests(context);
     retryTests(context);
     cleanUpTests(context);
     operationsTests(context);

@@ -37,7 +37,7 @@ export function leasingInboxStoreContract(harness: InboxStoreHarness<TestLeasing
   });
 }
 
-/** The same for a store on a SQL database, and how its keys and the messages of an inbox leave each other alone. */
+/** The same for a store on a SQL database, and that its keys and the messages of an inbox are independent. */
 export function sqlInboxStoreContract(harness: ContractHarness): void {
   leasingInboxStoreContract(sqlStoreHarness(harness));
   describe(`inbox store on the tables of ${harness.name}`, () => {

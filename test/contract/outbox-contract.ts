@@ -1,12 +1,9 @@
 import { describe } from "vitest";
 import { ownStatementTests } from "./driver/own-statements.js";
 import type { ContractHarness } from "./harness.js";
-import { enqueueTests } from "./outbox/enqueue.js";
+import { enqueueTests, resendTests, settleTests } from "./outbox/enqueue.js";
 import { enqueueOnceTests } from "./outbox/enqueue-once.js";
-import { observabilityTests } from "./outbox/observability.js";
 import { operationsTests } from "./outbox/operations.js";
-import { resendTests } from "./outbox/resend.js";
-import { settleTests } from "./outbox/settle.js";
 import { createOutboxContext } from "./outbox/support.js";
 import { queueTests } from "./queue/queue-tests.js";
 
@@ -26,6 +23,5 @@ export function outboxContract(harness: ContractHarness): void {
     settleTests(context);
     operationsTests(context);
     resendTests(context);
-    observabilityTests(context);
   });
 }

@@ -1,9 +1,7 @@
 import { describe } from "vitest";
 import { type ContractHarness, useDatabase } from "./harness.js";
-import { blockedPartitionTests } from "./partitions/blocked.js";
-import { partitionControlTests } from "./partitions/controls.js";
 import { deadInPartitionTests } from "./partitions/dead.js";
-import { keyTests } from "./partitions/keys.js";
+import { blockedPartitionTests, keyTests, partitionControlTests } from "./partitions/keys.js";
 import { orderTests } from "./partitions/order.js";
 import { transactionTests } from "./partitions/transactions.js";
 

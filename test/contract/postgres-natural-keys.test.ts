@@ -26,7 +26,7 @@ afterAll(async () => {
   await db.close();
 });
 
-it("ADD-18 a repeatable read that is older than the known message fails with 40001, and waits for nobody for ever", async () => {
+it("ADD-18 a repeatable read that is older than the known message fails with 40001 instead of waiting for ever", async () => {
   await client.query("begin isolation level repeatable read");
   await client.query(`select from ${schema}.outbox`);
   await outbox.enqueueOnce(once("newer"));
@@ -35,7 +35,7 @@ it("ADD-18 a repeatable read that is older than the known message fails with 400
   await client.query("rollback");
 });
 
-it("ADD-18 a repeatable read that still sees a deleted message adds its successor, and says so", async () => {
+it("ADD-18 a repeatable read that still sees a deleted message adds a new one, and returns it as new", async () => {
   const first = await outbox.enqueueOnce(once("deleted"));
   await client.query("begin isolation level repeatable read");
   await client.query(`select from ${schema}.outbox`);
@@ -47,7 +47,7 @@ it("ADD-18 a repeatable read that still sees a deleted message adds its successo
   expect(await outbox.enqueueOnce(once("deleted"))).toEqual({ id: second.id, existing: true });
 });
 
-it("ADD-18 ADD-01 calls that name the keys in opposite orders, with partition keys, leave one message for each", async () => {
+it("ADD-01 ADD-18 calls with the keys in opposite orders, with partition keys, leave one message for each", async () => {
   const keys = Array.from({ length: 20 }, (_, index) => `k${index}`);
   const calls = Array.from({ length: 12 }, (_, index) => {
     const named = index % 2 === 0 ? keys : keys.toReversed();
@@ -58,7 +58,7 @@ it("ADD-18 ADD-01 calls that name the keys in opposite orders, with partition ke
   expect(new Set(all.map(({ id }) => id)).size).toBe(20);
 });
 
-it("ADD-18 a call whose known message is deleted meanwhile adds its own or returns another's, and none is lost", async () => {
+it("ADD-18 a call whose known message is deleted meanwhile adds its own or returns another's", async () => {
   let isDeleting = true;
   const deleting = (async () => {
     while (isDeleting) await raw(`delete from ${schema}.outbox where natural_key = 'hot'`);

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
-import { afterEach, beforeEach, describe, expect, inject, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, inject, it, onTestFinished } from "vitest";
 import {
   createDispatcher,
   createInbox,
@@ -13,6 +13,9 @@ import {
   type OutboxMessage,
   type Worker,
 } from "../../src/index.js";
+import { defineMessages, signal } from "../../src/messaging/messages.js";
+import { createService } from "../../src/messaging/service.js";
+import { inProcessTransport } from "../../src/messaging/transports/in-process-transport.js";
 import {
   disableNotify,
   enableNotify,
@@ -21,6 +24,7 @@ import {
   wakeUpOnNotify,
 } from "../../src/sql/postgres/index.js";
 import { channelOf, namesOf } from "../../src/sql/postgres/notify.js";
+import { textMember } from "./messaging/support.js";
 
 const url = inject("postgresUrl");
 const anHour = 3_600_000;
@@ -54,12 +58,13 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
     (await (clients[0] ?? (await connected())).query(text, values)).rows;
 
   const channel = (kind: "inbox" | "outbox") => channelOf(namesOf({ kind, schema }));
-  const listeners = async (): Promise<readonly number[]> =>
-    (await query("select pid from pg_stat_activity where query = $1", [`listen "${channel("outbox")}"`])).map(
-      (row) => row.pid as number,
-    );
-  const untilListening = (count: number) =>
-    expect.poll(async () => (await listeners()).length, { timeout: 20_000 }).toBe(count);
+  const listeners = async (table = "outbox"): Promise<readonly number[]> => {
+    const listen = `listen "${channelOf(namesOf({ kind: "outbox", schema, table }))}"`;
+    const rows = await query("select pid from pg_stat_activity where query = $1", [listen]);
+    return rows.map((row) => row.pid as number);
+  };
+  const untilListening = (count: number, table?: string) =>
+    expect.poll(async () => (await listeners(table)).length).toBe(count);
 
   /** A worker whose next poll is an hour away, and the payloads it has handled. */
   const startWorker = (handled: string[]): void => {
@@ -72,7 +77,7 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
   };
   const enqueue = (payload: string) => createOutbox(db, { schema }).enqueue({ topic: "t", payload });
   const untilHandled = (handled: readonly string[], payloads: readonly string[]) =>
-    expect.poll(() => [...handled].sort(), { timeout: 20_000 }).toEqual([...payloads].sort());
+    expect.poll(() => [...handled].sort()).toEqual([...payloads].sort());
 
   /** The number of notifications until `work` is done. */
   const notifiedBy = async (kind: "inbox" | "outbox", work: () => Promise<unknown>): Promise<number> => {
@@ -164,7 +169,7 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
     expect(await notifiedBy("inbox", () => inbox.enqueue([message("3"), message("4")]))).toBe(0);
   });
 
-  it("ADD-09 ADD-01 ADD-02 a message that becomes claimable later notifies too: the next head, a Seen message, a replay", async () => {
+  it("ADD-01 ADD-02 ADD-09 a message that becomes claimable later notifies too: the next head, a Seen message, a replay", async () => {
     await enableNotify(db, { kind: "inbox", schema });
     const inbox = createInbox(db, { schema });
     const keyed = (messageId: string) => ({
@@ -196,13 +201,13 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
     await disableNotify(db, { kind: "outbox", schema });
   });
 
-  it("ADD-09 a server that is away is reported, holds up no worker, and can be given up", async () => {
+  it("ADD-09 a server that is away is reported, does not delay a worker, and the listener can be stopped", async () => {
     const warnings: string[] = [];
     const note = (message: string): void => void warnings.push(message);
     const logger = { debug: note, info: note, warn: note, error: note };
     const source = wakeUpOnNotify({ url: "postgres://nobody@127.0.0.1:1/none", kind: "inbox", logger });
     const stop = await source(() => {}, new AbortController().signal);
-    await expect.poll(() => warnings, { timeout: 20_000 }).toContain("listening was interrupted");
+    await expect.poll(() => warnings).toContain("listening was interrupted");
     await stop();
   });
 
@@ -210,5 +215,56 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
     expect(() => wakeUpOnNotify({ kind: "inbox" })).toThrow(InvalidArgumentError);
     expect(() => wakeUpOnNotify({ url, kind: "queue" as "inbox" })).toThrow(InvalidArgumentError);
     expect(() => wakeUpOnNotify({ url, kind: "inbox", chanel: "x" } as never)).toThrow(InvalidArgumentError);
+  });
+
+  describe("of services", () => {
+    /** Services that poll once an hour, so that only a wake-up is in time. */
+    const services = async (notify: boolean) => {
+      const handled: string[] = [];
+      const inProcess = inProcessTransport();
+      const messages = defineMessages({ OrderApproved: signal(textMember("orderId")) });
+      const shared = { db, messages, schema, pollMs: anHour, notify };
+      const inventory = createService({
+        ...shared,
+        serviceId: "inventory",
+        table: "inventory",
+        receive: { OrderApproved: ({ orderId }) => void handled.push(orderId) },
+      });
+      const orders = createService({
+        ...shared,
+        serviceId: "orders",
+        destinations: { inventory: { transport: "inprocess" as const } },
+        transports: { own: [inProcess] },
+      });
+      for (const service of [inventory, orders]) {
+        await service.init();
+        onTestFinished(() => service.close());
+      }
+      inProcess.serve("inventory", inventory.receiver);
+      return { orders, handled };
+    };
+
+    it("MSG-01 MSG-18 a commit of the caller's own transaction wakes the sender", async () => {
+      const { orders, handled } = await services(true);
+      orders.start();
+      await untilListening(1, "messages_outbox");
+      const own = await connected();
+      for (const orderId of ["1", "2"]) {
+        await own.query("begin");
+        await orders.send.OrderApproved("inventory", { orderId }, { tx: fromPg(own) });
+        await own.query("commit");
+        await expect.poll(() => handled.at(-1)).toBe(orderId);
+      }
+      await orders.stop();
+      await untilListening(0, "messages_outbox");
+    });
+
+    it("MSG-18 without notify no trigger is created", async () => {
+      await services(false);
+      const triggers = await query("select tgname from pg_trigger where tgrelid = $1::regclass", [
+        `"${schema}"."messages_outbox_state"`,
+      ]);
+      expect(triggers).toEqual([]);
+    });
   });
 });

@@ -1,20 +1,4 @@
 import { sqliteHarness } from "../support/sqlite-harness.js";
-import {
-  dispatchContract,
-  inboxContract,
-  migrationContract,
-  outboxContract,
-  partitionContract,
-  tenantContract,
-  webhookContract,
-} from "./index.js";
+import { queueContracts } from "./all-contracts.js";
 
-const harness = sqliteHarness("file");
-
-inboxContract(harness);
-outboxContract(harness);
-migrationContract(harness);
-dispatchContract(harness);
-partitionContract(harness);
-tenantContract(harness);
-webhookContract(harness);
+queueContracts(sqliteHarness("file"));

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { sleep } from "../../src/base/timers.js";
 import { createInbox, type Inbox, migrate } from "../../src/index.js";
 import { operatorsOf } from "../../src/operators/operators-of.js";
-import type { TestDatabase } from "../contract/index.js";
+import type { TestDatabase } from "../contract/harness.js";
 import { type BundledChild, bundleChild } from "../support/bundled-child.js";
 import { postgresHarness } from "../support/postgres-harness.js";
 import { times } from "../support/times.js";
@@ -88,7 +88,7 @@ describe(`pause and limit across ${processes} processes, with ${perPhase} messag
     return counts.size === processes && [...counts.values()].every((count) => count >= 3);
   };
 
-  it("ADD-17 a pause holds in every process from the next claim on, and a limit holds for all of them together", async () => {
+  it("ADD-17 a pause holds in every process from its next claim on, and a limit for all of them together", async () => {
     await enqueue();
     await until(() => allHaveClaimed(0));
 

@@ -9,7 +9,7 @@ import {
   type SqlExecutor,
   timeBudget,
 } from "../../src/index.js";
-import type { TestDatabase } from "../contract/index.js";
+import type { TestDatabase } from "../contract/harness.js";
 import { postgresHarness } from "../support/postgres-harness.js";
 
 /** Two messages of one claim: the first is being settled, and its row is locked, while the second is handled. */
@@ -58,7 +58,7 @@ describe("while a settlement waits in PostgreSQL", () => {
   const run = (store: Inbox, handlers: Handlers<InboxMessage, SqlExecutor>) =>
     createDispatcher<InboxMessage, SqlExecutor>({ leaseMs: 1_500, handlers }).run(store, timeBudget(30_000));
 
-  it("IBX-078 for the commit of a transaction, the other messages of the claim are renewed", async () => {
+  it("IBX-078 for a commit, the leases of the claim's other messages are renewed", async () => {
     const { store, outcome } = watchRenewal();
     const slowCommit: Inbox = {
       ...store,
@@ -77,7 +77,7 @@ describe("while a settlement waits in PostgreSQL", () => {
     expect(result).toMatchObject({ acked: 2, lost: 0 });
   });
 
-  it("IBX-078 ADD-01 for the lock of a partition queue, the other messages of the claim are renewed", async () => {
+  it("IBX-078 ADD-01 for the lock of a partition queue, the leases of the claim's other messages are renewed", async () => {
     const { store, outcome } = watchRenewal();
     // as a stopped process holds it that acknowledges a message of the key in a transaction
     const locker = await database.begin();

@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from "vi
 import { createInbox } from "../../src/inbox/inbox.js";
 import { migrate } from "../../src/sql/migrate.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
-import type { TestDatabase } from "../contract/index.js";
+import type { TestDatabase } from "../contract/harness.js";
 import { rowCount } from "../contract/support/database.js";
 import { send, stripeEvent, stripeRoute } from "../contract/webhooks/support.js";
 import { startProxy } from "../support/cuttable-proxy.js";
@@ -43,7 +43,7 @@ describe("webhooks while PostgreSQL is away", () => {
     return { line, inbox, rows: () => rowCount(admin, message) };
   };
 
-  it("FUN-01 a network that is cut: 503 and no row; when it is back the retry is accepted, once", async () => {
+  it("FUN-01 a cut network gives 503 and no row, and the retry is stored once when it is back", async () => {
     const { line, inbox, rows } = await throughLine();
     const route = stripeRoute(inbox);
     expect(await send(route, stripeEvent("evt_1"))).toEqual({ status: 200, outcome: "enqueued" });
@@ -69,7 +69,7 @@ describe("webhooks while PostgreSQL is away", () => {
     expect(await rows()).toBe(2);
   });
 
-  it("FUN-01 a commit whose response is lost: 503, and the retry finds what was stored", async () => {
+  it("FUN-01 a commit whose response is lost gives 503, and the retry is a duplicate", async () => {
     const { line, inbox, rows } = await throughLine();
     await send(stripeRoute(inbox), stripeEvent("evt_1"));
     line.muteAnswers();

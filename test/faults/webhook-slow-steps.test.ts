@@ -7,11 +7,11 @@ import { migrate } from "../../src/sql/migrate.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
 import { createWebhookRoute, signWebhook, webhookMiddleware } from "../../src/webhooks/index.js";
 import { stripe } from "../../src/webhooks/presets/stripe.js";
-import type { TestDatabase } from "../contract/index.js";
+import type { TestDatabase } from "../contract/harness.js";
 import { rowCount } from "../contract/support/database.js";
-import { startDelayingProxy } from "../support/delaying-proxy.js";
 import { listenOn } from "../support/loopback.js";
 import { postgresHarness } from "../support/postgres-harness.js";
+import { startDelayingProxy } from "../support/postgres-proxies.js";
 
 const url = inject("postgresUrl");
 const secrets = "whsec_contract_secret_of_tests";
@@ -44,7 +44,7 @@ describe("webhooks whose steps are all slow", () => {
       void wait(2 * slowMs).then(() => sent.end(body));
     });
 
-  it("FUN-01 each of them is in time, and all together are not: 503, and the retry is stored once", async () => {
+  it("FUN-01 when each step is in time but all together are not, the response is 503, and the retry is stored once", async () => {
     const table = `inbox_${randomUUID().slice(0, 8)}`;
     await migrate(admin.db, { schema: admin.schema!, inbox: table, outbox: false });
     const { message } = admin.db.dialect.names("inbox", admin.schema!, table);

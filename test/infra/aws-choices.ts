@@ -181,7 +181,7 @@ export function describeChoices(stacks: () => Stacks): void {
       expect([...new Set(named)].sort()).toEqual([...new Set(used)].sort());
     });
 
-    it("FUN-10 migrate=true: one more function, which alone reads the owner's secret and fills one of the others'", () => {
+    it("FUN-10 migrate=true: one more function: only it reads the owner's secret, and it fills the functions' secret", () => {
       const { dev, prod, otherChoices } = stacks();
       for (const stack of [dev, prod]) expect(JSON.stringify(stack.json)).not.toMatch(/Migrate|OWNER/);
       expect(properties(otherChoices, "MigrateTenantSecretsPolicy").PolicyDocument).toEqual(
@@ -222,7 +222,7 @@ export function describeChoices(stacks: () => Stacks): void {
         expect(JSON.stringify(ofType(otherChoices, type))).not.toContain("MigrateLambdaFunction");
     });
 
-    it("FUN-08 FUN-10 tenants=secrets: functions may list secrets, and read those of tenants alone", () => {
+    it("FUN-08 FUN-10 tenants=secrets: functions may list secrets, and read only those of tenants", () => {
       const { otherChoices } = stacks();
       const readable = {
         "Fn::Sub": `${account}secretsmanager:\${AWS::Region}:\${AWS::AccountId}:secret:orders/prod/tenants/*`,

@@ -20,7 +20,7 @@ import { describeChoices } from "./aws-choices.js";
 import { describePolicies } from "./aws-policies.js";
 import { type AwsProject, packageForAws, type Resource, root, type Template } from "./aws-stack.js";
 import { ownDatabase } from "./own-database.js";
-import { unpacked } from "./unpacked.js";
+import { unpacked } from "./packed.js";
 
 interface Statement {
   readonly Effect: string;
@@ -90,7 +90,7 @@ describe("the deployment to AWS", () => {
   describeChoices(() => ({ dev, prod, otherChoices }));
   describePolicies(() => ({ dev, prod, withService, withAdmin, otherChoices }));
 
-  it("FUN-10 AWS's own rules find no error in it, with and without a VPC and an inbox service, nor with other choices", () => {
+  it("FUN-10 AWS's own rules find no error in any of the stacks", () => {
     const engine = new RegoEngine();
     try {
       for (const { file } of [dev, prod, otherChoices]) {
@@ -161,7 +161,7 @@ describe("the deployment to AWS", () => {
     expect(diagnostics.filter(({ severity }) => severity === "ERROR" || severity === "FATAL")).toEqual([]);
   });
 
-  it("FUN-10 what the stack leaves behind can be imported as the guide says: its program's template, names and identifiers", async () => {
+  it("FUN-10 what the stack leaves behind can be imported with the guide's program and names", async () => {
     const guide = await readFile(join(root, "docs/deploy-aws.md"), "utf8");
     const [, program = ""] = /--query TemplateBody > stack\.json\nnode -e '\n([\s\S]*?)' > import\.json/.exec(
       guide,
@@ -201,7 +201,7 @@ describe("the deployment to AWS", () => {
     expect(diagnostics.filter(({ severity }) => severity === "ERROR" || severity === "FATAL")).toEqual([]);
   });
 
-  it("FUN-10 every resource type and every attribute that it refers to is in AWS's resource specification", () => {
+  it("FUN-10 its resource types and attributes are in AWS's resource specification", () => {
     const specification = loadAwsServiceSpecSync();
     const attributes = (type: string) =>
       Object.keys(specification.lookup("resource", "cloudFormationType", "equals", type).only().attributes);
@@ -214,7 +214,7 @@ describe("the deployment to AWS", () => {
     }
   });
 
-  it("FUN-10 it is named after the app, so that two of them in one account have nothing in common", () => {
+  it("FUN-10 its names start with the app's, so that two apps in one account share nothing", () => {
     for (const name of functionNames) {
       expect(properties(`${name}LambdaFunction`).FunctionName).toBe(`${appName}-dev-${name.toLowerCase()}`);
     }
@@ -231,7 +231,7 @@ describe("the deployment to AWS", () => {
       ]),
     );
 
-  it("FUN-04 FUN-10 reapMinutes says how often reap comes, and the alarm on old messages waits as long for each number", async () => {
+  it("FUN-04 FUN-10 reapMinutes sets the schedule of reap and the period of the alarm on old messages", async () => {
     expect(properties("OldestAgeAlarm").Period).toBe(60);
     expect(schedules(prod).ReapLambdaFunction).toBe("rate(10 minutes)");
     expect(prod.json.Resources.OldestAgeAlarm!.Properties.Period).toBe(600);
@@ -379,7 +379,7 @@ describe("the deployment to AWS", () => {
     expect(dev.json.Resources.CatalogueSecret).toBeUndefined();
   });
 
-  it("FUN-10 secrets outlive the stack, and the key that they are read with does, too", () => {
+  it("FUN-10 secrets outlive the stack, and so does their key", () => {
     for (const stack of [prod, otherChoices]) {
       for (const [name, { DeletionPolicy, UpdateReplacePolicy }] of [
         ...resources("AWS::SecretsManager::Secret", stack),
@@ -424,7 +424,7 @@ describe("the deployment to AWS", () => {
     }
   });
 
-  it("FUN-03 FUN-10 Lambda lets a dispatcher wake its successor by the queue that started it, in a VPC as well", () => {
+  it("FUN-03 FUN-10 Lambda lets a dispatcher wake its successor by the queue that started it, also in a VPC", () => {
     for (const { json } of [dev, prod]) {
       expect(json.Resources.DispatchLambdaFunction!.Properties.RecursiveLoop).toBe("Allow");
       expect(json.Resources.ReapLambdaFunction!.Properties.RecursiveLoop).toBeUndefined();
@@ -462,7 +462,7 @@ describe("the deployment to AWS", () => {
       expect(watched).toContain(`Errors ${name}LambdaFunction`);
       expect(watched).toContain(`Throttles ${name}LambdaFunction`);
     }
-    // Lambda repeats a schedule's refused event after 1, 2, 4 … s: a single one that never starts a function is told.
+    // Lambda repeats a schedule's refused event after 1, 2, 4 … s: the alarm must report a single one that never starts a function.
     for (const name of ["Reap", "Cleanup"]) {
       const { Period, EvaluationPeriods, Threshold } = properties(`${name}ThrottlesAlarm`);
       const { MaximumEventAgeInSeconds } = properties(`${name}LambdaEvConf`);
@@ -515,7 +515,7 @@ describe("the deployment to AWS", () => {
       expect(JSON.stringify(dev.json)).not.toMatch(/inbox-?service/i);
     });
 
-    it("SVC-03 SVC-06 FUN-10 all of its paths lead to its function, by TLS alone", () => {
+    it("SVC-03 SVC-06 FUN-10 all of its paths lead to its function, and only by TLS", () => {
       const routes = added().filter((name) => name.startsWith("HttpApiRoute"));
       expect(routes.map((name) => serviceProperties(name).RouteKey)).toEqual([
         "ANY /v1/inbox/{path+}",
@@ -528,7 +528,7 @@ describe("the deployment to AWS", () => {
         IntegrationUri: { "Fn::GetAtt": ["InboxServiceLambdaFunction", "Arn"] },
         PayloadFormatVersion: "2.0",
       });
-      // The API's own host takes HTTPS alone, from TLS 1.2. Another would need a domain name, and there is none.
+      // The API's own host takes only HTTPS, from TLS 1.2. Another would need a domain name, and there is none.
       expect(serviceProperties("HttpApi").ProtocolType).toBe("HTTP");
       expect(resources("AWS::ApiGatewayV2::DomainName", withService)).toEqual([]);
     });

@@ -33,7 +33,7 @@ describe("functions of the AWS stack in an empty account", () => {
   const secrets = new Map<string, StoredSecret>();
   const running: LambdaFunction[] = [];
   let store: Awaited<ReturnType<typeof startSecretsManager>>;
-  /** Of this file alone: roles belong to the whole server, and other tests make those of the same names. */
+  /** Only for this file: roles belong to the whole server, and other tests create roles of the same names. */
   let server: StartedServer;
   let database: OwnDatabase;
   let bundles: BundleFolder;
@@ -65,7 +65,7 @@ describe("functions of the AWS stack in an empty account", () => {
     return made;
   };
 
-  it("FUN-10 migrate makes tables, user and URL as the database's owner; then a webhook is enqueued, and nobody ran SQL", async () => {
+  it("FUN-10 migrate creates tables, user and URL as the database's owner; then a webhook is enqueued, without any SQL by hand", async () => {
     const owner = `owner_${randomUUID().slice(0, 8)}`;
     const password = "p@ss/w%3Ard#?&+ 1"; // as RDS makes them: not to be put into a URL as they are
     await database.run(`create role ${owner} login createrole password '${password}'`);

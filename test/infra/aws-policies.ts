@@ -53,7 +53,7 @@ async function unknownActions(actions: readonly string[]): Promise<readonly stri
   return actions.filter((_, index) => !exist[index]);
 }
 
-/** Rules that hold for every stack, whatever its parameters. */
+/** Rules for every stack. */
 export function describePolicies(stacks: () => Stacks): void {
   const all = (type: string): (readonly [string, Resource, Template])[] =>
     Object.entries(stacks()).flatMap(([stack, { json }]) =>
@@ -131,7 +131,7 @@ export function describePolicies(stacks: () => Stacks): void {
       expect(await unknownActions(named)).toEqual([]);
     });
 
-    it("FUN-10 roles are assumed by Lambda alone, and no one outside of the account may use queues or keys", () => {
+    it("FUN-10 only Lambda assumes roles, and nobody outside the account may use queues or keys", () => {
       for (const [name, { Properties }] of all("AWS::IAM::Role")) {
         const [statement, ...others] = Properties.AssumeRolePolicyDocument.Statement;
         expect([name, others]).toEqual([name, []]);
@@ -192,7 +192,7 @@ export function describePolicies(stacks: () => Stacks): void {
         expect(Properties.RetentionInDays, name).toBeGreaterThan(0);
     });
 
-    it("FUN-10 secrets, alarms and archives are encrypted, the bucket is private and takes TLS alone", () => {
+    it("FUN-10 secrets, alarms and archives are encrypted, the bucket is private and takes only TLS", () => {
       for (const [name, { Properties }] of all("AWS::SecretsManager::Secret"))
         expect([name, Properties.KmsKeyId]).toEqual([name, { "Fn::GetAtt": ["EncryptionKey", "Arn"] }]);
       for (const [, { Properties }] of all("AWS::SNS::Topic"))

@@ -15,7 +15,7 @@ import { startVault, type VaultSecret } from "../runtime/tenants/key-vault-list-
 import { startPostgres } from "../support/start-postgres.js";
 import { root, runPackage } from "./aws-stack.js";
 import { ownDatabase } from "./own-database.js";
-import { unpacked } from "./unpacked.js";
+import { unpacked } from "./packed.js";
 
 const hasBicep = spawnSync("bicep", ["--version"]).status === 0;
 
@@ -127,7 +127,7 @@ describe("the archive for Azure", () => {
     );
     expect(await host.run("cleanup")).toMatchObject({ inbox: { done: 0 }, outbox: { done: 0 } });
 
-    // Only reap tells of a message that the host has given up. The alert reads this line.
+    // Only reap reports a message that the host has given up. The alert reads this line.
     expect(messages().filter((line) => line.includes("poison"))).toEqual([]);
     const poison = queues.getQueueClient("oncebox-incoming-poison");
     await poison.createIfNotExists();
@@ -251,7 +251,7 @@ describe("the archive for Azure", () => {
     expect(vault.paths).toContain("/secrets/tenant-globex/");
   });
 
-  it("FUN-10 the one for Azure SQL starts as well; while the database is away webhooks are answered 503", async () => {
+  it("FUN-10 the archive for Azure SQL starts, and answers webhooks with 503 while the database is away", async () => {
     const folder = await archived("sqlserver");
     const host = await startFunctionsHost(
       folder,

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import mssql from "mssql";
 import { beforeAll, describe, expect, it } from "vitest";
 import { parse } from "yaml";
+import { type AzureTypes, problemsOfResource } from "../../scripts/azure-types.js";
 import { azureFolder, type BicepFile, readBicepFiles } from "../../scripts/bicep-files.js";
 import { functionGroups, readAzureSettings } from "../../src/config/azure-settings.js";
 import { databaseRoles, readDatabaseUsers } from "../../src/config/database-users.js";
@@ -12,7 +13,7 @@ import { isSecretReference } from "../../src/config/secret-reference.js";
 import { inboxServiceDefaults } from "../../src/service/http/inbox-service.js";
 import { connectionSettings } from "../../src/sql/postgres/entra.js";
 import { root } from "../support/markdown.js";
-import { required, variants } from "./azure-variants.js";
+import { plannedBodies, required, variants } from "./azure-variants.js";
 import { bicepPlan, type Plan, type Value } from "./bicep-plan.js";
 
 const read = (name: string) => readFile(join(root, name), "utf8");
@@ -79,7 +80,7 @@ const environmentOf = (app: string, variant?: string): Record<string, string> =>
 };
 
 describe("the Bicep files for Azure", () => {
-  it("FUN-10 are read without an error, and every module gets exactly the parameters that it asks for", () => {
+  it("FUN-10 parse without an error, and every module gets exactly its parameters", () => {
     expect(files.length).toBeGreaterThan(12);
     for (const { name, errors } of files) expect({ name, errors }).toEqual({ name, errors: [] });
     for (const [symbol, { file: name, params }] of Object.entries(file("main.bicep").modules)) {
@@ -105,7 +106,7 @@ describe("the Bicep files for Azure", () => {
     }
   });
 
-  it("FUN-10 the names of everything have the app's in them, and no name is too long", () => {
+  it("FUN-10 all names contain the app's, and none is too long", () => {
     for (const [variant] of plans) {
       for (const { symbol, body, type } of plan(variant).resources) {
         if (!("location" in body)) continue; // it is a part of something, or its zone's name is Azure's
@@ -140,7 +141,7 @@ describe("a function app for each group of functions", () => {
     expect(new Set(hosts.map(({ body }) => body.name)).size).toBe(5);
   });
 
-  it("FUN-10 it runs on Flex Consumption, by HTTPS alone from TLS 1.2, and takes no password for a deployment", () => {
+  it("FUN-10 it runs on Flex Consumption, with HTTPS only, from TLS 1.2, and without passwords for deployments", () => {
     for (const { body } of all("Microsoft.Web/serverfarms", "everything"))
       expect(body.sku).toEqual({ tier: "FlexConsumption", name: "FC1" });
     for (const { body, module } of apps("everything")) {
@@ -363,7 +364,7 @@ describe("the settings of the function apps", () => {
       expect(readGithubRecovery(environmentOf(app, "recovery of GitHub"))).toBeUndefined();
   });
 
-  it("FUN-10 the migration is told every user, its client id and its role, and is the database's administrator", () => {
+  it("FUN-10 the migration gets every user with its client id and role, and is the database's administrator", () => {
     const { users } = readDatabaseUsers(environmentOf("migrate", "everything"));
     expect(users.map(({ name, role }) => [name, role])).toEqual([
       ["id-orders-prod-webhook", "oncebox_receivers"],
@@ -381,7 +382,7 @@ describe("the settings of the function apps", () => {
     expect(String(plan().outputs.WORK_CLIENT_ID)).toBe("<workIdentity.clientId>");
   });
 
-  it("SVC-07 MSG-14 tokens are references to secrets, each in the settings of its own app alone", () => {
+  it("SVC-07 MSG-14 tokens are references to secrets, each only in the settings of its own app", () => {
     for (const [app, name, secret] of [
       ["service", "INBOX_SERVICE_TOKENS", "inbox-service-tokens"],
       ["admin", "ONCEBOX_ADMIN_TOKENS", "admin-tokens"],
@@ -438,7 +439,7 @@ describe("the settings of the function apps", () => {
     ]);
   });
 
-  it("ADD-09 FUN-10 Azure SQL pauses where its size can and the user says so, and never else", async () => {
+  it("ADD-09 FUN-10 Azure SQL pauses only where its size can and a parameter asks for it", async () => {
     const pauseOf = async (params: Readonly<Record<string, unknown>>) => {
       const { resources } = await bicepPlan({ ...required, ...params });
       const { body } = resources.find(({ type }) => type === "Microsoft.Sql/servers/databases")!;
@@ -449,7 +450,7 @@ describe("the settings of the function apps", () => {
     expect(await pauseOf({ databaseAutoPauseMinutes: 60 })).toBeNull(); // S0 knows no pause
   });
 
-  it("FUN-10 PostgreSQL is small, backed up, without passwords and by TLS alone; its changes come one after the other", async () => {
+  it("FUN-10 PostgreSQL is small, backed up, without passwords and with TLS only", async () => {
     const [server, ...more] = all("Microsoft.DBforPostgreSQL/flexibleServers", "PostgreSQL");
     expect(more).toEqual([]);
     expect(plan("PostgreSQL").resources.filter(({ type }) => type.startsWith("Microsoft.Sql/"))).toEqual([]);
@@ -498,7 +499,7 @@ describe("the settings of the function apps", () => {
     },
   );
 
-  it("FUN-10 without a database of its own it makes none, and the URLs are secrets: the owner's is the migration's alone", async () => {
+  it("FUN-10 without a database of its own it makes none, and the URLs are secrets: only the migration has the owner's", async () => {
     const variant = "a database of one's own";
     expect(plan(variant).resources.filter(({ type }) => /Sql|Postgre/.test(type))).toEqual([]);
     const nameOf = async (app: string) =>
@@ -516,10 +517,10 @@ describe("the settings of the function apps", () => {
   });
 });
 
-describe("what is around the function apps", () => {
+describe("the other resources", () => {
   const policies = () => [...plans.keys()];
 
-  it("FUN-10 there is no password and no key: Entra alone, in every variant", () => {
+  it("FUN-10 there is no password and no key, only Entra, in every variant", () => {
     for (const variant of policies()) {
       for (const { body } of all("Microsoft.Sql/servers", variant))
         expect(body.properties).toMatchObject({
@@ -607,7 +608,7 @@ describe("what is around the function apps", () => {
     expect(2 ** (32 - Number(bits)) - 5).toBeGreaterThanOrEqual(functionGroups.length * 40);
   });
 
-  it("FUN-10 secrets are made disabled and with no known value, once; what they hold later is left alone", () => {
+  it("FUN-10 secrets are made disabled and with no known value, once; their later values are kept", () => {
     expect(file("key-vault.bicep").text).toMatch(/@onlyIfNotExists\(\)\nresource secrets /);
     for (const variant of policies()) {
       const secrets = all("Microsoft.KeyVault/vaults/secrets", variant);
@@ -654,7 +655,7 @@ describe("what is around the function apps", () => {
     expect(all("Microsoft.OperationalInsights/workspaces")[0]!.body.properties.retentionInDays).toBe(30);
   });
 
-  it("FUN-10 with a limit for clients Front Door alone reaches the webhooks, and blocks an address above it", () => {
+  it("FUN-10 with a limit for clients only Front Door reaches the webhooks, and blocks an address above it", () => {
     expect(plan().resources.filter(({ type }) => /Cdn|FrontDoor/.test(type))).toEqual([]);
     const [policy] = all("Microsoft.Network/FrontDoorWebApplicationFirewallPolicies", "Front Door");
     expect(policy!.body.properties.policySettings.mode).toBe("Prevention");
@@ -784,5 +785,42 @@ describe("alerts", () => {
     expect(samplingSettings.excludedTypes.split(";")).toEqual(
       expect.arrayContaining(["Request", "Exception", "Trace"]),
     );
+  });
+});
+
+describe("the types that Microsoft publishes", () => {
+  let types: AzureTypes["types"];
+  let bodies: ReadonlyMap<string, readonly Value[]>;
+  beforeAll(async () => {
+    ({ types } = JSON.parse(
+      await readFile(new URL("azure-types.json", import.meta.url), "utf8"),
+    ) as AzureTypes);
+    bodies = await plannedBodies();
+  });
+
+  it("FUN-10 every resource of every deployment has the properties of its API version and no others", () => {
+    expect([...bodies.keys()].sort()).toEqual(Object.keys(types));
+    expect(bodies.size).toBeGreaterThan(38);
+    for (const [name, all] of bodies)
+      expect([name, ...new Set(all.flatMap((body) => problemsOfResource(body, types[name]!)))]).toEqual([
+        name,
+      ]);
+  });
+
+  it("FUN-10 a misspelled property, a wrong value, a missing one and one that Azure writes are found", () => {
+    const name = "Microsoft.DBforPostgreSQL/flexibleServers@2024-08-01";
+    const [server] = bodies.get(name)!;
+    const wrong = (change: object) =>
+      problemsOfResource({ ...server, properties: { ...server.properties, ...change } }, types[name]!);
+    expect(wrong({})).toEqual([]);
+    expect(wrong({ versoin: "17" })).toEqual(["properties.versoin is not a property"]);
+    expect(wrong({ version: 17 })).toEqual(["properties.version must be a text"]);
+    expect(wrong({ network: "private" })).toEqual(["properties.network must be an object"]);
+    expect(wrong({ state: "Ready" })).toEqual(["properties.state is written by Azure alone"]);
+    expect(wrong({ maintenanceWindow: {} })).toEqual([
+      "properties.maintenanceWindow is new here: run npm run check:bicep",
+    ]);
+    const { location: _, ...nowhere } = server;
+    expect(problemsOfResource(nowhere, types[name]!)).toEqual([".location is missing"]);
   });
 });

@@ -28,7 +28,7 @@ describe("the CI workflow", () => {
     expect(lint(text.replace("runs-on: ubuntu-latest", "runs-on: ubuntu-lastest"), file)).not.toEqual([]);
   });
 
-  it("its commands exist, and each filter of tests finds some", () => {
+  it("its commands exist, and each test filter matches files", () => {
     const { scripts } = JSON.parse(readFileSync(pathOf("package.json"), "utf8"));
     const named = commands.flatMap((command) => /^npm run (\S+)/.exec(command)?.[1] ?? []);
     expect(named.length).toBeGreaterThan(3);

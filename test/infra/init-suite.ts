@@ -11,8 +11,7 @@ import { lambdaFunction } from "../runtime/aws/lambda-function.js";
 import { startFunctionsHost } from "../runtime/azure/functions-host.js";
 import { stripeWebhook } from "../runtime/scenarios.js";
 import { type OwnDatabase, ownDatabase } from "./own-database.js";
-import { type PackedPackage, packedPackage, run } from "./packed.js";
-import { unpacked } from "./unpacked.js";
+import { type PackedPackage, packedPackage, run, unpacked } from "./packed.js";
 
 const token = "a-token-of-the-service";
 const tryBegin = (key: string) =>

@@ -48,13 +48,13 @@ async function endToEnd() {
     logger: false,
     handlers: { "order.shipped": ({ payload }) => void (published += payload) },
   });
-  const { acked, failed } = await received.run(inbox, timeBudget(5000));
-  await sent.run(outbox, timeBudget(5000));
+  const { acked, failed } = await received.run(inbox, timeBudget(60_000));
+  await sent.run(outbox, timeBudget(60_000));
   await db.close();
   return JSON.stringify({ outcomes, acked, failed, published });
 }`;
 
-/** The same in TypeScript: its compiler has to be told which queue a dispatcher is for. */
+/** The same in TypeScript: a type argument says which queue a dispatcher is for. */
 export const typedEndToEnd = `
 import type { InboxMessage, SqlExecutor } from "oncebox";
 ${endToEnd.replace("received = createDispatcher", "received = createDispatcher<InboxMessage, SqlExecutor>")}`;

@@ -10,7 +10,7 @@ import { type PackedPackage, packedPackage, run } from "./packed.js";
 
 const require = createRequire(import.meta.url);
 
-/** Throws the errors of one copy at the other. */
+/** Uses the errors of one copy with the other. */
 const bothFormats = `
 import { createRequire } from "node:module";
 import * as esm from "oncebox";
@@ -26,7 +26,7 @@ const outbox = esm.createOutbox(db, { logger: false, clock: () => now });
 await outbox.enqueue({ topic: "gone", payload: "" });
 const later = await outbox.enqueue({ topic: "later", payload: "" });
 const handlers = { gone: () => cjs.permanentFailure("gone"), later: () => Promise.reject(cjs.retryAfter(60_000)) };
-const { failed, abandoned } = await esm.createDispatcher({ handlers, logger: false }).run(outbox, esm.timeBudget(5000));
+const { failed, abandoned } = await esm.createDispatcher({ handlers, logger: false }).run(outbox, esm.timeBudget(60_000));
 const { nextAttemptAt } = await outbox.get({ id: later });
 console.log(JSON.stringify({
   copies: new Set([cjs.PermanentFailure, esm.PermanentFailure]).size,
@@ -50,24 +50,11 @@ describe("the packed package, in projects of every kind", () => {
   beforeAll(async () => {
     packed = await packedPackage();
     folder = await mkdtemp(join(tmpdir(), "oncebox-formats-"));
-    const links = {
-      oncebox: packed.folder,
-      ...Object.fromEntries(
-        ["zod", "@photostructure/sqlite", "@types/node", "undici-types"].map((name) => [
-          name,
-          join(root, "node_modules", name),
-        ]),
-      ),
-    };
-    for (const [name, target] of Object.entries(links)) {
-      await mkdir(dirname(join(folder, "node_modules", name)), { recursive: true });
-      await symlink(target, join(folder, "node_modules", name), "junction");
-    }
+    await link("oncebox", packed.folder, folder);
+    for (const name of ["zod", "@photostructure/sqlite", "@types/node", "undici-types"])
+      await link(name, join(root, "node_modules", name), folder);
     // The package's own folder is found by its real path, and so are the packages beside it.
-    for (const name of ["@photostructure/sqlite"]) {
-      await mkdir(dirname(join(packed.folder, "node_modules", name)), { recursive: true });
-      await symlink(join(root, "node_modules", name), join(packed.folder, "node_modules", name), "junction");
-    }
+    await link("@photostructure/sqlite", join(root, "node_modules/@photostructure/sqlite"), packed.folder);
     const manifest = JSON.parse(await readFile(join(packed.folder, "package.json"), "utf8"));
     subpaths = Object.keys(manifest.exports).filter((one) => one !== "./package.json");
   }, 180_000);
@@ -103,95 +90,98 @@ describe("the packed package, in projects of every kind", () => {
   it.each([
     ["missing.mjs", (name: string) => `await import("${name}")`],
     ["missing.cjs", (name: string) => `require("${name}")`],
-  ])("ADD-10 a missing SDK is told when what uses it is made, before any message: %s", async (file, load) => {
-    const isModule = file.endsWith(".mjs");
-    const internal = (path: string) => load(join(packed.folder, isModule ? "dist" : "dist/cjs", path));
-    const publishers = load("oncebox/publishers");
-    const service = load("oncebox/service");
-    const sourceOf = (resolver: string, reference: object) =>
-      `(${internal("app/sources.js")}).webhookSources({ shop: ${JSON.stringify({ secrets: reference })} }, {}, (${resolver})(process.env))`;
-    const tokenOf = (resolver: string, name: string) =>
-      `(${internal("app/sources.js")}).tokenSecrets({ from: "env", name: "${name}" }, (${resolver})(process.env))`;
-    const aws = `(${internal("adapters/aws/secrets-manager.js")}).awsSecrets`;
-    const azure = `(${internal("adapters/azure/key-vault.js")}).azureSecrets`;
-    const vault = { from: "azure-key-vault", vault: "https://v.example", name: "s" };
-    /** The package, who needs it, and what makes that. */
-    const makes: readonly (readonly [name: string, user: string, make: string])[] = [
-      [
-        "@aws-sdk/client-sqs",
-        "sqsPublisher",
-        `(${publishers}).sqsPublisher({ queueUrl: "https://sqs.example/1/a" })`,
-      ],
-      [
-        "@aws-sdk/client-sns",
-        "snsPublisher",
-        `(${publishers}).snsPublisher({ topicArn: "arn:aws:sns:eu-central-1:1:a" })`,
-      ],
-      [
-        "@aws-sdk/client-eventbridge",
-        "eventBridgePublisher",
-        `(${publishers}).eventBridgePublisher({ source: "com.example" })`,
-      ],
-      ["pg", "PostgreSQL", `(${load("oncebox/postgres")}).openPostgres({ url: "postgres://h/d" })`],
-      ["mssql", "SQL Server", `(${load("oncebox/sqlserver")}).openSqlServer({ url: "mssql://u:p@h/d" })`],
-      [
-        "ioredis",
-        "The Redis inbox store",
-        `(${service}).createRedisInboxStore({ url: "redis://localhost" })`,
-      ],
-      [
-        "mongodb",
-        "The MongoDB inbox store",
-        `(${service}).createMongoInboxStore({ url: "mongodb://localhost/x" })`,
-      ],
-      [
-        "@grpc/grpc-js",
-        "A destination with a gRPC address",
-        `(${load("oncebox/messaging")}).createService({
+  ])(
+    "ADD-10 a missing SDK is reported when its user is created, before any message: %s",
+    async (file, load) => {
+      const isModule = file.endsWith(".mjs");
+      const internal = (path: string) => load(join(packed.folder, isModule ? "dist" : "dist/cjs", path));
+      const publishers = load("oncebox/publishers");
+      const service = load("oncebox/service");
+      const sourceOf = (resolver: string, reference: object) =>
+        `(${internal("app/sources.js")}).webhookSources({ shop: ${JSON.stringify({ secrets: reference })} }, {}, (${resolver})(process.env))`;
+      const tokenOf = (resolver: string, name: string) =>
+        `(${internal("app/sources.js")}).tokenSecrets({ from: "env", name: "${name}" }, (${resolver})(process.env))`;
+      const aws = `(${internal("adapters/aws/secrets-manager.js")}).awsSecrets`;
+      const azure = `(${internal("adapters/azure/key-vault.js")}).azureSecrets`;
+      const vault = { from: "azure-key-vault", vault: "https://v.example", name: "s" };
+      /** The package, who needs it, and what makes that. */
+      const makes: readonly (readonly [name: string, user: string, make: string])[] = [
+        [
+          "@aws-sdk/client-sqs",
+          "sqsPublisher",
+          `(${publishers}).sqsPublisher({ queueUrl: "https://sqs.example/1/a" })`,
+        ],
+        [
+          "@aws-sdk/client-sns",
+          "snsPublisher",
+          `(${publishers}).snsPublisher({ topicArn: "arn:aws:sns:eu-central-1:1:a" })`,
+        ],
+        [
+          "@aws-sdk/client-eventbridge",
+          "eventBridgePublisher",
+          `(${publishers}).eventBridgePublisher({ source: "com.example" })`,
+        ],
+        ["pg", "PostgreSQL", `(${load("oncebox/postgres")}).openPostgres({ url: "postgres://h/d" })`],
+        ["mssql", "SQL Server", `(${load("oncebox/sqlserver")}).openSqlServer({ url: "mssql://u:p@h/d" })`],
+        [
+          "ioredis",
+          "The Redis inbox store",
+          `(${service}).createRedisInboxStore({ url: "redis://localhost" })`,
+        ],
+        [
+          "mongodb",
+          "The MongoDB inbox store",
+          `(${service}).createMongoInboxStore({ url: "mongodb://localhost/x" })`,
+        ],
+        [
+          "@grpc/grpc-js",
+          "A destination with a gRPC address",
+          `(${load("oncebox/messaging")}).createService({
           serviceId: "a",
           db: (${load("oncebox/sqlite")}).openSqlite({ file: ":memory:" }),
           messages: {},
           destinations: { b: { address: "grpc://localhost:1", secrets: ["c2VjcmV0LXNlY3JldC1zZWNyZXQ="] } },
         })`,
-      ],
-      [
-        "jose",
-        "A scheme with JSON web tokens",
-        `(${load("oncebox/webhooks")}).createWebhookRoute({
+        ],
+        [
+          "jose",
+          "A scheme with JSON web tokens",
+          `(${load("oncebox/webhooks")}).createWebhookRoute({
           inbox: { receive() {}, enqueue() {} },
           sources: { bank: { scheme: (${load("oncebox/webhooks/plaid")}).plaid, secrets: ["{}"] } },
         })`,
-      ],
-      [
-        "@aws-sdk/client-secrets-manager",
-        "tenantsFromSecretsManager",
-        `(${internal("adapters/aws/secrets-manager.js")}).tenantsFromSecretsManager({ prefix: "t/" })`,
-      ],
-      [
-        "@azure/keyvault-secrets",
-        "tenantsFromKeyVault",
-        `(${internal("adapters/azure/key-vault.js")}).tenantsFromKeyVault({ vault: "https://v.example", prefix: "t" })`,
-      ],
-      [
-        "@aws-sdk/client-secrets-manager",
-        "A secret in AWS Secrets Manager",
-        sourceOf(aws, { from: "aws-secrets-manager", id: "s" }),
-      ],
-      ["@azure/keyvault-secrets", "A secret in Azure Key Vault", sourceOf(azure, vault)],
-      ["@azure/keyvault-secrets", "A secret in Azure Key Vault", tokenOf(azure, "ADMIN_TOKEN")],
-    ];
-    const tries = makes.map(
-      ([, , make]) =>
-        `try { ${make}; console.log("made"); } catch (e) { console.log(e.message.split("\\n").at(-1)); }`,
-    );
-    const program = [`process.env.ADMIN_TOKEN = ${JSON.stringify(JSON.stringify(vault))};`, ...tries];
-    await writeFile(join(folder, file), `${program.join("\n")}\n`);
-    expect((await output(file)).split("\n")).toEqual(
-      makes.map(([name, user]) =>
-        expect.stringContaining(`${user} needs the package "${name}". Run: npm install ${name}`),
-      ),
-    );
-  });
+        ],
+        [
+          "@aws-sdk/client-secrets-manager",
+          "tenantsFromSecretsManager",
+          `(${internal("adapters/aws/secrets-manager.js")}).tenantsFromSecretsManager({ prefix: "t/" })`,
+        ],
+        [
+          "@azure/keyvault-secrets",
+          "tenantsFromKeyVault",
+          `(${internal("adapters/azure/key-vault.js")}).tenantsFromKeyVault({ vault: "https://v.example", prefix: "t" })`,
+        ],
+        [
+          "@aws-sdk/client-secrets-manager",
+          "A secret in AWS Secrets Manager",
+          sourceOf(aws, { from: "aws-secrets-manager", id: "s" }),
+        ],
+        ["@azure/keyvault-secrets", "A secret in Azure Key Vault", sourceOf(azure, vault)],
+        ["@azure/keyvault-secrets", "A secret in Azure Key Vault", tokenOf(azure, "ADMIN_TOKEN")],
+      ];
+      const tries = makes.map(
+        ([, , make]) =>
+          `try { ${make}; console.log("made"); } catch (e) { console.log(e.message.split("\\n").at(-1)); }`,
+      );
+      const program = [`process.env.ADMIN_TOKEN = ${JSON.stringify(JSON.stringify(vault))};`, ...tries];
+      await writeFile(join(folder, file), `${program.join("\n")}\n`);
+      expect((await output(file)).split("\n")).toEqual(
+        makes.map(([name, user]) =>
+          expect.stringContaining(`${user} needs the package "${name}". Run: npm install ${name}`),
+        ),
+      );
+    },
+  );
 
   it("is bundled as CommonJS by esbuild", async () => {
     await build({
@@ -244,7 +234,7 @@ describe("the packed package, in projects of every kind", () => {
       expect(manifest.typesVersions["*"][name.slice(2)]).toEqual([manifest.exports[name].require.types]);
   });
 
-  it("has no source maps, whose sources would be missing, and no script that an installation runs", async () => {
+  it("has no source maps, whose sources would be missing", async () => {
     const { stdout } = await run("tar", ["-tzf", packed.tarball]);
     expect(stdout.split("\n").filter((name) => name.endsWith(".map"))).toEqual([]);
     const dist = join(packed.folder, "dist");
@@ -255,8 +245,37 @@ describe("the packed package, in projects of every kind", () => {
       expect(await readFile(join(parentPath, name), "utf8"), name).not.toMatch(
         /^\/\/# sourceMappingURL=(?!data:)/m,
       );
-    const { scripts } = JSON.parse(await readFile(join(packed.folder, "package.json"), "utf8"));
-    for (const name of ["preinstall", "install", "postinstall", "prepare"])
-      expect(scripts).not.toHaveProperty(name);
   });
 });
+
+describe("a linked package (npm link, workspaces)", () => {
+  let packed: PackedPackage;
+  let workspace: string;
+
+  beforeAll(async () => {
+    packed = await packedPackage();
+    workspace = await mkdtemp(join(tmpdir(), "oncebox-linked-"));
+  });
+  afterAll(async () => {
+    await rm(workspace, { recursive: true, force: true });
+    await packed?.remove();
+  });
+
+  it("FUN-09 makes bundles for one database, whatever its folder is called", async () => {
+    await packed.cli(["init", "aws", "app"], workspace);
+    const app = join(workspace, "app");
+    await link("oncebox", packed.folder, app);
+    // The drivers of SQL Server and SQLite are not installed.
+    for (const name of ["esbuild", "fflate", "pg", "@middy/core"])
+      await link(name, join(root, "node_modules", name), packed.folder);
+    await packed.cli(["package", "aws", "--database", "postgres"], app);
+    const webhook = await readFile(join(app, "build/aws/functions/webhook.mjs"), "utf8");
+    expect(webhook.includes("This bundle was built for postgres.")).toBe(true);
+  });
+});
+
+async function link(name: string, target: string, folder: string): Promise<void> {
+  const path = join(folder, "node_modules", name);
+  await mkdir(dirname(path), { recursive: true });
+  await symlink(target, path, "junction");
+}

@@ -1,9 +1,10 @@
 import { execFile } from "node:child_process";
-import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, symlink } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { promisify } from "node:util";
+import { unzipSync } from "fflate";
 import { inject } from "vitest";
 import { root } from "../support/markdown.js";
 
@@ -44,7 +45,7 @@ export async function packedPackage(): Promise<PackedPackage> {
   };
 }
 
-/** The first test to come makes the tarball. The others, in other processes, wait until it is there. */
+/** The first test makes the tarball. The others, in other processes, wait for it. */
 async function packedOnce(shared: string): Promise<string> {
   const done = join(shared, "oncebox.tgz");
   const isFirst = await mkdir(join(shared, "building")).then(
@@ -75,4 +76,14 @@ async function pack(folder: string, tarball: string): Promise<void> {
     await mkdir(join(tarball, "../failed"));
     throw error;
   }
+}
+
+/** Unpacks an archive into a folder without node_modules above it, so that only the archive's files can be imported. */
+export async function unpacked(archive: string): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "oncebox-unpacked-"));
+  for (const [name, bytes] of Object.entries(unzipSync(await readFile(archive)))) {
+    await mkdir(dirname(join(folder, name)), { recursive: true });
+    await writeFile(join(folder, name), bytes);
+  }
+  return folder;
 }

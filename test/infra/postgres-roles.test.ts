@@ -25,7 +25,7 @@ const scripts = {
 };
 
 describe("the users of function apps on Azure Database for PostgreSQL, as the migration makes them", () => {
-  /** Of this file alone: roles belong to the whole server. */
+  /** Only for this file: roles belong to the whole server. */
   let server: StartedServer;
   let database: OwnDatabase;
   let owner: Database;
@@ -55,7 +55,7 @@ describe("the users of function apps on Azure Database for PostgreSQL, as the mi
     return target.href;
   };
 
-  /** Only Azure has what knows these labels. Every other server says so, and then has read the statement. */
+  /** Only Azure knows these labels. Every other server refuses them after it has parsed the statement. */
   const withoutAzure = (db: Database): Database => ({
     ...db,
     driver: {

@@ -15,10 +15,9 @@ import {
 import { operatorsOf, replayDead } from "../../src/operators/index.js";
 import { createSqlInboxStore } from "../../src/service/sql-inbox-store.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
-import { testClock } from "../contract/index.js";
+import { testClock } from "../contract/harness.js";
 import { root } from "../support/markdown.js";
-import { keepToControls } from "./keep-to-controls.js";
-import { liveAKeysLife } from "./key-life.js";
+import { expectControls, expectInboxService } from "./functions-user.js";
 import { type OwnDatabase, ownDatabase, query } from "./own-database.js";
 
 const day = 86_400_000;
@@ -100,7 +99,7 @@ values (gen_random_uuid(), now() - interval '91 days', 'alice', 'replay', 'inbox
     await app.close();
   });
 
-  it("FUN-10 does what operators do as well: settle by hand, replay, mark, count", async () => {
+  it("FUN-10 can also settle by hand, replay, mark and count", async () => {
     const clock = testClock();
     const owner = newOwnerToken();
     const [inbox, outbox] = [createInbox(db, { clock }), createOutbox(db, { clock })];
@@ -132,7 +131,7 @@ values (gen_random_uuid(), now() - interval '91 days', 'alice', 'replay', 'inbox
 
   it("FUN-10 SVC-08 SVC-10 does all that the inbox service does: lease, mark, release, report, clean up", async () => {
     const clock = testClock();
-    await liveAKeysLife(createSqlInboxStore(db, { clock }), clock);
+    await expectInboxService(createSqlInboxStore(db, { clock }), clock);
   });
 
   it("FUN-10 can do nothing else", async () => {
@@ -213,7 +212,7 @@ values (gen_random_uuid(), now() - interval '91 days', 'alice', 'replay', 'inbox
       await operatorsOf(operated).editAndReplay(keys[1]!, { payload: "{}" }, by);
       expect(await replayDead(operatorsOf(operated), { source: "dead" }, by)).toMatchObject({ done: 2 });
       expect(await operatorsOf(operated).operations()).toHaveLength(4);
-      await keepToControls(createOutbox(db), createOutbox(own));
+      await expectControls(createOutbox(db), createOutbox(own));
       await expect(operatorsOf(inbox).pause("all", by)).rejects.toBeInstanceOf(PermissionDeniedError);
       for (const sql of [
         "drop table infra.inbox",

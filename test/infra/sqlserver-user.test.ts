@@ -20,15 +20,14 @@ import type { SqlStatement } from "../../src/sql/driver.js";
 import { openSqlServer, sqlServerDialect } from "../../src/sql/sqlserver/index.js";
 import { sqlServerOperators } from "../../src/sql/sqlserver/operators.js";
 import { poll, pollStatement } from "../../src/tenants/connections/tenant-stores.js";
-import { type TestDatabase, testClock } from "../contract/index.js";
+import { type TestDatabase, testClock } from "../contract/harness.js";
 import { isBabelfish } from "../contract/support/database.js";
 import { startAdmin } from "../support/admin/start-admin.js";
 import { withFunctionRights } from "../support/babelfish-schema.js";
 import { dropLogin } from "../support/drop-login.js";
 import { root } from "../support/markdown.js";
 import { patient, sqlServerHarness } from "../support/sqlserver-harness.js";
-import { keepToControls } from "./keep-to-controls.js";
-import { liveAKeysLife } from "./key-life.js";
+import { expectControls, expectInboxService } from "./functions-user.js";
 
 const url = inject("sqlServerUrl");
 const script = () => readFile(join(root, "infra/sql/users-sqlserver.sql"), "utf8");
@@ -270,7 +269,7 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
     expect(await app.cleanup(timeBudget(60_000))).toMatchObject({ inbox: { done: 4 }, outbox: { done: 5 } });
   });
 
-  it("FUN-10 does what operators do as well: settle by hand, replay, mark, count", async () => {
+  it("FUN-10 can also settle by hand, replay, mark and count", async () => {
     const clock = testClock();
     const owner = newOwnerToken();
     const options = { clock, schema: admin.schema! };
@@ -357,12 +356,12 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
   it("ADD-17 FUN-10 keeps to the pauses and limits of operators", async () => {
     const options = { schema: admin.schema! };
     const [outbox, operated] = [createOutbox(db, options), createOutbox(admin.db, options)];
-    await keepToControls(outbox, operated);
+    await expectControls(outbox, operated);
   });
 
   it("FUN-10 SVC-08 SVC-10 does all that the inbox service does: lease, mark, release, report, clean up", async () => {
     const clock = testClock();
-    await liveAKeysLife(createSqlInboxStore(db, { clock, schema: admin.schema! }), clock);
+    await expectInboxService(createSqlInboxStore(db, { clock, schema: admin.schema! }), clock);
   });
 
   it("FUN-10 SVC-07 the inbox service leases and marks keys, and reads no message", async () => {

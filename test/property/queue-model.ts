@@ -32,8 +32,7 @@ export const topics = ["even", "odd"] as const;
 export const topicOf = (key: string): string => topics[Number(key.slice(1)) % 2]!;
 
 /**
- * The queue as a list and a few rules, simple enough to be believed. Every rule that the SQL follows in three
- * dialects stands here once.
+ * The queue as a list and a few rules. Each rule that the SQL follows in three dialects is here once.
  */
 export class QueueModel {
   now = Date.UTC(2030, 0, 1);

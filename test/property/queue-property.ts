@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createInbox, createOutbox, migrate, newOwnerToken, type OwnerToken } from "../../src/index.js";
-import type { ContractHarness, TestDatabase } from "../contract/index.js";
+import type { ContractHarness, TestDatabase } from "../contract/harness.js";
 import {
   type AnyMessage,
   type OperatedStore,
@@ -20,7 +20,7 @@ interface Real {
     expiresAt: Date | null,
   ): Promise<unknown>;
   setClock(ms: number): void;
-  /** Where messages have a key of the sender's. */
+  /** Only for an inbox, whose messages have a key of the sender. */
   readonly byKey:
     | {
         mark(key: string, status: "done" | "dead"): Promise<unknown>;
@@ -366,7 +366,7 @@ export function queueProperty(harness: ContractHarness, runs: number): void {
     }
 
     it.each(["inbox", "outbox"] as const)(
-      "IBX-106 OBX-084 ADD-01 any steps in any order leave the %s as they leave the model: no message lost, none held by two owners, exact attempts",
+      "IBX-106 OBX-084 ADD-01 random steps leave the %s and the model in the same state: no message lost, none held by two owners, exact attempts",
       async (kind) => {
         await fc.assert(
           fc.asyncProperty(

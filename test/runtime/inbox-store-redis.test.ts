@@ -4,9 +4,9 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { LeasingInboxStore } from "../../src/service/inbox-store.js";
 import { createRedisInboxStore } from "../../src/service/redis-inbox-store.js";
 import { startProxy } from "../support/cuttable-proxy.js";
-import { findServer, needs, type StartedServer } from "../support/servers/find-server.js";
+import { findServer, needs } from "../support/servers/find-server.js";
 import { redisServer } from "../support/servers/recipes.js";
-import { freePort } from "../support/servers/start-binary.js";
+import { freePort, type StartedServer } from "../support/start-postgres.js";
 
 const start = await findServer(redisServer);
 const dayMs = 24 * 60 * 60 * 1_000;

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { createInbox, migrate, newOwnerToken } from "../../src/index.js";
 import { postgresDialect } from "../../src/sql/postgres/index.js";
-import type { TestDatabase } from "../contract/index.js";
+import type { TestDatabase } from "../contract/harness.js";
 import { postgresHarness } from "../support/postgres-harness.js";
 
 describe("the purge of dead messages on PostgreSQL", () => {

@@ -1,7 +1,7 @@
 import { unicodeLiteral } from "../../src/sql/sqlserver/expressions.js";
 
 /**
- * Babelfish stands in for SQL Server where there is none. The product's schema is written for SQL Server alone. This turns a
+ * Babelfish stands in for SQL Server where there is none. The product's schema is written for SQL Server only. This turns a
  * batch of it into batches that Babelfish accepts.
  */
 export function toBabelfish(batch: string): readonly string[] {

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { fromPg, openPostgres } from "../../src/sql/postgres/index.js";
-import type { ContractHarness, TestDatabase } from "../contract/index.js";
+import type { ContractHarness, TestDatabase } from "../contract/harness.js";
 
 export function postgresHarness(url: string): ContractHarness {
   return { name: "PostgreSQL", open: () => open(url) };

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { setTimeout as pause } from "node:timers/promises";
 import { type BundledChild, bundleChild } from "./bundled-child.js";
-import { seededFractions } from "./seeded-fractions.js";
+import { seededFractions } from "./seeded-random.js";
 
 /** A service in a process of its own, which can be killed and started again. */
 export interface ServiceProcess {

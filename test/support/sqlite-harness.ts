@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { loadSqlite, type SqliteHandle } from "../../src/sql/sqlite/client.js";
 import { fromSqlite, openSqlite } from "../../src/sql/sqlite/index.js";
-import type { CallerTransaction, ContractHarness, TestDatabase } from "../contract/index.js";
+import type { CallerTransaction, ContractHarness, TestDatabase } from "../contract/harness.js";
 
 /** SQLite in a file of its own, or in memory (where every opening shares the one connection). */
 export function sqliteHarness(kind: "file" | "memory"): ContractHarness {

@@ -5,7 +5,7 @@ import type { Database } from "../../src/sql/dialect.js";
 import type { SqlExecutor } from "../../src/sql/driver.js";
 import { fromMssql, openSqlServer } from "../../src/sql/sqlserver/index.js";
 import { parseMssqlUrl } from "../../src/sql/sqlserver/open.js";
-import type { ContractHarness, TestDatabase } from "../contract/index.js";
+import type { ContractHarness, TestDatabase } from "../contract/harness.js";
 import { isBabelfish } from "../contract/support/database.js";
 import { toBabelfish, withRowLock } from "./babelfish-schema.js";
 

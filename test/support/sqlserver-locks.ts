@@ -42,7 +42,7 @@ const tables = {
 /**
  * Reads a procedure's text as the sequence of tables that it locks. It knows the forms that the procedures are written in:
  * `update T`, `delete from T` and `insert into T` name the target; the target of an update or delete has its hints where the
- * FROM clause names it again, alone or behind other tables, or right behind its name; `from T a with (…)` and `join T a with (…)` read.
+ * FROM clause names it again, first or behind other tables, or right behind its name; `from T a with (…)` and `join T a with (…)` read.
  */
 export function accessesOf(procedure: string, queue: string): readonly Access[] {
   const text = procedure.replace(/--[^\n]*/g, "");

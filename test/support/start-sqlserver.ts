@@ -1,4 +1,3 @@
-import { dockerRuns } from "./docker.js";
 import type { StartedServer } from "./start-postgres.js";
 
 const none: StartedServer = { url: "", stop: async () => {} };
@@ -26,4 +25,13 @@ export async function startSqlServer(): Promise<StartedServer> {
       await container.stop();
     },
   };
+}
+
+/** Whether there is a container runtime that tests can start servers in. */
+export async function dockerRuns(): Promise<boolean> {
+  const { getContainerRuntimeClient } = await import("testcontainers");
+  return getContainerRuntimeClient().then(
+    () => true,
+    () => false,
+  );
 }

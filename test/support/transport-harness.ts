@@ -7,7 +7,8 @@ import { createTransports, type TransportsOptions } from "../../src/messaging/de
 import { inProcessTransport } from "../../src/messaging/transports/in-process-transport.js";
 import { listen } from "../../src/messaging/transports/listen.js";
 import { refusalOf } from "../../src/messaging/transports/transport.js";
-import { type ContractReceiver, receiverRoute, type TransportHarness } from "../contract/index.js";
+import type { ContractReceiver, TransportHarness } from "../contract/transports/harness.js";
+import { receiverRoute } from "../contract/transports/receiver-route.js";
 import { startProxy, startSocketProxy } from "./cuttable-proxy.js";
 
 const pem = (name: string) => readFileSync(fileURLToPath(new URL(`./tls/${name}`, import.meta.url)), "utf8");

@@ -134,7 +134,7 @@ describe("boundaries of the code", () => {
     expect(known).toEqual([]);
   });
 
-  it("only a cloud's adapter, and publishers to its services, know the cloud's packages", () => {
+  it("only a cloud's adapter and the publishers to its services import its packages", () => {
     const knows = (cloud: string, packages: RegExp) =>
       imports.filter(
         (entry) =>

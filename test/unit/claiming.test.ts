@@ -1,5 +1,4 @@
 import { describe, expect, it } from "vitest";
-import { LeaseLostError } from "../../src/queue/leases.js";
 import { gate } from "../contract/support/gate.js";
 import {
   message,
@@ -86,7 +85,7 @@ const cases: readonly Case[] = [
   { name: "does not claim after the run was stopped", isStopped: true, sizes: [] },
   { name: "does not claim in the reserve", remainingMs: 100, sizes: [] },
   {
-    name: "tries a first claim though the expected handler does not fit",
+    name: "tries a first claim even if the expected handler does not fit",
     remainingMs: 150,
     sizes: [10],
   },
@@ -146,22 +145,6 @@ describe("claiming", () => {
     await run.end();
   });
 
-  it("FUN-03 claimed messages are held under the lease of their claim, and counted", async () => {
-    const run = startRun({ claims: [messages(2), [message(3)]], handlers: { t: () => {} } });
-    expect(await run.ended).toMatchObject({ claimed: 3, acked: 3, stopped: "drained" });
-    expect(run.sent()).toEqual(["ack 1,2 of 1", "ack 3 of 2"]);
-  });
-
-  it("ADD-12 a topic with a longer lease gets it at once", async () => {
-    const run = startRun({
-      claims: [[message(1), message(2, { topic: "long" })]],
-      handlers: { t: never, long: { handle: never, leaseMs: 90_000 } },
-    });
-    await quiet();
-    expect(run.calls).toMatchObject([{ verb: "renew", seqs: [2], leaseMs: 90_000 }]);
-    await run.end();
-  });
-
   it("IBX-078 a message that is claimed again while it waits is held once, under the new lease", async () => {
     const mayEnd = gate();
     const run = startRun({
@@ -174,68 +157,6 @@ describe("claiming", () => {
     await run.ended;
     expect(run.started).toEqual([9, 2, 1]);
     expect(run.sent()).toContain("ack 1 of 2");
-  });
-
-  it("IBX-078 a handler whose message is claimed again is aborted, and counts as lost when it has ended", async () => {
-    const mayEnd = gate();
-    let signal: AbortSignal | undefined;
-    const run = startRun({
-      claims: [[message(1)], [message(1, { attempt: 1 })]],
-      handlers: {
-        t({ attempt }, context) {
-          if (attempt > 0) return undefined;
-          signal = context.signal;
-          return mayEnd.promise;
-        },
-      },
-    });
-    await quiet();
-    expect(signal?.reason).toBeInstanceOf(LeaseLostError);
-    expect(run.started).toEqual([1]); // the second waits for the first
-    mayEnd.open();
-    expect(await run.ended).toMatchObject({ claimed: 2, handled: 2, lost: 1, acked: 1 });
-  });
-
-  it("IBX-078 FUN-03 a message that is claimed again while it is being settled is not handled again; its new lease is renewed instead of the old one", async () => {
-    const settled = gate();
-    const run = startRun({
-      leaseMs: 30_000,
-      settleTimeoutMs: 100_000,
-      claims: [[message(1)], [message(1)]],
-      handlers: { t: () => {} },
-      answer: async ({ verb }) => void (verb === "ack" && (await settled.promise)),
-    });
-    await quiet();
-    await pass(10_000); // a third of the lease
-    expect(run.sent()).toEqual(["ack 1 of 1", "renew 1 of 2"]);
-    await pass(10_000);
-    expect(run.sent()).toEqual(["ack 1 of 1", "renew 1 of 2", "renew 1 of 2"]);
-    expect(run.started).toEqual([1]);
-    settled.open();
-    await run.end();
-  });
-
-  it("ADD-09 an empty claim is followed by a wait, which a wake-up ends", async () => {
-    let wake = (): void => {};
-    const run = startRun({
-      run: {
-        keepPolling: true,
-        onWake(wakeRun) {
-          wake = wakeRun;
-          return () => {};
-        },
-      },
-    });
-    await quiet();
-    expect(run.claimSizes).toHaveLength(1);
-    await pass(490);
-    expect(run.claimSizes).toHaveLength(1);
-    await pass(10);
-    expect(run.claimSizes).toHaveLength(2);
-    wake();
-    await quiet();
-    expect(run.claimSizes).toHaveLength(3);
-    await run.end();
   });
 
   it("FUN-06 an empty claim is not followed by a wait when a wake-up came while it was under way", async () => {
@@ -270,21 +191,6 @@ describe("claiming", () => {
     expect(run.claimSizes).toHaveLength(2);
     settled.open();
     expect(await run.ended).toMatchObject({ acked: 2 });
-  });
-
-  it("ADD-04 a claim that fails ends the run with its error; running handlers finish, and nothing more is claimed", async () => {
-    const mayEnd = gate();
-    const fault = new Error("the database is away");
-    const run = startRun({
-      claims: [[message(1)], () => Promise.reject(fault)],
-      handlers: { t: () => mayEnd.promise },
-    });
-    await quiet();
-    await pass(10_000);
-    mayEnd.open();
-    await expect(run.ended).rejects.toBe(fault);
-    expect(run.sent()).toEqual(["renew 1 of 1", "ack 1 of 1"]);
-    expect(run.claimSizes).toHaveLength(2);
   });
 
   it("ADD-04 a claim that does not return is given up, and ends the run", async () => {

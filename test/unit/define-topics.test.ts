@@ -14,7 +14,6 @@ import {
 import type { SqlExecutor } from "../../src/sql/driver.js";
 import { openSqlite } from "../../src/sql/sqlite/index.js";
 
-/** One schema of each library, all for the same data. */
 const topics = defineTopics({
   "zod.order": z.object({ id: z.number(), at: z.string().transform((text) => new Date(text)) }),
   "valibot.order": v.object({ id: v.number() }),
@@ -29,7 +28,7 @@ beforeEach(async () => {
 afterEach(() => db.close());
 
 describe("defineTopics", () => {
-  it("ADD-13 checks and types data where it is enqueued and where it is handled, with zod, valibot and arktype", async () => {
+  it("ADD-13 checks and types data on enqueue and in handlers, with zod, valibot and arktype", async () => {
     const outbox = createOutbox(db, { logger: false });
     const at = "2026-01-02T03:04:05.000Z";
     await topics.enqueue(outbox, { topic: "zod.order", data: { id: 1, at }, correlationId: "c" });
@@ -54,7 +53,7 @@ describe("defineTopics", () => {
     });
     const result = await createDispatcher({ handlers: publishers, logger: false }).run(
       outbox,
-      timeBudget(5_000),
+      timeBudget(60_000),
     );
     expect(result).toMatchObject({ acked: 3 });
     const inOrder = (seen as { id: number }[]).sort((a, b) => a.id - b.id);
@@ -82,12 +81,12 @@ describe("defineTopics", () => {
     const handlers = topics.handlers({
       "valibot.order": ({ data, source }) => void seen.push(source === "s" ? data.id : 0),
     });
-    const result = await createDispatcher({ handlers, logger: false }).run(inbox, timeBudget(5_000));
+    const result = await createDispatcher({ handlers, logger: false }).run(inbox, timeBudget(60_000));
     expect(result).toMatchObject({ acked: 1, failed: 1 });
     expect(seen).toEqual([2]);
   });
 
-  it("a topic that has no schema is refused, by type and at run time", async () => {
+  it("ADD-13 refuses a topic without a schema, by type and at run time", async () => {
     const outbox = createOutbox(db, { logger: false });
     // @ts-expect-error the topic is misspelt
     const call = topics.enqueue(outbox, { topic: "zod.ordr", data: {} });

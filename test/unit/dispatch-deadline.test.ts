@@ -106,7 +106,7 @@ describe("a run and its deadline, in simulated time", () => {
     );
   });
 
-  it("FUN-03 returns before the deadline though the database no longer answers", async () => {
+  it("FUN-03 returns before the deadline when the database no longer answers", async () => {
     await enqueue(Array.from({ length: 20 }, () => "t"));
     for (const answers of [0, 1, 2, 5]) {
       let left = answers;
@@ -117,7 +117,7 @@ describe("a run and its deadline, in simulated time", () => {
     }
   });
 
-  it("FUN-03 fills nine tenths of the usable time, small messages taking what large ones leave", async () => {
+  it("FUN-03 fills nine tenths of the usable time, small messages using the time that large ones leave", async () => {
     const needsMs: Readonly<Record<string, number>> = { tiny: 10, small: 60, large: 240, huge: 470 };
     const topics = Object.keys(needsMs);
     let handledMs = 0;

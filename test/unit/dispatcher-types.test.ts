@@ -99,6 +99,11 @@ createDispatcher({
 const ofPublishers = createDispatcher({ store: outbox, handlers: { t: webhookPublisher({ url: "https://x.example", secrets: "s" }), u: ({ id }) => id } });
 await ofPublishers.run(outbox, timeBudget(1));
 
+const ofAny = createDispatcher({ handlers: { t: (message) => message.topic } });
+await ofAny.run(inbox, timeBudget(1));
+createWorker({ dispatcher: ofAny, store: inbox });
+const annotated = createDispatcher({ handlers: { t: (message: InboxMessage) => message.source } });
+createWorker({ dispatcher: annotated, store: inbox });
 const byType = createDispatcher<OutboxMessage, SqlExecutor>({ handlers: { t: ({ id }) => id } });
 await byType.run(outbox, timeBudget(1));
 const { id, existing }: { id: string; existing: boolean } = await outbox.enqueueOnce({ topic: "t", data: 1, naturalKey: "7" });
@@ -164,10 +169,7 @@ const wrong = {
 });`,
     /invoices/,
   ],
-  "an option that there is not": [
-    `createDispatcher({ store: inbox, begin: () => {}, handlers: {} });`,
-    /begin/,
-  ],
+  "an unknown option": [`createDispatcher({ store: inbox, begin: () => {}, handlers: {} });`, /begin/],
   "enqueueOnce without a natural key": [
     `await outbox.enqueueOnce({ topic: "t", payload: "" });`,
     /naturalKey/,

@@ -23,7 +23,7 @@ const start = (script: RunScript) => startRun({ leaseMs: 30_000, settleTimeoutMs
 describe("the renewal of leases", () => {
   useSimulatedTime();
 
-  it("FUN-03 renews what waits, runs and is being settled, with one call for each claim, after a third of each lease", async () => {
+  it("FUN-03 renews waiting, running and settling messages, one call per claim, after a third of each lease", async () => {
     const settled = gate();
     const run = start({
       claims: [

@@ -72,7 +72,7 @@ describe("named parameters", () => {
     expect(toVariables(text, { id: 1, note: "n" })).toEqual({ text: variables, order });
   });
 
-  it("MID-01 keywords are found outside of names, literals and comments only", () => {
+  it("MID-01 keywords are found only outside names, literals and comments", () => {
     const text = `-- select\nupdate "returning" set [returning] = 'returning' /* returning */`;
     expect(keywordsOf(text)).not.toMatch(/returning|select/);
     expect(keywordsOf(text)).toMatch(/update\s+set/);

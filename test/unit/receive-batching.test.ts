@@ -118,7 +118,7 @@ describe("receive batching", () => {
     expect(await next).toBe("G");
   });
 
-  it("IBX-014 a call aborted while it waits is not sent; one aborted in a batch leaves the batch to the others", async () => {
+  it("IBX-014 a call aborted while it waits is not sent; one aborted in a batch does not stop the others", async () => {
     const { receive, succeed, running, requested } = batching();
     const first = [..."abcd"].map((item) => receive(item, undefined));
     const early = new AbortController();
@@ -157,7 +157,7 @@ describe("receive batching", () => {
     expect(await Promise.all([...first, ...next])).toEqual([..."ABCDGH"]);
   });
 
-  it("IBX-104 a batch with a call that has no signal goes on when the others are aborted", async () => {
+  it("IBX-104 a batch with a call that has no signal continues when the others are aborted", async () => {
     const { receive, succeed, running, settle, requested } = batching();
     const first = [..."abcd"].map((item) => receive(item, undefined));
     const waits = new AbortController();

@@ -75,7 +75,7 @@ describe("createBackup", () => {
     expect(await readdir(to)).toHaveLength(1); // reading it needs no side files: it is not in WAL mode
   });
 
-  it("MSG-21 deletes what is older than keepMs, 7 days by default, and says so", async () => {
+  it("MSG-21 deletes back-ups older than keepMs, 7 days by default, and logs it", async () => {
     const first = await made();
     now += 7 * day;
     const second = await made();
@@ -88,7 +88,7 @@ describe("createBackup", () => {
     expect(await readdir(to)).toHaveLength(1);
   });
 
-  it("MSG-21 never deletes the newest back-up, also when the clock was put back", async () => {
+  it("MSG-21 never deletes the newest back-up, even when the clock was set back", async () => {
     now += 365 * day;
     const newest = await made();
     now -= 365 * day;
@@ -136,7 +136,7 @@ describe("createBackup", () => {
     expect(both.map((one) => one.deleted)).toEqual([[], [first.file]]);
   });
 
-  it("MSG-21 removes the rest of a killed back-up after an hour, and not before: it may be running", async () => {
+  it("MSG-21 removes what a killed back-up left after an hour, not before: it may be running", async () => {
     const { file: whole } = await made();
     for (const [id, age] of [
       ["00000001", 2 * 3_600_000],
@@ -157,13 +157,10 @@ describe("createBackup", () => {
     ]);
   });
 
-  it.runIf(process.platform !== "win32")(
-    "MSG-21 nobody can read a back-up who cannot read the database",
-    async () => {
-      await chmod(file, 0o600);
-      expect((await stat((await made()).file)).mode & 0o777).toBe(0o600);
-    },
-  );
+  it.runIf(process.platform !== "win32")("MSG-21 a back-up has the file mode of its database", async () => {
+    await chmod(file, 0o600);
+    expect((await stat((await made()).file)).mode & 0o777).toBe(0o600);
+  });
 
   it.each([
     [
@@ -186,7 +183,7 @@ describe("createBackup", () => {
     },
   );
 
-  it("MSG-21 one that fails does not stop the others", async () => {
+  it("MSG-21 a database that fails does not stop the others", async () => {
     const empty = join(folder, "empty.db");
     await writeFile(empty, "");
     const files = [join(folder, "none.db"), empty, file];
@@ -239,7 +236,7 @@ describe("createBackup", () => {
     expect(await valueIn(join(folder, "large.db"))).toBe(2);
   });
 
-  it("MSG-21 start makes the first back-up when the last one is old enough, and goes on", async () => {
+  it("MSG-21 start makes the first back-up when the last one is old enough, and continues", async () => {
     await made();
     now += 3_600_000;
     let times = 0;
@@ -270,7 +267,7 @@ describe("createBackup", () => {
     await often.stop();
   });
 
-  it("MSG-21 start goes on after a failure, and takes a list of databases that changes", async () => {
+  it("MSG-21 start continues after a failure, and follows a changing list of databases", async () => {
     const lines: string[] = [];
     const log = (message: string): void => void lines.push(message);
     let calls = 0;
@@ -311,7 +308,7 @@ describe("copyDatabase", () => {
     expect(await valueIn(copy)).toBe(1);
   });
 
-  it("MSG-21 what cannot be written is reported with both names", async () => {
+  it("MSG-21 a copy that cannot be written is reported with both names", async () => {
     const target = join(folder, "nowhere", "copy.db");
     await expect(copyDatabase({ from: file, to: target, check: "quick_check" })).rejects.toThrow(
       `${file} could not be copied to ${target}: ENOENT`,
@@ -320,7 +317,7 @@ describe("copyDatabase", () => {
 });
 
 describe("restoreBackup", () => {
-  it("MSG-21 puts the back-up in the database's place and keeps what was there, with its WAL", async () => {
+  it("MSG-21 replaces the database and keeps the old one, with its WAL", async () => {
     const { file: from } = await made();
     await rm(file);
     await create(file, 2);

@@ -6,7 +6,7 @@ import type { QueueNames } from "../../src/sql/names.js";
 import { classify } from "../../src/sql/sqlserver/faults.js";
 import { sqlServerDialect } from "../../src/sql/sqlserver/index.js";
 import { sqlServerOperators } from "../../src/sql/sqlserver/operators.js";
-import type { TestDatabase } from "../contract/index.js";
+import type { TestDatabase } from "../contract/harness.js";
 import { watched } from "../contract/support/watched.js";
 import { sqliteHarness } from "../support/sqlite-harness.js";
 

@@ -35,14 +35,14 @@ describe("transient retry", () => {
     sleeps.length = 0;
   });
 
-  it("OBX-082 IBX-104 calls once what succeeds", async () => {
+  it("IBX-104 OBX-082 calls work that succeeds once", async () => {
     const { work, run } = failing();
     expect(await run()).toBe("done");
     expect(work).toHaveBeenCalledTimes(1);
     expect(sleeps).toEqual([]);
   });
 
-  it("OBX-082 IBX-104 repeats after a fault that was rolled back, and after one with an unknown outcome", async () => {
+  it("IBX-104 OBX-082 repeats after a fault that was rolled back, and after one with an unknown outcome", async () => {
     for (const kind of ["rolledBack", "unknown"] as const) {
       const { work, run } = failing(fault(kind), fault(kind));
       expect(await run()).toBe("done");
@@ -50,7 +50,7 @@ describe("transient retry", () => {
     }
   });
 
-  it("OBX-082 IBX-104 never repeats after a permanent fault", async () => {
+  it("IBX-104 OBX-082 never repeats after a permanent fault", async () => {
     const broken = fault("permanent");
     const { work, run } = failing(broken);
     await expect(run()).rejects.toBe(broken);
@@ -58,7 +58,7 @@ describe("transient retry", () => {
     expect(sleeps).toEqual([]);
   });
 
-  it("OBX-082 IBX-104 gives up after four retries, with the last fault, and waits longer each time", async () => {
+  it("IBX-104 OBX-082 gives up after four retries, with the last fault, and waits longer each time", async () => {
     const faults = Array.from({ length: 10 }, () => fault("rolledBack"));
     const { work, run } = failing(...faults);
     await expect(run()).rejects.toBe(faults[4]);
@@ -70,7 +70,7 @@ describe("transient retry", () => {
     }
   });
 
-  it("OBX-082 IBX-104 reports each retry before it waits", async () => {
+  it("IBX-104 OBX-082 reports each retry before it waits", async () => {
     const [first, second] = [fault("rolledBack"), fault("unknown")];
     const reported: unknown[] = [];
     const { run } = failing(first, second);
@@ -81,7 +81,7 @@ describe("transient retry", () => {
     ]);
   });
 
-  it("OBX-082 IBX-104 an abort during the work ends the retries with the work's own error", async () => {
+  it("IBX-104 OBX-082 an abort during the work ends the retries with the work's own error", async () => {
     const stop = new AbortController();
     const error = fault("rolledBack");
     const work = vi.fn(async () => {
@@ -93,7 +93,7 @@ describe("transient retry", () => {
     expect(work).toHaveBeenCalledTimes(1);
   });
 
-  it("OBX-082 IBX-104 an abort during the wait rejects with the signal's reason and calls nothing more", async () => {
+  it("IBX-104 OBX-082 an abort during the wait rejects with the signal's reason and calls nothing more", async () => {
     const stop = new AbortController();
     const reason = new Error("time is up");
     const { work, run } = failing(fault("rolledBack"), fault("rolledBack"));

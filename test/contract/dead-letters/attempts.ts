@@ -46,7 +46,7 @@ export function attemptTests({ queue, keyOf, unknownKey, badKeys, database }: Qu
       ]);
     });
 
-    it("ADD-02 what is no attempt adds none: release, renew, expiry, an abandonment that costs none, a lost settlement", async () => {
+    it("ADD-02 release, renew, expiry, an abandon that costs none and a lost settlement add none", async () => {
       const { store, owner, held, clock } = await queue();
       const [message] = await held(1, { expiresAt: new Date(clock().getTime() + 3_600_000) });
       await store.renew(owner, [message!], 60_000);

@@ -4,10 +4,10 @@ import { discardDead } from "../../../src/operators/replay-dead.js";
 import type { QueueContext } from "../queue/support.js";
 import { deadWith } from "./groups.js";
 
-/** Discarding, and editing. */
+/** Discarding and editing. */
 export function discardTests({ kind, queue, ids, keyOf, unknownKey, states, database }: QueueContext): void {
   describe("discard", () => {
-    it("ADD-02 deletes dead messages with their attempts, and no others, and records who did it", async () => {
+    it("ADD-02 deletes only dead messages, with their attempts, and records who did it", async () => {
       const made = await queue();
       const { store, held, clock, names } = made;
       const [dead, kept] = await deadWith(made, ["410 Gone", "410 Gone"]);
@@ -54,7 +54,7 @@ export function discardTests({ kind, queue, ids, keyOf, unknownKey, states, data
       expect(await store.countDead()).toBe(1);
     });
 
-    it("ADD-02 one that fails half-way deletes nothing and leaves no record", async () => {
+    it("ADD-02 a call that fails half-way changes nothing and leaves no record", async () => {
       const made = await queue();
       const { store } = made;
       const dead = await deadWith(made, ["410", "503"]);
@@ -66,7 +66,7 @@ export function discardTests({ kind, queue, ids, keyOf, unknownKey, states, data
       expect(await store.countDead()).toBe(2);
     });
 
-    it("ADD-02 what is no object of conditions is refused: it does not mean every dead message", async () => {
+    it("ADD-02 a filter that is no plain object is refused, because it must not mean every dead message", async () => {
       const made = await queue();
       const { store } = made;
       await deadWith(made, ["410"]);
@@ -98,12 +98,14 @@ export function discardTests({ kind, queue, ids, keyOf, unknownKey, states, data
       expect(await store.countDead()).toBe(1);
     });
 
-    it("ADD-02 a call without a name is refused, and deletes nothing", async () => {
+    it("ADD-02 a discard or an archive without a name is refused and changes nothing", async () => {
       const made = await queue();
       const dead = await deadWith(made, ["410"]);
       for (const options of [undefined, {}, { by: "" }, { by: "a", who: "b" }]) {
-        const call = async () => made.store.discard(dead, options as { by: string });
-        await expect(call, JSON.stringify(options)).rejects.toBeInstanceOf(InvalidArgumentError);
+        for (const action of ["discard", "archive"] as const) {
+          const call = async () => made.store[action](dead, options as { by: string });
+          await expect(call, JSON.stringify(options)).rejects.toBeInstanceOf(InvalidArgumentError);
+        }
       }
       expect(await made.store.discard([], { by: "a" })).toEqual({ changed: [], lost: [], dead: [] });
       expect(await made.store.countDead()).toBe(1);
@@ -131,7 +133,7 @@ export function discardTests({ kind, queue, ids, keyOf, unknownKey, states, data
       ]);
     });
 
-    it("ADD-02 takes a topic and headers as well, and keeps the correlation id that there was", async () => {
+    it("ADD-02 changes topic and headers too, and keeps the correlation id", async () => {
       const { store, owner, held } = await queue();
       const [old] = await held(1, { topic: "payd", correlationId: "c", headers: { a: "b" } });
       await store.fail(owner, [old!], "no handler");
@@ -141,7 +143,7 @@ export function discardTests({ kind, queue, ids, keyOf, unknownKey, states, data
       ]);
     });
 
-    it("ADD-02 the archive has the old message with its attempts, and the new one names it", async () => {
+    it("ADD-02 the archive has the old message with its attempts, and the new message refers to it", async () => {
       const made = await queue();
       const { store, owner, held, clock, names } = made;
       const [old] = await held(1, { payload: "{", correlationId: "c" });
@@ -159,7 +161,7 @@ export function discardTests({ kind, queue, ids, keyOf, unknownKey, states, data
       ]);
       const id = String(kind === "inbox" ? row!.message_id : row!.id).toLowerCase();
       expect(await store.get(key)).toMatchObject({ headers: { "oncebox-edited-from": id } });
-      // An edited message that is edited again names the one that it was made of.
+      // A message that is edited again refers to its predecessor.
       await store.fail(owner, await store.claim({ owner }), "no");
       const next = await store.editAndReplay(key, { payload: "[]" }, { by: "alice" });
       expect((await store.get(next))!.headers).toEqual({ "oncebox-edited-from": Object.values(key).at(-1) });

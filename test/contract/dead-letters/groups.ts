@@ -39,7 +39,7 @@ export function deadGroupTests({ queue, ids, states }: QueueContext): void {
       expect(await store.deadGroups({ limit: 1 })).toEqual([orders]);
     });
 
-    it("ADD-02 every way to die is in a group: attempts, lost leases, expiry", async () => {
+    it("ADD-02 a message that dies of its attempts, lost leases or expiry is grouped, and purged after its retention", async () => {
       const made = await queue({ retry: { maxAttempts: 1 } });
       const { store, owner, held, clock } = made;
       await held(1);
@@ -62,9 +62,11 @@ export function deadGroupTests({ queue, ids, states }: QueueContext): void {
       );
       expect(groups).toHaveLength(3);
       expect(groups.every(({ firstAt, lastAt }) => firstAt <= lastAt && lastAt <= clock())).toBe(true);
+      clock.advance(86_400_001);
+      expect(await store.purgeDead({ retentionMs: 86_400_000 })).toMatchObject({ purged: 4 });
     });
 
-    it("ADD-02 groups and counts take the conditions of a list; a replayed message is in none", async () => {
+    it("ADD-02 groups and counts take the filters of a list and leave out replayed messages", async () => {
       const made = await queue();
       const { store, clock } = made;
       const [gone] = await deadWith(made, ["410 Gone", "410 Gone"], "a");
@@ -90,7 +92,7 @@ export function deadGroupTests({ queue, ids, states }: QueueContext): void {
       }
     });
 
-    it("ADD-02 the age of a dead message counts from its death: a list, counts, groups and operations agree", async () => {
+    it("ADD-02 the age of a dead message counts from its death in lists, counts, groups and operations", async () => {
       const made = await queue();
       const { store, owner, clock } = made;
       const [first, second] = await made.held(2);
@@ -117,7 +119,7 @@ export function deadGroupTests({ queue, ids, states }: QueueContext): void {
       expect(await inAnyState({ olderThanMs: 1_001 })).toEqual(ids([first!]));
     });
 
-    it("ADD-02 a dead message tells when it died and in which group it is; one that is not dead tells neither", async () => {
+    it("ADD-02 only a dead message has the time of its death and its error group", async () => {
       const made = await queue();
       const { store, owner, clock } = made;
       const [kept, replayed] = await made.held(2);

@@ -11,7 +11,7 @@ const many = (count: number, error: string): string[] => Array.from({ length: co
 /** Replaying and discarding by filter. */
 export function replayDeadTests({ queue, ids, keyOf }: QueueContext): void {
   describe("replay by filter", () => {
-    it("ADD-02 replays what matches, records it, and tells its progress", async () => {
+    it("ADD-02 replays the matching messages, records it and reports its progress", async () => {
       const made = await queue();
       const { store, owner, clock } = made;
       const wanted = await deadWith(made, many(5, "503"), "a");
@@ -32,7 +32,7 @@ export function replayDeadTests({ queue, ids, keyOf }: QueueContext): void {
       expect(await store.countDead()).toBe(1);
     });
 
-    it("ADD-02 goes on where it was interrupted, with its own conditions, and replays each message once", async () => {
+    it("ADD-02 resumes where it was interrupted, with its own filter, and replays each message once", async () => {
       const made = await queue();
       const { store, owner, clock } = made;
       await deadWith(made, many(7, "503"), "a");
@@ -55,7 +55,7 @@ export function replayDeadTests({ queue, ids, keyOf }: QueueContext): void {
       expect(await store.countDead()).toBe(4);
     });
 
-    it("ADD-02 two that continue the same operation at once replay each message once", async () => {
+    it("ADD-02 two callers that continue an operation at the same time replay each message once", async () => {
       const made = await queue();
       const { store, owner } = made;
       await deadWith(made, many(12, "503"));
@@ -68,7 +68,7 @@ export function replayDeadTests({ queue, ids, keyOf }: QueueContext): void {
       expect(await claimAll(store, owner)).toHaveLength(12);
     });
 
-    it("ADD-02 the record says who started an operation, and who resumed it last", async () => {
+    it("ADD-02 the record has who started an operation and who resumed it last", async () => {
       const made = await queue();
       const { store, clock } = made;
       await deadWith(made, many(6, "503"));
@@ -96,7 +96,7 @@ export function replayDeadTests({ queue, ids, keyOf }: QueueContext): void {
         await expect(store.continueOperation(id, { resumedBy })).rejects.toBeInstanceOf(InvalidArgumentError);
     });
 
-    it("ADD-02 an abort stops it between two batches, and the record says how far it came", async () => {
+    it("ADD-02 an abort stops it between two batches, and the record has its progress", async () => {
       const made = await queue();
       const { store } = made;
       await deadWith(made, many(4, "503"));
@@ -132,7 +132,7 @@ export function replayDeadTests({ queue, ids, keyOf }: QueueContext): void {
       expect(await store.countDead()).toBe(1);
     });
 
-    it("ADD-02 a replay by keys is recorded when it says who does it, in the transaction that replays", async () => {
+    it("ADD-02 a replay by keys is recorded, in the same transaction, when it has a name", async () => {
       const made = await queue();
       const { store, owner, clock } = made;
       const [first, second, third] = await deadWith(made, many(3, "503"));
@@ -153,13 +153,13 @@ export function replayDeadTests({ queue, ids, keyOf }: QueueContext): void {
       expect(await store.operations()).toHaveLength(1);
     });
 
-    it("ADD-02 an operation that nothing matches has ended at once, and says so", async () => {
+    it("ADD-02 an operation that matches nothing ends at once", async () => {
       const { store, clock } = await queue();
       const started = await store.startOperation("discard", { topic: "none" }, { by: "alice" });
       expect(started).toMatchObject({ matched: 0, done: 0, endedAt: clock() });
     });
 
-    it("ADD-02 an unfinished operation is found by its id and listed first, however many came after it", async () => {
+    it("ADD-02 an unfinished operation is found by its id and listed before later ones", async () => {
       const made = await queue();
       const { store, clock } = made;
       await deadWith(made, ["503"]);
@@ -214,7 +214,7 @@ export function replayDeadTests({ queue, ids, keyOf }: QueueContext): void {
       expect(await store.operations()).toEqual([]);
     });
 
-    it("ADD-02 refuses bad names, rates, conditions and operations", async () => {
+    it("ADD-02 refuses invalid names, rates, filters and operations", async () => {
       const { store } = await queue();
       const by = "alice";
       const invalid = [

@@ -29,7 +29,7 @@ export function leaseTests(context: DispatchContext): void {
         },
       };
       const dispatcher = createDispatcher<AnyMessage>({
-        leaseMs: 600,
+        leaseMs: 1_500,
         handlers: { t: () => renewed.promise },
       });
       expect(await dispatcher.run(watched, testBudget())).toMatchObject({ acked: 3, lost: 0 });
@@ -37,7 +37,7 @@ export function leaseTests(context: DispatchContext): void {
       expect(await countIn("done")).toBe(3);
     });
 
-    it("FUN-03 aborts a handler whose lease was lost, and settles nothing for it", async () => {
+    it("FUN-03 aborts a handler whose lease was lost and does not settle its message", async () => {
       const { store, enqueue, clock } = await context.subject(kind);
       await enqueue("t", ["x"]);
       const thief = newOwnerToken();
@@ -54,7 +54,7 @@ export function leaseTests(context: DispatchContext): void {
       };
       let reason: unknown;
       const dispatcher = createDispatcher<AnyMessage>({
-        leaseMs: 600,
+        leaseMs: 1_500,
         handlers: {
           async t(_message, { signal }) {
             clock.advance(60_000); // the lease is over, and its back-off too
@@ -115,7 +115,7 @@ export function leaseTests(context: DispatchContext): void {
       expect(await countIn("done")).toBe(1);
     });
 
-    it("ADD-11 a message that crashed twice is handled by itself: no other is held at that time", async () => {
+    it("ADD-11 a message that crashed twice is handled by itself: the run holds no other meanwhile", async () => {
       const { store, enqueue, clock, countIn } = await context.subject(kind);
       await enqueue("suspect", ["x"]);
       await crash(store, clock);
@@ -176,7 +176,7 @@ export function leaseTests(context: DispatchContext): void {
       expect(overlapped).toBe(false);
     });
 
-    it("ADD-12 a topic with a longer lease gets it", async () => {
+    it("ADD-12 the messages of a topic get its longer lease", async () => {
       const { store, enqueue, clock } = await context.subject(kind);
       await enqueue("long", ["x"]);
       const renewed = gate<Date>();
@@ -189,7 +189,6 @@ export function leaseTests(context: DispatchContext): void {
         },
       };
       const dispatcher = createDispatcher<AnyMessage>({
-        leaseMs: 600,
         handlers: { long: { leaseMs: 90_000, handle: () => renewed.promise } },
       });
       await dispatcher.run(watched, testBudget());

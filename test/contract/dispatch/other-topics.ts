@@ -6,7 +6,7 @@ import { type AnyMessage, type DispatchContext, testBudget } from "./support.js"
 /** Messages whose topic has no handler of its own: a provider sends more types than an app handles. */
 export function otherTopicsTests(context: DispatchContext): void {
   describe.each(queueKinds)("topics without a handler of their own, in the %s", (kind) => {
-    it("ADD-12 IBX-073 OBX-054 the longest pattern that fits a topic has its handler; the topic itself goes before", async () => {
+    it("IBX-073 OBX-054 ADD-12 a topic goes to its own handler, or else to the longest pattern that matches", async () => {
       const { store, enqueue, countIn } = await context.subject(kind);
       for (const topic of ["customer.created", "customer.tax.added", "customer.tax.removed", "invoice.paid"])
         await enqueue(topic, [topic]);
@@ -30,7 +30,7 @@ export function otherTopicsTests(context: DispatchContext): void {
       expect(await countIn("done")).toBe(4);
     });
 
-    it("ADD-12 the topics of one pattern share its bound on handlers at once", async () => {
+    it("ADD-12 the topics of a pattern share its concurrency", async () => {
       const { store, enqueue } = await context.subject(kind);
       for (const topic of ["a.1", "a.2", "a.3", "a.4"]) await enqueue(topic, ["x"]);
       let active = 0;
@@ -78,7 +78,7 @@ export function otherTopicsTests(context: DispatchContext): void {
       ["dead", { acked: 0, abandoned: 0, failed: 1 }, "dead"],
       ["retry", { acked: 0, abandoned: 1, failed: 0 }, "pending"],
     ] as const)(
-      "IBX-074 OBX-055 ADD-12 onUnhandled: %s decides what becomes of the rest, with a warning",
+      "IBX-074 OBX-055 ADD-12 onUnhandled: %s settles messages without a handler, with a warning",
       async (onUnhandled, result, state) => {
         const { store, enqueue, countIn, logs, logger } = await context.subject(kind);
         await enqueue("unknown", ["x"]);

@@ -14,7 +14,7 @@ export function workerTests(context: DispatchContext): void {
       vi.useRealTimers();
     });
 
-    it("FUN-04 IBX-098 IBX-101 MID-10 reap and clean-up work batch by batch while there is time", async () => {
+    it("IBX-098 IBX-101 MID-10 FUN-04 reap and clean-up work batch by batch while there is time", async () => {
       const { store, enqueue, clock, countIn } = await context.subject(kind);
       await enqueue("t", Array.from({ length: 10 }, String));
       await store.claim({ owner: newOwnerToken(), leaseMs: 1_000 });
@@ -47,7 +47,7 @@ export function workerTests(context: DispatchContext): void {
       expect(await countIn("pending")).toBe(1);
     });
 
-    it("IBX-072 OBX-053 the worker reaps when it starts, and again and again", async () => {
+    it("IBX-072 OBX-053 the worker reaps when it starts, and regularly after that", async () => {
       const { store, enqueue, clock } = await context.subject(kind);
       const reaps: number[] = [];
       const total = () => reaps.reduce((sum, reaped) => sum + reaped, 0);
@@ -71,11 +71,11 @@ export function workerTests(context: DispatchContext): void {
         store: watched,
         reapMs: 20,
       });
-      await expect.poll(total, { timeout: 30_000 }).toBe(1);
+      await expect.poll(total).toBe(1);
       expect(reaps[0]).toBe(1);
       clock.advance(60_000);
       await crash();
-      await expect.poll(total, { timeout: 30_000 }).toBe(2);
+      await expect.poll(total).toBe(2);
       await worker.stop();
     });
 
@@ -95,9 +95,7 @@ export function workerTests(context: DispatchContext): void {
         },
       });
       await reaped.promise;
-      await expect
-        .poll(() => timers.mock.calls.some(([, ms]) => ms === 60_000), { timeout: 30_000 })
-        .toBe(true);
+      await expect.poll(() => timers.mock.calls.some(([, ms]) => ms === 60_000)).toBe(true);
       timers.mockRestore();
       await worker.stop();
     });
@@ -158,7 +156,7 @@ export function workerTests(context: DispatchContext): void {
       }
     });
 
-    it("survives a database that is away, and goes on when it is back", async () => {
+    it("survives a database that is away, and continues when it is back", async () => {
       const { store, enqueue, countIn, logger, logs } = await context.subject(kind);
       await enqueue("t", ["x"]);
       let claims = 0;

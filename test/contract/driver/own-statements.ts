@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { type SqlQueryable, statement } from "../../../src/sql/driver.js";
 import type { OutboxContext } from "../outbox/support.js";
 
-/** Statements of the user's own, in the same transactions as messages: parameters are `:name` on every database. */
+/** The user's own statements, in the same transactions as messages: parameters are `:name` on every database. */
 export function ownStatementTests({ database, box }: OutboxContext): void {
   describe("the user's own statements", () => {
     const withOrders = async (): Promise<string> => {
@@ -22,16 +22,16 @@ export function ownStatementTests({ database, box }: OutboxContext): void {
       ]);
     };
 
-    it("MID-01 OBX-003 take :name outside of a transaction", async () => {
+    it("MID-01 take :name outside a transaction", async () => {
       await insertsAndReads(database().db.driver, await withOrders());
     });
 
-    it("MID-01 OBX-003 take :name in a transaction of the driver's", async () => {
+    it("MID-01 take :name in the driver's transaction", async () => {
       const orders = await withOrders();
       await database().db.driver.transaction((tx) => insertsAndReads(tx, orders));
     });
 
-    it("MID-01 OBX-003 take :name in a transaction of the caller's", async () => {
+    it("MID-01 OBX-003 take :name in the caller's transaction", async () => {
       const orders = await withOrders();
       const caller = await database().begin();
       await insertsAndReads(caller.tx, orders);

@@ -27,7 +27,7 @@ export function concurrencyTests({ opened, newKey }: StoreContext<TestLeasingSto
   };
 
   describe("concurrency", () => {
-    it(`SVC-03 of ${callers} callers at once exactly one acquires a new key; the others get Busy`, async () => {
+    it(`SVC-03 of ${callers} concurrent callers exactly one acquires a new key, and the others get Busy`, async () => {
       const { store } = opened();
       const key = newKey();
       const results = await beginAtOnce(key);
@@ -37,7 +37,7 @@ export function concurrencyTests({ opened, newKey }: StoreContext<TestLeasingSto
       expect(await store.finish(key, winner.leaseId)).toEqual({ status: "Processed" });
     });
 
-    it(`SVC-03 of ${callers} callers at once exactly one takes over an expired lease, and one a released key`, async () => {
+    it(`SVC-03 of ${callers} concurrent callers exactly one acquires a key with an expired lease, and one a released key`, async () => {
       const { store, shortLeaseMs, expireShortLeases } = opened();
       const [expired, released] = [newKey(), newKey()];
       await store.release(released, (await acquire(store, released)).leaseId);
@@ -49,7 +49,7 @@ export function concurrencyTests({ opened, newKey }: StoreContext<TestLeasingSto
       }
     });
 
-    it("SVC-04 a finish that is sent several times at once is Processed each time", async () => {
+    it("SVC-04 a finish that is sent several times at the same time is Processed each time", async () => {
       const storeOf = await bothStores();
       const key = newKey();
       const { leaseId } = await acquire(storeOf(0), key);
@@ -60,7 +60,7 @@ export function concurrencyTests({ opened, newKey }: StoreContext<TestLeasingSto
       expect(await storeOf(0).inspect(key)).toMatchObject({ status: "Processed", attempts: 1 });
     });
 
-    it("SVC-05 of a finish and a release at once exactly one is carried out", async () => {
+    it("SVC-05 of a concurrent finish and release exactly one succeeds", async () => {
       const storeOf = await bothStores();
       for (let round = 0; round < 5; round++) {
         const key = newKey();

@@ -6,10 +6,10 @@ import { badKeys } from "./processed.js";
 
 type SeenKey = Exclude<KeyReport, { readonly status: "Unknown" }>;
 
-/** What operators read, and which arguments are refused. */
+/** What operators read about a key, and which arguments are refused. */
 export function inspectionTests({ opened, newKey }: StoreContext<TestLeasingStore>): void {
   describe("inspecting", () => {
-    it("SVC-06 reports status, attempts, owner and end of lease, from the first lease to the finish", async () => {
+    it("SVC-06 returns status, attempts, owner and end of the lease, from the first lease to the finish", async () => {
       const { store } = opened();
       const key = newKey();
       expect(await store.inspect(key)).toEqual({ status: "Unknown" });
@@ -31,7 +31,7 @@ export function inspectionTests({ opened, newKey }: StoreContext<TestLeasingStor
       expect(await store.inspect(key)).toMatchObject({ status: "Processed", attempts: 2, leaseUntil: null });
     });
 
-    it("SVC-06 a caller that gets Busy counts as no attempt, and its name is not kept", async () => {
+    it("SVC-06 a caller that gets Busy is no attempt, and its name is not stored", async () => {
       const { store } = opened();
       const key = newKey();
       await acquire(store, key, { owner: "holder" });
@@ -39,7 +39,7 @@ export function inspectionTests({ opened, newKey }: StoreContext<TestLeasingStor
       expect(await store.inspect(key)).toMatchObject({ attempts: 1, owner: "holder" });
     });
 
-    it("SVC-06 a key that was only marked is Processed after no attempt", async () => {
+    it("SVC-06 a key that was only marked is Processed with no attempt", async () => {
       const { store } = opened();
       const key = newKey();
       await store.markProcessed(key);
@@ -51,7 +51,7 @@ export function inspectionTests({ opened, newKey }: StoreContext<TestLeasingStor
       });
     });
 
-    it("SVC-06 firstSeenAt stays; lastSeenAt is when a caller last asked to begin the key, or marked it without a lease", async (test) => {
+    it("SVC-06 firstSeenAt stays; lastSeenAt is the last tryBegin, or a mark without a lease", async (test) => {
       const { store, clock } = opened();
       test.skip(clock === undefined, "needs a store that takes a clock");
       const key = newKey();
@@ -85,7 +85,7 @@ export function inspectionTests({ opened, newKey }: StoreContext<TestLeasingStor
   });
 
   describe("arguments", () => {
-    it("SVC-03 every call refuses a bad key by name", async () => {
+    it("SVC-03 every call refuses an invalid key by name", async () => {
       const { store } = opened();
       for (const bad of badKeys(newKey())) {
         const key = bad as string;
@@ -103,7 +103,7 @@ export function inspectionTests({ opened, newKey }: StoreContext<TestLeasingStor
       }
     });
 
-    it("SVC-03 a bad owner or lease is refused by name, and the key stays unknown", async () => {
+    it("SVC-03 an invalid owner or lease is refused by name, and the key stays unknown", async () => {
       const { store } = opened();
       const key = newKey();
       for (const owner of ["", "x".repeat(101), "a\u0000b", "a\nb", 7 as unknown as string]) {

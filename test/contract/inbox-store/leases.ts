@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { LeasingInboxStore } from "../../../src/service/inbox-store.js";
 import type { StoreContext, TestLeasingStore } from "./harness.js";
 
-/** Leases the key. It must be free. */
+/** Leases the key, which must be available. */
 export async function acquire(
   store: LeasingInboxStore,
   key: string,
@@ -16,9 +16,9 @@ export async function acquire(
 
 const lost = { status: "LeaseLost" };
 
-/** Who holds a key, and who may end that. */
+/** Who holds a key, and who may finish, release and renew it. */
 export function leaseTests({ opened, newKey }: StoreContext<TestLeasingStore>): void {
-  /** A key whose lease has expired. Nobody has taken it over yet. */
+  /** A key whose lease has expired and that nobody else has acquired. */
   const expired = async (): Promise<{ readonly key: string; readonly leaseId: string }> => {
     const { store, shortLeaseMs, expireShortLeases } = opened();
     const key = newKey();
@@ -28,7 +28,7 @@ export function leaseTests({ opened, newKey }: StoreContext<TestLeasingStore>): 
   };
 
   describe("acquiring", () => {
-    it("SVC-03 the first caller acquires a key, the next gets Busy and until when", async () => {
+    it("SVC-03 the first caller acquires a key, and the next gets Busy with the end of the lease", async () => {
       const { store, reopen } = opened();
       const key = newKey();
       const { leaseId, expiresAt } = await acquire(store, key);
@@ -50,7 +50,7 @@ export function leaseTests({ opened, newKey }: StoreContext<TestLeasingStore>): 
       }
     });
 
-    it("SVC-03 SVC-08 a server's clock that is set back takes no lease from its holder, and gives it to nobody else", async (test) => {
+    it("SVC-03 SVC-08 when the server's clock is set back the holder keeps its lease, and nobody else gets the key", async (test) => {
       const { store, clock } = opened();
       test.skip(clock === undefined, "needs a store that takes a clock");
       const key = newKey();
@@ -64,7 +64,7 @@ export function leaseTests({ opened, newKey }: StoreContext<TestLeasingStore>): 
       expect(await store.tryBegin(key)).toMatchObject({ status: "Acquired" });
     });
 
-    it("SVC-03 an expired lease is taken over, under another lease id", async () => {
+    it("SVC-03 a key whose lease expired is acquired under another lease id", async () => {
       const { store } = opened();
       const { key, leaseId } = await expired();
       const next = await acquire(store, key);
@@ -72,7 +72,7 @@ export function leaseTests({ opened, newKey }: StoreContext<TestLeasingStore>): 
       expect(await store.tryBegin(key)).toEqual({ status: "Busy", expiresAt: next.expiresAt });
     });
 
-    it("SVC-03 a call that is repeated with its own lease id gets the same lease, and Processed once that is finished", async () => {
+    it("SVC-03 a call repeated with its own lease id gets the same lease, and Processed after the finish", async () => {
       const { store, reopen } = opened();
       const key = newKey();
       const leaseId = randomUUID();
@@ -89,7 +89,7 @@ export function leaseTests({ opened, newKey }: StoreContext<TestLeasingStore>): 
       await expect(store.tryBegin(newKey(), { leaseId: "mine" })).rejects.toThrow(/\bleaseId\b/);
     });
 
-    it("SVC-08 a lease is 30 s by default, ends at its expiresAt to the millisecond, and not before", async (test) => {
+    it("SVC-08 a lease is 30 s by default and ends at its expiresAt, to the millisecond", async (test) => {
       const { store, clock } = opened();
       test.skip(clock === undefined, "needs a store that takes a clock");
       const key = newKey();
@@ -120,7 +120,7 @@ export function leaseTests({ opened, newKey }: StoreContext<TestLeasingStore>): 
       expect(await store.finish(key, leaseId)).toEqual({ status: "Processed" });
     });
 
-    it("SVC-04 a finish that comes after a takeover changes nothing", async () => {
+    it("SVC-04 a finish after another caller acquired the key changes nothing", async () => {
       const { store } = opened();
       const { key, leaseId } = await expired();
       const next = await acquire(store, key);
@@ -130,7 +130,7 @@ export function leaseTests({ opened, newKey }: StoreContext<TestLeasingStore>): 
       expect(await store.finish(key, leaseId)).toEqual(lost);
     });
 
-    it("SVC-04 a finish that comes after the lease's end changes nothing, even when nobody took the key over", async () => {
+    it("SVC-04 a finish after the end of the lease changes nothing, even when nobody else acquired the key", async () => {
       const { store } = opened();
       const { key, leaseId } = await expired();
       expect(await store.finish(key, leaseId)).toEqual(lost);
@@ -138,7 +138,7 @@ export function leaseTests({ opened, newKey }: StoreContext<TestLeasingStore>): 
       expect(await store.finish(key, (await acquire(store, key)).leaseId)).toEqual({ status: "Processed" });
     });
 
-    it("SVC-04 a lease id of another key, of nobody, or in no store's form holds nothing", async () => {
+    it("SVC-04 a lease id of another key, an unknown one or a malformed one does nothing", async () => {
       const { store } = opened();
       const [key, other] = [newKey(), newKey()];
       const mine = await acquire(store, key);
@@ -179,7 +179,7 @@ export function leaseTests({ opened, newKey }: StoreContext<TestLeasingStore>): 
   });
 
   describe("releasing", () => {
-    it("SVC-05 frees the key for the next caller at once", async () => {
+    it("SVC-05 makes the key available to the next caller at once", async () => {
       const { store, reopen } = opened();
       const key = newKey();
       const { leaseId } = await acquire(store, key);
@@ -192,7 +192,7 @@ export function leaseTests({ opened, newKey }: StoreContext<TestLeasingStore>): 
       expect(await store.tryBegin(key)).toEqual({ status: "Busy", expiresAt: next.expiresAt });
     });
 
-    it("SVC-05 by a holder whose lease has expired it changes nothing", async () => {
+    it("SVC-05 changes nothing when the holder's lease has expired", async () => {
       const { store } = opened();
       const { key, leaseId } = await expired();
       expect(await store.release(key, leaseId)).toEqual(lost);
@@ -218,7 +218,7 @@ export function leaseTests({ opened, newKey }: StoreContext<TestLeasingStore>): 
       expect(await store.finish(key, leaseId)).toEqual({ status: "Processed" });
     });
 
-    it("SVC-08 a holder whose lease has expired cannot renew it, taken over or not", async () => {
+    it("SVC-08 a holder whose lease has expired cannot renew it, whether or not another caller acquired the key", async () => {
       const { store } = opened();
       const { key, leaseId } = await expired();
       expect(await store.renew(key, leaseId, 60_000)).toEqual(lost);

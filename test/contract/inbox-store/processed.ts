@@ -13,7 +13,7 @@ export function processedTests({ opened, newKey }: StoreContext<TestInboxStore>)
       expect(await (await reopen()).isProcessed(key)).toBe(true);
     });
 
-    it("SVC-01 markProcessed may be repeated, and called by many at once", async () => {
+    it("SVC-01 markProcessed may be repeated and called concurrently", async () => {
       const { store, reopen } = opened();
       const another = await reopen();
       const key = newKey();
@@ -34,7 +34,7 @@ export function processedTests({ opened, newKey }: StoreContext<TestInboxStore>)
       expect(await store.isProcessed(`${base}:Straße/é`)).toBe(true);
     });
 
-    it("SVC-01 keys of 1 and of 255 characters are taken as they are, with any printable character", async () => {
+    it("SVC-01 keys of 1 to 255 printable characters are stored as they are", async () => {
       const { store } = opened();
       const long = newKey().padEnd(254, "x");
       for (const key of ["k", `${long}a`, `${newKey()} {}[]"'\`\\/?#&%=+;:,.<>|~^*$€🎉`]) {
@@ -45,7 +45,7 @@ export function processedTests({ opened, newKey }: StoreContext<TestInboxStore>)
     });
 
     it.each(["isProcessed", "markProcessed"] as const)(
-      "SVC-01 %s refuses a bad key by name",
+      "SVC-01 %s refuses an invalid key by name",
       async (method) => {
         const { store } = opened();
         for (const key of badKeys(newKey())) {
@@ -67,7 +67,7 @@ export function processedTests({ opened, newKey }: StoreContext<TestInboxStore>)
   });
 }
 
-/** Keys that no store takes: empty, too long, control characters, a trailing space, broken Unicode, no text. */
+/** Keys that every store refuses: empty, too long, control characters, a trailing space, broken Unicode, no text. */
 export const badKeys = (key: string): readonly unknown[] => [
   "",
   key.padEnd(256, "x"),

@@ -49,7 +49,7 @@ export function sqlKeyTests({ database, freshStore }: SqlStoreContext): void {
       expect(await store.purge()).toMatchObject({ purged: 4 });
     });
 
-    it("SVC-10 a message and a key of the same name do not meet", async () => {
+    it("SVC-10 a message and a key of the same name are independent", async () => {
       const { store, inbox } = await freshStore();
       const { leaseId } = await acquire(store, "key");
       expect(await inbox.receive(incoming("key"))).toBe("enqueued");
@@ -86,7 +86,7 @@ export function sqlKeyTests({ database, freshStore }: SqlStoreContext): void {
   });
 
   describe("round trips and faults", () => {
-    it("SVC-03 each call is one round trip; none is written where the key is refused", async () => {
+    it("SVC-03 each call is one round trip, and a refused key none", async () => {
       const { on, names } = await freshStore();
       const db = watched(database().db);
       const store = on(db);
@@ -105,7 +105,7 @@ export function sqlKeyTests({ database, freshStore }: SqlStoreContext): void {
       expect(db.calls).toHaveLength(8);
     });
 
-    it("SVC-03 a tryBegin or finish whose answer was lost is repeated, and finds its own lease", async () => {
+    it("SVC-03 a tryBegin or finish whose result was lost is repeated and finds its own lease", async () => {
       const { on } = await freshStore();
       const { db } = database();
       const losing = () => on(watched(db, [{ loseAnswer: brokenConnection(db) }]));
@@ -115,7 +115,7 @@ export function sqlKeyTests({ database, freshStore }: SqlStoreContext): void {
       expect(await losing().finish("key", leaseId)).toEqual({ status: "Processed" });
     });
 
-    it("SVC-03 tryBegin waits for a transaction that inserts the same key, and goes by how that ends", async (test) => {
+    it("SVC-03 tryBegin waits for a transaction that inserts the same key, and returns by its commit or rollback", async (test) => {
       skipUnless(test, database(), "visibleLockWaits");
       const { store, clock, names } = await freshStore();
       const { dialect } = database().db;

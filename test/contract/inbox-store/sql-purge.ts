@@ -11,7 +11,7 @@ const source = "inbox-service";
 /** Which keys clean-up removes. */
 export function sqlPurgeTests({ database, freshStore }: SqlStoreContext): void {
   describe("purge", () => {
-    it("SVC-08 deletes keys processed before the retention and keys long abandoned, and nothing else", async () => {
+    it("SVC-08 deletes only keys that were processed or abandoned before the retention", async () => {
       const { store, inbox, clock, names, on } = await freshStore();
       const other = on(database().db, { source: "another" });
       await store.finish("old", (await acquire(store, "old")).leaseId);
@@ -53,7 +53,7 @@ export function sqlPurgeTests({ database, freshStore }: SqlStoreContext): void {
       expect(await store.tryBegin("old")).toMatchObject({ status: "Acquired" });
     });
 
-    it("SVC-08 goes on in batches, and later where maxBatches stopped it", async () => {
+    it("SVC-08 deletes in batches, and continues where maxBatches stopped it", async () => {
       const { store, clock } = await freshStore();
       for (const number of [1, 2, 3]) {
         await acquire(store, `abandoned ${number}`);
@@ -89,7 +89,7 @@ export function sqlPurgeTests({ database, freshStore }: SqlStoreContext): void {
       }
     });
 
-    it("SVC-10 unknown options and a bad source are refused when the store is made", () => {
+    it("SVC-10 unknown options and an invalid source are refused when the store is created", () => {
       const { db } = database();
       expect(() => createSqlInboxStore(db, { leaseSeconds: 30 } as object)).toThrow(
         /unknown option leaseSeconds/,

@@ -15,32 +15,7 @@ export function deduplicationTests(context: InboxContext): void {
   const { freshInbox, message } = context;
 
   describe("deduplication", () => {
-    it("IBX-001 the same id from two sources is two messages, and settling one leaves the other", async () => {
-      const { inbox, owner } = await freshInbox();
-      const stripe = message({ source: "stripe", messageId: "evt_1", payload: "s" });
-      const github = message({ source: "github", messageId: "evt_1", payload: "g" });
-      expect(await inbox.receive(stripe)).toBe("enqueued");
-      expect(await inbox.receive(github)).toBe("enqueued");
-
-      const claimed = await inbox.claim({ owner });
-      expect(claimed.map((one) => [one.source, one.messageId, one.payload]).sort()).toEqual([
-        ["github", "evt_1", "g"],
-        ["stripe", "evt_1", "s"],
-      ]);
-      await inbox.ack(owner, [{ source: "stripe", messageId: "evt_1" }]);
-      expect(await inbox.alreadyProcessed(stripe)).toBe(true);
-      expect(await inbox.alreadyProcessed(github)).toBe(false);
-      expect((await stored(inbox, github)).owner).toBe(owner);
-    });
-
-    it("IBX-001 two ids from one source are two messages", async () => {
-      const { inbox } = await freshInbox();
-      expect(await inbox.receive(message({ messageId: "a" }))).toBe("enqueued");
-      expect(await inbox.receive(message({ messageId: "b" }))).toBe("enqueued");
-      expect(await inbox.receive(message({ messageId: "a" }))).toBe("duplicate");
-    });
-
-    it("IBX-001 source and id do not run into each other", async () => {
+    it("IBX-001 source and id are compared separately, not joined", async () => {
       const { inbox } = await freshInbox();
       expect(await inbox.receive(message({ source: "ab", messageId: "c" }))).toBe("enqueued");
       expect(await inbox.receive(message({ source: "a", messageId: "bc" }))).toBe("enqueued");
@@ -84,7 +59,7 @@ export function deduplicationTests(context: InboxContext): void {
       expect(await rowCount(context.database(), names.message)).toBe(1);
     });
 
-    it("IBX-005 a message that is not done only gets a new last-seen time", async () => {
+    it("IBX-005 a check changes only the last-seen time and the deliveries of a message that is not done", async () => {
       const { inbox, clock, owner } = await freshInbox();
       const firstSeenAt = clock();
       const seen = message();
@@ -111,7 +86,7 @@ export function deduplicationTests(context: InboxContext): void {
       expect(before.map((one) => one.state)).toEqual(["Seen", "Processing", "Dead"]);
     });
 
-    it("IBX-005 a check leaves a message where it was in the queue: its due time and its back-off stay", async () => {
+    it("IBX-005 a check changes neither the due time nor the back-off of a message", async () => {
       const { inbox, clock, owner } = await freshInbox();
       const delayed = message({ dueAt: new Date(clock().getTime() + 60_000) });
       const failed = message();
@@ -132,28 +107,7 @@ export function deduplicationTests(context: InboxContext): void {
       expect(last.map((one) => one.messageId)).toContain(delayed.messageId);
     });
 
-    it("IBX-005 a check does not bring back the expiry that a replay took away", async () => {
-      const { inbox, clock, owner } = await freshInbox();
-      const expiring = message({ expiresAt: new Date(clock().getTime() + 1_000) });
-      await inbox.receive(expiring);
-      clock.advance(2_000);
-      expect(await inbox.claim({ owner })).toEqual([]);
-      await inbox.replay([expiring]);
-      expect(await inbox.alreadyProcessed(expiring)).toBe(false);
-      expect((await stored(inbox, expiring)).expiresAt).toBeNull();
-      expect(await inbox.claim({ owner })).toHaveLength(1);
-    });
-
-    it("IBX-006 checking the same key any number of times leaves one row and no error", async () => {
-      const { inbox, names } = await freshInbox();
-      const key = message();
-      for (let n = 0; n < 5; n++) expect(await inbox.alreadyProcessed(key)).toBe(false);
-      expect(await rowCount(context.database(), names.message)).toBe(1);
-      expect(await rowCount(context.database(), names.state)).toBe(1);
-      expect((await stored(inbox, key)).deliveries).toBe(5);
-    });
-
-    it("IBX-006 fifty concurrent checks of one new key all say false and leave one row", async () => {
+    it("IBX-006 fifty concurrent checks of one new key all return false and leave one row", async () => {
       const { inbox, on, names } = await freshInbox();
       const key = message();
       const inboxes = [inbox, ...Array.from({ length: 3 }, () => on(context.database().reopen()))];
@@ -166,7 +120,7 @@ export function deduplicationTests(context: InboxContext): void {
       expect((await stored(inbox, key)).deliveries).toBe(50);
     });
 
-    it("IBX-006 IBX-014 a message that arrives while its key is being checked is enqueued all the same", async () => {
+    it("IBX-006 IBX-014 a message that arrives while its key is checked is enqueued", async () => {
       const { inbox, on } = await freshInbox();
       const other = on(context.database().reopen());
       const raced = context.messages(200);
@@ -200,7 +154,7 @@ export function deduplicationTests(context: InboxContext): void {
       expect(await inbox.claim({ owner })).toHaveLength(2);
     });
 
-    it("IBX-006 IBX-014 MID-05 two callers that insert the same new key both commit, whoever is first", async (test) => {
+    it("IBX-006 IBX-014 two callers that insert the same new key both commit, whoever is first", async (test) => {
       skipUnless(test, context.database(), "concurrentWriters");
       const { inbox, on } = await freshInbox();
       const [received, marked, checked, after] = context.messages(4);
@@ -223,21 +177,11 @@ export function deduplicationTests(context: InboxContext): void {
       expect((await inbox.stats()).counts).toEqual({ Seen: 1, Processing: 2, Done: 1, Dead: 0 });
     }, 300_000);
 
-    it("IBX-007 the hash of a check is stored", async () => {
-      const { inbox, logs } = await freshInbox();
-      const key = message();
-      await inbox.alreadyProcessed(key, hashOf("one"));
-      expect(Buffer.from((await stored(inbox, key)).hash!)).toEqual(hashOf("one"));
-      await inbox.alreadyProcessed(key, hashOf("one"));
-      expect(mismatches(logs)).toEqual([]);
-    });
-
-    it("IBX-007 a check without a hash keeps the one that is stored, and a later one adds it", async () => {
+    it("IBX-007 a check stores its hash, keeps a stored one when it has none, and adds one that is missing", async () => {
       const { inbox, logs } = await freshInbox();
       const known = message();
       const unknown = message();
-      await inbox.alreadyProcessed(known, hashOf("one"));
-      await inbox.alreadyProcessed(known);
+      for (const hash of [hashOf("one"), hashOf("one"), undefined]) await inbox.alreadyProcessed(known, hash);
       await inbox.alreadyProcessed(unknown);
       await inbox.alreadyProcessed(unknown, hashOf("two"));
       expect(Buffer.from((await stored(inbox, known)).hash!)).toEqual(hashOf("one"));
@@ -245,7 +189,7 @@ export function deduplicationTests(context: InboxContext): void {
       expect(mismatches(logs)).toEqual([]);
     });
 
-    it("IBX-008 a check with another hash is warned of, once for each, and does not fail", async () => {
+    it("IBX-008 a check with another hash logs one warning and succeeds", async () => {
       const { inbox, logs } = await freshInbox();
       const key = message();
       await inbox.alreadyProcessed(key, hashOf("one"));
@@ -270,7 +214,7 @@ export function deduplicationTests(context: InboxContext): void {
       expect((await stored(inbox, key)).state).toBe("Done");
     });
 
-    it("IBX-008 IBX-029 a message that arrives with another hash is a conflict: warned of, and the newer content is kept", async () => {
+    it("IBX-008 IBX-029 a message that arrives with another hash is a conflict with a warning, and its newer content is kept", async () => {
       const { inbox, logs, owner } = await freshInbox();
       const first = message({ payload: "one", hash: hashOf("one") });
       const second = { ...first, payload: "two", hash: hashOf("two") };
@@ -298,7 +242,7 @@ export function deduplicationTests(context: InboxContext): void {
       expect(Buffer.from(now.hash!)).toEqual(hashOf("one"));
     });
 
-    it("IBX-008 other content without hashes is no conflict: there is nothing to compare", async () => {
+    it("IBX-008 other content without hashes is no conflict, because there is nothing to compare", async () => {
       const { inbox, logs } = await freshInbox();
       const first = message({ payload: "one" });
       await inbox.receive(first);
@@ -342,7 +286,7 @@ export function deduplicationTests(context: InboxContext): void {
       await expect(inbox.receive(message({ hash: "abc" as never }))).rejects.toThrow(InvalidArgumentError);
     });
 
-    it("IBX-129 a SHA-256 is returned byte for byte, from a check, a message and a batch", async () => {
+    it("IBX-129 a hash from a check, a message or a batch is returned byte for byte", async () => {
       const { inbox, owner } = await freshInbox();
       const hash = hashOf("content");
       // zero bytes at both ends, and every byte value there is

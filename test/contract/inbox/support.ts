@@ -60,7 +60,7 @@ async function makeInbox(database: TestDatabase, options: QueueOptions<InboxKey>
 export interface Holding extends FreshInbox {
   /** The messages that `owner` holds, in the order of arrival. */
   readonly claimed: readonly InboxMessage[];
-  /** What `onDead` was told. */
+  /** What `onDead` was called with. */
   readonly dead: readonly (InboxKey & { readonly reason: string })[];
 }
 

@@ -3,10 +3,10 @@ import { timeBudget } from "../../../src/base/budget.js";
 import { responseReference } from "../../../src/messaging/responses.js";
 import { type ContractHarness, skipUnless } from "../harness.js";
 import { gate } from "../support/gate.js";
-import { approved, dispatch, envelope, pairTheme, type TestServiceOptions } from "./support.js";
+import { approved, describePairs, dispatch, envelope, type TestServiceOptions } from "./support.js";
 
 export function receivingContract(harness: ContractHarness): void {
-  pairTheme(harness, "receiving", ({ pair }) => {
+  describePairs(harness, "receiving", (pair) => {
     /** An inventory that writes a row for each message that it handles. */
     const storing = async (options: TestServiceOptions = {}) => {
       let calls = 0;
@@ -98,7 +98,7 @@ export function receivingContract(harness: ContractHarness): void {
       expect(await rows()).toEqual(["7", "chair"]);
     });
 
-    it("MSG-18 the error of a message that is not acknowledged names neither payload nor secret", async () => {
+    it("MSG-18 the error of a message that is not acknowledged contains neither payload nor secret", async () => {
       const { inventory, log } = await pair({
         inventory: {
           receive: {
@@ -126,7 +126,7 @@ export function receivingContract(harness: ContractHarness): void {
       expect(await inventory.inboxStats()).toEqual({ size: 0 });
     });
 
-    it("MSG-05 deliveries of one message at once run the handler once, and all get its response", async () => {
+    it("MSG-05 concurrent deliveries of one message run the handler once, and all get its response", async () => {
       const { inventory, calls, rows } = await storing();
       for (const message of [envelope(), approved("7")]) {
         const before = calls();
@@ -166,7 +166,7 @@ export function receivingContract(harness: ContractHarness): void {
       expect(await second).toMatchObject({ acknowledged: true, duplicateDetected: false });
     });
 
-    it("MSG-05 two instances that get one message at once handle it once", async (test) => {
+    it("MSG-05 two instances that get one message at the same time handle it once", async (test) => {
       const made = await storing();
       skipUnless(test, made.database, "concurrentWriters");
       const entered = gate();
@@ -200,7 +200,7 @@ export function receivingContract(harness: ContractHarness): void {
       expect(calls).toBe(1);
     });
 
-    it("MSG-05 a handler that takes too long is rolled back, and its signal fires", async () => {
+    it("MSG-05 a handler that takes too long is aborted and rolled back", async () => {
       const signals: AbortSignal[] = [];
       const made = await pair((get) => ({
         inventory: {
@@ -226,7 +226,7 @@ export function receivingContract(harness: ContractHarness): void {
       expect(await made.inventory.inboxStats()).toEqual({ size: 0 });
     });
 
-    it("MSG-01 MSG-05 what a handler sends commits with it, with and without the tx given", async () => {
+    it("MSG-01 MSG-05 the messages that a handler sends commit with it, with tx and without", async () => {
       const made = await pair((get) => ({
         inventory: {
           receive: {
@@ -245,7 +245,7 @@ export function receivingContract(harness: ContractHarness): void {
       expect(made.wire.map(({ payload }) => payload)).toEqual([{ orderId: "good a" }, { orderId: "good b" }]);
     });
 
-    it("MSG-22 a response above the limit is refused clearly and rolled back; a reference is sent instead", async () => {
+    it("MSG-22 a response above the limit is refused and rolled back; a reference can be sent instead", async () => {
       let isReference = false;
       const made = await pair((get) => ({
         inventory: {
@@ -293,7 +293,7 @@ export function receivingContract(harness: ContractHarness): void {
       expect(await made.rows()).toEqual([]);
     });
 
-    it("MSG-10 Sent messages are kept for 7 days, handled ones for 24 h and as long as an envelope is accepted; Failed ones stay", async () => {
+    it("MSG-10 Sent messages are kept for 7 days, handled ones for 24 h plus the tolerance of a signature, and Failed ones for ever", async () => {
       const { orders, inventory, clock, fates } = await storing();
       const day = 24 * 60 * 60_000;
       const toleranceMs = 5 * 60_000;

@@ -3,12 +3,12 @@ import { timeBudget } from "../../../src/base/budget.js";
 import { uuidV7 } from "../../../src/base/uuid.js";
 import type { Envelope } from "../../../src/messaging/envelope.js";
 import type { ContractHarness } from "../harness.js";
-import { dispatch, envelope, type Pair, pairTheme, type TestServiceOptions } from "./support.js";
+import { describePairs, dispatch, envelope, type Pair, type TestServiceOptions } from "./support.js";
 
 const day = 24 * 60 * 60_000;
 
 export function responsesContract(harness: ContractHarness): void {
-  pairTheme(harness, "responses", ({ pair }) => {
+  describePairs(harness, "responses", (pair) => {
     /** Orders write a row for each response, inventory one for each command. */
     const conversing = async (orders: TestServiceOptions = {}, inventory: TestServiceOptions = {}) => {
       let reserved = 0;
@@ -63,7 +63,7 @@ export function responsesContract(harness: ContractHarness): void {
       expect(await rows()).toEqual(["command chair", "response r-chair"]);
     });
 
-    it("MSG-07 a response whose acknowledgement is lost comes by message, and the retry of the command adds nothing", async () => {
+    it("MSG-07 when the acknowledgement is lost the response comes by message, and the command's retry is a duplicate", async () => {
       const { orders, inventory, responses, fates, clock, reserved } = await conversing();
       fates.push("unanswered");
       const id = await orders.send.ReserveStock("inventory", { item: "chair" });
@@ -78,7 +78,7 @@ export function responsesContract(harness: ContractHarness): void {
       expect(reserved()).toBe(1);
     });
 
-    it("MSG-07 a handler of a response that fails is rolled back, and the response comes again", async () => {
+    it("MSG-07 a response handler that fails is rolled back, and the response comes again", async () => {
       let fails = true;
       let made: Pair | undefined;
       const responses: string[] = [];
@@ -104,7 +104,7 @@ export function responsesContract(harness: ContractHarness): void {
       expect(await made.rows()).toEqual(["command chair", "response"]);
     });
 
-    it("MSG-05 MSG-07 over a transport that loses and doubles messages and acknowledgements, each command and each response is handled once", async () => {
+    it("MSG-05 MSG-07 each command and each response is handled once when the transport loses and doubles messages", async () => {
       const lossy = { breaker: false, retry: { maxRetries: 50, jitterMs: 0 } } as const;
       const made = await conversing(
         { ...lossy, inboxRetentionMs: 30 * day },
@@ -177,7 +177,7 @@ export function responsesContract(harness: ContractHarness): void {
       expect(await rows()).toEqual(["command chair", "response r-chair"]);
     });
 
-    it("MSG-07 a response has the correlation id of the command as it was sent, and counts once however its id is written", async () => {
+    it("MSG-07 a response has the correlation id of its command, and an id in capitals is the same response", async () => {
       const { orders, responses } = await conversing();
       const id = await orders.send.ReserveStock("inventory", { item: "chair" }, { correlationId: "c-1" });
       for (const inReplyTo of [id, id.toUpperCase()])
@@ -231,7 +231,7 @@ export function responsesContract(harness: ContractHarness): void {
       expect(responses).toEqual([]);
     });
 
-    it("MSG-07 a request that gets no response rejects with the reason: after its retries, its time, or its signal", async () => {
+    it("MSG-07 a request without a response rejects with the reason after its retries, its time-out or its signal", async () => {
       const { orders, fates } = await conversing({ retry: { baseMs: 2, maxMs: 2, jitterMs: 0 } });
       const request = (options: object) => orders.request.ReserveStock("inventory", { item: "x" }, options);
       fates.push("lost", { acknowledged: false, duplicateDetected: false, error: "no room" });

@@ -3,7 +3,7 @@ import { timeBudget } from "../../../src/base/budget.js";
 import { permanentFailure } from "../../../src/dispatch/settlement.js";
 import { reasons } from "../../../src/sql/dead-letters.js";
 import type { ContractHarness } from "../harness.js";
-import { dispatch, type Pair, pairTheme } from "./support.js";
+import { describePairs, dispatch, type Pair } from "./support.js";
 
 const quiet = { receive: { OrderApproved: () => {} } };
 
@@ -13,8 +13,8 @@ const budget = () => timeBudget(60_000);
 const sent = async ({ orders }: Pair) => (await orders.list()).messages;
 
 export function sendingContract(harness: ContractHarness): void {
-  pairTheme(harness, "sending", ({ pair }) => {
-    it("MSG-01 a message is stored in the caller's transaction, and nothing goes on the wire inside of it", async () => {
+  describePairs(harness, "sending", (pair) => {
+    it("MSG-01 a message is stored in the caller's transaction, and nothing is sent inside it", async () => {
       const made = await pair({ inventory: quiet });
       const { database, orders, wire } = made;
       const undone = await database.begin();
@@ -53,7 +53,7 @@ export function sendingContract(harness: ContractHarness): void {
       ]);
     });
 
-    it("MSG-02 acknowledged or a duplicate is Sent, and everything else is tried again", async () => {
+    it("MSG-02 an acknowledged or duplicate message is Sent, and every other one is retried", async () => {
       const made = await pair();
       const { orders, fates, clock } = made;
       fates.push(
@@ -120,7 +120,7 @@ export function sendingContract(harness: ContractHarness): void {
       expect(thrown).toBe(3);
     });
 
-    it("MSG-03 MSG-18 five retries, after 2, 4, 8, 16 and 32 s; then Failed, reported, and kept for a retry by hand", async () => {
+    it("MSG-03 MSG-18 a message is retried after 2, 4, 8, 16 and 32 s, then Failed, reported, and kept for a retry by hand", async () => {
       const made = await pair({ orders: { breaker: false }, inventory: quiet });
       const { orders, fates, clock, dead, wire } = made;
       const id = await orders.send.OrderApproved("inventory", { orderId: "7" });
@@ -200,7 +200,7 @@ export function sendingContract(harness: ContractHarness): void {
       expect(await orders.get(short)).toMatchObject({ state: "Sent" });
     });
 
-    it("MSG-17 a message is Sending while it is on its way, and a Failed one past its TTL is Expired", async () => {
+    it("MSG-17 a message is Sending while it is sent, and a Failed one past its TTL is Expired", async () => {
       const made = await pair({ orders: { retry: { maxRetries: 0 } } });
       const { orders, fates, clock } = made;
       const id = await orders.send.OrderApproved("inventory", { orderId: "7" });
@@ -235,7 +235,7 @@ export function sendingContract(harness: ContractHarness): void {
       expect((await orders.outboxStats()).counts).toMatchObject({ Failed: 0, Expired: 1 });
     });
 
-    it("MSG-04 MSG-17 a Failed message is reported as Failed and, past its TTL, once as Expired; a retry gives it a new TTL", async () => {
+    it("MSG-04 MSG-17 a Failed message is reported once as Failed and once, past its TTL, as Expired; a retry gives it a new TTL", async () => {
       const made = await pair({ orders: { retry: { maxRetries: 0 }, breaker: false }, inventory: quiet });
       const { orders, fates, clock, dead, metrics } = made;
       const id = await orders.send.OrderApproved("inventory", { orderId: "7" }, { ttlMs: 60_000 });
@@ -324,7 +324,7 @@ export function sendingContract(harness: ContractHarness): void {
       ]);
     });
 
-    it("MSG-12 MSG-22 what cannot be sent is refused when it is sent, without quoting it, and nothing is stored", async () => {
+    it("MSG-12 MSG-22 a message that cannot be sent is refused at once without being quoted, and nothing is stored", async () => {
       const made = await pair();
       const { send } = made.orders;
       const refused = async (payload: unknown, text: RegExp, options = {}) => {
@@ -364,7 +364,7 @@ export function sendingContract(harness: ContractHarness): void {
       expect(await sent(made)).toEqual([]);
     });
 
-    it("MSG-01 a tx that is no transaction is refused with what to give instead, before anything runs", async () => {
+    it("MSG-01 a tx that is no transaction is refused before anything runs, with an error that says what to pass", async () => {
       const made = await pair();
       const { send, pushCall } = made.orders;
       let calls = 0;
@@ -387,7 +387,7 @@ export function sendingContract(harness: ContractHarness): void {
       expect(await sent(made)).toEqual([]);
     });
 
-    it("MSG-07 a push call and the message about it commit together, or neither", async () => {
+    it("MSG-07 a push call and its message commit together or not at all", async () => {
       const calls: unknown[] = [];
       const made = await pair({ inventory: { receive: { InvoicePaid: (call) => void calls.push(call) } } });
       const { orders, wire } = made;
@@ -407,7 +407,7 @@ export function sendingContract(harness: ContractHarness): void {
       expect(wire).toMatchObject([{ messageType: "PushCall", correlationId: "c" }]);
     });
 
-    it("MSG-02 a destination that fails five times in a row gets no messages for a while, which costs the others no retries", async () => {
+    it("MSG-02 after five failures in a row nothing is sent to a destination, and its other messages use no retry", async () => {
       const made = await pair({ orders: { batchSize: 1, concurrency: 1 } });
       const { orders, fates, wire } = made;
       for (let n = 0; n < 8; n++) await orders.send.OrderApproved("inventory", { orderId: `${n}` });
@@ -417,8 +417,8 @@ export function sendingContract(harness: ContractHarness): void {
       expect((await sent(made)).map(({ retryCount }) => retryCount)).toEqual([1, 1, 1, 1, 1, 0, 0, 0]);
     });
 
-    it("MSG-02 while a circuit breaker is open its messages stay put, others are sent at once, and all of it follows when the destination is back", async () => {
-      const heldBack = 300;
+    it("MSG-02 while a circuit breaker is open its messages wait and others are sent at once; they follow when the destination is back", async () => {
+      const waitingCount = 300;
       const periods = 120;
       let isAway = true;
       const made = await pair({
@@ -440,8 +440,8 @@ export function sendingContract(harness: ContractHarness): void {
       const { orders, clock } = made;
       const send = (destination: "orders" | "inventory") =>
         orders.send.OrderApproved(destination, { orderId: "7" }, { maxRetries: 1_000 });
-      for (let n = 0; n < heldBack; n++) await send("inventory");
-      expect((await dispatch(orders)).claimed).toBe(heldBack);
+      for (let n = 0; n < waitingCount; n++) await send("inventory");
+      expect((await dispatch(orders)).claimed).toBe(waitingCount);
       let claimed = 0;
       for (let second = 0; second < periods; second++) {
         clock.advance(1_000);
@@ -452,10 +452,10 @@ export function sendingContract(harness: ContractHarness): void {
       }
       // one each second, and a few for each trial; all of them once would be more
       expect(claimed).toBeGreaterThan(0);
-      expect(claimed).toBeLessThan(heldBack);
+      expect(claimed).toBeLessThan(waitingCount);
       const retries = (await orders.list({ state: "Pending", limit: 1_000 })).messages;
-      expect(retries).toHaveLength(heldBack);
-      expect(retries.filter(({ retryCount }) => retryCount === 0).length).toBeGreaterThan(heldBack - 30);
+      expect(retries).toHaveLength(waitingCount);
+      expect(retries.filter(({ retryCount }) => retryCount === 0).length).toBeGreaterThan(waitingCount - 30);
 
       isAway = false;
       const before = clock();
@@ -468,7 +468,7 @@ export function sendingContract(harness: ContractHarness): void {
       expect((await orders.outboxStats()).counts.Pending).toBeLessThan(10);
       clock.advance(5 * 60_000);
       await dispatch(orders);
-      expect((await orders.outboxStats()).counts).toMatchObject({ Pending: 0, Sent: heldBack + periods });
+      expect((await orders.outboxStats()).counts).toMatchObject({ Pending: 0, Sent: waitingCount + periods });
     });
 
     it("MSG-01 messages with one partition key are sent in order, and wait for a retry of the first", async () => {

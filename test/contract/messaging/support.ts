@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe } from "vitest";
+import { afterEach, describe } from "vitest";
 import { timeBudget } from "../../../src/base/budget.js";
 import type { MetricAttributes, Metrics } from "../../../src/base/telemetry.js";
 import { uuidV7 } from "../../../src/base/uuid.js";
@@ -11,7 +11,13 @@ import type { Transport, TransportResponse } from "../../../src/messaging/transp
 import type { StandardSchema } from "../../../src/queue/standard-schema.js";
 import type { Database } from "../../../src/sql/dialect.js";
 import { type SqlExecutor, statement } from "../../../src/sql/driver.js";
-import { type ContractHarness, type TestClock, type TestDatabase, testClock } from "../harness.js";
+import {
+  type ContractHarness,
+  type TestClock,
+  type TestDatabase,
+  testClock,
+  useDatabase,
+} from "../harness.js";
 import { inSchemaOf } from "../support/database.js";
 import { type LogLine, recordingLogger } from "../support/recording-logger.js";
 
@@ -41,7 +47,7 @@ export const messages = defineMessages({
   InvoicePaid: pushCall(textMember("invoice"), textMember("receipt")),
 });
 
-export type TestMessages = typeof messages;
+type TestMessages = typeof messages;
 type Destinations = "orders" | "inventory";
 export type TestServiceOptions = Partial<ServiceOptions<TestMessages, Destinations>>;
 
@@ -72,18 +78,15 @@ export interface Pair {
   rows(): Promise<readonly string[]>;
 }
 
-export type TestService = ReturnType<typeof createTestService>;
+type TestService = ReturnType<typeof createTestService>;
 
 const createTestService = (options: ServiceOptions<TestMessages, Destinations>) =>
   createService<TestMessages, Destinations>(options);
 
-export interface PairTheme {
-  database(): TestDatabase;
-  /** Handlers that use the pair get it from `get`. */
-  pair(options?: PairOptions | ((get: () => Pair) => PairOptions)): Promise<Pair>;
-}
+/** Makes a pair. Handlers that use it get it from `get`. */
+type MakePair = (options?: PairOptions | ((get: () => Pair) => PairOptions)) => Promise<Pair>;
 
-export interface PairOptions {
+interface PairOptions {
   readonly orders?: TestServiceOptions;
   readonly inventory?: TestServiceOptions;
 }
@@ -104,27 +107,23 @@ export const envelope = (content: Partial<Envelope> = {}): Envelope => ({
 export const approved = (orderId: string, content: Partial<Envelope> = {}): Envelope =>
   envelope({ messageType: "Signal", endpoint: "OrderApproved", payload: { orderId }, ...content });
 
-export function pairTheme(harness: ContractHarness, title: string, tests: (theme: PairTheme) => void): void {
+/** Tests with pairs of services on one database. */
+export function describePairs(
+  harness: ContractHarness,
+  title: string,
+  tests: (pair: MakePair) => void,
+): void {
   describe(`${harness.name} messaging: ${title}`, () => {
-    let opened: TestDatabase | undefined;
+    const database = useDatabase(harness);
     let pairs = 0;
     const services: TestService[] = [];
-    beforeAll(async () => {
-      opened = await harness.open();
-    });
     afterEach(async () => {
       for (const service of services.splice(0)) await service.close();
     });
-    afterAll(async () => {
-      await opened?.close();
-    });
-    tests({
-      database: () => opened!,
-      async pair(options = {}) {
-        const given = typeof options === "function" ? options(() => made!) : options;
-        const made: Pair = await makePair(opened!, ++pairs, services, given);
-        return made;
-      },
+    tests(async (options = {}) => {
+      const given = typeof options === "function" ? options(() => made!) : options;
+      const made: Pair = await makePair(database(), ++pairs, services, given);
+      return made;
     });
   });
 }

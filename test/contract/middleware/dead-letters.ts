@@ -8,7 +8,7 @@ import { currentTransaction } from "../../../src/middleware/transaction.js";
 import { newOwnerToken } from "../../../src/queue/leases.js";
 import type { InboxMessage } from "../../../src/queue/message.js";
 import type { ContractHarness } from "../harness.js";
-import { insertOrder, shopTheme } from "./support.js";
+import { describeShops, insertOrder } from "./support.js";
 
 const message = (deliveries: number): TriggerMessage => ({
   messageId: "m",
@@ -21,7 +21,7 @@ const message = (deliveries: number): TriggerMessage => ({
 });
 
 export function deadLettersContract(harness: ContractHarness): void {
-  shopTheme(harness, "poison messages", ({ shop }) => {
+  describeShops(harness, "poison messages", ({ shop }) => {
     it("MID-11 ADD-02 a message that fails at its last delivery is dead, with its error and content, and can be replayed", async () => {
       const made = await shop();
       const consume = createConsume(
@@ -77,7 +77,7 @@ export function deadLettersContract(harness: ContractHarness): void {
       expect((await made.inboxStore.stats()).counts).toMatchObject({ Done: 1, Dead: 0, Processing: 0 });
     });
 
-    it("MID-11 ADD-02 a poison message whose fields cannot be stored is dead in a form that can, and its headers have the originals", async () => {
+    it("MID-11 ADD-02 a poison message with fields that cannot be stored is dead with changed ones, and its headers have the originals", async () => {
       const made = await shop();
       const handle = compose<TriggerMessage>([made.transaction, made.inboxOf("orders")], async () => {
         throw permanentFailure("never");
@@ -154,7 +154,7 @@ export function deadLettersContract(harness: ContractHarness): void {
       });
     });
 
-    it("ADD-12 a permanent failure is dead at the first delivery; without dead letters the queue keeps it", async () => {
+    it("ADD-12 a permanent failure is dead at the first delivery; without dead letters the message stays in the queue", async () => {
       const made = await shop();
       const handle = () => {
         throw permanentFailure("the order was deleted");

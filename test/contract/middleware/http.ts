@@ -4,7 +4,8 @@ import { idempotentHttp } from "../../../src/middleware/idempotent-http.js";
 import { currentTransaction, publish } from "../../../src/middleware/transaction.js";
 import type { ContractHarness } from "../harness.js";
 import { inSchemaOf } from "../support/database.js";
-import { insertOrder, type Shop, shopTheme } from "./support.js";
+import { gate } from "../support/gate.js";
+import { describeShops, insertOrder, type Shop } from "./support.js";
 
 const post = (key: string | undefined, body: string, path = "/orders"): Request =>
   new Request(`https://shop.example${path}`, {
@@ -25,8 +26,8 @@ function options(shop: Shop) {
 }
 
 export function httpContract(harness: ContractHarness): void {
-  shopTheme(harness, "idempotent HTTP", ({ shop }) => {
-    it("MID-03 the same key and request are answered with the first response, without handling", async () => {
+  describeShops(harness, "idempotent HTTP", ({ shop }) => {
+    it("MID-03 the same key and request get the first response without being handled", async () => {
       const made = await shop();
       let calls = 0;
       const handle = idempotentHttp(options(made), async (request) => {
@@ -50,7 +51,7 @@ export function httpContract(harness: ContractHarness): void {
       expect(await made.outgoing()).toEqual(["event"]);
     });
 
-    it("MID-03 the same key with another request is answered 422, and no key 400", async () => {
+    it("MID-03 the same key with another request gets 422, and a request without a key 400", async () => {
       const made = await shop();
       const handle = idempotentHttp(options(made), async () => new Response("ok"));
       expect((await handle(post('"k"', "one"))).status).toBe(200);
@@ -61,7 +62,7 @@ export function httpContract(harness: ContractHarness): void {
         expect((await handle(post(key, "one"))).status).toBe(400);
     });
 
-    it("MID-02 MID-06 where no key is required, a request without one is handled in a transaction too, every time", async () => {
+    it("MID-02 MID-06 where no key is required, every request without one is handled in a transaction", async () => {
       const made = await shop();
       let status = 200;
       const handle = idempotentHttp({ ...options(made), required: false }, async (request) => {
@@ -77,7 +78,7 @@ export function httpContract(harness: ContractHarness): void {
       expect(await made.outgoing()).toEqual(["event", "event"]);
     });
 
-    it("MID-03 with a scope, each caller has keys of its own", async () => {
+    it("MID-03 with a scope each caller has its own keys", async () => {
       const made = await shop();
       let calls = 0;
       const scope = (request: Request) => new URL(request.url).pathname;
@@ -114,33 +115,27 @@ export function httpContract(harness: ContractHarness): void {
       expect([again.headers.get("x-kept"), again.headers.getSetCookie()]).toEqual(["yes", []]);
     });
 
-    it("MID-03 a second request with the key is answered 409 while the first is being handled, and with its response afterwards", async () => {
+    it("MID-03 a second request gets 409 while the first is handled, and its response afterwards", async () => {
       const made = await shop();
-      let entered = (): void => {};
-      let leave = (): void => {};
-      const inside = new Promise<void>((resolve) => {
-        entered = resolve;
-      });
-      const door = new Promise<void>((resolve) => {
-        leave = resolve;
-      });
+      const inside = gate();
+      const door = gate();
       const handle = idempotentHttp(options(made), async () => {
-        entered();
-        await door;
+        inside.open();
+        await door.promise;
         return new Response("done");
       });
       // As another instance of the function. On SQLite that instance would wait for the only writer, so the same one is used.
       const isShared = made.database.db.dialect.name === "sqlite";
       const second = isShared ? handle : idempotentHttp(options(made), async () => new Response("twice"));
       const first = handle(post('"k"', "one"));
-      await inside;
+      await inside.promise;
       expect((await second(post('"k"', "one"))).status).toBe(409);
-      leave();
+      door.open();
       expect(await (await first).text()).toBe("done");
       expect(await (await second(post('"k"', "one"))).text()).toBe("done");
     });
 
-    it("MID-03 requests with a finished key that arrive at once all get its response, in one instance and in two", async () => {
+    it("MID-03 concurrent requests with a finished key all get its response, in one instance and in two", async () => {
       const made = await shop();
       let calls = 0;
       const instance = () => idempotentHttp(options(made), async () => new Response(`call ${++calls}`));
@@ -159,7 +154,7 @@ export function httpContract(harness: ContractHarness): void {
       ["with a key", { "idempotency-key": '"large"' }],
       ["without a key", {}],
     ])(
-      "MID-03 a body above the limit is refused with 413, and no more of it is read than the limit: %s",
+      "MID-03 a body above the limit gets 413, and reading stops at the limit: %s",
       async (_which, headers) => {
         const made = await shop();
         const handle = idempotentHttp(

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe } from "vitest";
+import { describe } from "vitest";
 import { createInbox, type Inbox } from "../../../src/inbox/inbox.js";
 import {
   type InboxMiddleware,
@@ -10,7 +10,7 @@ import { type TransactionMiddleware, transaction } from "../../../src/middleware
 import { createOutbox, type Outbox } from "../../../src/outbox/outbox.js";
 import { type SqlExecutor, type SqlStatement, statement } from "../../../src/sql/driver.js";
 import { migrate } from "../../../src/sql/migrate.js";
-import type { ContractHarness, TestDatabase } from "../harness.js";
+import { type ContractHarness, type TestDatabase, useDatabase } from "../harness.js";
 import { inSchemaOf } from "../support/database.js";
 
 /** A table of orders, with middleware and stores on tables of their own. */
@@ -30,22 +30,17 @@ export interface Shop {
   outgoing(): Promise<readonly string[]>;
 }
 
-export interface ShopTheme {
+interface Shops {
   database(): TestDatabase;
   shop(): Promise<Shop>;
 }
 
-export function shopTheme(harness: ContractHarness, title: string, tests: (theme: ShopTheme) => void): void {
+/** Tests with shops on one database. */
+export function describeShops(harness: ContractHarness, title: string, tests: (shops: Shops) => void): void {
   describe(`${harness.name} middleware: ${title}`, () => {
-    let opened: TestDatabase | undefined;
+    const database = useDatabase(harness);
     let shops = 0;
-    beforeAll(async () => {
-      opened = await harness.open();
-    });
-    afterAll(async () => {
-      await opened?.close();
-    });
-    tests({ database: () => opened!, shop: () => makeShop(opened!, ++shops) });
+    tests({ database, shop: () => makeShop(database(), ++shops) });
   });
 }
 

@@ -6,7 +6,7 @@ import { createOutbox } from "../../../src/outbox/outbox.js";
 import { newOwnerToken } from "../../../src/queue/leases.js";
 import { type MigrateOptions, migrate, renderSchema, schemaBatches } from "../../../src/sql/migrate.js";
 import { type ContractHarness, useDatabase } from "../harness.js";
-import { inSchemaOf, namesOf, rowCount } from "../support/database.js";
+import { inSchemaOf, namesOf } from "../support/database.js";
 import { watched } from "../support/watched.js";
 import { exists, indexesOf, newName, recorded, useInbox, useOutbox } from "./support.js";
 
@@ -20,14 +20,14 @@ export function deploymentContract(harness: ContractHarness): void {
       await migrate(database().db, { ...inSchemaOf(database()), inbox: newName(), outbox: newName() });
     });
 
-    it("OBX-091 IBX-114 enableSchemaDeployment creates the tables before the first use", async () => {
+    it("IBX-114 OBX-091 enableSchemaDeployment creates the tables before the first use", async () => {
       const { db } = database();
       const table = { ...inSchemaOf(database()), enableSchemaDeployment: true };
       await useOutbox(db, { ...table, table: newName() });
       await useInbox(db, { ...table, table: newName() });
     });
 
-    it("OBX-091 IBX-114 MID-01 init() deploys ahead of the first use, twice harmlessly, and once for many calls", async () => {
+    it("IBX-114 OBX-091 MID-01 init() deploys before the first use, and once for many calls", async () => {
       const [inboxTable, outboxTable] = [newName(), newName()];
       const db = watched(database().db);
       const options = { ...inSchemaOf(database()), enableSchemaDeployment: true };
@@ -42,7 +42,7 @@ export function deploymentContract(harness: ContractHarness): void {
       expect(db.calls.filter((call) => call === "exclusively")).toHaveLength(2);
     });
 
-    it("OBX-091 IBX-114 FUN-09 a receiver deploys no schema, and receives as the inbox does once there is one", async () => {
+    it("IBX-114 OBX-091 FUN-09 a receiver deploys no schema, and receives like the inbox once there is one", async () => {
       const { db } = database();
       const options = { ...inSchemaOf(database()), table: newName(), enableSchemaDeployment: true };
       const receiver = createInboxReceiver(db, options);
@@ -59,7 +59,7 @@ export function deploymentContract(harness: ContractHarness): void {
       expect(claimed.map(({ messageId }) => messageId).sort()).toEqual(["1", "2"]);
     });
 
-    it("OBX-091 IBX-114 a store deploys its own queue and nothing else", async () => {
+    it("IBX-114 OBX-091 a store deploys only its own queue", async () => {
       const table = newName();
       await createOutbox(database().db, {
         ...inSchemaOf(database()),
@@ -70,7 +70,7 @@ export function deploymentContract(harness: ContractHarness): void {
       expect(await recorded(database(), `inbox:${table}`)).toEqual([]);
     });
 
-    it("OBX-091 IBX-114 a deployment that failed is tried again by the next call", async () => {
+    it("IBX-114 OBX-091 a deployment that failed is tried again by the next call", async () => {
       const { db } = database();
       let failures = 1;
       const flaky = {
@@ -86,7 +86,7 @@ export function deploymentContract(harness: ContractHarness): void {
       expect(await outbox.enqueue(outgoing)).toMatch(/-/);
     });
 
-    it("OBX-092 IBX-115 without enableSchemaDeployment nothing is created, and the error says what to do", async () => {
+    it("IBX-115 OBX-092 without enableSchemaDeployment nothing is created, and the error says what to do", async () => {
       for (const schema of [inSchemaOf(database()), { schema: "no_such_schema" }]) {
         const table = newName();
         const db = watched(database().db);
@@ -123,7 +123,7 @@ export function deploymentContract(harness: ContractHarness): void {
       }
     });
 
-    it("OBX-092 in the caller's transaction too, a missing table is reported as such", async () => {
+    it("OBX-092 a missing table is reported in the caller's transaction too", async () => {
       const outbox = createOutbox(database().db, { ...inSchemaOf(database()), table: newName() });
       const caller = await database().begin();
       const enqueued = await outbox.enqueue(outgoing, { tx: caller.tx }).catch((error: unknown) => error);
@@ -131,7 +131,7 @@ export function deploymentContract(harness: ContractHarness): void {
       expect(enqueued).toBeInstanceOf(SchemaMissingError);
     });
 
-    it("OBX-093 IBX-116 MID-01 migrating twice is harmless, keeps the messages, and says that nothing was applied", async () => {
+    it("IBX-116 OBX-093 MID-01 migrating again applies nothing and keeps the messages", async () => {
       const { db } = database();
       const [inbox, outbox] = [newName(), newName()];
       const options: MigrateOptions = { ...inSchemaOf(database()), inbox, outbox };
@@ -148,7 +148,7 @@ export function deploymentContract(harness: ContractHarness): void {
       expect(await recorded(database(), `outbox:${outbox}`)).toEqual([1]);
     });
 
-    it("OBX-093 IBX-116 one queue can be migrated without the other, and the other later", async () => {
+    it("IBX-116 OBX-093 one queue can be migrated without the other, and the other later", async () => {
       const { db } = database();
       const [inbox, outbox] = [newName(), newName()];
       const only = await migrate(db, { ...inSchemaOf(database()), inbox: false, outbox });
@@ -160,7 +160,7 @@ export function deploymentContract(harness: ContractHarness): void {
       });
     });
 
-    it("OBX-093 IBX-116 ten processes may migrate at once: one does it, all succeed", async () => {
+    it("IBX-116 OBX-093 of ten processes that migrate at the same time one does it, and all succeed", async () => {
       const options: MigrateOptions = { ...inSchemaOf(database()), inbox: newName(), outbox: newName() };
       const others = Array.from({ length: 10 }, () => database().reopen());
       const results = await Promise.all(others.map((db) => migrate(db, options)));
@@ -169,7 +169,7 @@ export function deploymentContract(harness: ContractHarness): void {
       await useOutbox(others[0]!, { ...inSchemaOf(database()), table: options.outbox as string });
     }, 300_000);
 
-    it("OBX-093 IBX-116 migrating beside running work neither breaks it nor waits for ever", async () => {
+    it("IBX-116 OBX-093 a migration during other work neither breaks it nor waits for ever", async () => {
       const { db } = database();
       const table = newName();
       const options: MigrateOptions = { ...inSchemaOf(database()), inbox: false, outbox: table };
@@ -187,22 +187,6 @@ export function deploymentContract(harness: ContractHarness): void {
       };
       await Promise.all([work(), migrations()]);
       expect((await outbox.stats()).counts).toMatchObject({ Ready: 0, Done: 10 });
-    });
-
-    it("OBX-094 IBX-117 the schema has the tables and the view of each queue", async () => {
-      const [inbox, outbox] = [newName(), newName()];
-      await migrate(database().db, { ...inSchemaOf(database()), inbox, outbox });
-      for (const names of [namesOf(database(), "inbox", inbox), namesOf(database(), "outbox", outbox)]) {
-        for (const object of [names.message, names.state, names.view]) {
-          expect(await rowCount(database(), object), object).toBe(0);
-        }
-      }
-      const { message, state, view } = namesOf(database(), "inbox", inbox);
-      const store = createInbox(database().db, { ...inSchemaOf(database()), table: inbox });
-      const owner = newOwnerToken();
-      await store.receive(incoming);
-      await store.abandon(owner, await store.claim({ owner }));
-      for (const object of [message, state, view]) expect(await rowCount(database(), object)).toBe(1);
     });
 
     it("IBX-117 IBX-122 OBX-094 OBX-100 the state is indexed by status and by the time of the next claim, leases included", async () => {
@@ -260,32 +244,13 @@ export function deploymentContract(harness: ContractHarness): void {
       expect(db.calls).toEqual([]);
     });
 
-    it("MID-01 a migration that fails leaves nothing behind, in tables or ledger, and can be repeated", async () => {
-      const { db } = database();
-      const [inbox, outbox] = [newName(), newName()];
-      const options: MigrateOptions = { ...inSchemaOf(database()), inbox, outbox };
-      const names = namesOf(database(), "outbox", outbox);
-      await database().raw(`create table ${names.state} (in_the_way int)`);
-      await expect(migrate(db, options)).rejects.toThrow();
-
-      expect(await recorded(database(), `inbox:${inbox}`)).toEqual([]);
-      expect(await recorded(database(), `outbox:${outbox}`)).toEqual([]);
-      expect(await exists(database(), names.message)).toBe(false);
-      expect(await exists(database(), namesOf(database(), "inbox", inbox).message)).toBe(false);
-
-      await database().raw(`drop table ${names.state}`);
-      expect((await migrate(db, options)).applied).toHaveLength(2);
-      await useOutbox(db, { ...inSchemaOf(database()), table: outbox });
-      await useInbox(db, { ...inSchemaOf(database()), table: inbox });
-    });
-
-    it("MID-01 migrate refuses options it does not know", async () => {
+    it("MID-01 migrate refuses unknown options", async () => {
       const options = { tables: "x", outbux: "y" } as MigrateOptions;
       await expect(migrate(database().db, options)).rejects.toThrow(/tables.*outbux/);
       await expect(migrate(database().db, options)).rejects.toBeInstanceOf(InvalidArgumentError);
     });
 
-    it("OBX-094 IBX-117 the rendered schema, run by hand, is what migrate would have made", async () => {
+    it("IBX-117 OBX-094 the rendered schema, run by hand, is what migrate would create", async () => {
       const { db } = database();
       const options: MigrateOptions = { ...inSchemaOf(database()), inbox: newName(), outbox: newName() };
       for (const batch of schemaBatches(db.dialect, options)) await database().raw(batch);

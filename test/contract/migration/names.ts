@@ -6,7 +6,16 @@ import { newOwnerToken } from "../../../src/queue/leases.js";
 import { migrate, schemaBatches } from "../../../src/sql/migrate.js";
 import type { ContractHarness, TestDatabase } from "../harness.js";
 import { inSchemaOf, isBabelfish, namesOf } from "../support/database.js";
-import { dropSchema, exists, hostileNames, newName, suffix, useInbox, useOutbox } from "./support.js";
+import {
+  dropSchema,
+  exists,
+  hostileNames,
+  newName,
+  recorded,
+  suffix,
+  useInbox,
+  useOutbox,
+} from "./support.js";
 
 /** A schema for each name, twenty tables and procedures in each: a slow server takes seconds for one. */
 const manySchemasMs = 300_000;
@@ -60,7 +69,7 @@ export function namesContract(harness: ContractHarness): void {
     );
 
     it(
-      "MID-01 hostile names in the rendered schema destroy nothing either, and migrate knows it afterwards",
+      "MID-01 hostile names in the rendered schema destroy nothing, and migrate recognises that schema",
       async () => {
         const { db } = database();
         for (const name of await namesFor(hostileNames(victim))) {
@@ -75,7 +84,7 @@ export function namesContract(harness: ContractHarness): void {
       manySchemasMs,
     );
 
-    it("MID-01 names that are empty, too long or unstorable are refused before anything is done", async () => {
+    it("MID-01 names that are empty, too long or malformed are refused before anything is done", async () => {
       const { db } = database();
       const tooLong = "ü".repeat(21);
       for (const name of ["", "x".repeat(41), tooLong, "a\0b", "\uD800", 7 as unknown as string]) {
@@ -113,7 +122,7 @@ export function namesContract(harness: ContractHarness): void {
       await useOutbox(db, { ...inSchemaOf(database()), table: b });
     });
 
-    it("MID-01 two inboxes in one schema, and two outboxes, do not touch each other", async () => {
+    it("MID-01 two inboxes and two outboxes in one schema are independent", async () => {
       const { db } = database();
       const [inA, inB, outA, outB] = [newName(), newName(), newName(), newName()];
       const schema = inSchemaOf(database());
@@ -153,7 +162,7 @@ export function namesContract(harness: ContractHarness): void {
       expect(await createOutbox(db, { schema: one }).get({ id })).not.toBeNull();
     });
 
-    it("MID-01 inbox and outbox under one name are refused with a clear error, not half made", async () => {
+    it("MID-01 an inbox and an outbox with one name are refused, and nothing is created", async () => {
       const { db } = database();
       const table = newName();
       const options = { ...inSchemaOf(database()), inbox: table, outbox: table };
@@ -186,7 +195,7 @@ export function namesContract(harness: ContractHarness): void {
       expect(await exists(database(), namesOf(database(), "inbox", inbox).message)).toBe(false);
     });
 
-    it("MID-01 a table of another application with the ledger's name is named, not read", async () => {
+    it("MID-01 a table of another application with the ledger's name is named in the error, not read", async () => {
       const { db } = database();
       const schema = ownSchema("taken");
       if (db.dialect.name !== "sqlite") await database().raw(`create schema ${schema}`);
@@ -200,7 +209,7 @@ export function namesContract(harness: ContractHarness): void {
       expect(await exists(database(), db.dialect.names("inbox", schema, "inbox").message)).toBe(false);
     });
 
-    it("MID-01 a table that exists and is not ours is named, stays as it is, and nothing is half made", async () => {
+    it("MID-01 a table that is not ours is named and kept, and the failed migration leaves nothing behind", async () => {
       const { db } = database();
       const schema = inSchemaOf(database());
       await migrate(db, { ...schema, inbox: newName(), outbox: newName() }); // the schema exists
@@ -216,6 +225,8 @@ export function namesContract(harness: ContractHarness): void {
       expect((error as Error).message).toContain("Choose another name");
       expect(await exists(database(), names.message)).toBe(false);
       expect(await exists(database(), namesOf(database(), "inbox", mine).message)).toBe(false);
+      expect(await recorded(database(), `inbox:${mine}`)).toEqual([]);
+      expect(await recorded(database(), `outbox:${theirs}`)).toEqual([]);
       expect(await database().raw(`select own as own from ${names.state}`)).toEqual([{ own: 7 }]);
       await database().raw(`drop table ${names.state}`);
       expect((await migrate(db, { ...schema, inbox: mine, outbox: theirs })).applied).toHaveLength(2);

@@ -17,7 +17,7 @@ const day = 86_400_000;
 /** Messages with a natural key: a second enqueue returns the first. */
 export function enqueueOnceTests({ database, box }: OutboxContext): void {
   describe("enqueue once", () => {
-    it("ADD-18 the same topic and key again add nothing: the first message stays as it is, and its id comes back", async () => {
+    it("ADD-18 a second enqueue with the same topic and key returns the first message's id and leaves that message as it is", async () => {
       const { outbox } = await box();
       const first = await outbox.enqueueOnce(invoice("7"));
       expect(first.existing).toBe(false);
@@ -51,7 +51,7 @@ export function enqueueOnceTests({ database, box }: OutboxContext): void {
       ]);
     });
 
-    it("ADD-18 in a batch, keys that repeat or are known return the first message's id, the others are added", async () => {
+    it("ADD-18 in a batch, a repeated or known key returns the first message's id, and the others are added", async () => {
       const { outbox, owner } = await box();
       const { id } = await outbox.enqueueOnce(invoice("known"));
       const plain = { topic: "invoice.created", payload: "plain" };
@@ -81,7 +81,7 @@ export function enqueueOnceTests({ database, box }: OutboxContext): void {
       expect(await outbox.claim({ owner })).toEqual([]);
     });
 
-    it("ADD-18 is one statement; without a key an enqueue is the same one as ever", async () => {
+    it("ADD-18 is one statement; an enqueue without a key uses the plain one", async () => {
       const { on } = await box();
       const db = watched(database().db);
       await on(db).enqueueOnce(invoice("1"));
@@ -91,7 +91,7 @@ export function enqueueOnceTests({ database, box }: OutboxContext): void {
       expect(db.calls).toEqual(["enqueue once", "enqueue once", "enqueue once", "enqueue"]);
     });
 
-    it("ADD-18 OBX-082 a call that was committed but whose answer was lost is repeated, and does not take its own message for another's", async () => {
+    it("ADD-18 OBX-082 a call whose result was lost after the commit is repeated and returns its own messages as new", async () => {
       const { outbox, on } = await box();
       const { db } = database();
       const faulty = watched(db, [{ loseAnswer: brokenConnection(db) }]);
@@ -101,7 +101,7 @@ export function enqueueOnceTests({ database, box }: OutboxContext): void {
       for (const { id } of enqueued) expect((await stored(outbox, { id })).payload).toBe("first");
     });
 
-    it("ADD-18 a key of a transaction that is rolled back is free; within the transaction it is known", async () => {
+    it("ADD-18 a key is known within its transaction, and unknown again after a rollback", async () => {
       const { outbox } = await box();
       const undone = await database().begin();
       const first = await outbox.enqueueOnce(invoice("7"), { tx: undone.tx });
@@ -119,7 +119,7 @@ export function enqueueOnceTests({ database, box }: OutboxContext): void {
       expect(await outbox.enqueueOnce(invoice("7"))).toEqual({ id: second.id, existing: true });
     });
 
-    it("ADD-18 of two transactions with the same key, the later waits, gets the first one's id, and commits what else it did", async (test) => {
+    it("ADD-18 of two transactions with the same key the later waits, gets the first message's id and commits its other work", async (test) => {
       skipUnless(test, database(), "concurrentWriters");
       const { outbox, names } = await box();
       const first = await database().begin();
@@ -149,7 +149,7 @@ export function enqueueOnceTests({ database, box }: OutboxContext): void {
       expect((await outbox.list()).messages.map((message) => message.id)).toEqual([id]);
     }, 300_000);
 
-    it("ADD-18 any number of callers at once leave one message for each key, in whatever order they name the keys", async () => {
+    it("ADD-18 concurrent callers leave one message for each key, whatever the order of their keys", async () => {
       const { outbox, on } = await box();
       const other = on(database().reopen());
       const keys = ["c", "a", "b"];
@@ -163,7 +163,7 @@ export function enqueueOnceTests({ database, box }: OutboxContext): void {
       expect((await outbox.stats()).counts.Ready).toBe(3);
     }, 300_000);
 
-    it("ADD-18 a key is known as long as its message is in the outbox: done or failed, until clean-up", async () => {
+    it("ADD-18 a key is known until clean-up removes its done or failed message", async () => {
       const { outbox, owner, clock } = await box();
       const { id } = await outbox.enqueueOnce(invoice("7"));
       await outbox.fail(owner, await outbox.claim({ owner }), "410");
@@ -181,7 +181,7 @@ export function enqueueOnceTests({ database, box }: OutboxContext): void {
       expect(next.id).not.toBe(id);
     });
 
-    it("ADD-18 ADD-02 an edited message keeps the key in its topic; another topic leaves it free", async () => {
+    it("ADD-02 ADD-18 an edited message keeps its key, unless it moves to another topic", async () => {
       const { outbox, owner } = await box();
       const operators = operatorsOf(outbox);
       const by = { by: "alice" };
@@ -196,7 +196,7 @@ export function enqueueOnceTests({ database, box }: OutboxContext): void {
       expect((await outbox.enqueueOnce(invoice("moved"))).existing).toBe(false);
     });
 
-    it("ADD-18 ADD-02 a message that an operator discards or archives frees its key; an expired one keeps it until clean-up", async () => {
+    it("ADD-02 ADD-18 the key of a discarded or archived message can be used again; that of an expired one after clean-up", async () => {
       const { outbox, owner, clock } = await box();
       const operators = operatorsOf(outbox);
       const by = { by: "alice" };
@@ -220,7 +220,7 @@ export function enqueueOnceTests({ database, box }: OutboxContext): void {
       expect((await outbox.enqueueOnce(invoice("expired"))).existing).toBe(false);
     });
 
-    it("ADD-18 claim, get, list and the view show the key; the log says what was known, and not the key", async () => {
+    it("ADD-18 claim, get and the view show the key; the log has whether it was known, but not the key", async () => {
       const { outbox, owner, view, log } = await box();
       await outbox.enqueueOnce(invoice("secret-7"));
       await outbox.enqueueOnce(invoice("secret-7"));
@@ -234,7 +234,7 @@ export function enqueueOnceTests({ database, box }: OutboxContext): void {
       expect(JSON.stringify(log)).not.toContain("secret-7");
     });
 
-    it("ADD-18 a key that cannot be stored as it is, or is missing, is refused, and nothing of the batch is stored", async () => {
+    it("ADD-18 an invalid or missing key is refused, and nothing of the batch is stored", async () => {
       const { outbox } = await box();
       for (const wrong of ["", "x".repeat(256), "a ", "a\0", "\ud800", 7, {}]) {
         const message = { ...invoice("7"), naturalKey: wrong as string };

@@ -31,12 +31,12 @@ export function operationsTests({ box }: OutboxContext): void {
   });
 
   describe("the expiry of Failed messages", () => {
-    /** Failed messages that expire after a second, and what `onDead` was told since. */
+    /** Failed messages that expire after a second, and the later calls of `onDead`. */
     const failed = async (count: number, onDead?: () => unknown) => {
-      const told: { readonly id: string; readonly reason: string }[] = [];
+      const reported: { readonly id: string; readonly reason: string }[] = [];
       const made = await box({
         async onDead({ message, reason }) {
-          told.push({ id: message.id, reason });
+          reported.push({ id: message.id, reason });
           if (reason === reasons.expired) await onDead?.();
         },
       });
@@ -44,15 +44,15 @@ export function operationsTests({ box }: OutboxContext): void {
       const expiresAt = new Date(clock().getTime() + 1_000);
       const ids = await outbox.enqueue(numbered(count).map((message) => ({ ...message, expiresAt })));
       await outbox.fail(owner, await outbox.claim({ owner }), "410");
-      expect(told.splice(0)).toHaveLength(count);
-      return { ...made, told, ids };
+      expect(reported.splice(0)).toHaveLength(count);
+      return { ...made, reported, ids };
     };
 
-    it("MSG-04 MSG-17 is told once, batch by batch, and the error says both", async () => {
-      const { outbox, clock, told, ids, owner } = await failed(3);
+    it("MSG-04 MSG-17 is reported once, batch by batch, and the stored error has both reasons", async () => {
+      const { outbox, clock, reported, ids, owner } = await failed(3);
       const other = await outbox.enqueue({ topic: "t", payload: "" }); // fails and never expires
       await outbox.fail(owner, await outbox.claim({ owner }), "410");
-      told.splice(0);
+      reported.splice(0);
       clock.advance(999);
       expect(await outbox.expireFailed()).toEqual({ expired: 0, more: false });
       clock.advance(1);
@@ -60,8 +60,8 @@ export function operationsTests({ box }: OutboxContext): void {
       expect(await outbox.expireFailed({ batchSize: 2 })).toEqual({ expired: 1, more: false });
       clock.advance(86_400_000);
       expect(await outbox.expireFailed()).toEqual({ expired: 0, more: false });
-      expect(told.map(({ id }) => id).sort()).toEqual([...ids].sort());
-      expect(new Set(told.map(({ reason }) => reason))).toEqual(new Set([reasons.expired]));
+      expect(reported.map(({ id }) => id).sort()).toEqual([...ids].sort());
+      expect(new Set(reported.map(({ reason }) => reason))).toEqual(new Set([reasons.expired]));
       for (const id of ids) {
         expect(await outbox.get({ id })).toMatchObject({
           state: "Failed",
@@ -75,8 +75,8 @@ export function operationsTests({ box }: OutboxContext): void {
       expect(await outbox.stats()).toMatchObject({ counts: { Failed: 4 }, expired: 3 });
     });
 
-    it("MSG-04 two processes at once tell of each message once", async () => {
-      const { outbox, clock, told, ids } = await failed(20);
+    it("MSG-04 is reported once by several processes at the same time", async () => {
+      const { outbox, clock, reported, ids } = await failed(20);
       clock.advance(1_000);
       const results = await Promise.all([
         outbox.expireFailed(),
@@ -85,20 +85,20 @@ export function operationsTests({ box }: OutboxContext): void {
       ]);
       const one = await outbox.expireFailed();
       expect(results.reduce((sum, { expired }) => sum + expired, one.expired)).toBe(20);
-      expect(told.map(({ id }) => id).sort()).toEqual([...ids].sort());
+      expect(reported.map(({ id }) => id).sort()).toEqual([...ids].sort());
     });
 
-    it("MSG-04 is told again when the process ended while it told, and not when onDead throws", async () => {
+    it("MSG-04 is reported again when the process ended meanwhile, and not when onDead throws", async () => {
       const ended = gate();
-      let endings: (() => unknown)[] = [() => ended.promise];
-      const { outbox, clock, told } = await failed(1, () => endings.shift()?.());
+      let reports: (() => unknown)[] = [() => ended.promise];
+      const { outbox, clock, reported } = await failed(1, () => reports.shift()?.());
       clock.advance(1_000);
       const hanging = outbox.expireFailed();
-      await expect.poll(() => told).toHaveLength(1);
+      await expect.poll(() => reported).toHaveLength(1);
       clock.advance(5 * 60_000 - 1);
       expect(await outbox.expireFailed()).toMatchObject({ expired: 0 });
       clock.advance(1);
-      endings = [
+      reports = [
         () => {
           throw new Error("no mail server");
         },
@@ -106,24 +106,24 @@ export function operationsTests({ box }: OutboxContext): void {
       expect(await outbox.expireFailed()).toMatchObject({ expired: 1 });
       clock.advance(5 * 60_000);
       expect(await outbox.expireFailed()).toMatchObject({ expired: 0 });
-      expect(told).toHaveLength(2);
+      expect(reported).toHaveLength(2);
       ended.open();
       await hanging;
     });
 
-    it("MSG-04 ADD-02 is not purged while its expiry is told", async () => {
-      const told = gate();
-      const { outbox, clock, told: expiries } = await failed(1, () => told.promise);
+    it("MSG-04 ADD-02 keeps the message from being purged while it is reported", async () => {
+      const finish = gate();
+      const { outbox, clock, reported: expiries } = await failed(1, () => finish.promise);
       clock.advance(60_000);
-      const telling = outbox.expireFailed();
+      const reporting = outbox.expireFailed();
       await expect.poll(() => expiries).toHaveLength(1);
       expect(await outbox.purgeDead({ retentionMs: 1 })).toMatchObject({ purged: 0 });
-      told.open();
-      await telling;
+      finish.open();
+      await reporting;
       expect(await outbox.purgeDead({ retentionMs: 1 })).toMatchObject({ purged: 1 });
     });
 
-    it("MSG-04 a message that is replayed and claimed while it is told stays claimed", async () => {
+    it("MSG-04 leaves a message claimed that is replayed and claimed while it is reported", async () => {
       const replaying: (() => unknown)[] = [];
       const { outbox, clock, owner, ids } = await failed(1, () => replaying.shift()?.());
       const id = ids[0]!;

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { InvalidArgumentError } from "../../../src/errors.js";
+import { ArgumentRangeError, InvalidArgumentError } from "../../../src/errors.js";
 import { createInbox } from "../../../src/inbox/inbox.js";
 import type { TestDatabase } from "../harness.js";
 import { queueKinds } from "../queue/set-up.js";
@@ -7,7 +7,7 @@ import { columnOf, rowCount } from "../support/database.js";
 import { key, partitionedQueue, tablesOfPartitions } from "./support.js";
 
 export function keyTests(database: () => TestDatabase): void {
-  it.each(queueKinds)("ADD-01 keys are case-sensitive, may be long, and in any script (%s)", async (kind) => {
+  it.each(queueKinds)("ADD-01 keys are case-sensitive, may be long and in any script (%s)", async (kind) => {
     const { put, claimed, ack, stored } = await partitionedQueue(database(), kind);
     const keys = [
       "Key",
@@ -34,7 +34,7 @@ export function keyTests(database: () => TestDatabase): void {
     expect(await claimed()).toEqual(keys.map((_, index) => `${index}-2`));
   });
 
-  it.each(queueKinds)("ADD-01 a key that cannot be one is refused (%s)", async (kind) => {
+  it.each(queueKinds)("ADD-01 an invalid key is refused (%s)", async (kind) => {
     const { put, store } = await partitionedQueue(database(), kind);
     for (const bad of ["", "a ", "x".repeat(256), "a\0b", "\ud800", 7 as unknown as string])
       await expect(put({ name: "m", key: bad })).rejects.toThrow(InvalidArgumentError);
@@ -47,10 +47,10 @@ export function keyTests(database: () => TestDatabase): void {
   });
 
   it.each(queueKinds)(
-    "ADD-01 the claimed message, get, list, stats and view know the key and the state (%s)",
+    "ADD-01 the claimed message, get, list, stats and the view have the key and the state (%s)",
     async (kind) => {
       const { put, store, owner, stored, names } = await partitionedQueue(database(), kind);
-      await put(key("a1"), key("a2"), { name: "free" });
+      await put(key("a1"), key("a2"), { name: "plain" });
       const claimed = await store.claim({ owner });
       expect(claimed.map(({ partitionKey }) => partitionKey)).toEqual(["a", null]);
       expect(await store.get(await stored("a2"))).toMatchObject({
@@ -78,9 +78,9 @@ export function keyTests(database: () => TestDatabase): void {
     "ADD-01 nothing of a partition queue is left when its messages are finished (%s)",
     async (kind) => {
       const { put, claimed, ack, store, owner, stored, names } = await partitionedQueue(database(), kind);
-      await put(key("a1"), key("a2"), key("b1"), { name: "free" });
-      expect(await claimed()).toEqual(["a1", "b1", "free"]);
-      await ack("a1", "free");
+      await put(key("a1"), key("a2"), key("b1"), { name: "plain" });
+      expect(await claimed()).toEqual(["a1", "b1", "plain"]);
+      await ack("a1", "plain");
       await store.fail(owner, [await stored("b1")], "no");
       expect(await claimed()).toEqual(["a2"]);
       await ack("a2");
@@ -90,7 +90,7 @@ export function keyTests(database: () => TestDatabase): void {
     },
   );
 
-  it.each(queueKinds)("ADD-01 a done message with a key is purged as any other (%s)", async (kind) => {
+  it.each(queueKinds)("ADD-01 a done message with a key is purged like any other (%s)", async (kind) => {
     const { put, claimed, ack, store, clock } = await partitionedQueue(database(), kind);
     await put(key("a1"), key("a2"));
     await claimed();
@@ -113,7 +113,7 @@ export function keyTests(database: () => TestDatabase): void {
     expect(await claimed()).toEqual(["a3"]);
   });
 
-  it("ADD-01 received alone or as a batch, a message is put in its partition queue", async () => {
+  it("ADD-01 a message is put in its partition queue, received singly or in a batch", async () => {
     const { claimed, ack, inbox } = await partitionedQueue(database(), "inbox");
     const message = (messageId: string) => ({
       source: "s",
@@ -145,4 +145,162 @@ export function keyTests(database: () => TestDatabase): void {
     await ack("a1");
     expect(await claimed()).toEqual(["a2"]);
   });
+}
+
+const by = { by: "alice" };
+
+/** Pauses and limits keep the order of a partition key. */
+export function partitionControlTests(database: () => TestDatabase): void {
+  it.each(queueKinds)(
+    "ADD-01 ADD-17 a paused head blocks its key, and the order is kept after the pause (%s)",
+    async (kind) => {
+      const { put, claimed, ack, store } = await partitionedQueue(database(), kind);
+      await put(
+        { ...key("a1"), topic: "mail" },
+        key("a2"),
+        key("b1"),
+        { ...key("b2"), topic: "mail" },
+        key("b3"),
+      );
+      await store.pause({ topic: "mail" }, by);
+      expect(await claimed()).toEqual(["b1"]);
+      await ack("b1");
+      expect(await claimed()).toEqual([]); // b2 is the head now, and paused
+      await put(key("a3"));
+      expect(await claimed()).toEqual([]);
+      expect((await store.stats()).phases.paused).toBe(2);
+      expect(await store.blockedPartitions()).toMatchObject([
+        { partitionKey: "a", reason: "paused", waiting: 2 },
+        { partitionKey: "b", reason: "paused", waiting: 1 },
+      ]);
+      await store.resume({ topic: "mail" }, by);
+      expect(await claimed()).toEqual(["a1", "b2"]);
+      await ack("a1", "b2");
+      expect(await claimed()).toEqual(["a2", "b3"]);
+      await ack("a2");
+      expect(await claimed()).toEqual(["a3"]);
+    },
+  );
+
+  it.each(queueKinds)("ADD-01 ADD-17 a limit keeps the order of a key (%s)", async (kind) => {
+    const { put, claimed, ack, store, clock } = await partitionedQueue(database(), kind);
+    await store.limit({ topic: "t", perSecond: 0.5 }, by);
+    await put(key("a1"), key("a2"), key("b1"));
+    const order: string[] = [];
+    for (let second = 0; second < 8 && order.length < 3; second += 2) {
+      const names = await claimed();
+      expect(names.length).toBeLessThanOrEqual(1);
+      if (names.length > 0) await ack(...names);
+      order.push(...names);
+      clock.advance(2_000);
+    }
+    expect(order).toHaveLength(3);
+    expect(order.indexOf("a1")).toBeLessThan(order.indexOf("a2"));
+  });
+
+  it.each(queueKinds)(
+    "ADD-01 ADD-17 after a head that expires while it is paused the next message is claimable (%s)",
+    async (kind) => {
+      const { put, claimed, store, clock } = await partitionedQueue(database(), kind);
+      const expiresAt = new Date(clock().getTime() + 1_000);
+      await put({ ...key("a1"), topic: "mail", expiresAt }, key("a2"));
+      await store.pause({ topic: "mail" }, by);
+      expect(await claimed()).toEqual([]);
+      clock.advance(2_000);
+      expect((await store.reapExpired()).dead).toBe(1);
+      expect(await claimed()).toEqual(["a2"]);
+    },
+  );
+}
+
+/** Which partition keys are blocked. */
+export function blockedPartitionTests(database: () => TestDatabase): void {
+  it.each(queueKinds)(
+    "MSG-14 ADD-01 lists blocked partition keys with the reason, the time and the number of waiting messages (%s)",
+    async (kind) => {
+      const { put, claimed, store, owner, stored, clock } = await partitionedQueue(database(), kind, {
+        deadInPartition: "block",
+      });
+      const arrived = clock();
+      await put(...["a1", "a2", "b1", "b2", "b3", "c1", "c2", "d1", "e1"].map(key));
+      await put({ name: "plain" }, { ...key("f1"), dueAt: new Date(arrived.getTime() + 60_000) }, key("f2"));
+      clock.advance(1_000);
+      expect([...(await claimed())].sort()).toEqual(["a1", "b1", "c1", "d1", "e1", "plain"]);
+      clock.advance(1_000);
+      const died = clock();
+      await store.fail(owner, [await stored("a1"), await stored("e1")], "410");
+      await store.abandon(owner, [await stored("b1")], { error: "503", delayMs: 5_000 });
+      const found = await store.blockedPartitions();
+      expect(found).toMatchObject([
+        {
+          partitionKey: "a",
+          reason: "dead",
+          waiting: 1,
+          since: died,
+          error: "410",
+          nextAttemptAt: null,
+          attempt: 1,
+        },
+        { partitionKey: "e", reason: "dead", waiting: 0, since: died, error: "410" },
+        { partitionKey: "b", reason: "retrying", waiting: 2, since: arrived, error: "503", topic: "t" },
+        { partitionKey: "c", reason: "leased", waiting: 1, since: arrived, error: null, attempt: 0 },
+        { partitionKey: "f", reason: "scheduled", waiting: 1, since: arrived },
+      ]);
+      expect(found).toHaveLength(5);
+      expect(found[2]!.nextAttemptAt).toEqual(new Date(died.getTime() + 5_000));
+      expect(await store.get(found[0]!.head)).toMatchObject({ payload: "a1" });
+      expect(await store.blockedPartitions({ limit: 1 })).toEqual(found.slice(0, 1));
+      await expect(store.blockedPartitions({ limit: 1_001 })).rejects.toBeInstanceOf(ArgumentRangeError);
+    },
+  );
+
+  it.each(queueKinds)(
+    "MSG-14 ADD-01 ADD-02 an archived or discarded message leaves its partition queue, and the next one is claimable (%s)",
+    async (kind) => {
+      const { put, claimed, ack, store, owner, stored } = await partitionedQueue(database(), kind, {
+        deadInPartition: "block",
+      });
+      for (const [action, name] of [
+        ["archive", "a"],
+        ["discard", "b"],
+      ] as const) {
+        await put(key(`${name}1`), key(`${name}2`), key(`${name}3`));
+        expect(await claimed()).toEqual([`${name}1`]);
+        await store.fail(owner, [await stored(`${name}1`)], "no");
+        expect(await store.blockedPartitions()).toMatchObject([{ partitionKey: name, waiting: 2 }]);
+        expect((await store[action]([await stored(`${name}1`)], { by: "alice" })).changed).toHaveLength(1);
+        expect(await store.blockedPartitions()).toEqual([]);
+        for (const next of [`${name}2`, `${name}3`]) {
+          expect(await claimed()).toEqual([next]);
+          await ack(next);
+        }
+      }
+    },
+  );
+
+  it.each(queueKinds)(
+    "MSG-14 ADD-01 ADD-17 counts messages with a partition key that no claim has seen yet, in a paused queue too (%s)",
+    async (kind) => {
+      const { put, claimed, ack, store, clock } = await partitionedQueue(database(), kind);
+      await put(key("a1"));
+      expect(await claimed()).toEqual(["a1"]);
+      await store.pause("all", { by: "alice" });
+      await put(
+        key("a2"),
+        { ...key("b1"), dueAt: new Date(clock().getTime() + 60_000) },
+        key("b2"),
+        key("b3"),
+      );
+      const unfinished = async () =>
+        (await store.activity({ sinceMs: 60_000, buckets: 1 })).buckets[0]!.unfinished;
+      expect(await unfinished()).toBe(5);
+      expect(await store.blockedPartitions()).toMatchObject([
+        { partitionKey: "b", reason: "paused", waiting: 2 },
+        { partitionKey: "a", reason: "leased", waiting: 1 },
+      ]);
+      await ack("a1");
+      expect(await unfinished()).toBe(4);
+      expect(await store.blockedPartitions()).toMatchObject([{ partitionKey: "b", waiting: 2 }]);
+    },
+  );
 }

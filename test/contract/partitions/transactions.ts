@@ -7,16 +7,16 @@ import { queueKinds } from "../queue/set-up.js";
 import { isBabelfish } from "../support/database.js";
 import { key, partitionedQueue } from "./support.js";
 
-/** Partition queues and the transactions of callers. */
+/** Partition queues and the caller's transactions. */
 export function transactionTests(database: () => TestDatabase): void {
   it("ADD-01 a message that a transaction enqueues is put in its partition queue by the commit", async () => {
     const { put, putIn, claimed, ack } = await partitionedQueue(database(), "outbox");
     await put(key("a1"));
     const caller = await database().begin();
-    await putIn(caller.tx, key("a2"), key("b1"), { name: "free" });
+    await putIn(caller.tx, key("a2"), key("b1"), { name: "plain" });
     await putIn(caller.tx, key("a3"));
     await caller.commit();
-    expect(await claimed()).toEqual(["a1", "b1", "free"]);
+    expect(await claimed()).toEqual(["a1", "b1", "plain"]);
     for (const name of ["a1", "a2", "a3"]) {
       await ack(name);
       expect(await claimed()).toEqual(name === "a1" ? ["a2"] : name === "a2" ? ["a3"] : []);
@@ -99,7 +99,7 @@ export function transactionTests(database: () => TestDatabase): void {
     expect(await claimed()).toEqual(["a2"]);
   });
 
-  it("ADD-01 under repeatable read a message is in its partition queue, or its transaction fails; it is never stuck", async (test) => {
+  it("ADD-01 under repeatable read a message is put in its partition queue, or its transaction fails", async (test) => {
     test.skip(database().db.dialect.name !== "postgres", "needs PostgreSQL's repeatable read");
     const { put, putIn, claimed, ack } = await partitionedQueue(database(), "outbox");
     await put(key("a1"), key("b1"), key("b2"));
@@ -191,7 +191,7 @@ export function transactionTests(database: () => TestDatabase): void {
       const names = ["a", "b"].flatMap((one) =>
         Array.from({ length: 12 }, (_, index) => `${one}${100 + index}`),
       );
-      await put(...names.map(key), { name: "free" });
+      await put(...names.map(key), { name: "plain" });
       const order: string[] = [];
       const running = new Set<string>();
       const dispatcher = createDispatcher<AnyMessage, unknown>({
@@ -204,14 +204,14 @@ export function transactionTests(database: () => TestDatabase): void {
             running.add(partitionKey);
             await new Promise((resolve) => setImmediate(resolve));
             running.delete(partitionKey);
-            if (payload === "a105") throw new Error("the partition queue goes on without it");
+            if (payload === "a105") throw new Error("the partition queue continues without it");
           },
         },
       });
       const result = await dispatcher.run(store, testBudget());
       expect(result).toMatchObject({ acked: 24, stopped: "drained", lost: 0 });
       for (const one of ["a", "b"])
-        expect(order.filter((name) => name.startsWith(one) && name !== "free")).toEqual(
+        expect(order.filter((name) => name.startsWith(one) && name !== "plain")).toEqual(
           names.filter((name) => name.startsWith(one)),
         );
     },

@@ -11,7 +11,7 @@ const nothingPurged = { purged: 0, more: false, cursor: null };
 /** `purgeDone`: which rows it deletes, when, and how many at a time. */
 export function cleanUpTests({ database, queue, ids, keyOf, counts, states }: QueueContext): void {
   describe("clean-up", () => {
-    it("IBX-098 MID-10 purgeDone removes a done message wholly: its message row and its state row", async () => {
+    it("IBX-098 MID-10 purgeDone removes the message row and the state row of a done message", async () => {
       const { store, owner, clock, names, held, stored } = await queue();
       const [done, leased] = await held(2);
       await store.ack(owner, [done!]);
@@ -44,7 +44,7 @@ export function cleanUpTests({ database, queue, ids, keyOf, counts, states }: Qu
       expect(await rowCount(database(), orphans)).toBe(0);
     });
 
-    it("IBX-100 MID-10 the retention is the caller's, counted from when the message was done", async () => {
+    it("IBX-100 MID-10 the retention is an option and counts from when the message was done", async () => {
       const { store, owner, clock } = await queue();
       await store.add(messages(1));
       clock.advance(10 * day);
@@ -55,7 +55,7 @@ export function cleanUpTests({ database, queue, ids, keyOf, counts, states }: Qu
       expect((await store.purgeDone({ retentionMs: 2 * day })).purged).toBe(1);
     });
 
-    it("IBX-100 MID-10 of two done messages purgeDone deletes only the older", async () => {
+    it("IBX-100 MID-10 purgeDone deletes the older of two done messages only", async () => {
       const { store, owner, clock, held } = await queue();
       const early = await held(1);
       await store.ack(owner, early);
@@ -82,7 +82,7 @@ export function cleanUpTests({ database, queue, ids, keyOf, counts, states }: Qu
       expect((await store.purgeDone()).purged).toBe(1);
     });
 
-    it("IBX-101 MID-10 deletes in batches, as many as are allowed, and goes on at the cursor", async () => {
+    it("IBX-101 MID-10 deletes in batches, at most maxBatches, and continues at the cursor", async () => {
       const { store, owner, clock, names, held } = await queue();
       await store.ack(owner, await held(25));
       clock.advance(2 * day);
@@ -116,7 +116,7 @@ export function cleanUpTests({ database, queue, ids, keyOf, counts, states }: Qu
       expect((await store.stats()).counts).toEqual(counts({ dead: 10 }));
     });
 
-    it("IBX-101 MID-10 refuses retentions, sizes, numbers of batches and cursors that cannot be", async () => {
+    it("IBX-101 MID-10 refuses retentions, batch sizes, numbers of batches and cursors out of range", async () => {
       const { store } = await queue();
       const wrong = [
         ...[0, -1, Number.NaN].map((retentionMs) => ({ retentionMs })),

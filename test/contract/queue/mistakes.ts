@@ -5,7 +5,7 @@ import type { AnyStore, NewMessage, QueueContext } from "./support.js";
 
 const one = { topic: "t", payload: "" };
 
-/** Mistakes that would lose a transaction, an order or a delay without a word. */
+/** Mistakes that would silently lose a transaction, an order or a delay. */
 export function mistakeTests({ database, queue, open }: QueueContext): void {
   type Adding = ReturnType<typeof open>;
   const adds = (store: Adding, message: object, call?: object) => [
@@ -22,7 +22,7 @@ export function mistakeTests({ database, queue, open }: QueueContext): void {
   };
 
   describe("mistakes", () => {
-    it("OBX-003 ADD-06 an unknown option of a call is refused by its name, as txn for tx", async () => {
+    it("OBX-003 ADD-06 an unknown option of a call, such as txn for tx, is refused by its name", async () => {
       const { store, owner } = await queue();
       const key = { source: "test", messageId: "m", id: "018f0000-0000-7000-8000-000000000000" };
       const wrong = { txn: {} } as never;
@@ -49,7 +49,7 @@ export function mistakeTests({ database, queue, open }: QueueContext): void {
       );
     });
 
-    it("OBX-003 ADD-06 a tx that is given and undefined is refused", async () => {
+    it("OBX-003 ADD-06 a tx that is present and undefined is refused", async () => {
       const { store, owner } = await queue();
       const wrong = { tx: undefined } as never;
       const calls = [...adds(store, one, wrong), () => store.ack(owner, [], wrong)];
@@ -87,13 +87,13 @@ export function mistakeTests({ database, queue, open }: QueueContext): void {
       expect((await store.list()).messages).toEqual([]);
     });
 
-    it("an unknown field of a message is refused by its name, alone and in a batch", async () => {
+    it("an unknown field of a message is refused by its name, singly and in a batch", async () => {
       const { store } = await queue();
       for (const field of ["partitonKey", "delay", "ttlMs"])
         await refused(store, adds(store, { ...one, [field]: "x" }), new RegExp(`unknown field ${field}`));
     });
 
-    it("an unknown field of a filter is refused: it would have chosen every message", async () => {
+    it("an unknown field of a filter is refused, because it would select every message", async () => {
       const { store } = await queue();
       const wrong = { topik: "t" } as never;
       await refused(store, [() => store.list(wrong)], /unknown option topik/);

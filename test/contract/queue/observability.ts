@@ -29,7 +29,7 @@ export function observabilityTests({ database, queue, keyOf }: QueueContext): vo
       ]);
     });
 
-    it("IBX-108 OBX-085 says nothing of an enqueue that failed", async () => {
+    it("IBX-108 OBX-085 does not log an enqueue that failed", async () => {
       const { on, log } = await queue();
       const broken = Object.assign(new Error("disk full"), { code: "XX000" });
       const failing = on(watched(database().db, [{ fail: broken }, { fail: broken }]));
@@ -56,7 +56,7 @@ export function observabilityTests({ database, queue, keyOf }: QueueContext): vo
       expect(fieldsOf(log, "info", "reap")).toMatchObject([{ reaped: 3, dead: 1 }]);
     });
 
-    it("IBX-127 OBX-106 logs a purge and a replay at info, and a dead message as a warning with its key, not with the handler's words", async () => {
+    it("IBX-127 OBX-106 logs a purge and a replay at info, and a dead message as a warning with its key but without the error's text", async () => {
       const { store, owner, clock, log, held } = await queue();
       const [done, doomed] = await held(2);
       await store.ack(owner, [done!]);
@@ -118,7 +118,7 @@ export function observabilityTests({ database, queue, keyOf }: QueueContext): vo
       for (const line of log) expect(line.fields.store, line.message).toBe("tenant-7");
     });
 
-    it("IBX-113 OBX-090 a store without a name has its database's, which tells no secret", async () => {
+    it("IBX-113 OBX-090 a store without a name has its database's, which contains no secret", async () => {
       const { store, log } = await queue();
       await store.add(messages(1));
       expect(store.id).toBe(database().db.id);
@@ -195,7 +195,7 @@ export function observabilityTests({ database, queue, keyOf }: QueueContext): vo
       expect(JSON.stringify(log)).not.toContain(secret);
     });
 
-    it("IBX-127 OBX-106 an error of the database's about a row does not quote the payload in its message, nor in the log", async () => {
+    it("IBX-127 OBX-106 the database's error about a row quotes the payload neither in its message nor in the log", async () => {
       const { store, names, log } = await queue();
       await forbid(database(), names, "message", "insert", "payload not like '%1111%'");
       const message = { topic: "t", payload: secret };

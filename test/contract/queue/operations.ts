@@ -28,7 +28,7 @@ export function operationsTests(context: QueueContext): void {
   const { database, queue, ids, keyOf, unknownKey, badKeys, counts, states } = context;
 
   describe("operations", () => {
-    it("ADD-02 a filter that no text can match, and an absurd number of attempts, get an error of ours", async () => {
+    it("ADD-02 a filter that no text can match and a number of attempts out of range are refused", async () => {
       const { store, owner, held } = await queue();
       for (const name of ["topic", "source", "error", "errorGroup"])
         for (const text of ["a\0b", "\ud800", 7, "x".repeat(4_001)])
@@ -54,7 +54,7 @@ export function operationsTests(context: QueueContext): void {
       }
     });
 
-    it("ADD-02 list tells the states apart", async () => {
+    it("ADD-02 list filters by state", async () => {
       const made = await queue();
       const { crashed, done, dead, retried, leased, fresh } = await oneOfEach(made);
       const waiting = [crashed, retried, fresh];
@@ -122,7 +122,7 @@ export function operationsTests(context: QueueContext): void {
       expect(next.messages.map((message) => ids([message])[0])).toEqual(added.slice(7, 14));
     });
 
-    it("ADD-02 list refuses states, limits, ages and cursors that cannot be", async () => {
+    it("ADD-02 list refuses unknown states, and limits, ages and cursors out of range", async () => {
       const { store } = await queue();
       for (const state of [states.dead === "Dead" ? "Failed" : "Dead", "done", ""]) {
         const call = async () => store.list({ state });
@@ -140,7 +140,7 @@ export function operationsTests(context: QueueContext): void {
       }
     });
 
-    it("ADD-02 stats count each state, and what could be claimed now and for how long", async () => {
+    it("ADD-02 stats count each state and the due messages, with the age of the oldest", async () => {
       const made = await queue();
       const { store, clock } = made;
       expect(await store.stats()).toMatchObject({
@@ -307,7 +307,7 @@ export function operationsTests(context: QueueContext): void {
       const finished = gate();
       const locked = gate();
       const holding = database().db.driver.transaction(async (tx) => {
-        // an embedded database has one writer at a time: there the transaction alone holds the call up
+        // an embedded database has one writer at a time: there the transaction itself holds the call up
         if (!database().db.dialect.embedded) {
           const lock = `update ${names.state} set attempt = attempt where seq = ${message!.seq}`;
           await tx.query({ ...statement("lock", lock), unprepared: true }, {});

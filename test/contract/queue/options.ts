@@ -15,7 +15,7 @@ export function optionTests({ database, open }: QueueContext): void {
       expect(create).toThrow(/Known: .*deadInPartition/);
     });
 
-    it("IBX-082 IBX-084 OBX-063 OBX-065 a retry policy that cannot be is refused, all of it in one error", () => {
+    it("IBX-082 IBX-084 OBX-063 OBX-065 a retry policy out of range is refused, with every problem in one error", () => {
       const wrong: Record<string, unknown>[] = [
         ...[0, -1, 1.5, Number.NaN, "3", null].map((maxAttempts) => ({ maxAttempts })),
         ...[0, -1, Number.NaN, Number.POSITIVE_INFINITY].map((baseMs) => ({ baseMs })),
@@ -32,7 +32,7 @@ export function optionTests({ database, open }: QueueContext): void {
       expect(creating({ retry: { maxAttempts: 0, factor: 0 } })).toThrow(/maxAttempts.*factor/);
     });
 
-    it("MID-01 names that cannot be are refused, by the option's name", () => {
+    it("MID-01 invalid names are refused, by the option's name", () => {
       const wrong: [string, object][] = [
         ["table", { table: "" }],
         ["table", { table: "x".repeat(200) }],

@@ -90,7 +90,7 @@ export function permissionTests({ database, queue, keyOf, states }: QueueContext
       }
     });
 
-    it("OBX-105 a whole cycle runs with EXECUTE alone", async (test) => {
+    it("OBX-105 a whole cycle runs with EXECUTE as its only right", async (test) => {
       const { db, schema, raw } = database();
       test.skip(db.dialect.name !== "sqlserver", "needs SQL Server's users");
       test.skip(await isBabelfish(database()), "Babelfish cannot impersonate");

@@ -1,11 +1,13 @@
+import { onTestFinished } from "vitest";
+import { getCurrentTest } from "vitest/suite";
 import { newOwnerToken, type OwnerToken } from "../../../src/queue/leases.js";
+import { schemaObjects } from "../../../src/sql/inspection.js";
 import { migrate } from "../../../src/sql/migrate.js";
-import type { QueueNames } from "../../../src/sql/names.js";
+import { literal, type QueueNames, queueId } from "../../../src/sql/names.js";
 import type { StoreOptions } from "../../../src/sql/store-options.js";
-import { type TestClock, type TestDatabase, testClock } from "../harness.js";
+import { definitionChanges, type TestClock, type TestDatabase, testClock } from "../harness.js";
 import { inSchemaOf, namesOf } from "../support/database.js";
 import { type LogLine, recordingLogger } from "../support/recording-logger.js";
-import { reuseAfterTest, usedTable } from "./used-tables.js";
 
 export const queueKinds = ["inbox", "outbox"] as const;
 export type QueueKind = (typeof queueKinds)[number];
@@ -60,4 +62,39 @@ export async function setUpQueue<Key>(
     table,
     names,
   };
+}
+
+const usedTables = new WeakMap<TestDatabase, Map<QueueNames["kind"], string[]>>();
+
+/** A queue that an earlier test has left behind, emptied. */
+const usedTable = (database: TestDatabase, kind: QueueNames["kind"]): string | undefined =>
+  tablesToReuse(database, kind).pop();
+
+/** Empties the queue after the running test, for a later one. A test that changed any definition keeps its queue. */
+function reuseAfterTest(database: TestDatabase, names: QueueNames): void {
+  if (getCurrentTest() === undefined) return; // made by a hook, for the tests of a whole suite
+  const changes = definitionChanges(database);
+  onTestFinished(async () => {
+    if (definitionChanges(database) !== changes) return;
+    await empty(database, names);
+    tablesToReuse(database, names.kind).push(names.table);
+  });
+}
+
+function tablesToReuse(database: TestDatabase, kind: QueueNames["kind"]): string[] {
+  const kinds = usedTables.get(database) ?? new Map<QueueNames["kind"], string[]>();
+  usedTables.set(database, kinds);
+  const tables = kinds.get(kind) ?? [];
+  kinds.set(kind, tables);
+  return tables;
+}
+
+async function empty(database: TestDatabase, names: QueueNames): Promise<void> {
+  const { dialect } = database.db;
+  const batches = dialect.migrations[names.kind].flatMap((migration) => migration.up(names));
+  const own = schemaObjects(batches).filter((object) => object.kind === "table");
+  const quoted = (table: string) => namesOf(database, names.kind, table).message;
+  const deletes = own.toReversed().map((table) => `delete from ${quoted(table.name)}`);
+  deletes.push(`delete from ${quoted("oncebox_operations")} where queue = ${literal(queueId(names))}`);
+  await database.raw(deletes.join(";\n"));
 }

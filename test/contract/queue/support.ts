@@ -61,7 +61,7 @@ export interface DeadLetter {
 /** A queue on a table of its own. */
 export interface TestQueue extends Omit<QueueSetUp<AnyKey>, "settings"> {
   readonly store: QueueStore;
-  /** What `onDead` was told. */
+  /** What `onDead` was called with. */
   readonly dead: readonly DeadLetter[];
   /** The same table through another database or with other options. */
   on(db: Database, options?: StoreOptions<AnyKey>): QueueStore;
@@ -259,7 +259,7 @@ export type Verb = keyof typeof verbs;
 export const verbNames = Object.keys(verbs) as Verb[];
 
 /** How a call ended. A call that throws before there is a promise escapes the caller's `.catch`. */
-export async function ending(call: () => Promise<unknown>): Promise<string> {
+export async function outcomeOf(call: () => Promise<unknown>): Promise<string> {
   let result: Promise<unknown>;
   try {
     result = call();

@@ -25,9 +25,9 @@ async function freshTables({ db, schema }: TestDatabase) {
   return { inbox, outbox, polled: () => poll(stores, 60_000) };
 }
 
-/** What a poll must return. A dialect without a statement for it is claimed from instead, and has nothing to test here. */
+/** What a poll must return. A dialect without a statement for it claims instead. */
 export function pollTests(database: () => TestDatabase): void {
-  it("FUN-07 a poll returns for each queue whether a claim would find something", async ({ skip }) => {
+  it("FUN-07 a poll returns for each queue whether a claim would find a message", async ({ skip }) => {
     skip(database().db.dialect.pollStatement === undefined, "this dialect has no statement for a poll");
     const { inbox, outbox, polled } = await freshTables(database());
     const owner = newOwnerToken();
@@ -46,9 +46,7 @@ export function pollTests(database: () => TestDatabase): void {
     expect(await polled()).toEqual(nothing);
   });
 
-  it("FUN-07 ADD-01 of messages with the same key a poll finds the head of the partition queue", async ({
-    skip,
-  }) => {
+  it("FUN-07 ADD-01 a poll finds the head of a partition queue", async ({ skip }) => {
     skip(database().db.dialect.pollStatement === undefined, "this dialect has no statement for a poll");
     const { inbox, outbox, polled } = await freshTables(database());
     const owner = newOwnerToken();

@@ -49,7 +49,7 @@ export function tenantStoreTests(database: () => TestDatabase): void {
       expect(await tenants.inbox("own1")).toBe(inbox);
     });
 
-    it("OBX-074 a GUID is the same key in any case, and other keys are taken exactly", async () => {
+    it("OBX-074 a GUID is the same key in any case, and other keys are case-sensitive", async () => {
       const { discover } = source(await tenant(guid, "own1"), await tenant("Own2", "own2"));
       const tenants = made.stores({ discover });
       const inbox = await tenants.inbox(guid);
@@ -99,7 +99,7 @@ export function tenantStoreTests(database: () => TestDatabase): void {
       expect((await (await tenants.inbox("own3")).stats()).due).toBe(0);
     });
 
-    it("IBX-096 OBX-078 a removed tenant's running work ends, and so do its connections", async () => {
+    it("IBX-096 OBX-078 the running work of a removed tenant ends, and then its connections", async () => {
       const list = source(await tenant("gone"));
       const tenants = made.stores({ discover: list.discover });
       const { inbox, outbox } = await tenants.stores("gone");
@@ -114,7 +114,7 @@ export function tenantStoreTests(database: () => TestDatabase): void {
       expect((await outbox.stats()).due).toBe(1);
     });
 
-    it("IBX-097 OBX-079 FUN-08 after a tenant moved, new calls go to the new tables, and running ones end in the old", async () => {
+    it("IBX-097 OBX-079 FUN-08 after a tenant moved, new calls use the new tables, and running ones the old", async () => {
       const list = source(await tenant("moves", "before"));
       const tenants = made.stores({ discover: list.discover });
       const before = await tenants.stores("moves");

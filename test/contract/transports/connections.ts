@@ -16,7 +16,7 @@ const noNetwork = "this transport has no network";
 
 export function connectionTests(harness: TransportHarness): void {
   describe("connections", () => {
-    it("MSG-16 a connection that is cut within the request: the send fails, nothing is processed, and a retry succeeds", async (test) => {
+    it("MSG-16 when the connection is cut within the request, the send fails, nothing is processed, and a retry succeeds", async (test) => {
       const setup = await start(harness, async () => acknowledged);
       const { network, received } = setup;
       if (network === undefined) return test.skip(noNetwork);
@@ -29,7 +29,7 @@ export function connectionTests(harness: TransportHarness): void {
       expect(received).toHaveLength(1);
     });
 
-    it("MSG-16 a connection that is cut within the response: the send fails, and a retry gets the whole response", async (test) => {
+    it("MSG-16 when the connection is cut within the response, the send fails, and a retry gets the whole response", async (test) => {
       const setup = await start(harness, async () => ({ ...acknowledged, payload: large }));
       const { network, received } = setup;
       if (network === undefined) return test.skip(noNetwork);
@@ -54,7 +54,7 @@ export function connectionTests(harness: TransportHarness): void {
       expect((await sendUntilAcknowledged(setup, newMessage())).payload).toEqual(large);
     });
 
-    it("MSG-09 close ends what is under way, refuses new messages, and leaves no connection open", async () => {
+    it("MSG-09 close ends running sends, refuses new messages, and leaves no connection open", async () => {
       const arrived = gate();
       const released = gate();
       const setup = await start(harness, async () => {
@@ -73,7 +73,7 @@ export function connectionTests(harness: TransportHarness): void {
       await setup.transport.close(); // a second time does nothing
     });
 
-    it("MSG-09 close ends connections that are kept for later messages", async (test) => {
+    it("MSG-09 close ends idle connections", async (test) => {
       const setup = await start(harness, async () => acknowledged);
       if (setup.network === undefined) return test.skip(noNetwork);
       await Promise.all(Array.from({ length: 5 }, () => setup.send(newMessage())));

@@ -44,7 +44,7 @@ export function deliveryTests(harness: TransportHarness): void {
       }
     });
 
-    it("MSG-09 texts of any language arrive in the endpoint and in headers, too", async () => {
+    it("MSG-09 texts of any language arrive in the endpoint and in headers", async () => {
       const { send, received } = await start(harness, async () => acknowledged);
       const sendable = texts.filter((text) => !/\p{Cc}/u.test(text)); // the protocol allows no control characters there
       const headers = Object.fromEntries(sendable.map((text, index) => [`x-${index}`, text]));
@@ -69,7 +69,7 @@ export function deliveryTests(harness: TransportHarness): void {
       });
     });
 
-    it("MSG-09 two hundred messages at once: each arrives once, and each sender gets its own response", async () => {
+    it("MSG-09 each of two hundred concurrent messages arrives once and gets its own response", async () => {
       const { send, received } = await start(harness, async ({ payload }) => ({ ...acknowledged, payload }));
       const messages = Array.from({ length: 200 }, (_, n) => newMessage({ n }));
       const responses = await Promise.all(messages.map((message) => send(message)));
@@ -85,7 +85,7 @@ export function deliveryTests(harness: TransportHarness): void {
       expect(received[0]!.payload).toEqual(payload);
     });
 
-    it("MSG-09 a receiver that changes its payload does not change the sender's, nor the sender the receiver's response", async () => {
+    it("MSG-09 sender and receiver share no object: neither can change the other's payload or response", async () => {
       const kept = { reserved: [1] };
       const { send } = await start(harness, async ({ payload }) => {
         (payload as { items: number[] }).items.push(2);

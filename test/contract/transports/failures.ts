@@ -29,7 +29,7 @@ export function failureTests(harness: TransportHarness): void {
       },
     );
 
-    it("MSG-18 a receiver that cannot process the message says why, and its error quotes no payload", async () => {
+    it("MSG-18 the error of a receiver that cannot process the message arrives without the payload", async () => {
       const error = `ReserveStock failed: bad card ${privateText}`;
       const refusal = { acknowledged: false, duplicateDetected: false, error };
       const setup = await start(harness, async () => refusal);
@@ -40,7 +40,7 @@ export function failureTests(harness: TransportHarness): void {
       expectPrivate(response, setup);
     });
 
-    it("MSG-18 a receiver that refuses the message for good says so, and why", async () => {
+    it("MSG-18 a permanent refusal arrives as permanent, with its reason", async () => {
       const error = `the order was deleted: ${privateText}`;
       const refusal = { acknowledged: false, duplicateDetected: false, error, permanent: true };
       const setup = await start(harness, async () => refusal);
@@ -50,7 +50,7 @@ export function failureTests(harness: TransportHarness): void {
       expectPrivate(response, setup);
     });
 
-    it("MSG-18 whatever else a receiver says of permanence, the message may be sent again", async () => {
+    it("MSG-18 any other value of permanent means that the message may be sent again", async () => {
       const odd: unknown[] = [false, null, "true", 1];
       const base = { duplicateDetected: false, error: "no room" };
       const setup = await start(harness, async () => {
@@ -62,7 +62,7 @@ export function failureTests(harness: TransportHarness): void {
       while (odd.length > 0) expect((await setup.send(newMessage())).permanent).toBeUndefined();
     });
 
-    it("MSG-09 a receiver that throws: the send fails, and the next one succeeds", async () => {
+    it("MSG-09 when the receiver throws, the send fails, and the next one succeeds", async () => {
       let isBroken = true;
       const setup = await start(harness, async () => {
         if (isBroken) throw new Error(`cannot store ${privateText}`);
@@ -73,7 +73,7 @@ export function failureTests(harness: TransportHarness): void {
       expect(await setup.send(newMessage())).toEqual(acknowledged);
     });
 
-    it("MSG-09 a receiver that is away: the send fails, and succeeds when the receiver is back", async () => {
+    it("MSG-09 when the receiver is away, the send fails, and succeeds once it is back", async () => {
       const setup = await start(harness, async () => acknowledged);
       await setup.stopReceiver();
       const message = newMessage();
@@ -93,7 +93,7 @@ export function failureTests(harness: TransportHarness): void {
       expect(setup.received).toHaveLength(2);
     });
 
-    it("MSG-09 a slow receiver: an abort rejects with its reason, and the receiver's signal fires", async () => {
+    it("MSG-09 an abort rejects with its reason, and aborts the receiver's signal", async () => {
       const arrived = gate();
       const aborted = gate();
       const released = gate();
@@ -114,7 +114,7 @@ export function failureTests(harness: TransportHarness): void {
       expect(await setup.send(newMessage())).toEqual(acknowledged);
     });
 
-    it("MSG-09 nothing is sent for a signal that is aborted already", async () => {
+    it("MSG-09 nothing is sent when the signal is already aborted", async () => {
       const setup = await start(harness, async () => acknowledged);
       const reason = new Error("the function has stopped");
       expect(await rejection(setup.send(newMessage(), AbortSignal.abort(reason)))).toBe(reason);

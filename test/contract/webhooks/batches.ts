@@ -12,7 +12,7 @@ interface Answer {
 
 export function batchTests({ freshInbox, database }: InboxContext): void {
   describe("batches", () => {
-    it("FUN-01 FUN-05 a thousand events with a tenth known ones cost one round trip, and each has its outcome", async () => {
+    it("FUN-01 FUN-05 a thousand events, a tenth of them known, are one round trip, and each has its outcome", async () => {
       const { on } = await freshInbox();
       const db = watched(database().db);
       const inbox = on(db);
@@ -39,7 +39,7 @@ export function batchTests({ freshInbox, database }: InboxContext): void {
       });
     });
 
-    it("FUN-05 events that are batched differently, and counted up, when they are sent again are duplicates", async () => {
+    it("FUN-05 events that come again in another batch, with a higher attempt, are duplicates", async () => {
       const { inbox } = await freshInbox();
       const route = createWebhookRoute({ inbox, sources: { acme: { scheme, secrets } } });
       const outcomes = async (events: readonly unknown[]) => {
@@ -53,7 +53,7 @@ export function batchTests({ freshInbox, database }: InboxContext): void {
       expect(await outcomes([])).toEqual([]);
     });
 
-    it("FUN-01 FUN-08 an item that is no event is dead with the reason, and refuses none of the others", async () => {
+    it("FUN-01 an item that is no event is dead with the reason, and the others are enqueued", async () => {
       const { inbox } = await freshInbox();
       const route = createWebhookRoute({ inbox, sources: { acme: { scheme, secrets } } });
       const answer = (await (await route(delivery([event(1), null, event(2)]))).json()) as Answer;
@@ -66,7 +66,7 @@ export function batchTests({ freshInbox, database }: InboxContext): void {
       });
     });
 
-    it("FUN-07 each tenant gets only its own events, and one that fails does not lose those of the others", async () => {
+    it("FUN-07 each tenant gets only its own events, and one that fails does not affect the others", async () => {
       const [ann, bob] = [await freshInbox(), await freshInbox()];
       let isBobUp = false;
       const inboxOf = ({ tenant }: ReceivedWebhook) => {

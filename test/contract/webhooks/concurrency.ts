@@ -7,7 +7,7 @@ import { send, stripeEvent, stripeRoute } from "./support.js";
 
 export function concurrencyTests({ database, freshInbox }: InboxContext): void {
   describe("concurrency", () => {
-    it("FUN-01 IBX-014 two hundred concurrent webhooks, half of them duplicates, leave a hundred rows", async () => {
+    it("IBX-014 FUN-01 two hundred concurrent webhooks, half of them duplicates, leave a hundred rows", async () => {
       const { inbox, on, names, owner } = await freshInbox();
       const inboxes = [inbox, ...Array.from({ length: 3 }, () => on(database().reopen()))];
       const routes = inboxes.map((one) => stripeRoute(one, { receiveMs: 120_000 }));
@@ -21,7 +21,7 @@ export function concurrencyTests({ database, freshInbox }: InboxContext): void {
       expect(new Set(claimed.map(({ messageId }) => messageId))).toEqual(new Set(ids));
     });
 
-    it("FUN-01 a webhook, new or duplicate, is one round trip to the database, and a refused one is none", async () => {
+    it("FUN-01 a webhook, new or duplicate, is one round trip, and a refused one is none", async () => {
       const { on } = await freshInbox();
       const db = watched(database().db);
       const route = stripeRoute(on(db));

@@ -12,7 +12,7 @@ import { batchScheme, batchSecrets, delivery, event, send, stripeEvent, stripeRo
 
 /** Begins a transaction that blocks all writes to the table until it ends. */
 async function lockOut(database: TestDatabase, table: string): Promise<CallerTransaction> {
-  const transaction = await database.begin(); // on SQLite this alone blocks other writers
+  const transaction = await database.begin(); // on SQLite this blocks other writers by itself
   const { name } = database.db.dialect;
   if (name === "postgres") await transaction.run(`lock table ${table} in access exclusive mode`);
   if (name === "sqlserver") await transaction.run(`select top (1) 1 from ${table} with (tablockx, holdlock)`);
@@ -21,7 +21,7 @@ async function lockOut(database: TestDatabase, table: string): Promise<CallerTra
 
 export function durabilityTests({ database, freshInbox }: InboxContext): void {
   describe("a webhook that was not stored is accepted when it is sent again", () => {
-    it("FUN-01 a database that does not respond in time: 503, and the retry is accepted", async (test) => {
+    it("FUN-01 a database that does not respond in time gives 503, and the retry is accepted", async (test) => {
       test.skip(await isBabelfish(database()), "Babelfish ignores lock hints");
       const { inbox, names, owner } = await freshInbox();
       const lock = await lockOut(database(), names.message);
@@ -37,7 +37,7 @@ export function durabilityTests({ database, freshInbox }: InboxContext): void {
       expect(await claimAll(inbox, owner)).toMatchObject([{ messageId: "evt_1" }]);
     });
 
-    it("FUN-01 a batch whose time is over while it is stored: 503, and the retry stores each event once", async (test) => {
+    it("FUN-01 a batch that cannot be stored in time gives 503, and the retry stores each event once", async (test) => {
       test.skip(await isBabelfish(database()), "Babelfish ignores lock hints");
       const { inbox, names, owner } = await freshInbox();
       const route = (receiveMs: number) =>
@@ -56,7 +56,7 @@ export function durabilityTests({ database, freshInbox }: InboxContext): void {
       expect(claimed.map(({ messageId }) => messageId).sort()).toEqual(["e1", "e2"]);
     });
 
-    it("FUN-01 a write that fails: 503, nothing stored, and the retry is accepted", async () => {
+    it("FUN-01 a write that fails gives 503 and stores nothing, and the retry is accepted", async () => {
       const { on, inbox, names, logs } = await freshInbox();
       const broken = Object.assign(new Error("disk full while storing card 4242"), { code: "XX000" });
       const route = stripeRoute(on(watched(database().db, [{ fail: broken }])));
@@ -70,7 +70,7 @@ export function durabilityTests({ database, freshInbox }: InboxContext): void {
       expect((await inbox.stats()).due).toBe(1);
     });
 
-    it("FUN-01 a commit whose response is lost: 503, and the retry is a duplicate of the stored message", async () => {
+    it("FUN-01 a commit whose response is lost gives 503, and the retry is a duplicate", async () => {
       const { on, inbox, owner } = await freshInbox();
       const lost = Object.assign(new Error("the answer is lost"), { code: "XX000" });
       const route = stripeRoute(on(watched(database().db, [{ loseAnswer: lost }])));
@@ -79,7 +79,7 @@ export function durabilityTests({ database, freshInbox }: InboxContext): void {
       expect(await claimAll(inbox, owner)).toHaveLength(1);
     });
 
-    it("FUN-01 a missing schema: 503, and after the migration the retry is accepted", async () => {
+    it("FUN-01 a missing schema gives 503, and after the migration the retry is accepted", async () => {
       const { db, schema: name } = database();
       const schema = omitUndefined({ schema: name });
       const table = "LateInbox";

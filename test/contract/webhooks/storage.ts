@@ -23,7 +23,7 @@ const bodies: readonly Uint8Array[] = [
 
 export function storageTests({ freshInbox }: InboxContext): void {
   describe("storage", () => {
-    it("FUN-01 a body of any bytes is stored byte for byte, with its headers, and its hash differs from other bodies", async () => {
+    it("FUN-01 a body of any bytes is stored byte for byte with its headers, and another body is a conflict", async () => {
       const { inbox } = await freshInbox();
       const route = createWebhookRoute({ inbox, sources: { acme: { scheme, secrets } }, receiveMs: 120_000 });
       const deliver = async (body: Uint8Array, id: string) => {

@@ -5,9 +5,8 @@ import { silentLogger } from "../../../src/base/logger.js";
 import { listen } from "../../../src/messaging/index.js";
 import { createWebhookReceiver } from "../../../src/webhooks/route.js";
 import { checkScheme } from "../../../src/webhooks/schemes/check-scheme.js";
-import { heldBytes } from "../../support/attacks/held-bytes.js";
-import { openRooms } from "../../support/attacks/rooms.js";
-import { push, stalled } from "../../support/attacks/stalled-bodies.js";
+import { openHttpApis } from "../../support/attacks/http-apis.js";
+import { heldBytes, push, stalled } from "../../support/attacks/stalled-bodies.js";
 import { anyInbox } from "../../support/presets/schemes.js";
 import { isLonger } from "../../support/times.js";
 
@@ -63,7 +62,7 @@ describe("floods of bodies that nothing proves", () => {
   it.runIf(isLonger)(
     "MSG-18 the messaging receiver: as many as it takes to pass its 64 MiB several times",
     async () => {
-      const { messaging, close } = await openRooms(silentLogger);
+      const { messaging, close } = await openHttpApis(silentLogger);
       onTestFinished(close);
       const size = { count: 500, bytes: mebibyte - 1, bound: 192 * mebibyte };
       await flood("messaging by HTTP", size, (body) =>
@@ -76,7 +75,7 @@ describe("floods of bodies that nothing proves", () => {
   it.runIf(isLonger)(
     "MSG-09 gRPC: stalled calls on several connections",
     async () => {
-      const { messaging, close } = await openRooms(silentLogger);
+      const { messaging, close } = await openHttpApis(silentLogger);
       const listener = await listen({
         address: "grpc://127.0.0.1:0",
         receiver: messaging.receiver,

@@ -1,9 +1,7 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { presetNames } from "../../../src/webhooks/index.js";
-import { mutatedPreset } from "../../support/attacks/preset-mutations.js";
-import { openPreset } from "../../support/attacks/preset-targets.js";
+import { mutatedPreset, openPreset, provenValues } from "../../support/attacks/presets.js";
 import { reportProgress } from "../../support/attacks/progress.js";
-import { provenValues } from "../../support/attacks/proven-values.js";
 import { seededRandom } from "../../support/seeded-random.js";
 import { times } from "../../support/times.js";
 
@@ -18,7 +16,7 @@ describe("mutated deliveries of each preset", () => {
   );
 
   it.each(presetNames)(
-    "FUN-02 %s: nothing is accepted that the provider did not say",
+    "FUN-02 %s: nothing is accepted that the provider did not sign",
     async (name) => {
       const { scheme, genuine, others, verify } = await openPreset(name);
       expect(await verify(genuine)).toBe(true);

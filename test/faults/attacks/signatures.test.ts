@@ -23,7 +23,7 @@ describe("mutated signatures", () => {
   );
 
   it.each(attackTargets.map((target) => [target.name, target] as const))(
-    "FUN-02 %s: no mutation is accepted but one that says the same",
+    "FUN-02 %s: no mutation is accepted, except one that means the same",
     async (name, target) => {
       const opened = await openTarget(target);
       const { verify, genuine } = opened;

@@ -1,170 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { checkHistory } from "../../support/leases/check-history.js";
-import type { Operation } from "../../support/leases/operation.js";
-import {
-  acquired,
-  acquiredOwn,
-  busy,
-  busyOwn,
-  finished,
-  foundProcessed,
-  inspected,
-  isProcessed,
-  leaseMs,
-  lost,
-  marked,
-  released,
-  renewed,
-  unreturned,
-} from "../../support/leases/written-history.js";
+import type { RecordedCall, Step, StepOf } from "../../support/leases/recorded-call.js";
 
 const sameClock = { from: 0, to: 0 };
-const violations = (history: readonly Operation[], offset = sameClock): readonly string[] =>
+const violations = (history: readonly RecordedCall[], offset = sameClock): readonly string[] =>
   checkHistory(history, offset).violations;
 
-type Case = readonly [what: string, ...history: Operation[]];
-
-describe("the checker of leases accepts", () => {
-  const accepted: readonly Case[] = [
-    [
-      "a key that is acquired and finished",
-      acquired([0, 5], "a"),
-      finished([10, 15], "a"),
-      foundProcessed([20, 25]),
-    ],
-    [
-      "callers at once of which one acquires it",
-      busy([0, 10], 1_003),
-      acquired([1, 9], "a", 1_003),
-      busy([2, 8]),
-      isProcessed([3, 4], false),
-    ],
-    [
-      "a Busy of a caller that returned before the winner did",
-      acquired([0, 50], "a", 1_005),
-      busy([10, 20], 1_005),
-    ],
-    [
-      "a Busy of a caller that was called before the key was released, though it returned after",
-      acquired([0, 5], "a"),
-      busy([10, 40]),
-      released([20, 25], "a"),
-    ],
-    [
-      "a takeover at the end of the lease",
-      acquired([0, 5], "a"),
-      acquired([999, 1_002], "b", 1_000 + leaseMs),
-      lost([1_003, 1_004], "finish", "a"),
-      finished([1_005, 1_006], "b"),
-    ],
-    [
-      "an expired lease whose holder is refused though nobody took over",
-      acquired([0, 5], "a"),
-      lost([1_001, 1_002], "finish", "a"),
-      lost([1_003, 1_004], "renew", "a"),
-      lost([1_005, 1_006], "release", "a"),
-      inspected([1_007, 1_008], { status: "Free", attempts: 1, leaseUntil: null }),
-    ],
-    [
-      "a finish that was called within the lease and returned after it",
-      acquired([0, 5], "a"),
-      finished([990, 1_100], "a"),
-    ],
-    [
-      "a released key that the next caller acquires at once",
-      acquired([0, 5], "a"),
-      released([10, 15], "a"),
-      acquired([16, 20], "b"),
-      finished([21, 25], "b"),
-      inspected([26, 27], { status: "Processed", attempts: 2, leaseUntil: null }),
-    ],
-    [
-      "a renewed lease that outlives its first end",
-      acquired([0, 5], "a"),
-      renewed([900, 905], "a"),
-      busy([1_500, 1_505], 1_900),
-      inspected([1_600, 1_601], { status: "Leased", attempts: 1, leaseUntil: 1_900 }),
-      finished([1_890, 1_895], "a"),
-    ],
-    [
-      "a repeated finish of the same lease, also after its end",
-      acquired([0, 5], "a"),
-      finished([10, 15], "a"),
-      finished([5_000, 5_005], "a"),
-    ],
-    [
-      "a key that is marked while it is leased: its holder loses it",
-      acquired([0, 5], "a"),
-      marked([10, 15]),
-      lost([20, 25], "finish", "a"),
-      isProcessed([30, 35], true),
-    ],
-    [
-      "a finish of a killed holder that took effect",
-      acquired([0, 5], "a"),
-      unreturned(10, { kind: "finish", leaseId: "a" }),
-      foundProcessed([20, 25]),
-    ],
-    [
-      "a finish of a killed holder that had no effect",
-      acquired([0, 5], "a"),
-      unreturned(10, { kind: "finish", leaseId: "a" }),
-      busy([20, 25], 1_000),
-      acquired([1_001, 1_002], "b"),
-    ],
-    [
-      "a lease of a killed caller that nobody knows, and its end as others were told it",
-      unreturned(0, { kind: "tryBegin", leaseMs }),
-      busy([20, 25], 1_003),
-      busy([900, 905], 1_003),
-      acquired([1_003, 1_010], "b", 1_004 + leaseMs),
-      inspected([1_011, 1_012], { status: "Leased", attempts: 2, leaseUntil: 1_004 + leaseMs }),
-    ],
-    [
-      "a call that never returned and took effect long after",
-      unreturned(0, { kind: "tryBegin", leaseMs }),
-      acquired([10, 15], "a"),
-      released([20, 25], "a"),
-      busy([500, 505], 1_490),
-    ],
-    [
-      "a release of a killed holder that freed the key",
-      acquired([0, 5], "a"),
-      unreturned(10, { kind: "release", leaseId: "a" }),
-      acquired([20, 25], "b"),
-    ],
-    [
-      "a renewal of a killed holder",
-      acquired([0, 5], "a"),
-      unreturned(800, { kind: "renew", leaseId: "a", leaseMs }),
-      busy([1_500, 1_505], 1_850),
-    ],
-    [
-      "a repeated call that finds the lease that it proposed",
-      acquiredOwn([0, 5], "a"),
-      acquiredOwn([10, 15], "a", 1_000),
-      finished([20, 25], "a"),
-      inspected([26, 27], { status: "Processed", attempts: 1, leaseUntil: null }),
-    ],
-    [
-      "a repeated call whose first answer was lost",
-      unreturned(0, { kind: "tryBegin", leaseMs, proposed: "a" }),
-      acquiredOwn([10, 15], "a", 1_003),
-      inspected([26, 27], { status: "Leased", attempts: 1, leaseUntil: 1_003 }),
-    ],
-    [
-      "a repeated call after the lease, which is a new one",
-      acquiredOwn([0, 5], "a"),
-      acquiredOwn([1_500, 1_505], "a"),
-      inspected([1_600, 1_605], { status: "Leased", attempts: 2, leaseUntil: 2_500 }),
-    ],
-    ["a key that nobody knows", inspected([0, 1], { status: "Unknown" }), isProcessed([2, 3], false)],
-  ];
-  for (const [what, ...history] of accepted)
-    it(what, () => {
-      expect(violations(history)).toEqual([]);
-    });
-});
+type Case = readonly [what: string, ...history: RecordedCall[]];
 
 describe("the checker of leases finds", () => {
   const found: readonly Case[] = [
@@ -278,7 +120,7 @@ describe("the checker of leases finds", () => {
     const keys = ["good", "bad", "fine"];
     const history = keys.flatMap((key) => {
       const second = key === "bad" ? acquired([5, 12], `${key} b`) : busy([5, 12], 1_000);
-      return [acquired([0, 10], `${key} a`), second].map((operation) => ({ ...operation, key }));
+      return [acquired([0, 10], `${key} a`), second].map((call) => ({ ...call, key }));
     });
     expect(violations(history)).toEqual([expect.stringMatching(/^bad: no order explains it\./)]);
   });
@@ -308,3 +150,65 @@ describe("the database's clock, as the checker of leases finds it in a history",
     ]);
   });
 });
+
+/** Operations of one key, written by hand: from the call to the return, by a clock that is also the database's. */
+const between = (calledAt: number, returnedAt: number, step: Step): RecordedCall => ({
+  key: "k",
+  calledAt,
+  returnedAt,
+  timeOfDay: { from: calledAt, to: returnedAt },
+  step,
+});
+
+type Times = readonly [calledAt: number, returnedAt: number];
+
+const leaseMs = 1_000;
+
+/** The database read its clock at the call, unless the end of the lease says otherwise. */
+const acquired = ([from, to]: Times, leaseId: string, expiresAt = from + leaseMs): RecordedCall =>
+  between(from, to, { kind: "tryBegin", leaseMs, result: { status: "Acquired", leaseId, expiresAt } });
+
+/** By a caller that proposed the lease id. */
+const acquiredOwn = ([from, to]: Times, proposed: string, expiresAt = from + leaseMs): RecordedCall =>
+  between(from, to, {
+    kind: "tryBegin",
+    leaseMs,
+    proposed,
+    result: { status: "Acquired", leaseId: proposed, expiresAt },
+  });
+
+const busyOwn = ([from, to]: Times, proposed: string): RecordedCall =>
+  between(from, to, { kind: "tryBegin", leaseMs, proposed, result: { status: "Busy", expiresAt: null } });
+
+const busy = ([from, to]: Times, expiresAt: number | null = null): RecordedCall =>
+  between(from, to, { kind: "tryBegin", leaseMs, result: { status: "Busy", expiresAt } });
+
+const foundProcessed = ([from, to]: Times): RecordedCall =>
+  between(from, to, { kind: "tryBegin", leaseMs, result: { status: "Processed" } });
+
+const renewed = ([from, to]: Times, leaseId: string, expiresAt = from + leaseMs): RecordedCall =>
+  between(from, to, { kind: "renew", leaseId, leaseMs, result: { status: "Renewed", expiresAt } });
+
+const finished = ([from, to]: Times, leaseId: string): RecordedCall =>
+  between(from, to, { kind: "finish", leaseId, result: { status: "Processed" } });
+
+const released = ([from, to]: Times, leaseId: string): RecordedCall =>
+  between(from, to, { kind: "release", leaseId, result: { status: "Released" } });
+
+const lost = ([from, to]: Times, kind: "renew" | "finish" | "release", leaseId: string): RecordedCall => {
+  const result = { status: "LeaseLost" } as const;
+  return between(from, to, kind === "renew" ? { kind, leaseId, leaseMs, result } : { kind, leaseId, result });
+};
+
+const isProcessed = ([from, to]: Times, result: boolean): RecordedCall =>
+  between(from, to, { kind: "isProcessed", result });
+
+const marked = ([from, to]: Times): RecordedCall =>
+  between(from, to, { kind: "markProcessed", result: true });
+
+const inspected = ([from, to]: Times, result: NonNullable<StepOf<"inspect">["result"]>): RecordedCall =>
+  between(from, to, { kind: "inspect", result });
+
+/** Of a caller that died before it had the result. */
+const unreturned = (calledAt: number, step: Step): RecordedCall =>
+  between(calledAt, Number.POSITIVE_INFINITY, step);

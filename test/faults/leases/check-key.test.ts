@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { checkKey } from "../../support/leases/check-key.js";
 import { readingOf } from "../../support/leases/clock-offset.js";
 import { applied, type KeyState, unknownKey } from "../../support/leases/key-state.js";
-import type { Operation, Step } from "../../support/leases/operation.js";
+import type { RecordedCall, Step } from "../../support/leases/recorded-call.js";
 
 const offset = { from: 0, to: 0 };
 const leaseMs = 20;
@@ -48,7 +48,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 );
 
 /** A lease that is given ends `leaseMs` after a moment of the call, as every store's does. */
-const operation: fc.Arbitrary<Operation> = fc
+const call: fc.Arbitrary<RecordedCall> = fc
   .tuple(step, time, time, fc.nat({ max: 7 }))
   .map(([one, calledAt, lastsMs, dice]) => {
     const isPending = dice === 0 && one.kind !== "isProcessed";
@@ -71,7 +71,7 @@ function withEnd(one: Step, calledAt: number, lastsMs: number): Step {
 }
 
 /** Every order that the times allow, one by one, with every choice of those that never returned. */
-function isExplained(state: KeyState, left: readonly Operation[]): boolean {
+function isExplained(state: KeyState, left: readonly RecordedCall[]): boolean {
   if (left.every(({ returnedAt }) => returnedAt === Number.POSITIVE_INFINITY)) return true;
   return left.some((one) => {
     const others = left.filter((other) => other !== one);
@@ -85,7 +85,7 @@ describe("the search of the checker of leases", () => {
   it("finds an order exactly when trying all orders does", () => {
     const verdicts = { explained: 0, refused: 0 };
     fc.assert(
-      fc.property(fc.array(operation, { minLength: 1, maxLength: 6 }), (history) => {
+      fc.property(fc.array(call, { minLength: 1, maxLength: 6 }), (history) => {
         const expected = isExplained(unknownKey, history);
         if (history.length >= 4) verdicts[expected ? "explained" : "refused"]++;
         expect(checkKey("k", history, offset) === undefined).toBe(expected);

@@ -9,7 +9,7 @@ import type { LeasingInboxStore } from "../../../src/service/inbox-store.js";
 import { type InboxStoreSettings, openInboxStore } from "../../../src/service/open-inbox-store.js";
 import { historyOf, readRecords, recordsInto } from "../../support/leases/history-records.js";
 import { leaseKeys, runLeaseClients } from "../../support/leases/lease-clients.js";
-import { statusOf } from "../../support/leases/operation.js";
+import { statusOf } from "../../support/leases/recorded-call.js";
 import { recordedStore } from "../../support/leases/recorded-store.js";
 
 export interface LeaseChildOptions {
@@ -29,7 +29,7 @@ const visitsPerMessage = 50;
 
 const { settings, records, keys, predecessor, ...plan } = JSON.parse(process.argv[2]!) as LeaseChildOptions;
 const store = recordedStore(await open(settings), recordsInto(records));
-const before = predecessor === undefined ? [] : historyOf([readRecords(predecessor)]).operations;
+const before = predecessor === undefined ? [] : historyOf([readRecords(predecessor)]).calls;
 const processed = new Set(before.filter((one) => statusOf(one) === "Processed").map(({ key }) => key));
 let visits = 0;
 await runLeaseClients({

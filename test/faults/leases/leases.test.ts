@@ -6,18 +6,17 @@ import { migrate } from "../../../src/index.js";
 import type { LeasingInboxStore } from "../../../src/service/inbox-store.js";
 import { type InboxStoreSettings, openInboxStore } from "../../../src/service/open-inbox-store.js";
 import { createSqlInboxStore } from "../../../src/service/sql-inbox-store.js";
-import type { ContractHarness, TestDatabase } from "../../contract/index.js";
+import type { ContractHarness, TestDatabase } from "../../contract/harness.js";
+import { checkHistory } from "../../support/leases/check-history.js";
 import type { History } from "../../support/leases/history-records.js";
-import { inTurn } from "../../support/leases/in-turn.js";
+import { type RecordedCall, statusOf } from "../../support/leases/recorded-call.js";
 import { postgresHarness } from "../../support/postgres-harness.js";
 import { findServer, needs } from "../../support/servers/find-server.js";
 import { mongoServer, redisServer } from "../../support/servers/recipes.js";
 import { sqliteHarness } from "../../support/sqlite-harness.js";
 import { sqlServerHarness } from "../../support/sqlserver-harness.js";
 import { times } from "../../support/times.js";
-import type { FleetCounts } from "./client-fleet.js";
-import { reportOf } from "./lease-report.js";
-import { runInOneProcess, runInProcesses } from "./lease-run.js";
+import { type FleetCounts, runInOneProcess, runInProcesses } from "./lease-run.js";
 
 const keys = times(40);
 const clients = 64;
@@ -100,7 +99,7 @@ function verify(name: string, history: History & { readonly faults?: FleetCounts
   console.log(`${name}: ${JSON.stringify({ ...counts, ...history.faults })}`);
   if (violations.length > 0) {
     const file = join(tmpdir(), `oncebox-leases-${name}.json`);
-    writeFileSync(file, JSON.stringify(history.operations));
+    writeFileSync(file, JSON.stringify(history.calls));
     console.log(`the history: ${file}`);
   }
   expect(violations).toEqual([]);
@@ -111,4 +110,77 @@ function verify(name: string, history: History & { readonly faults?: FleetCounts
   expect(Math.min(busy, released, refused, expired)).toBeGreaterThan(0);
   if (history.faults !== undefined)
     expect(Math.min(history.faults.kills, history.faults.stops)).toBeGreaterThanOrEqual(faults.processes);
+}
+
+/** What happened in a run. */
+interface LeaseCounts {
+  readonly calls: number;
+  readonly acquired: number;
+  readonly busy: number;
+  readonly released: number;
+  /** Calls of one that does not hold the key any more, or never did. */
+  readonly refused: number;
+  /** Leases that were taken over after their end. */
+  readonly expired: number;
+  /** Calls whose process was killed before they returned. */
+  readonly unreturned: number;
+  /** Keys that were processed at the end. */
+  readonly processed: number;
+  readonly clockBoundsMs: number;
+}
+
+interface LeaseReport {
+  readonly counts: LeaseCounts;
+  readonly violations: readonly string[];
+}
+
+function reportOf({ calls, errors }: History): LeaseReport {
+  const { violations, clockBoundsMs } = checkHistory(calls);
+  const returned = (status: string) => calls.filter((one) => statusOf(one) === status).length;
+  const acquired = leasesOf(calls);
+  const ended = returned("Released") + processedByLease(calls);
+  const inspections = calls.filter(({ step }) => step.kind === "inspect");
+  const counts = {
+    calls: calls.length,
+    acquired,
+    busy: returned("Busy"),
+    released: returned("Released"),
+    refused: returned("LeaseLost"),
+    expired: acquired - ended,
+    unreturned: calls.filter(({ returnedAt }) => returnedAt === Number.POSITIVE_INFINITY).length,
+    processed: new Set(inspections.filter((one) => statusOf(one) === "Processed").map(({ key }) => key)).size,
+    clockBoundsMs,
+  };
+  return { counts, violations: [...errors, ...violations] };
+}
+
+/** A repeated call that found its own lease is not counted. */
+const leasesOf = (calls: readonly RecordedCall[]): number =>
+  new Set(
+    calls.flatMap(({ step }) =>
+      step.kind === "tryBegin" && step.result?.status === "Acquired"
+        ? `${step.result.leaseId} ${step.result.expiresAt}`
+        : [],
+    ),
+  ).size;
+
+const processedByLease = (calls: readonly RecordedCall[]): number =>
+  new Set(
+    calls.flatMap((one) => (one.step.kind === "finish" && statusOf(one) === "Processed" ? one.key : [])),
+  ).size;
+
+/** Stores of the same keys as one: each call goes to the next of them. */
+function inTurn(stores: readonly LeasingInboxStore[]): LeasingInboxStore {
+  let calls = 0;
+  const next = (): LeasingInboxStore => stores[calls++ % stores.length]!;
+  return {
+    tryBegin: (...args) => next().tryBegin(...args),
+    renew: (...args) => next().renew(...args),
+    finish: (...args) => next().finish(...args),
+    release: (...args) => next().release(...args),
+    isProcessed: (...args) => next().isProcessed(...args),
+    markProcessed: (...args) => next().markProcessed(...args),
+    inspect: (...args) => next().inspect(...args),
+    close: async () => void (await Promise.all(stores.map((store) => store.close()))),
+  };
 }

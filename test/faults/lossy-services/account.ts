@@ -1,4 +1,4 @@
-import { correlationOf, reservationOf } from "./orders.js";
+import { correlationOf, reservationOf } from "./services.js";
 import type { Entry } from "./tables.js";
 
 /** The first few of each. */

@@ -1,12 +1,9 @@
 /** Both services in one process, with a transport between them that loses calls. It may be killed at any moment. */
-import { inProcessTransport } from "../../../src/messaging/index.js";
-import { decideFault } from "../../support/lossy/decide-fault.js";
-import { createLine } from "../../support/lossy/line.js";
-import { type BothChildOptions, childOptions } from "./child-options.js";
-import { inProcessFaults, lossyInProcess } from "./lossy-in-process.js";
-import { openNotes, readNotes } from "./notes.js";
-import { placeOrders } from "./place-orders.js";
-import { createInventory, createOrders } from "./services.js";
+import { inProcessTransport, type Transport, type TransportResponse } from "../../../src/messaging/index.js";
+import { decideFault, inProcessFaults } from "../../support/lossy/decide-fault.js";
+import { createLine, type Line } from "../../support/lossy/line.js";
+import { type BothChildOptions, childOptions, openNotes, readNotes } from "./child-options.js";
+import { createInventory, createOrders, placeOrders } from "./services.js";
 import { openTables } from "./tables.js";
 
 const { places, orders: count, notes: file, seed } = childOptions<BothChildOptions>();
@@ -32,3 +29,22 @@ for (const service of [orders, inventory]) {
 }
 process.stdout.write("ready inprocess\n");
 await placeOrders(orders, tables.orders, count);
+
+/** Does to direct calls what the proxy does to requests. */
+function lossyInProcess(inner: Transport, line: Line): Transport {
+  return {
+    ...inner,
+    send: (message, destination) =>
+      new Promise((resolve, reject) => {
+        const noPart = () => Promise.reject(new Error("A direct call has no parts."));
+        line.run<TransportResponse>({
+          // a call that is on its way knows nothing of its sender, who may have given up
+          forward: () => inner.send(message, destination, { signal: new AbortController().signal }),
+          forwardPart: noPart,
+          answer: resolve,
+          answerPart: noPart,
+          cut: () => reject(new Error("The call was cut off.")),
+        });
+      }),
+  };
+}

@@ -2,14 +2,14 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, inject, it, onTestFinished } from "vitest";
-import { faults } from "../../support/lossy/decide-fault.js";
+import { faults, inProcessFaults } from "../../support/lossy/decide-fault.js";
 import { postgresHarness } from "../../support/postgres-harness.js";
 import { times } from "../../support/times.js";
-import { inProcessFaults } from "./lossy-in-process.js";
-import { messagesOfOrder } from "./orders.js";
+import { account, inventoryDoes } from "./account.js";
 import { type LossyPlan, type LossyResult, runLossy } from "./run.js";
-import type { OfBoth } from "./stage.js";
-import type { Place } from "./tables.js";
+import { correlationOf, messagesOfOrder } from "./services.js";
+import type { OfBoth } from "./stages.js";
+import type { Entry, Place } from "./tables.js";
 
 const messages = times(100);
 const isLong = messages > 1_000;
@@ -48,6 +48,26 @@ describe(`${messages} messages between two services that lose a fifth of their c
     },
     timeoutMs,
   );
+});
+
+const entry = (what: string, order: number): Entry => ({ what, order, correlation: correlationOf(order) });
+const done = [1, 2].flatMap((order) => inventoryDoes.map((what) => entry(what(), order)));
+
+it("the check of a lossy run finds what is missing, done twice, or not asked for", () => {
+  const [first, ...others] = done;
+  expect(account(done, 2, inventoryDoes)).toEqual({ missing: [], twice: [], unexpected: [] });
+  expect(account(others, 2, inventoryDoes).missing).toEqual(["OrderApproved for 1 (order 1)"]);
+  expect(account([...done, first!], 2, inventoryDoes).twice).toEqual([
+    "OrderApproved for 1 (order 1): 2 times",
+  ]);
+  expect(account([...done, entry("ReserveStock", 3)], 2, inventoryDoes).unexpected).toEqual([
+    "ReserveStock for 3 (order 3)",
+  ]);
+  const mixedUp = { ...first!, correlation: correlationOf(2) };
+  expect(account([mixedUp, ...others], 2, inventoryDoes)).toMatchObject({
+    missing: ["OrderApproved for 1 (order 1)"],
+    unexpected: ["OrderApproved for 1 (order 2)"],
+  });
 });
 
 async function newFolder(): Promise<string> {

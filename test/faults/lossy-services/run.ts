@@ -2,15 +2,12 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import type { OutboxStats } from "../../../src/messaging/index.js";
-import { seededFractions } from "../../support/seeded-fractions.js";
+import { seededFractions } from "../../support/seeded-random.js";
 import { serviceProcesses } from "../../support/service-processes.js";
 import { type Account, account, inventoryDoes, ordersDo } from "./account.js";
-import { inProcessStage } from "./in-process-stage.js";
-import { type NetworkScheme, networkStage } from "./network-stage.js";
-import { readNotes } from "./notes.js";
-import { messagesOfOrder } from "./orders.js";
-import { createInventory, createOrders } from "./services.js";
-import type { OfBoth, Stage } from "./stage.js";
+import { readNotes } from "./child-options.js";
+import { createInventory, createOrders, messagesOfOrder } from "./services.js";
+import { inProcessStage, type NetworkScheme, networkStage, type OfBoth, type Stage } from "./stages.js";
 import { openTables, type Place } from "./tables.js";
 
 export interface LossyPlan {

@@ -1,9 +1,7 @@
 /** One of the two services, behind a listener. It may be killed at any moment and goes on when it is started again. */
 import { listen } from "../../../src/messaging/index.js";
-import { childOptions, givenAddress, type ServiceChildOptions } from "./child-options.js";
-import { openNotes } from "./notes.js";
-import { placeOrders } from "./place-orders.js";
-import { createInventory, createOrders, type ServiceSetup } from "./services.js";
+import { childOptions, givenAddress, openNotes, type ServiceChildOptions } from "./child-options.js";
+import { createInventory, createOrders, placeOrders, type ServiceSetup } from "./services.js";
 import { openTables } from "./tables.js";
 
 const { service, place, peer, listenAt, orders: count, notes } = childOptions<ServiceChildOptions>();

@@ -1,13 +1,29 @@
+import { setTimeout as pause } from "node:timers/promises";
+import { z } from "zod";
 import {
+  command,
   createService,
   type DestinationOptions,
+  defineMessages,
   type ReceiveContext,
   type ServiceOptions,
   type ServiceSettings,
+  signal,
 } from "../../../src/messaging/index.js";
-import type { Notes } from "./notes.js";
-import { messages, reservationOf } from "./orders.js";
+import type { Notes } from "./child-options.js";
 import type { Tables } from "./tables.js";
+
+/** The messages of one order. They are sent in the transaction that writes the order. */
+export const messages = defineMessages({
+  OrderApproved: signal(z.object({ order: z.int() })),
+  ReserveStock: command(z.object({ order: z.int() }), z.object({ reservation: z.string() })),
+});
+
+export const messagesOfOrder = 2;
+
+export const correlationOf = (order: number): string => `order ${order}`;
+
+export const reservationOf = (order: number): string => `shelf ${order * 7}`;
 
 export interface ServiceSetup {
   readonly tables: Tables;
@@ -72,3 +88,32 @@ export const createInventory = (setup: ServiceSetup) => {
     receive: { OrderApproved: received("OrderApproved"), ReserveStock: received("ReserveStock") },
   });
 };
+
+/** Orders that may be on their way at once. A longer backlog would only be put off, again and again, by the circuit breaker. */
+const maxOpenOrders = 100;
+const pauseMs = 20;
+
+/** Places orders, from the one after the last that was committed, as fast as responses come in. */
+export async function placeOrders(
+  orders: ReturnType<typeof createOrders>,
+  tables: Tables,
+  count: number,
+): Promise<void> {
+  let placed = await tables.lastOrder();
+  let responses = (await tables.count()) - placed;
+  while (placed < count) {
+    if (placed - responses >= maxOpenOrders) {
+      await pause(pauseMs);
+      responses = (await tables.count()) - placed;
+      continue;
+    }
+    const order = placed + 1;
+    const correlationId = correlationOf(order);
+    await orders.transaction(async (tx) => {
+      await tables.enter(tx, { what: "placed", order, correlation: correlationId });
+      await orders.send.OrderApproved("inventory", { order }, { tx, correlationId });
+      await orders.send.ReserveStock("inventory", { order }, { tx, correlationId });
+    });
+    placed = order;
+  }
+}

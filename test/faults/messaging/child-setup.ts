@@ -1,8 +1,8 @@
+import { z } from "zod";
 import { type Database, type SqlQueryable, statement } from "../../../src/index.js";
-import { listen, type Service } from "../../../src/messaging/index.js";
+import { command, defineMessages, listen, type Service } from "../../../src/messaging/index.js";
 import { openPostgres } from "../../../src/sql/postgres/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
-import { type Kind, messages } from "./messages.js";
 
 export interface ChildArguments {
   /** A PostgreSQL URL, or the path of a SQLite file. */
@@ -13,15 +13,20 @@ export interface ChildArguments {
   readonly points: string;
   /** The longest time of one delivery. */
   readonly timeoutMs: number;
-  readonly kind: Kind;
 }
+
+export const messages = defineMessages({
+  ReserveStock: command(z.object({ orderId: z.string() }), z.object({ reservedFor: z.string() })),
+});
+
+export const secret = Buffer.alloc(24, 7).toString("base64");
 
 type Route = (body: string) => Promise<unknown>;
 
 /** What both services have in common: their arguments, the points at which they can be stopped, and a clock that can be set. */
 export function childSetup(serviceId: string, tables: readonly string[]) {
   const [json, address] = process.argv.slice(2) as [string, string];
-  const { url, schema, peer, points, timeoutMs, kind } = JSON.parse(json) as ChildArguments;
+  const { url, schema, peer, points, timeoutMs } = JSON.parse(json) as ChildArguments;
   const db: Database = url.startsWith("postgres") ? openPostgres({ url }) : openSqlite({ file: url });
   const named = (table: string) => (schema === undefined ? table : `${schema}.${table}`);
   let aheadMs = 0;
@@ -31,7 +36,6 @@ export function childSetup(serviceId: string, tables: readonly string[]) {
   };
 
   return {
-    kind,
     peer,
     point,
     db,

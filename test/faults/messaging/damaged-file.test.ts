@@ -64,7 +64,7 @@ describe("SQLite file corruption", () => {
     return { services, backUp, damageAndRestore, startAgain };
   };
 
-  it("MSG-16 MSG-11 MSG-21 the sender's file, restored from its back-up: what was sent since is sent again, and is a duplicate", async () => {
+  it("MSG-11 MSG-16 MSG-21 after the sender's file is restored, messages sent since the back-up are sent again and are duplicates", async () => {
     const { services, backUp, damageAndRestore, startAgain } = await start();
     const { points } = services;
     const reached = points.hold("orders: before the send");
@@ -86,7 +86,7 @@ describe("SQLite file corruption", () => {
     expect(points.passed("inventory: in the handler")).toBe(5);
   });
 
-  it("MSG-16 MSG-11 MSG-21 the receiver's file, restored from its back-up: what was not acknowledged is sent again, and is handled once", async () => {
+  it("MSG-11 MSG-16 MSG-21 after the receiver's file is restored, unacknowledged messages are sent again and handled once", async () => {
     const { services, backUp, damageAndRestore, startAgain } = await start();
     const { points } = services;
     const reached = points.hold("inventory: before the acknowledgement");
@@ -95,7 +95,7 @@ describe("SQLite file corruption", () => {
     await backUp("inventory");
     await services.place("handled after the back-up");
     const both = ["first", "handled after the back-up", "handled before the back-up"];
-    await expect.poll(() => services.rows("inventory", "reservations"), { timeout: 45_000 }).toEqual(both);
+    await expect.poll(() => services.rows("inventory", "reservations")).toEqual(both);
 
     await damageAndRestore("inventory");
     expect(await services.rows("inventory", "reservations")).toEqual(["first", "handled before the back-up"]);

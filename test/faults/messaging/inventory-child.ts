@@ -1,8 +1,7 @@
 /** The receiver: a message becomes a row. */
 import type { Database } from "../../../src/index.js";
 import { createService, type ReceiveContext } from "../../../src/messaging/index.js";
-import { childSetup } from "./child-setup.js";
-import { secret } from "./messages.js";
+import { childSetup, secret } from "./child-setup.js";
 
 const { settings, db, peer, point, insert, run } = childSetup("inventory", ["reservations"]);
 
@@ -35,7 +34,7 @@ const service = createService({
   ...settings,
   db: watched,
   destinations: { orders: { address: peer, secrets: [secret] } },
-  receive: { ReserveStock: reserve, OrderPlaced: reserve },
+  receive: { ReserveStock: reserve },
 });
 
 await run(service);

@@ -1,9 +1,8 @@
 /** The sender: places orders, each with a message to the inventory, and notes the responses and the messages that are dead. */
 import { createService, httpTransport, type Transport } from "../../../src/messaging/index.js";
-import { childSetup } from "./child-setup.js";
-import { secret } from "./messages.js";
+import { childSetup, secret } from "./child-setup.js";
 
-const { settings, kind, db, peer, point, insert, run } = childSetup("orders", [
+const { settings, db, peer, point, insert, run } = childSetup("orders", [
   "orders",
   "responses",
   "cancellations",
@@ -33,14 +32,12 @@ const service = createService({
   },
 });
 
-const send = kind === "command" ? service.send.ReserveStock : service.send.OrderPlaced;
-
 await run(service, {
   "/place": (orderId) =>
     service.transaction(async (tx) => {
       await insert(tx, "orders", orderId);
       await point("before the outbox write");
-      const messageId = await send("inventory", { orderId }, { tx });
+      const messageId = await service.send.ReserveStock("inventory", { orderId }, { tx });
       await point("before the commit");
       return messageId;
     }),

@@ -1,12 +1,12 @@
+import { createServer, type ServerResponse } from "node:http";
 import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
 import type { SentState } from "../../../src/messaging/index.js";
+import { listenOn } from "../../support/loopback.js";
 import type { Decision, Fault } from "../../support/lossy/decide-fault.js";
 import { type LossyProxy, startLossyProxy } from "../../support/lossy-proxy.js";
 import type { ServiceProcess, ServiceProcesses } from "../../support/service-processes.js";
 import type { ChildArguments } from "./child-setup.js";
-import type { Kind } from "./messages.js";
-import { type Points, startPoints } from "./points.js";
 
 /** The database of one service. */
 export interface Side {
@@ -46,7 +46,7 @@ export interface Tally {
   readonly processedTwice: readonly string[];
   /** Handled messages without an order. */
   readonly processedWithoutOrder: readonly string[];
-  /** Orders whose response was never handled; none of signals, which have no response. */
+  /** Orders whose response was never handled. */
   readonly withoutResponse: readonly string[];
   readonly respondedTwice: readonly string[];
 }
@@ -66,7 +66,6 @@ const childFile = (name: string) => fileURLToPath(new URL(`${name}-child.ts`, im
 export interface TwoServicesOptions {
   /** The longest time of one delivery. */
   readonly timeoutMs?: number;
-  readonly kind?: Kind;
 }
 
 /** Starts an order service and an inventory service in two processes, with a proxy on each way. */
@@ -74,7 +73,7 @@ export async function startTwoServices(
   processes: ServiceProcesses,
   sides: { readonly orders: Side; readonly inventory: Side },
   atEnd: (end: () => Promise<void>) => void,
-  { timeoutMs = 30_000, kind = "command" }: TwoServicesOptions = {},
+  { timeoutMs = 30_000 }: TwoServicesOptions = {},
 ): Promise<TwoServices> {
   const ends: (() => Promise<void>)[] = [];
   atEnd(async () => {
@@ -104,7 +103,6 @@ export async function startTwoServices(
       peer: `http://127.0.0.1:${peer.address.port}/_rf/receive`,
       points: points.url,
       timeoutMs,
-      kind,
     };
     const service = await processes.start(childFile(name), [JSON.stringify(args)]);
     ends.push(service.kill);
@@ -159,7 +157,7 @@ export async function startTwoServices(
         lost: missing(placed, handled),
         processedTwice: repeated(handled),
         processedWithoutOrder: missing(handled, placed),
-        withoutResponse: kind === "command" ? missing(placed, responses) : [],
+        withoutResponse: missing(placed, responses),
         respondedTwice: repeated(responses),
       };
     },
@@ -169,3 +167,48 @@ export async function startTwoServices(
 const missing = (wanted: readonly string[], found: readonly string[]) =>
   wanted.filter((one) => !found.includes(one));
 const repeated = (all: readonly string[]) => all.filter((one, i) => all.indexOf(one) !== i);
+
+/** Named points in other processes. A process that comes to a held point stops there until it is released or killed. */
+interface Points {
+  readonly url: string;
+  /** Resolves when a process has stopped at the point. Later ones stop there as well. */
+  hold(name: string): Promise<void>;
+  /** How often a process has come to the point. */
+  passed(name: string): number;
+  /** Lets everybody go on. No point is held any more. */
+  release(): void;
+  close(): Promise<void>;
+}
+
+async function startPoints(): Promise<Points> {
+  const held = new Map<string, () => void>();
+  const stopped = new Set<ServerResponse>();
+  const counts = new Map<string, number>();
+  const server = createServer((request, response) => {
+    const name = decodeURIComponent(request.url!.slice(1));
+    counts.set(name, (counts.get(name) ?? 0) + 1);
+    const reached = held.get(name);
+    if (reached === undefined) return void response.end();
+    stopped.add(response);
+    reached();
+  });
+  const { port } = await listenOn(server, { port: 0 });
+  return {
+    url: `http://127.0.0.1:${port}`,
+    hold: (name) =>
+      new Promise((resolve) => {
+        held.set(name, resolve);
+      }),
+    passed: (name) => counts.get(name) ?? 0,
+    release() {
+      held.clear();
+      for (const response of stopped) response.end();
+      stopped.clear();
+    },
+    async close() {
+      const closed = new Promise((resolve) => server.close(resolve));
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}

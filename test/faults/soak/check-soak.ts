@@ -1,9 +1,7 @@
 import { type Facts, factsOf } from "./facts.js";
-import { isFrozenStart } from "./lease-time.js";
-import type { SoakRecord } from "./records.js";
+import { type Fate, fateOf, isFrozenStart } from "./lease-time.js";
+import type { SoakRecord, SoakRun } from "./records.js";
 import * as rules from "./rules.js";
-import type { SoakRun } from "./soak-run.js";
-import { type Fate, fateOf } from "./success-fate.js";
 
 export interface SoakReport {
   /** Calls of the store by the processes. */

@@ -1,5 +1,4 @@
-import type { RecordOf } from "./records.js";
-import type { SoakMessage, SoakProcess, SoakRun } from "./soak-run.js";
+import type { RecordOf, SoakMessage, SoakProcess, SoakRun } from "./records.js";
 
 /** A claim or a renewal: from its confirmation until its lease time after it was sent, by the process's own clock. */
 export interface Grant {

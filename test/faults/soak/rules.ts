@@ -1,7 +1,14 @@
 import { type Facts, groupBy, type Handling, type LeaseFacts } from "./facts.js";
-import { isExplained, isFrozenStart, lapseOf, lastRecordAt, leaseEnd, liveTimes } from "./lease-time.js";
-import type { SoakMessage } from "./soak-run.js";
-import { fateOf } from "./success-fate.js";
+import {
+  fateOf,
+  isExplained,
+  isFrozenStart,
+  lapseOf,
+  lastRecordAt,
+  leaseEnd,
+  liveTimes,
+} from "./lease-time.js";
+import type { SoakMessage } from "./records.js";
 
 /** Returns what broke the rule, in words. */
 export type Rule = (facts: Facts) => readonly string[];
@@ -205,8 +212,8 @@ function isSettlingAt(facts: Facts, { lease, end }: Handling, later: Handling): 
 const isBetween = (at: number, lease: LeaseFacts, end: { readonly at: number }): boolean =>
   at > lease.claimedAt && at <= end.at;
 
-/** Poison is handled alone from its third start on. */
-export const poisonDiesAlone: Rule = (facts) => {
+/** Poison is handled by itself from its third start on. */
+export const poisonRunsByItself: Rule = (facts) => {
   const byProcess = groupBy(facts.handlings, ({ lease }) => lease.process);
   return facts.run.messages
     .filter(({ topic }) => topic === "poison")

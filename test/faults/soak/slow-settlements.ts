@@ -1,5 +1,5 @@
 import type { Database } from "../../../src/index.js";
-import type { Delay } from "../../support/delaying-proxy.js";
+import type { Delay } from "../../support/postgres-proxies.js";
 import { clock } from "./records.js";
 
 export interface SlowSettlements {

@@ -15,8 +15,7 @@ import {
 import { openPostgres } from "../../../src/sql/postgres/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { poisonExitCode, type SoakWork } from "./messages.js";
-import { recordedInbox } from "./recorded-inbox.js";
-import { recorder } from "./recorder.js";
+import { recordedInbox, recorder } from "./recorded-inbox.js";
 import type { Outcome } from "./records.js";
 import { slowSettlements, withSlowSettlements } from "./slow-settlements.js";
 

@@ -2,8 +2,8 @@ import { writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, inject, it } from "vitest";
-import { startDelayingProxy } from "../../support/delaying-proxy.js";
 import { postgresHarness } from "../../support/postgres-harness.js";
+import { startDelayingProxy } from "../../support/postgres-proxies.js";
 import { sqliteHarness } from "../../support/sqlite-harness.js";
 import { times } from "../../support/times.js";
 import { checkSoak } from "./check-soak.js";
@@ -17,7 +17,7 @@ const timeoutMs = seconds * 1_000 + 900_000;
 
 describe("four worker processes under kills, stops past the lease and settlements slower than it", () => {
   it(
-    "FUN-05 ADD-01 ADD-11 IBX-105 PostgreSQL: nothing is lost, handled again after its ack, or out of its order",
+    "IBX-105 FUN-05 ADD-01 ADD-11 PostgreSQL: nothing is lost, handled again after its ack, or out of order",
     async () => {
       const url = inject("postgresUrl");
       const database = await postgresHarness(url).open();
@@ -35,7 +35,7 @@ describe("four worker processes under kills, stops past the lease and settlement
   );
 
   it(
-    "FUN-05 ADD-01 ADD-11 IBX-105 SQLite file: nothing is lost, handled again after its ack, or out of its order",
+    "IBX-105 FUN-05 ADD-01 ADD-11 SQLite file: nothing is lost, handled again after its ack, or out of order",
     async () => {
       const database = await sqliteHarness("file").open();
       const url = database.db.id.slice("sqlite:".length);

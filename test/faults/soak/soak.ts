@@ -4,13 +4,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { createInbox, type Inbox, type InboxMessage, migrate } from "../../../src/index.js";
-import type { TestDatabase } from "../../contract/index.js";
+import type { TestDatabase } from "../../contract/harness.js";
 import { bundleChild } from "../../support/bundled-child.js";
 import { slowSettlements } from "./check-soak.js";
 import { keyOf, type SoakTopic, soakMessages } from "./messages.js";
+import type { SoakMessage, SoakRun, Stall } from "./records.js";
 import { clock, readRecords, type SoakRecord } from "./records.js";
 import type { SoakChildOptions } from "./soak-child.js";
-import type { SoakMessage, SoakRun, Stall } from "./soak-run.js";
 import { type Fleet, startFleet } from "./worker-fleet.js";
 
 export interface SoakPlan {
@@ -44,7 +44,7 @@ const betweenMessagesMs = 100;
 const betweenProbesMs = 50;
 const longestDrainMs = 480_000;
 /** No more come in while so many wait: a busy machine would never drain them. */
-const mostWaiting = 300;
+const maxWaiting = 300;
 const longestWaitForFaultsMs = 180_000;
 /** A write that takes longer is noted. */
 const stallMs = 150;
@@ -105,7 +105,7 @@ const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 async function fillInbox(inbox: Inbox, first: number, { faults, leaseMs }: SoakPlan): Promise<void> {
   for (let from = first; !faults.isOver; from += 2 * messagesAtOnce) {
     await inbox.enqueue(soakMessages(from, messagesAtOnce, leaseMs));
-    while (!faults.isOver && (await inbox.stats()).counts.Processing > mostWaiting) await pause(500);
+    while (!faults.isOver && (await inbox.stats()).counts.Processing > maxWaiting) await pause(500);
     await pause(betweenMessagesMs);
   }
 }

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { poisonExitCode } from "./messages.js";
 
-/** `left`: it stopped when it was told to. */
+/** `left`: it stopped on SIGTERM. */
 export type ProcessEnd = "killed" | "poisoned" | "left" | "crashed";
 
 export interface EndedProcess {

@@ -1,4 +1,4 @@
-import { transportContract } from "../../contract/index.js";
+import { transportContract } from "../../contract/transport-contract.js";
 import { inProcessHarness, networkHarness } from "../../support/transport-harness.js";
 
 for (const scheme of ["http", "https", "unix", "pipe", "grpc", "grpcs"] as const) {

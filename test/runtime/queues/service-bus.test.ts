@@ -11,7 +11,7 @@ import {
 } from "../../../src/index.js";
 import { type PublisherOptions, serviceBusPublisher } from "../../../src/publishers/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
-import { dockerRuns } from "../../support/docker.js";
+import { dockerRuns } from "../../support/start-sqlserver.js";
 import { type ServiceBusBroker, startServiceBusBroker } from "./service-bus-broker.js";
 import { startServiceBusEmulator } from "./service-bus-emulator.js";
 import { serviceBusSuite } from "./service-bus-suite.js";

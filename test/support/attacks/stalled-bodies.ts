@@ -1,6 +1,8 @@
 import { Readable } from "node:stream";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 
-/** A body that nobody has sent the end of. */
+/** A body whose end is never sent. */
 export const stalled = (): Readable => new Readable({ read() {} });
 
 export const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
@@ -18,4 +20,14 @@ export async function push(
     else for (let i = 0; i < size; i++) body.push(block.subarray(i, i + 1));
     await nextTurn();
   }
+}
+
+setFlagsFromString("--expose-gc");
+const collectGarbage = runInNewContext("gc") as () => void;
+
+/** The memory of this process that something still refers to. */
+export function heldBytes(): number {
+  for (let i = 0; i < 3; i++) collectGarbage();
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
 }

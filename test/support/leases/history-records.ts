@@ -1,5 +1,5 @@
 import { openSync, readFileSync, writeSync } from "node:fs";
-import type { Operation, Step } from "./operation.js";
+import type { RecordedCall, Step } from "./recorded-call.js";
 
 type WithoutResult<Of> = Of extends Step ? Omit<Of, "result"> : never;
 export type Call = WithoutResult<Step>;
@@ -32,7 +32,7 @@ export function readRecords(file: string): readonly HistoryRecord[] {
 }
 
 export interface History {
-  readonly operations: readonly Operation[];
+  readonly calls: readonly RecordedCall[];
   /** What calls were rejected with. Such a call may have taken effect, like one that never returned. */
   readonly errors: readonly string[];
 }
@@ -41,20 +41,20 @@ export interface History {
 export function historyOf(processes: readonly (readonly HistoryRecord[])[]): History {
   const histories = processes.map(historyOfOne);
   return {
-    operations: histories.flatMap(({ operations }) => operations),
+    calls: histories.flatMap(({ calls }) => calls),
     errors: histories.flatMap(({ errors }) => errors),
   };
 }
 
 function historyOfOne(records: readonly HistoryRecord[]): History {
-  const operations = new Map<number, Operation>();
+  const calls = new Map<number, RecordedCall>();
   const errors: string[] = [];
   for (const record of records) {
     if ("error" in record) errors.push(record.error);
-    else if ("call" in record) operations.set(record.id, called(record));
-    else operations.set(record.id, returned(operations.get(record.id)!, record));
+    else if ("call" in record) calls.set(record.id, called(record));
+    else calls.set(record.id, returned(calls.get(record.id)!, record));
   }
-  return { operations: [...operations.values()], errors };
+  return { calls: [...calls.values()], errors };
 }
 
 const called = ({
@@ -62,7 +62,7 @@ const called = ({
   at,
   timeOfDay,
   call,
-}: Extract<HistoryRecord, { readonly call: Call }>): Operation => ({
+}: Extract<HistoryRecord, { readonly call: Call }>): RecordedCall => ({
   key,
   calledAt: at,
   returnedAt: Number.POSITIVE_INFINITY,
@@ -72,9 +72,9 @@ const called = ({
 
 /** The time of day may have been set back meanwhile. */
 const returned = (
-  { key, calledAt, timeOfDay: { from }, step }: Operation,
+  { key, calledAt, timeOfDay: { from }, step }: RecordedCall,
   { at, timeOfDay, result }: Extract<HistoryRecord, { readonly result: unknown }>,
-): Operation => ({
+): RecordedCall => ({
   key,
   calledAt,
   returnedAt: at,

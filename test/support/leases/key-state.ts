@@ -1,6 +1,6 @@
-import type { Range, Step, StepOf } from "./operation.js";
+import type { Range, Step, StepOf } from "./recorded-call.js";
 
-/** What a key is after some operations. `attempts` counts its leases: the generation. */
+/** What a key is after some calls. `attempts` counts its leases: the generation. */
 export type KeyState = { readonly attempts: number } & (
   | { readonly is: "free" }
   | {
@@ -22,11 +22,11 @@ type Leased = Extract<KeyState, { readonly is: "leased" }>;
 export const unknownKey: KeyState = { is: "free", attempts: 0 };
 
 /**
- * The state after an operation, the same object when it changes nothing, and undefined when the operation could not return
+ * The state after an call, the same object when it changes nothing, and undefined when the call could not return
  * what it returned. `reading` is when it may have read the database's clock. A lease that has ended by that reading is over;
- * nothing else ends it. That is how leases expire here: there is no operation for it.
+ * nothing else ends it. That is how leases expire here: there is no call for it.
  *
- * An operation without a result is applied as if it took effect. Undefined then says that it has none.
+ * An call without a result is applied as if it took effect. Undefined then says that it has none.
  */
 export function applied(state: KeyState, step: Step, reading: Range): KeyState | undefined {
   switch (step.kind) {
@@ -73,7 +73,7 @@ function tryBegin(state: KeyState, step: StepOf<"tryBegin">, reading: Range): Ke
   return { is: "leased", leaseId, ends, attempts: state.attempts + 1 };
 }
 
-/** Somebody else has a live lease. A told end must be that of the lease, and makes a range exact. */
+/** Somebody else has a live lease. A returned end must be that of the lease, and makes a range exact. */
 function busy(state: KeyState, expiresAt: number | null, reading: Range): KeyState | undefined {
   if (state.is !== "leased" || !maybeLive(state, reading)) return undefined;
   return expiresAt === null ? state : endingAt(state, expiresAt, reading);

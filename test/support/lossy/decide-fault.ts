@@ -1,4 +1,4 @@
-import { seededFractions } from "../seeded-fractions.js";
+import { seededFractions } from "../seeded-random.js";
 
 export const faults = [
   /** The receiver never sees the request, and the sender sees a cut connection. */
@@ -19,6 +19,10 @@ export const faults = [
 ] as const;
 
 export type Fault = (typeof faults)[number];
+
+/** A direct call cannot be cut in the middle. */
+const cuts: readonly Fault[] = ["cut-request", "cut-answer"];
+export const inProcessFaults: readonly Fault[] = faults.filter((fault) => !cuts.includes(fault));
 
 export interface Decision {
   readonly fault: Fault | "none";

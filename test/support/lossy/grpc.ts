@@ -8,8 +8,7 @@ import {
   type ServerHttp2Stream,
 } from "node:http2";
 import { buffer } from "node:stream/consumers";
-import type { Exchange, Receiver } from "./line.js";
-import { partOf } from "./part-of.js";
+import { type Exchange, partOf, type Receiver } from "./line.js";
 
 interface Answer {
   readonly headers: IncomingHttpHeaders;

@@ -1,8 +1,7 @@
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { buffer } from "node:stream/consumers";
-import type { Exchange, Receiver } from "./line.js";
-import { partOf } from "./part-of.js";
+import { type Exchange, partOf, type Receiver } from "./line.js";
 
 interface Answer {
   readonly head: IncomingMessage;

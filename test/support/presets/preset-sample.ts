@@ -1,6 +1,6 @@
 import type { SignOptions, WebhookRouteOptions, WebhookSource } from "../../../src/webhooks/index.js";
 
-/** What a provider tells: one event, or a batch. */
+/** What a provider sends: one event, or a batch. */
 export interface ProviderEvent {
   /** POST by default. */
   readonly method?: "GET" | "HEAD" | "OPTIONS" | "POST";

@@ -1,12 +1,8 @@
 import { accessSync, constants, existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
-import { dockerRuns } from "../docker.js";
+import type { StartedServer } from "../start-postgres.js";
+import { dockerRuns } from "../start-sqlserver.js";
 import { startBinary } from "./start-binary.js";
-
-export interface StartedServer {
-  readonly url: string;
-  stop(): Promise<void>;
-}
 
 /** A server that tests use where it can be had. */
 export interface ServerRecipe {
@@ -21,7 +17,7 @@ export interface ServerRecipe {
   readonly url: (address: string) => string;
 }
 
-export interface RunSettings {
+interface RunSettings {
   readonly args: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
   /** A command that ends what the program leaves behind, with the same environment. */

@@ -8,7 +8,7 @@ export interface MongoPeer {
   readonly url: string;
   /** The commands that arrived, without those that only keep the connection. */
   readonly commands: readonly Document[];
-  /** The next upsert of a new document is told that the document exists, as when two of them meet. */
+  /** The next upsert of a new document fails because the document exists, as when two upserts collide. */
   meetOnce(): void;
   stop(): Promise<void>;
 }

@@ -1,5 +1,5 @@
+import { freePort } from "../start-postgres.js";
 import type { ServerRecipe } from "./find-server.js";
-import { freePort } from "./start-binary.js";
 
 export const redisServer: ServerRecipe = {
   variable: "ONCEBOX_TEST_REDIS_URL",

@@ -1,12 +1,12 @@
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { dial, listenOn } from "../loopback.js";
-import type { ServerRecipe, StartedServer } from "./find-server.js";
+import { dial } from "../loopback.js";
+import { freePort, type StartedServer } from "../start-postgres.js";
+import type { ServerRecipe } from "./find-server.js";
 
 const startMs = 60_000;
 
@@ -41,14 +41,6 @@ export async function startBinary(program: string, recipe: ServerRecipe): Promis
     throw new Error(`${program} did not start: ${(error as Error).message}\n${output}`);
   }
   return { url: recipe.url(`127.0.0.1:${port}`), stop };
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer();
-  const { port } = await listenOn(server, { port: 0 });
-  server.close();
-  await once(server, "close");
-  return port;
 }
 
 async function untilItListens(port: number): Promise<void> {

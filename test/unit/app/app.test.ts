@@ -5,7 +5,7 @@ import { InvalidArgumentError } from "../../../src/errors.js";
 import { createInbox, createOutbox, newOwnerToken, timeBudget } from "../../../src/index.js";
 import { signWebhook } from "../../../src/webhooks/index.js";
 import { stripe as preset } from "../../../src/webhooks/presets/stripe.js";
-import { testClock } from "../../contract/index.js";
+import { testClock } from "../../contract/harness.js";
 import { type LogLine, recordingLogger } from "../../contract/support/recording-logger.js";
 
 const memory = { database: "sqlite::memory:", dispatch: { reserveMs: 50 } } as const;

@@ -20,7 +20,7 @@ import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { type FanOut, type TenantBatch, tenantsFromConfiguration } from "../../../src/tenants/index.js";
 import { signWebhook } from "../../../src/webhooks/index.js";
 import { stripe } from "../../../src/webhooks/presets/stripe.js";
-import { testClock } from "../../contract/index.js";
+import { testClock } from "../../contract/harness.js";
 
 let folder: string;
 let apps: App[] = [];

@@ -11,7 +11,7 @@ import { schemaObjects } from "../../../src/sql/inspection.js";
 import { schemaBatches } from "../../../src/sql/migrate.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { sqlServerDialect } from "../../../src/sql/sqlserver/index.js";
-import { type TestDatabase, testClock } from "../../contract/index.js";
+import { type TestDatabase, testClock } from "../../contract/harness.js";
 import { isBabelfish } from "../../contract/support/database.js";
 import { cli } from "../../support/cli.js";
 import { dropLogin } from "../../support/drop-login.js";

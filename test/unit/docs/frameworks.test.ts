@@ -46,7 +46,7 @@ const orders = [await ended(placeOrder("1")), await ended(placeOrder("1"))];
 
 const db = openPostgres({ url: DATABASE_URL });
 const outbox = createOutbox(db);
-for (let turn = 0; turn < 200 && (await outbox.list()).messages.length < 5; turn++) {
+for (let turn = 0; turn < 1_200 && (await outbox.list()).messages.length < 5; turn++) {
   worker.wake();
   await new Promise((resolve) => setTimeout(resolve, 50));
 }
@@ -56,7 +56,7 @@ console.log(JSON.stringify({ statuses, orders, sent }));
 process.exit(0);
 `;
 
-it("docs/frameworks.md: its programs receive webhooks in Express, Fastify, Hono and Next, and send what is committed", async () => {
+it("docs/frameworks.md: its programs receive webhooks in Express, Fastify, Hono and Next, and send committed messages", async () => {
   const [shop = "", express = "", fastify = "", hono = "", next = ""] = codeBlocks(
     "docs/frameworks.md",
     "ts",

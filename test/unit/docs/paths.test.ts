@@ -78,3 +78,18 @@ describe("docs/architecture.md", () => {
     expect(missing.map(({ name }) => name)).toEqual([]);
   });
 });
+
+const idPattern = /\b(?:IBX|OBX|MID|SVC|MSG|FUN|ADD)-\d{2,3}\b/g;
+
+it("docs/requirements.md explains every id that a test names", () => {
+  const listed = [...readDocument("docs/requirements.md").matchAll(/^\| ([A-Z]+-\d+) \| \S/gm)].map(
+    ([, id]) => id!,
+  );
+  const tests = readdirSync(join(root, "test"), { recursive: true, encoding: "utf8" }).filter((name) =>
+    name.endsWith(".ts"),
+  );
+  const named = new Set(tests.flatMap((name) => readDocument(join("test", name)).match(idPattern) ?? []));
+  expect(named.size).toBeGreaterThan(0);
+  expect([...named].filter((id) => !listed.includes(id))).toEqual([]);
+  expect(listed).toHaveLength(new Set(listed).size);
+});

@@ -193,7 +193,7 @@ describe("docs/patterns.md", () => {
     });
   });
 
-  it("MSG-05 MSG-07 has a fan-in that goes on once, however often and late the responses come", async () => {
+  it("MSG-05 MSG-07 has a fan-in that continues once, however often and late the responses come", async () => {
     const program = programBehind("## Fan-out and fan-in", "docs/patterns.md");
     const { settled, ...found } = (await printedBy({
       "fan-out.mts": program,

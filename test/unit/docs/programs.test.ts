@@ -29,7 +29,7 @@ const notRun: Readonly<Record<string, string>> = {
     "sends to an app that runs; test/unit/docs/first-programs.test.ts sends such a request",
 };
 
-/** What the text around a program says that the reader has, by a piece of the program. */
+/** What a program needs from the text around it, by a piece of the program. */
 const given: Readonly<Record<string, string>> = {
   "readFromVault(": "const readFromVault = async (name: string) => 'secret of '.concat(name);",
   "await route(request)":
@@ -129,7 +129,7 @@ describe("the programs in the documents", () => {
     expect(await typeErrors(folder)).toBe("");
   });
 
-  it("run as far as their last line, those that need no server", async () => {
+  it("run to their last line, except those that need a server", async () => {
     const files = programs
       .filter((block) => pieceOf(notRun, block) === undefined)
       .map((block) => join(functions, fileOf(block)));
@@ -161,7 +161,7 @@ import { pathToFileURL } from "node:url";
 const ends = {};
 for (const file of ${JSON.stringify(files)}) {
   process.chdir(mkdtempSync(${JSON.stringify(join(folder, "run-"))}));
-  const long = new Promise((resolve) => setTimeout(resolve, 20_000, "does not end").unref());
+  const long = new Promise((resolve) => setTimeout(resolve, 60_000, "does not end").unref());
   const program = import(pathToFileURL(file).href).then(() => "ended", (error) => error.stack);
   ends[file] = await Promise.race([program, long]);
 }

@@ -9,7 +9,7 @@ import {
   type SqlRow,
 } from "../../../src/index.js";
 import { operatorsOf } from "../../../src/operators/operators-of.js";
-import { type ContractHarness, type TestDatabase, testClock } from "../../contract/index.js";
+import { type ContractHarness, type TestDatabase, testClock } from "../../contract/harness.js";
 import { inSchemaOf } from "../../contract/support/database.js";
 import { codeBlocks } from "../../support/markdown.js";
 import { postgresHarness } from "../../support/postgres-harness.js";

@@ -14,7 +14,7 @@ const linksOf = (item: SidebarItem): readonly string[] => [
   ...(item.items ?? []).flatMap(linksOf),
 ];
 
-/** What the site is made of. `npm run test:network -- docs-site` builds it and walks through it in a browser. */
+/** `npm run test:network -- docs-site` builds it and walks through it in a browser. */
 describe("the documentation site", () => {
   it("has a page for every document, and its links lead to pages or to the sources", () => {
     const files = new Set([...pages.map(({ file }) => file), "messaging-protocol-vectors.json"]);
@@ -27,11 +27,6 @@ describe("the documentation site", () => {
     );
     expect(dead).toEqual([]);
     expect(pages.length).toBeGreaterThan(50);
-    const home = pages.find(({ file }) => file === "index.md")!;
-    expect(home.text).toContain("(./getting-started.md)");
-    const contents = pages.find(({ file }) => file === "contents.md")!;
-    expect(contents.text).toContain("(https://github.com/oncebox/oncebox/tree/main/infra/sql)");
-    expect(contents.text).toContain("(./decisions/index.md)");
   });
 
   it("its reference has every module that a program can import", () => {
@@ -57,7 +52,7 @@ describe("the documentation site", () => {
     expect(index).toContain("| `createInbox` |");
   });
 
-  it("nothing of it comes from another server", () => {
+  it("loads nothing from another server", () => {
     const folder = join(root, "site/.vitepress");
     const files = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((name) =>
       /\.\w+$/.test(name),

@@ -21,7 +21,7 @@ describe("the queries of docs/telemetry.md", () => {
     return JSON.parse(lines[0]!);
   };
 
-  it("ADD-05 Metrics Insights is asked for a metric in the namespace, and by the dimensions, that emfMetrics writes", async () => {
+  it("ADD-05 Metrics Insights uses the namespace, metric and dimensions that emfMetrics writes", async () => {
     const [query = "", ...others] = codeBlocks(page, "sql", "## CloudWatch");
     expect(others).toEqual([]);
     const [, namespace, dimensions = ""] = /SCHEMA\("(.*?)", (.*?)\)/.exec(query)!;
@@ -34,7 +34,7 @@ describe("the queries of docs/telemetry.md", () => {
     expect(dimensions.split(", ")).toContain(/GROUP BY (\w+)/.exec(query)![1]);
   });
 
-  it("ADD-05 Logs Insights is asked for fields of the line that emfMetrics writes", async () => {
+  it("ADD-05 Logs Insights uses fields that emfMetrics writes", async () => {
     const [query = ""] = codeBlocks(page, "text", "## CloudWatch");
     const line = await emfLine(metricOf(query));
     expect(line[metricOf(query)]).toBe(1);
@@ -44,7 +44,7 @@ describe("the queries of docs/telemetry.md", () => {
     expect(line._aws.CloudWatchMetrics[0].Dimensions).toEqual([["queue"]]); // the page says that reason is none
   });
 
-  it("ADD-05 Application Insights is asked for a metric, attributes of it, and attributes of spans that the page lists", () => {
+  it("ADD-05 Application Insights uses a metric, its attributes, and span attributes that the page lists", () => {
     const [metrics = "", trace = ""] = codeBlocks(page, "kusto", "## Application Insights");
     const { attributes, kind } = metricTable[metricOf(metrics)]!;
     expect(kind).toBe("duration");

@@ -5,8 +5,8 @@ import fastify from "fastify";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { httpTransport } from "../../../src/messaging/transports/http-transport.js";
 import { receiverMiddleware } from "../../../src/messaging/transports/listen.js";
-import { receiverRoute } from "../../contract/index.js";
 import { type LogLine, recordingLogger } from "../../contract/support/recording-logger.js";
+import { receiverRoute } from "../../contract/transports/receiver-route.js";
 import { acknowledged, newMessage, privateText } from "../../contract/transports/support.js";
 import { closed, failureOf, sendTo, serveHttp } from "./transport-support.js";
 

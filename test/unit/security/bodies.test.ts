@@ -1,45 +1,28 @@
 import { Readable } from "node:stream";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
 import { type BodyLimits, readBody } from "../../../src/http/body.js";
 import { signWebhook, type WebhookScheme } from "../../../src/webhooks/index.js";
 import { createWebhookReceiver } from "../../../src/webhooks/route.js";
 import { checkScheme } from "../../../src/webhooks/schemes/check-scheme.js";
+import { heldBytes, nextTurn, push, stalled } from "../../support/attacks/stalled-bodies.js";
 import { anyInbox } from "../../support/presets/schemes.js";
-
-setFlagsFromString("--expose-gc");
-const collectGarbage = runInNewContext("gc") as () => void;
-
-const heldBytes = (): number => {
-  collectGarbage();
-  const { heapUsed, external } = process.memoryUsage();
-  return heapUsed + external;
-};
 
 const noHeaders = { get: () => null };
 const read = (body: Readable, limits: BodyLimits) => readBody({ headers: noHeaders, body }, limits);
 
-/** A body that nobody has sent the end of. */
-const stalled = (): Readable => new Readable({ read() {} });
-
-describe("bodies that nothing proves yet", () => {
+describe("webhook bodies that are not verified yet", () => {
   it("FUN-01 a body in chunks of one byte takes no more memory than its bytes", async () => {
     const size = 500_000;
     const before = heldBytes();
     const body = stalled();
     const reading = read(body, { maxBytes: size });
-    for (let sent = 0; sent < size; sent += 1_000) {
-      const block = Buffer.allocUnsafeSlow(65_536).fill("x"); // what a socket reads at once
-      for (let i = 0; i < 1_000; i++) body.push(block.subarray(i, i + 1));
-      await new Promise(setImmediate);
-    }
+    await push(body, size, "bytes");
     expect(heldBytes() - before).toBeLessThan(10 * size);
     body.push(null);
     expect(((await reading) as Uint8Array).byteLength).toBe(size);
   });
 
-  it("FUN-01 a body that does not arrive in time is given up", async () => {
+  it("FUN-01 a body that does not arrive in time is refused", async () => {
     const body = stalled();
     body.push("begun");
     expect(await read(body, { maxBytes: 100, withinMs: 5 })).toBe("too slow");
@@ -78,7 +61,7 @@ describe("bodies that nothing proves yet", () => {
         statuses.push(status),
       );
       body.push(Buffer.alloc(9_000));
-      await new Promise(setImmediate);
+      await nextTurn();
     }
     expect((await receive(signed())).status).toBe(200);
     expect(statuses.length).toBeGreaterThanOrEqual(35);
@@ -86,7 +69,7 @@ describe("bodies that nothing proves yet", () => {
     for (const body of bodies) body.destroy();
   });
 
-  it("FUN-01 of too many bodies the oldest is refused", async () => {
+  it("FUN-01 when there are too many bodies, the oldest is refused", async () => {
     const receive = receiver({});
     const bodies = Array.from({ length: 1_001 }, stalled);
     const ends: number[] = [];
@@ -102,7 +85,7 @@ describe("bodies that nothing proves yet", () => {
     expect((await receive({ method: "POST", url, headers: noHeaders, body: stalled() })).status).toBe(408);
   });
 
-  it("FUN-01 no body waits for a store of secrets", async () => {
+  it("FUN-01 a body is read only after the secrets are known", async () => {
     let fetched = (_: string): void => {};
     const secret = () =>
       new Promise<string>((resolve) => {
@@ -111,7 +94,7 @@ describe("bodies that nothing proves yet", () => {
     const receive = receiver({ sources: { acme: { scheme, secrets: secret } } });
     const request = signed();
     const response = receive(request);
-    await new Promise(setImmediate);
+    await nextTurn();
     expect(request.body.readableFlowing).toBe(null);
     fetched(secrets);
     expect((await response).status).toBe(200);

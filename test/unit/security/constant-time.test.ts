@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { beforeEach, expect, it, vi } from "vitest";
 import { silentLogger } from "../../../src/base/logger.js";
-import { call, openRooms, secretOf, signedBody } from "../../support/attacks/rooms.js";
+import { call, openHttpApis, secretOf, signedBody } from "../../support/attacks/http-apis.js";
 import { attackTargets, openTarget } from "../../support/attacks/targets.js";
 
 /** The lengths of what was compared, in the only function that compares what proves a caller. */
@@ -32,7 +32,7 @@ it("FUN-02 SVC-07 only one function compares in constant time, so that it can be
 });
 
 it.each(attackTargets.map((target) => [target.name, target] as const))(
-  "FUN-02 %s: what proves a delivery is compared there, whether it is right or wrong",
+  "FUN-02 %s: a delivery's proof is compared there, right or wrong",
   async (_name, target) => {
     const { verify, genuine, wrongProof } = await openTarget(target);
     expect(await verify(genuine)).toBe(true);
@@ -47,15 +47,15 @@ it.each(attackTargets.map((target) => [target.name, target] as const))(
   },
 );
 
-it("MSG-08 MSG-14 SVC-07 so are the signature of a message, and digests of tokens, whatever their length", async () => {
-  const { rooms, close } = await openRooms(silentLogger);
-  const receiver = rooms.find(({ right }) => right === undefined)!;
+it("SVC-07 MSG-08 MSG-14 so are a message's signature and the digests of tokens, whatever their length", async () => {
+  const { apis, close } = await openHttpApis(silentLogger);
+  const receiver = apis.find(({ right }) => right === undefined)!;
   for (const body of [signedBody(), signedBody({}, { secret: secretOf(9) })]) {
     compared.length = 0;
     await call(receiver, { ...receiver.routes[0]!, body });
     expect(compared).toEqual([[32, 32]]);
   }
-  for (const one of rooms.filter(({ right }) => right !== undefined)) {
+  for (const one of apis.filter(({ right }) => right !== undefined)) {
     for (const authorization of [one.right!, "Bearer x", `Bearer ${"y".repeat(4_000)}`]) {
       compared.length = 0;
       await call(one, one.routes[0]!, { authorization });

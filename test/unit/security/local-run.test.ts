@@ -52,7 +52,7 @@ describe("oncebox dev", () => {
     expect(await status("/webhooks/acme", { ...json, host: "tunnel.example" }, "POST")).toBe(401); // not signed
   });
 
-  it("FUN-11 shows its status to GET alone", async () => {
+  it("FUN-11 shows its status only to GET", async () => {
     for (const method of ["POST", "PUT", "DELETE"]) expect(await status("/status", {}, method)).toBe(405);
   });
 

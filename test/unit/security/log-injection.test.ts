@@ -5,7 +5,13 @@ import { jsonLogger } from "../../../src/base/logger.js";
 import { printable } from "../../../src/cli/output.js";
 import { createDispatcher, createInbox, permanentFailure, timeBudget } from "../../../src/index.js";
 import { createWebhookRoute, signWebhook, type WebhookScheme } from "../../../src/webhooks/index.js";
-import { adminTokens, call, openRooms, serviceToken, signedBody } from "../../support/attacks/rooms.js";
+import {
+  adminTokens,
+  call,
+  openHttpApis,
+  serviceToken,
+  signedBody,
+} from "../../support/attacks/http-apis.js";
 
 /** A new line, an ANSI sequence, its one-byte form, text from right to left, a line separator, isolates and invisible ones. */
 const hostile = 'x\n{"level":"info"}\r\u001b[2J\u009b31m\u007f\u202eevil\u2028\u2066\u200b\u{e0041}';
@@ -15,9 +21,9 @@ const encoded = encodeURIComponent(hostile);
 
 const lines: string[] = [];
 const logger = jsonLogger("debug", (line) => lines.push(line));
-let opened: Awaited<ReturnType<typeof openRooms>>;
+let opened: Awaited<ReturnType<typeof openHttpApis>>;
 beforeAll(async () => {
-  opened = await openRooms(logger);
+  opened = await openHttpApis(logger);
 });
 afterAll(() => opened.close());
 
@@ -61,7 +67,7 @@ it("FUN-01 no id, topic, tenant or source of a webhook can forge a log line", as
 });
 
 it("MSG-18 no field of a message between services can forge a log line", async () => {
-  const receiver = opened.rooms.find(({ name }) => name === "messaging receiver")!;
+  const receiver = opened.apis.find(({ name }) => name === "messaging receiver")!;
   const send = (body: string) => call(receiver, { ...receiver.routes[0]!, body });
   const found = await written(async () => {
     await send(signedBody({ sourceServiceId: hostile }));
@@ -72,7 +78,7 @@ it("MSG-18 no field of a message between services can forge a log line", async (
 });
 
 it("MSG-14 ADD-02 no name, tenant, person or path of a request to the diagnostics API can forge a log line", async () => {
-  const admin = opened.rooms.find(({ name }) => name === "diagnostics")!;
+  const admin = opened.apis.find(({ name }) => name === "diagnostics")!;
   const authorization = `Bearer ${adminTokens.alice}`;
   const person = encodeURIComponent("Ada\u202e\u2066\u200b");
   await written(async () => {
@@ -89,7 +95,7 @@ it("MSG-14 ADD-02 no name, tenant, person or path of a request to the diagnostic
 });
 
 it("SVC-07 no key, owner or field of a request to the inbox service can forge a log line", async () => {
-  const service = opened.rooms.find(({ name }) => name === "inbox service")!;
+  const service = opened.apis.find(({ name }) => name === "inbox service")!;
   await written(async () => {
     for (const { method, path } of service.routes)
       for (const body of [
@@ -128,7 +134,7 @@ it("IBX-127 OBX-106 neither a queued message nor its handler's error can forge a
     },
     logger,
   });
-  const found = await written(() => dispatcher.run(inbox, timeBudget(20_000)));
+  const found = await written(() => dispatcher.run(inbox, timeBudget(60_000)));
   expect(found.length).toBeGreaterThan(0);
 });
 

@@ -10,7 +10,7 @@ describe("PostgreSQL without TLS", () => {
     return said;
   };
 
-  it("a host that is not this machine is warned of, once, with what to set", () => {
+  it("warns once about a host that is not this machine, with the setting to use", () => {
     expect(warnings({ remoteAddress: "10.0.0.7" })).toEqual([
       expect.stringMatching(/WITHOUT_TLS.*sslmode=verify-full/),
     ]);
@@ -23,15 +23,15 @@ describe("PostgreSQL without TLS", () => {
     { remoteAddress: "::ffff:127.0.0.1" },
     { remoteAddress: "::1" },
     {},
-  ])("TLS, this machine and local sockets are not: %j", (socket) => {
+  ])("does not warn about TLS, this machine or local sockets: %j", (socket) => {
     expect(warnings(socket)).toEqual([]);
   });
 
-  it("a connection of the pool is looked at when it is made", async () => {
+  it("checks a connection of the pool when it is made", async () => {
     const warnings: Error[] = [];
     const warned = (warning: Error) => void warnings.push(warning);
     process.on("warning", warned);
-    // A socket to this machine that says otherwise of itself.
+    // A socket to this machine with another address.
     const stream = () => Object.defineProperty(new Socket(), "remoteAddress", { value: "10.0.0.9" });
     const db = openPostgres({ config: { connectionString: inject("postgresUrl"), stream } });
     await db.driver.query({ name: "test", text: "select 1", unprepared: true }, {});

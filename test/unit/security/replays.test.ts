@@ -35,8 +35,8 @@ async function replayed(target: AttackTarget, at: Date, secrets = target.secrets
   return (await route(request)).status;
 }
 
-describe("a copy of a delivery that is sent again", () => {
-  it("FUN-02 where a time is signed it is refused after the tolerance, whatever is stored", async () => {
+describe("a replayed delivery", () => {
+  it("FUN-02 is refused after the tolerance where a time is signed", async () => {
     const timed = attackTargets.filter(signsTime);
     expect(timed.length).toBeGreaterThan(3);
     for (const target of timed) {
@@ -45,7 +45,7 @@ describe("a copy of a delivery that is sent again", () => {
     }
   });
 
-  it("FUN-02 where none is signed it is refused once its secret is gone", async () => {
+  it("FUN-02 is refused once its secret is gone where no time is signed", async () => {
     const untimed = attackTargets.filter((target) => !signsTime(target) && !target.isAsymmetric);
     expect(untimed.length).toBeGreaterThan(3);
     const later = new Date(attackedAt.getTime() + 40 * day);
@@ -55,7 +55,7 @@ describe("a copy of a delivery that is sent again", () => {
     }
   });
 
-  it("FUN-02 FUN-05 until its message is purged it is a duplicate", async () => {
+  it("FUN-02 FUN-05 is a duplicate until its message is purged", async () => {
     const github = attackTargets.find(({ name }) => name === "github")!;
     const { route, inbox } = await reception({
       sources: { s: { scheme: "github", secrets: github.secrets } },

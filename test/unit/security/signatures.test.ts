@@ -18,15 +18,15 @@ const standardSecret = `whsec_${Buffer.alloc(24, 7).toString("base64")}`;
 
 const route = (source: WebhookSource) => createWebhookRoute({ inbox: anyInbox, sources: { acme: source } });
 
-describe("what a captured delivery can do", () => {
-  /** GitHub signs the body alone: the headers are the attacker's. */
+describe("a captured delivery", () => {
+  /** GitHub signs only the body: the headers are the attacker's. */
   const captured = (body: string, headers: Record<string, string>) => {
     const request = signed("github", { secrets, body, messageId: "known", topic: "push" });
     for (const [name, value] of Object.entries(headers)) request.headers.set(name, value);
     return request;
   };
 
-  it("FUN-02 FUN-05 it cannot replace the content of a waiting message whose id is not signed", async () => {
+  it("FUN-02 FUN-05 cannot replace the content of a waiting message whose id is not signed", async () => {
     const { route, messages } = await reception({ sources: { github: { scheme: "github", secrets } } });
     await route(captured('{"genuine":1}', { "x-github-delivery": "victim" }));
     const answer = await route(captured('{"another":2}', { "x-github-delivery": "victim" }));
@@ -56,7 +56,7 @@ describe("what a captured delivery can do", () => {
     expect(ids.sort()).toEqual(["in-a-signed-header", "in-the-body", "in-the-url"]);
   });
 
-  it("FUN-07 it cannot choose the tenant: none comes from a header that is not signed, unless the source says so", async () => {
+  it("FUN-07 cannot choose the tenant: an unsigned header is used only where the source says so", async () => {
     const headers = { "x-shopify-shop-domain": "another.example" };
     const byDefault = await reception({ sources: { shopify: { scheme: "shopify", secrets } } });
     await byDefault.route(signed("shopify", { secrets, body: "{}", headers }));
@@ -67,7 +67,7 @@ describe("what a captured delivery can do", () => {
     expect((await asked.messages())[0]!.headers).toMatchObject({ "oncebox-tenant": "another.example" });
   });
 
-  it("FUN-02 it cannot choose the parser by its content type", async () => {
+  it("FUN-02 cannot choose the parser by its content type", async () => {
     const { route, messages } = await reception({ sources: { github: { scheme: "github", secrets } } });
     const hidden = '{"installation":{"id":1},"note":"&payload={\\"installation\\":{\\"id\\":2}}"}';
     await route(captured(hidden, { "content-type": "application/x-www-form-urlencoded" }));

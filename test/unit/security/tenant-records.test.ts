@@ -43,7 +43,7 @@ const network: AllowedDatabases = {
 };
 
 describe("a tenant's record chooses its database", () => {
-  it("FUN-08 records of others need a list of allowed databases, and the error says how to write it", () => {
+  it("FUN-08 discovered tenants need a list of allowed databases, and the error says how to write it", () => {
     expect(() => createTenantStores({ discover: catalogueOf("sqlite:a.db") })).toThrow(
       /Set allow .*kinds: \["postgres"\], hosts: /,
     );
@@ -104,7 +104,7 @@ describe("a tenant's record chooses its database", () => {
     "postgres://app:hidden@db.example.com/x?sslrootcert=/etc/passwd",
     "postgres://app:hidden@db.example.com/x?sslkey=/etc/passwd",
     "sqlite:/etc/any.db",
-  ])("FUN-08 another is left out, and no log line quotes it: %s", async (url) => {
+  ])("FUN-08 any other database is left out, and no log line quotes it: %s", async (url) => {
     const { served, said } = await isServed(url, network);
     expect(served).toBe(false);
     expect(said).toContain("The database URL ");

@@ -12,8 +12,8 @@ import { seededRandom } from "../../support/seeded-random.js";
 
 const target = attackTargets.find(({ name }) => name === "twilio") as AttackTarget;
 
-describe("what Twilio's signature leaves open", () => {
-  it("FUN-02 of 1,000 changed URLs and forms those are accepted that Twilio signs alike, and no others", async () => {
+describe("ambiguities of Twilio's signature", () => {
+  it("FUN-02 of 1,000 changed URLs and forms, only those with Twilio's own signature are accepted", async () => {
     const { verify, genuine } = await openTarget(target);
     const random = seededRandom(6);
     const below = (limit: number) => Math.floor(random() * limit);

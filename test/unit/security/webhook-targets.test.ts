@@ -49,7 +49,7 @@ async function network(answers: readonly string[][]) {
   return { seen, publish };
 }
 
-describe("where a webhook is sent", () => {
+describe("the target of a webhook", () => {
   it.each([
     "10.1.2.3",
     "127.0.0.1",
@@ -64,7 +64,7 @@ describe("where a webhook is sent", () => {
     "::ffff:10.0.0.1",
     "::ffff:a9fe:a9fe",
     "64:ff9b::7f00:1",
-  ])("not to a name that resolves to %s, unless that is allowed", async (address) => {
+  ])("is not a name that resolves to %s, unless that is allowed", async (address) => {
     const { seen, publish } = await network([["203.0.113.7", address]]);
     await expect(publish()).rejects.toThrow(/private, loopback or link-local.*allowPrivateAddresses/);
     expect(seen.headers).toEqual({});
@@ -72,7 +72,7 @@ describe("where a webhook is sent", () => {
     expect(seen.headers).toHaveProperty("webhook-id", "1");
   });
 
-  it("to the address that was checked: a name is resolved once for each message", async () => {
+  it("is the address that was checked: a name is resolved once per message", async () => {
     const { seen, publish } = await network([["203.0.113.7"], ["127.0.0.1"]]);
     await publish();
     expect(seen).toMatchObject({ connectedTo: "203.0.113.7", resolved: 1 });

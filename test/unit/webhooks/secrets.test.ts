@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Secrets } from "../../../src/webhooks/index.js";
-import { testClock } from "../../contract/index.js";
+import { testClock } from "../../contract/harness.js";
 import { now, post, reception, signed } from "./support.js";
 
 const body = '{"id":"evt_1","type":"ping"}';

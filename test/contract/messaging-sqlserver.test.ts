@@ -1,9 +1,0 @@
-import { describe, inject } from "vitest";
-import { sqlServerHarness } from "../support/sqlserver-harness.js";
-import { messagingContract } from "./messaging-contract.js";
-
-const url = inject("sqlServerUrl");
-
-describe.skipIf(url === "")("SQL Server (needs ONCEBOX_TEST_MSSQL_URL or Docker)", () => {
-  messagingContract(sqlServerHarness(url));
-});

@@ -1,9 +1,0 @@
-import { describe, inject } from "vitest";
-import { sqlServerHarness } from "../support/sqlserver-harness.js";
-import { telemetrySuite } from "../support/telemetry-suite.js";
-
-const url = inject("sqlServerUrl");
-
-describe.skipIf(url === "")("SQL Server (needs ONCEBOX_TEST_MSSQL_URL or Docker)", () => {
-  telemetrySuite(sqlServerHarness(url));
-});
