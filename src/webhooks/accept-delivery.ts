@@ -29,12 +29,15 @@ export class DeliveryAcceptor {
     delivery: Delivery,
     deadline: ReceiveDeadline,
   ): Promise<WebhookResult> {
-    const withToken = await deadline.within("verifying", () => findWithToken(source, delivery));
+    const hasHandshakes = source.handshakes.length > 0;
+    const withToken = hasHandshakes
+      ? await deadline.within("verifying", () => findWithToken(source, delivery))
+      : undefined;
     if (withToken === undefined) {
       const refusal = await deadline.within("verifying", () => source.verify(delivery));
       if (refusal !== undefined) return refuse("unauthorized", refusal);
     }
-    const found = withToken ?? findInProven(source, delivery);
+    const found = withToken ?? (hasHandshakes ? findInProven(source, delivery) : undefined);
     if (found === undefined) return this.#storeEvents(source, formOfQuery(delivery), deadline);
     const { handshake, event, toStore } = found;
     const answer = () => deadline.within("the handshake", () => answerHandshake(handshake, event));

@@ -2,9 +2,15 @@ import { createHash } from "node:crypto";
 import { uuidV7 } from "../base/uuid.js";
 import type { BatchMessage } from "../inbox/inbox.js";
 import { maxNameLength } from "../queue/arguments.js";
-import { type Delivery, splitDelivery } from "./schemes/delivery.js";
+import {
+  type Delivery,
+  isJsonList,
+  type JsonRange,
+  jsonChildren,
+  jsonDocument,
+  splitDelivery,
+} from "./schemes/delivery.js";
 import { isObject } from "./schemes/field-checks.js";
-import { isJsonList, type JsonRange, jsonChildren, jsonDocument } from "./schemes/json-ranges.js";
 import {
   type Alternatives,
   fill,

@@ -138,7 +138,7 @@ class Receiver {
     const { method, headers } = request;
     const url = publicUrlOf(request, path, this.#settings);
     const head = createDelivery({ method, url, headers, body: new Uint8Array() });
-    const handshake = findInHead(source, head);
+    const handshake = source.handshakes.length === 0 ? undefined : findInHead(source, head);
     if (handshake !== undefined) {
       return deadline.within("the handshake", async () => {
         const refusal = await handshake.verify?.(head);

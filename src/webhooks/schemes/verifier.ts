@@ -80,7 +80,7 @@ export function createVerifier(
 }
 
 const withPrepare = (verify: VerifyDelivery, keys: SecretKeys<object>): Verifier =>
-  Object.assign((delivery: Delivery) => verify(delivery), { prepare: () => keys.get() });
+  Object.assign(verify, { prepare: keys.get });
 
 const signingKeys = (
   rule: SignatureRule,
