@@ -1,4 +1,4 @@
-import { messageTrace, type TraceStep } from "../operators/operator-reads.js";
+import { messageTrace, type TraceStep, type TraceStores } from "../operators/operator-reads.js";
 import type { OperatedStores } from "../operators/operators-of.js";
 import { inboxPhases, type Phase, phases, type Resolution, resolutions } from "../queue/message.js";
 import type { Control } from "../queue/operators.js";
@@ -9,7 +9,6 @@ import {
   deadState,
   type ListFilter,
   type QueueKind,
-  queueOf,
   statesOf,
 } from "../queue/work-store.js";
 import { keyText } from "./page/key-text.js";
@@ -68,7 +67,7 @@ export async function phasedTrace(
   call: CallOptions = {},
 ): Promise<readonly PhasedStep[]> {
   const steps: PhasedStep[] = [];
-  for (const step of await messageTrace(stores, id, call))
+  for (const step of await messageTrace(stores as unknown as TraceStores, id, call))
     steps.push({ ...step, phase: await phase(stores, step, call) });
   return steps;
 }
@@ -76,7 +75,7 @@ export async function phasedTrace(
 async function phase(stores: OperatedStores, step: TraceStep, call: CallOptions): Promise<Phase> {
   const withoutLease = () => phaseOf({ ...step, lockedUntil: null }, []);
   if (!isUnfinished(step)) return withoutLease();
-  const store = queueOf(stores, step.queue);
+  const store = stores[step.queue];
   const message = await store.get(step.key, call);
   if (message === null) return withoutLease(); // it has gone meanwhile
   const [phased] = await withPhases(store, [message], call);

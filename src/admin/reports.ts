@@ -2,7 +2,7 @@ import { mapLimit } from "../base/concurrency.js";
 import { safeReason } from "../base/logger.js";
 import { InvalidOperationError } from "../errors.js";
 import { type OperatedStores, withOperators } from "../operators/operators-of.js";
-import { type CallOptions, deadState, type QueueKind, queueOf } from "../queue/work-store.js";
+import { type CallOptions, deadState, type QueueKind } from "../queue/work-store.js";
 import type { AdminStores, AdminTenants } from "./create-admin.js";
 
 /** How one queue is. */
@@ -43,7 +43,7 @@ async function queueReport(
   queue: QueueKind,
   call: CallOptions,
 ): Promise<QueueReport> {
-  const store = queueOf(stores, queue);
+  const store = stores[queue];
   const { due, oldestDueAgeMs, counts, phases } = await store.stats(call);
   const controls = await store.controls(call);
   return {

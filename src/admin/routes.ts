@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import { packageVersion } from "../base/require-package.js";
 import { bulkActions, type ControlTarget } from "../queue/operators.js";
-import { type AnyQueue, type QueueKind, queueKinds, queueOf } from "../queue/work-store.js";
+import { type AnyQueue, type QueueKind, queueKinds } from "../queue/work-store.js";
 import type { AdminOptions } from "./create-admin.js";
 import {
   activityBuckets,
@@ -94,7 +94,7 @@ const onQueue =
       path: `${queue}/${path}`,
       method,
       request,
-      run: (stores, fields, call) => run(queueOf(stores, queue), fields, call),
+      run: (stores, fields, call) => run(stores[queue], fields, call),
     });
 
 /** What can be read of the messages of a queue, dead or not. */

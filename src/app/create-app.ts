@@ -4,7 +4,7 @@ import { InvalidArgumentError } from "../errors.js";
 import { toWebResponse } from "../http/plain.js";
 import type { PurgeWithinOptions } from "../queue/maintenance.js";
 import type { InboxService } from "../service/http/inbox-service.js";
-import { whyNotBackedUp } from "../sql/database-file.js";
+import { whyNotBackedUp } from "../sql/backup-source.js";
 import type { Database } from "../sql/dialect.js";
 import { type MigrateOptions, type MigrateResult, migrate } from "../sql/migrate.js";
 import type { TenantStoreProvider } from "../tenants/connections/tenant-stores.js";

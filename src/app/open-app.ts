@@ -10,11 +10,14 @@ import type { Environment } from "../config/environment.js";
 import { receivingOpeners } from "../config/receiving-openers.js";
 import { type SecretResolver, secretsFromEnvironment } from "../config/secret-reference.js";
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
-import { createInbox } from "../inbox/inbox.js";
+import { createInbox, type Inbox } from "../inbox/inbox.js";
 import { createInboxReceiver, type InboxReceiver } from "../inbox/receiver.js";
 import { createOutbox, type Outbox } from "../outbox/outbox.js";
+import type { QueueKind } from "../queue/work-store.js";
 import type { Database, ReceivingDatabase } from "../sql/dialect.js";
 import type { MigrateOptions } from "../sql/migrate.js";
+import { type QueueParts, queueParts } from "../sql/store.js";
+import { resolveStoreOptions } from "../sql/store-options.js";
 import type { SignIn } from "../tenants/connections/tenant-stores.js";
 import type { FanOut } from "../tenants/fan-out/tenant-batch.js";
 import type { AppDefinition, AppParts } from "./definition.js";
@@ -25,6 +28,8 @@ import type { WakeUp } from "./wake-up.js";
  * The parts that the jobs of an app share. Jobs are kept apart, so that the bundle of a function holds only its own.
  */
 export interface OpenApp extends AppContext, AppParts {
+  /** What the calls of a queue work with, for those that need no whole inbox or outbox. */
+  partsFor(kind: QueueKind): QueueParts;
   close(): Promise<void>;
 }
 
@@ -32,15 +37,21 @@ export interface OpenApp extends AppContext, AppParts {
 export async function openApp(definition: AppDefinition, platform: Platform): Promise<OpenApp> {
   const context = appContext(definition, platform);
   const { tenants } = context;
-  if (tenants !== undefined) return { ...context, ...noParts(), close: () => tenants.close() };
+  if (tenants !== undefined)
+    return { ...context, ...noParts(), partsFor: () => absent("queue"), close: () => tenants.close() };
   const db = await databaseOf(context, platform, openDatabase);
   const options = storeOptionsOf(context);
-  const inbox = createInbox(db, { ...definition.inbox, ...options });
+  let inbox: Inbox | undefined;
   let outbox: Outbox | undefined;
   return {
     ...context,
     db,
-    inbox,
+    partsFor: (kind) =>
+      queueParts(db, kind, resolveStoreOptions<never>(db, kind, { ...definition[kind], ...options })),
+    get inbox() {
+      inbox ??= createInbox(db, { ...definition.inbox, ...options });
+      return inbox;
+    },
     get outbox() {
       outbox ??= createOutbox(db, { ...definition.outbox, ...options });
       return outbox;

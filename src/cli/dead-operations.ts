@@ -3,7 +3,7 @@ import { InvalidArgumentError } from "../errors.js";
 import type { OperatedStores } from "../operators/operators-of.js";
 import { finishOperation } from "../operators/replay-dead.js";
 import type { BulkAction, Operation } from "../queue/operators.js";
-import { type AnyKey, type QueueKind, queueOf } from "../queue/work-store.js";
+import type { AnyKey, QueueKind } from "../queue/work-store.js";
 import { type CommandInput, exitCodes, type Values } from "./command.js";
 import { withStores } from "./load-app.js";
 import { filterOf, operatorName, pageSize, queuesOf, text } from "./options.js";
@@ -25,7 +25,7 @@ export const changeMany = (
     const filter = filterOf(values);
     const matched = new Map<QueueKind, number>();
     for (const queue of queuesOf(values))
-      matched.set(queue, await queueOf(stores, queue).countDead({ ...filter, signal }));
+      matched.set(queue, await stores[queue].countDead({ ...filter, signal }));
     const total = [...matched.values()].reduce((sum, one) => sum + one, 0);
     if (total === 0) terminal.err("No dead message matches.");
     if (values["dry-run"]) {
@@ -37,7 +37,7 @@ export const changeMany = (
     for (const queue of queuesOf(values)) {
       if (matched.get(queue) === 0) continue;
       const options = { by: operatorName(values), signal };
-      const operation = await queueOf(stores, queue).startOperation(change, filter, options);
+      const operation = await stores[queue].startOperation(change, filter, options);
       terminal.err(`Operation ${operation.id}: ${operation.matched} in the ${queue}.`);
       begun.push({ queue, operation });
     }
@@ -54,7 +54,7 @@ export const resumeChange = (
     const { values, terminal } = input;
     const id = text(values, "resume")!.toLowerCase();
     for (const queue of queuesOf(values)) {
-      const operation = await queueOf(stores, queue).operation(id, { signal: terminal.signal });
+      const operation = await stores[queue].operation(id, { signal: terminal.signal });
       if (operation === null) continue;
       if (operation.action !== change)
         throw new InvalidArgumentError(
@@ -96,7 +96,7 @@ async function finish(
   };
   try {
     for (const { queue, operation } of begun)
-      await finishOperation(queueOf(stores, queue), change, operation.id, { ...options, signal, onProgress });
+      await finishOperation(stores[queue], change, operation.id, { ...options, signal, onProgress });
   } catch (error) {
     if (!signal.aborted) throw error;
   } finally {
@@ -169,7 +169,7 @@ export const listOperations = (input: CommandInput): Promise<number> => {
   return withStores(input, async (stores) => {
     const all: Operation[] = [];
     for (const queue of queues)
-      all.push(...(await queueOf(stores, queue).operations({ limit: maxRecords, signal: terminal.signal })));
+      all.push(...(await stores[queue].operations({ limit: maxRecords, signal: terminal.signal })));
     const shown = all.sort(unfinishedFirst).slice(0, limit);
     printTable(input, shown, {
       columns: operationColumns,

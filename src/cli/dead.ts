@@ -2,7 +2,7 @@ import { keyText } from "../admin/page/key-text.js";
 import { withPhases } from "../admin/phases.js";
 import { omitUndefined } from "../base/defined.js";
 import type { BulkAction, EditedContent } from "../queue/operators.js";
-import { type AnyMessage, type AnyQueue, deadState, queueOf } from "../queue/work-store.js";
+import { type AnyMessage, type AnyQueue, deadState, type QueueKind } from "../queue/work-store.js";
 import {
   type Command,
   type CommandInput,
@@ -165,6 +165,7 @@ async function editDead(input: CommandInput): Promise<number> {
       "dead edit needs --payload-file, --headers-file or --new-topic. Without a change, use dead replay.",
     );
   return withDead(input, named, "edited", async (queue) => {
+    if ((await queue.get(named.key))?.state !== deadState[named.queue]) return false;
     const key = keyText(await queue.editAndReplay(named.key, await editedContent(values), { by }));
     print(input, { key }, `Replayed ${keyText(named.key)} as ${key}. The dead message is archived.`);
     return true;
@@ -208,17 +209,15 @@ const withDead = (
   change: (queue: AnyQueue) => Promise<boolean>,
 ): Promise<number> =>
   withStores(input, async (stores) => {
-    const queue = queueOf(stores, kind);
-    const message = await queue.get(key);
-    const isDead = message?.state === deadState[kind];
-    if (isDead && (await change(queue))) return exitCodes.ok;
-    const why = isDead ? "It is not dead any more." : await notDead(queue, kind, message);
-    input.terminal.err(`${keyText(key)} was not ${past}. ${why}`);
+    const queue = stores[kind];
+    if (await change(queue)) return exitCodes.ok;
+    input.terminal.err(`${keyText(key)} was not ${past}. ${await whyNot(queue, kind, await queue.get(key))}`);
     return exitCodes.failed;
   });
 
-async function notDead(queue: AnyQueue, kind: string, message: AnyMessage | null): Promise<string> {
+async function whyNot(queue: AnyQueue, kind: QueueKind, message: AnyMessage | null): Promise<string> {
   if (message === null) return `It is not in the ${kind}.`;
+  if (message.state === deadState[kind]) return "It died only now. Try again.";
   const [phased] = await withPhases(queue, [message]);
   return `It is not dead but ${phased!.phase}.`;
 }

@@ -16,10 +16,10 @@ import {
   secretsFromEnvironment,
 } from "../config/secret-reference.js";
 import { InvalidArgumentError } from "../errors.js";
-import { type OperatedStores, withOperators } from "../operators/operators-of.js";
-import { type AnyQueue, type QueueKind, queueOf } from "../queue/work-store.js";
-import { sqliteFileOf } from "../sql/database-file.js";
+import { type OperatedStores, operatedStores, withOperators } from "../operators/operators-of.js";
+import type { AnyQueue, QueueKind } from "../queue/work-store.js";
 import type { Database } from "../sql/dialect.js";
+import { sqliteFileOf } from "../sql/driver.js";
 import { type CommandInput, exitCodes, UsageError, type Values } from "./command.js";
 import { text } from "./options.js";
 
@@ -37,7 +37,7 @@ export const withStores = (
 ): Promise<number> =>
   withOpened(input, openApp, async (app) => {
     const stores = await chosenStores(input, app, app.tenants?.stores);
-    return work(withOperators(stores), stores.db);
+    return work(stores === app ? operatedStores(app.partsFor) : withOperators(stores), stores.db);
   });
 
 /** For commands that do the same with each queue. */
@@ -47,7 +47,7 @@ export const withQueues = (
   work: (queue: AnyQueue, kind: QueueKind) => Promise<void>,
 ): Promise<number> =>
   withStores(input, async (stores) => {
-    for (const kind of kinds) await work(queueOf(stores, kind), kind);
+    for (const kind of kinds) await work(stores[kind], kind);
     return exitCodes.ok;
   });
 

@@ -11,7 +11,7 @@ import {
 } from "../admin/phases.js";
 import { phases } from "../queue/message.js";
 import type { FailedAttempt } from "../queue/operators.js";
-import { type QueueKind, queueOf } from "../queue/work-store.js";
+import type { QueueKind } from "../queue/work-store.js";
 import { type Command, type CommandInput, exitCodes, flag, option, UsageError } from "./command.js";
 import { withQueues, withStores } from "./load-app.js";
 import {
@@ -158,7 +158,7 @@ export async function showMessage(input: CommandInput, argument: string | undefi
   const { values, terminal } = input;
   const { queue: kind, key } = parseKey(argument, values);
   return withStores(input, async (stores) => {
-    const queue = queueOf(stores, kind);
+    const queue = stores[kind];
     const message = await queue.get(key);
     if (message === null) {
       terminal.err(

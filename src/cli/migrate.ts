@@ -1,8 +1,8 @@
 import { existsSync } from "node:fs";
 import type { App } from "../app/create-app.js";
 import { omitUndefined } from "../base/defined.js";
-import { sqliteFileOf } from "../sql/database-file.js";
 import type { Database } from "../sql/dialect.js";
+import { sqliteFileOf } from "../sql/driver.js";
 import { chosenQueues, type MigrateOptions, recordedMigration, schemaBatches } from "../sql/migrate.js";
 import type { QueueNames } from "../sql/names.js";
 import { appliedMigrations, checkSchema, isProblem, readCatalogue, runMigrate } from "./check-schema.js";

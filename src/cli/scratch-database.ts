@@ -1,9 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { rm } from "node:fs/promises";
 import { databaseOpeners } from "../config/database-openers.js";
-import { sqliteFileOf } from "../sql/database-file.js";
 import type { Database } from "../sql/dialect.js";
-import type { SqlQueryable } from "../sql/driver.js";
+import { type SqlQueryable, sqliteFileOf } from "../sql/driver.js";
 import { UsageError } from "./command.js";
 
 /** Where to measure: a schema that did not exist, or a SQLite file that did not. */

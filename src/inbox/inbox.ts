@@ -1,6 +1,7 @@
 import { callInTransaction, checkCall, optionalHash, plainCall } from "../queue/arguments.js";
 import type { InboxKey, InboxMessage, InboxState } from "../queue/message.js";
 import type { CallOptions, WorkStore } from "../queue/work-store.js";
+import { announceDead } from "../sql/dead-letters.js";
 import { type Database, status } from "../sql/dialect.js";
 import { isTrue, type SqlExecutor } from "../sql/driver.js";
 import { inboxShape } from "../sql/message-rows.js";
@@ -80,7 +81,8 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
       checkCall(call, plainCall, "markDead");
       const changed = await mark(key, status.dead, error, call);
       if (changed)
-        parts.announceDead(
+        announceDead(
+          parts,
           [{ source: key.source, messageId: key.messageId }],
           error || "Marked dead by hand.",
         );

@@ -11,7 +11,7 @@ import {
 } from "../queue/arguments.js";
 import type { InboxKey } from "../queue/message.js";
 import type { CallOptions } from "../queue/work-store.js";
-import { announceDeadTo } from "../sql/dead-letters.js";
+import { announceDead } from "../sql/dead-letters.js";
 import { type ReceivingDatabase, type ReceivingDialect, status } from "../sql/dialect.js";
 import { isTrue, type SqlExecutor, type SqlParams, type SqlRow } from "../sql/driver.js";
 import {
@@ -84,7 +84,7 @@ interface ResolvedInboxOptions extends ResolvedStoreOptions<InboxKey> {
 }
 
 export function resolveInboxOptions(db: ReceivingDatabase, options: InboxOptions): ResolvedInboxOptions {
-  const resolved = resolveStoreOptions(db, "inbox", options, ["deadOnRedelivery"]);
+  const resolved = resolveStoreOptions(db, "inbox", options);
   const onRedelivery = options.deadOnRedelivery ?? "keep";
   if (onRedelivery !== "keep" && onRedelivery !== "revive") {
     throw new InvalidArgumentError('deadOnRedelivery must be "keep" or "revive".');
@@ -103,7 +103,6 @@ export function inboxReceiving(
   const { dialect } = db;
   const { schema, table, logger, metrics, tracing, queue, reviveDead, blockOnDead } = resolved;
   const statements = dialect.receiving(dialect.names("inbox", schema, table), { reviveDead, blockOnDead });
-  const announceDead = announceDeadTo(resolved, { describe: inboxKey.describe });
   const buries = dialect.buries === true;
 
   const logReceived = (message: IncomingMessage, outcome: ReceiveOutcome): void => {
@@ -215,7 +214,8 @@ export function inboxReceiving(
         ? await receiveAll(call.tx)
         : await runner.atomically(receiveAll, call);
     for (const [index, message] of messages.entries()) logReceived(message, outcomes[index]!);
-    for (const { source, messageId, dead } of died) announceDead([{ source, messageId }], dead!);
+    for (const { source, messageId, dead } of died)
+      announceDead({ options: resolved, shape: inboxKey }, [{ source, messageId }], dead!);
     return outcomes;
   };
 

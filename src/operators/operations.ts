@@ -1,7 +1,7 @@
 import { isGuid, uuidV7 } from "../base/uuid.js";
 import { ArgumentRangeError, InvalidArgumentError, InvalidOperationError } from "../errors.js";
-import type { Inbox } from "../inbox/inbox.js";
-import type { Outbox } from "../outbox/outbox.js";
+import { inboxReceiving } from "../inbox/receiver.js";
+import { enqueuing } from "../outbox/enqueue.js";
 import {
   nameProblem,
   optionalHeaders,
@@ -22,7 +22,7 @@ import {
   type Operators,
 } from "../queue/operators.js";
 import type { AnyKey, AnyMessage, CallOptions, Settlement } from "../queue/work-store.js";
-import type { OperatorReadStatements, OperatorStatements } from "../sql/dialect.js";
+import type { OperatorReadStatements, OperatorStatements, OutboxStatements } from "../sql/dialect.js";
 import { rowNumber, type SqlExecutor, type SqlParams, type SqlRow } from "../sql/driver.js";
 import { settle } from "../sql/leases.js";
 import type { MessageContent } from "../sql/message-content.js";
@@ -32,7 +32,6 @@ import { defaults, mostKeys } from "../sql/store-options.js";
 
 /** A queue with the statements that only operators use. */
 export interface OperatedQueue {
-  readonly queue: Inbox | Outbox;
   readonly parts: QueueParts;
   readonly statements: OperatorStatements & OperatorReadStatements;
 }
@@ -162,7 +161,7 @@ export function deadLetterOperations(operated: OperatedQueue): Pick<Operators<An
       const { id, to } = await records.once({ signal }, async (tx, id) => {
         const message = await takeDead(tx, key, by, { signal });
         const content = editedContent(message, changes, shape.idOf(key));
-        const to = await enqueueEdited(operated.queue, message, content, { tx, signal });
+        const to = await enqueueEdited(parts, message, content, { tx, signal });
         const filter = { from: shape.describe(key), to };
         await records.addEnded(tx, { id, action: "edit", by, filter, matched: 1, done: 1 }, { signal });
         return { id, to };
@@ -234,20 +233,22 @@ const editedContent = (message: AnyMessage, changes: EditedContent, from: string
 
 /** Enqueues a message with this content instead of `old`, and returns its key. */
 async function enqueueEdited(
-  queue: Inbox | Outbox,
+  parts: QueueParts,
   old: AnyMessage,
   content: MessageContent,
   call: CallOptions & { readonly tx: SqlExecutor },
 ): Promise<AnyKey> {
-  if ("receive" in queue) {
+  if (parts.kind === "inbox") {
+    const { db, options, runner } = parts;
     const key = { source: (old as InboxMessage).source, messageId: uuidV7() };
-    await queue.receive({ ...content, ...key }, call);
+    await inboxReceiving(db, { ...options, reviveDead: false }, runner).receive({ ...content, ...key }, call);
     return key;
   }
   // It takes over the archived message's natural key. In another topic that could be another message's.
   const isSameTopic = content.topic === old.topic;
   const naturalKey = isSameTopic ? (old as OutboxMessage).naturalKey : null;
-  return { id: await queue.enqueue({ ...content, naturalKey }, call) };
+  const { enqueue } = enqueuing(parts as QueueParts<OutboxStatements>);
+  return { id: await enqueue({ ...content, naturalKey }, call) };
 }
 
 interface NewOperation {

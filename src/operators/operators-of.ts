@@ -4,16 +4,14 @@ import type { Inbox } from "../inbox/inbox.js";
 import type { Outbox } from "../outbox/outbox.js";
 import type { InboxKey, OutboxKey } from "../queue/message.js";
 import type { Operators } from "../queue/operators.js";
-import type { AnyKey } from "../queue/work-store.js";
-import { partsKey } from "../sql/store.js";
+import type { AnyKey, AnyQueue, QueueKind } from "../queue/work-store.js";
+import { createQueueStore, partsKey, type QueueParts } from "../sql/store.js";
 import { controlOperations } from "./controls.js";
 import { deadLetterOperations, type OperatedQueue } from "./operations.js";
 import { operatorDialects } from "./operator-dialects.js";
 import { operatorReads } from "./operator-reads.js";
 
 type Queue = Inbox | Outbox;
-
-const made = new WeakMap<Queue, unknown>();
 
 /**
  * What operators do with an inbox or an outbox: dead letters, operations, pauses and limits, activity. The functions do not load
@@ -27,12 +25,22 @@ export function operatorsOf(queue: Inbox): Operators<InboxKey>;
 export function operatorsOf(queue: Outbox): Operators<OutboxKey>;
 export function operatorsOf(queue: Queue): Operators<AnyKey>;
 export function operatorsOf(queue: Queue): unknown {
-  const known = made.get(queue);
-  if (known !== undefined) return known;
-  const parts = (queue as { readonly [partsKey]?: unknown } | undefined)?.[partsKey];
+  return operatorsWith(partsOf(queue));
+}
+
+function partsOf(queue: Queue): QueueParts {
+  const parts = (queue as { readonly [partsKey]?: QueueParts } | undefined)?.[partsKey];
   if (parts === undefined)
     throw new InvalidArgumentError("operatorsOf takes what createInbox or createOutbox returned.");
-  const load = memoisePromise(() => loadStatements(queue, parts as OperatedQueue["parts"]));
+  return parts;
+}
+
+const made = new WeakMap<QueueParts, Operators<AnyKey>>();
+
+function operatorsWith(parts: QueueParts): Operators<AnyKey> {
+  const known = made.get(parts);
+  if (known !== undefined) return known;
+  const load = memoisePromise(() => loadStatements(parts));
   const call =
     (name: keyof Operators<never>) =>
     async (...given: readonly unknown[]) => {
@@ -41,15 +49,15 @@ export function operatorsOf(queue: Queue): unknown {
     };
   const names = Object.keys(partOf) as (keyof Operators<never>)[];
   const operators = Object.fromEntries(names.map((name) => [name, call(name)]));
-  made.set(queue, operators);
-  return operators;
+  made.set(parts, operators as unknown as Operators<AnyKey>);
+  return operators as unknown as Operators<AnyKey>;
 }
 
-async function loadStatements(queue: Queue, parts: OperatedQueue["parts"]): Promise<OperatedQueue> {
+async function loadStatements(parts: QueueParts): Promise<OperatedQueue> {
   const { kind, db, options } = parts;
   const { changes, reads } = await operatorDialects[db.dialect.name]();
   const names = db.dialect.names(kind, options.schema, options.table);
-  return { queue, parts, statements: { ...changes(names), ...reads(names) } };
+  return { parts, statements: { ...changes(names), ...reads(names) } };
 }
 
 /** The function that makes each call. */
@@ -75,20 +83,24 @@ const partOf: {
   controls: controlOperations,
 };
 
-export interface OperatedStores {
-  readonly inbox: Omit<Inbox, "replay"> & Operators<InboxKey>;
-  readonly outbox: Omit<Outbox, "replay"> & Operators<OutboxKey>;
+/** The queues of one database, each together with what operators do with it. */
+export type OperatedStores = Readonly<Record<QueueKind, AnyQueue>>;
+
+/** A queue that is not used is not made. */
+export function operatedStores(partsFor: (kind: QueueKind) => QueueParts): OperatedStores {
+  const operated = (kind: QueueKind): AnyQueue => {
+    const parts = partsFor(kind);
+    return { ...createQueueStore(parts), ...operatorsWith(parts) };
+  };
+  return {
+    get inbox() {
+      return operated("inbox");
+    },
+    get outbox() {
+      return operated("outbox");
+    },
+  };
 }
 
-/** The queues of one database, each together with what operators do with it. A queue that is not used is not made. */
-export const withOperators = (stores: {
-  readonly inbox: Inbox;
-  readonly outbox: Outbox;
-}): OperatedStores => ({
-  get inbox() {
-    return { ...stores.inbox, ...operatorsOf(stores.inbox) };
-  },
-  get outbox() {
-    return { ...stores.outbox, ...operatorsOf(stores.outbox) };
-  },
-});
+export const withOperators = (stores: { readonly inbox: Inbox; readonly outbox: Outbox }): OperatedStores =>
+  operatedStores((kind) => partsOf(stores[kind]));

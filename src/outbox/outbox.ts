@@ -9,7 +9,7 @@ import {
 import { newOwnerToken, type OwnerToken } from "../queue/leases.js";
 import type { OutboxKey, OutboxMessage, OutboxState } from "../queue/message.js";
 import type { CallOptions, Page, ReplayOptions, Settlement, WorkStore } from "../queue/work-store.js";
-import { reasons } from "../sql/dead-letters.js";
+import { announceDead, reasons } from "../sql/dead-letters.js";
 import type { Database, OutboxStatements } from "../sql/dialect.js";
 import { rowNumber, type SqlExecutor } from "../sql/driver.js";
 import { settle } from "../sql/leases.js";
@@ -70,7 +70,7 @@ export function createOutbox(db: Database, options: OutboxOptions = {}): Outbox 
       const params = { owner, lease_ms: reportingMs, limit: batchSize };
       const rows = await runner.executeIn(undefined, statements.expireDead, params, { signal });
       const messages = rows.map((row) => ({ ...outboxShape.keyOf(row), seq: rowNumber(row.seq) }));
-      await parts.announceDead(messages, reasons.expired);
+      await announceDead(parts, messages, reasons.expired);
       await store.release(owner, messages, { signal });
       return { expired: messages.length, more: messages.length >= batchSize };
     },

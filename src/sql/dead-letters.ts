@@ -1,6 +1,6 @@
 import { safeReason } from "../base/logger.js";
 import { errorGroupOf } from "../queue/message.js";
-import type { QueueShape } from "./message-rows.js";
+import type { KeyShape } from "./message-content.js";
 import type { ResolvedStoreOptions } from "./store-options.js";
 
 /** Why the database itself made a message dead or counted an attempt: the text of `lastError` then. */
@@ -22,37 +22,34 @@ export const saysExpired = (error: string | null): boolean => error?.includes(re
 export const reasonOf = (verdict: unknown): string =>
   verdict === "expired" ? reasons.expired : reasons.leaseExpired;
 
-/** Logs dead messages and calls `onDead` for each. Resolves when all calls have ended, and never rejects. */
-export type AnnounceDead<Key> = (keys: readonly Key[], reason: string) => Promise<unknown>;
-
 /**
- * Calls the listener for all of them at once. Most callers do not wait: a slow listener must not use up a lease that was
- * just given.
+ * Logs dead messages and calls `onDead` for all of them at once. Resolves when all calls have ended, and never rejects. Most
+ * callers do not wait: a slow listener must not use up a lease that was just given.
  */
-export const announceDeadTo =
-  <Key>(
-    {
-      logger,
-      metrics,
-      queue,
-      onDead,
-    }: Pick<ResolvedStoreOptions<Key>, "logger" | "metrics" | "queue" | "onDead">,
-    shape: Pick<QueueShape<Key, never, never>, "describe">,
-  ): AnnounceDead<Key> =>
-  (keys, reason) => {
-    if (keys.length > 0) metrics?.count("oncebox.dead", keys.length, { queue, reason: whyDead(reason) });
-    const told = keys.map(async (message) => {
-      // A handler's own error may quote the payload; it is in lastError, not in the log.
-      const known = Object.values<string>(reasons).includes(reason);
-      logger.warn("message is dead", { ...shape.describe(message), ...(known ? { reason } : {}) });
-      try {
-        await onDead?.({ message, reason });
-      } catch (error) {
-        logger.error("onDead failed", { ...shape.describe(message), error: safeReason(error) });
-      }
-    });
-    return Promise.all(told);
-  };
+export async function announceDead<Key>(
+  { options, shape }: Announced<Key>,
+  keys: readonly Key[],
+  reason: string,
+): Promise<void> {
+  const { logger, metrics, queue, onDead } = options;
+  if (keys.length > 0) metrics?.count("oncebox.dead", keys.length, { queue, reason: whyDead(reason) });
+  // A handler's own error may quote the payload; it is in lastError, not in the log.
+  const isOwnReason = Object.values<string>(reasons).includes(reason);
+  const announcing = keys.map(async (message) => {
+    logger.warn("message is dead", { ...shape.describe(message), ...(isOwnReason ? { reason } : {}) });
+    try {
+      await onDead?.({ message, reason });
+    } catch (error) {
+      logger.error("onDead failed", { ...shape.describe(message), error: safeReason(error) });
+    }
+  });
+  await Promise.all(announcing);
+}
+
+interface Announced<Key> {
+  readonly options: Pick<ResolvedStoreOptions<Key>, "logger" | "metrics" | "queue" | "onDead">;
+  readonly shape: Pick<KeyShape<Key>, "describe">;
+}
 
 function whyDead(reason: string): "expired" | "crashed" | "failed" {
   if (saysExpired(reason)) return "expired";

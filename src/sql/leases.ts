@@ -24,7 +24,7 @@ import type {
   ReplayOptions,
   Settlement,
 } from "../queue/work-store.js";
-import { reasonOf } from "./dead-letters.js";
+import { announceDead, reasonOf } from "./dead-letters.js";
 import type { Rows } from "./dialect.js";
 import { isTrue, rowNumber, type SqlExecutor, type SqlParams, type SqlStatement } from "./driver.js";
 import { storedError } from "./message-content.js";
@@ -60,17 +60,14 @@ export async function claim(parts: QueueParts, call: ClaimOptions): Promise<read
 }
 
 /** The messages that were claimed. The claim made the other rows dead; `onDead` is called for them. */
-function claimedMessages(
-  { db, shape, announceDead }: QueueParts,
-  rows: Rows,
-  owner: OwnerToken,
-): readonly AnyMessage[] {
+function claimedMessages(parts: QueueParts, rows: Rows, owner: OwnerToken): readonly AnyMessage[] {
+  const { db, shape } = parts;
   const claimed: AnyMessage[] = [];
   for (const row of rows) {
     if (row.seq === null) continue;
     const verdict = row.verdict ?? "claimed";
     if (verdict === "claimed") claimed.push(shape.toMessage(row, db.dialect, owner));
-    else announceDead([shape.keyOf(row)], reasonOf(verdict));
+    else announceDead(parts, [shape.keyOf(row)], reasonOf(verdict));
   }
   return claimed.sort((a, b) => a.seq - b.seq);
 }
@@ -98,7 +95,7 @@ export async function abandon(
   const token = ownerToken(owner);
   requireList(messages, "messages");
   optionalCount(call.maxAttempts, "maxAttempts", 1, mostAttempts);
-  const { shape, statements, announceDead } = parts;
+  const { shape, statements } = parts;
   const items = new Map<string, Abandonment<AnyKey>>();
   for (const entry of messages) {
     const own: Abandonment<AnyKey> = isAbandonment(entry) ? entry : { message: entry };
@@ -118,7 +115,7 @@ export async function abandon(
     },
   });
   for (const key of result.dead)
-    announceDead([key], items.get(shape.keyText(key))!.error ?? "The last attempt was abandoned.");
+    announceDead(parts, [key], items.get(shape.keyText(key))!.error ?? "The last attempt was abandoned.");
   return result;
 }
 
@@ -140,7 +137,7 @@ export async function fail(
   const params = { owner: token, ...storedError(error) };
   const statement = parts.statements.fail;
   const result = await settle(parts, messages, call, { verb: "fail", statement, params });
-  parts.announceDead(result.changed, error || "Failed without an error.");
+  announceDead(parts, result.changed, error || "Failed without an error.");
   return { ...result, dead: result.changed };
 }
 

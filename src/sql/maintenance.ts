@@ -7,7 +7,7 @@ import type {
   ReapOptions,
   ReapResult,
 } from "../queue/work-store.js";
-import { reasonOf } from "./dead-letters.js";
+import { announceDead, reasonOf } from "./dead-letters.js";
 import { isTrue, rowNumber } from "./driver.js";
 import type { QueueParts } from "./store.js";
 import { defaults } from "./store-options.js";
@@ -15,7 +15,7 @@ import { defaults } from "./store-options.js";
 export async function reapExpired(parts: QueueParts, call: ReapOptions = {}): Promise<ReapResult> {
   refuseUnknown(call, ["batchSize", "maxBatches", "signal"], "reapExpired");
   const limit = checkedBatchSize(call, defaults.reapBatchSize);
-  const { shape, statements, options, runner, announceDead } = parts;
+  const { shape, statements, options, runner } = parts;
   let reaped = 0;
   let dead = 0;
   const more = await inBatches(call, async () => {
@@ -23,7 +23,7 @@ export async function reapExpired(parts: QueueParts, call: ReapOptions = {}): Pr
     const died = rows.filter((row) => row.verdict !== "reaped");
     reaped += rows.filter((row) => row.verdict !== "expired").length;
     dead += died.length;
-    for (const row of died) announceDead([shape.keyOf(row)], reasonOf(row.verdict));
+    for (const row of died) announceDead(parts, [shape.keyOf(row)], reasonOf(row.verdict));
     return rows.length >= limit;
   });
   if (reaped + dead > 0) options.logger.info("reap", { reaped, dead });

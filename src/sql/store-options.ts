@@ -98,9 +98,8 @@ export function resolveStoreOptions<Key>(
   db: ReceivingDatabase,
   kind: "inbox" | "outbox",
   options: StoreOptions<Key>,
-  extra: readonly string[] = [],
 ): ResolvedStoreOptions<Key> {
-  refuseUnknown(options, [...known, ...extra], kind);
+  refuseUnknown(options, kind === "inbox" ? [...known, "deadOnRedelivery"] : known, kind);
   const schema = options.schema ?? db.dialect.defaults.schema;
   const table = options.table ?? db.dialect.defaults[kind];
   if (options.schema !== undefined) requireIdentifier(schema, "schema");

@@ -1,6 +1,5 @@
 import { checkCall, plainCall } from "../queue/arguments.js";
 import type { AnyKey, AnyMessage, QueueKind, WorkStore } from "../queue/work-store.js";
-import { type AnnounceDead, announceDeadTo } from "./dead-letters.js";
 import type { Database, InboxStatements, OutboxStatements, QueueStatements } from "./dialect.js";
 import type { SqlExecutor } from "./driver.js";
 import { abandon, ack, claim, fail, release, renew, replay } from "./leases.js";
@@ -19,7 +18,6 @@ export interface QueueParts<Statements extends QueueStatements = QueueStatements
   readonly statements: Statements;
   readonly options: ResolvedStoreOptions<AnyKey>;
   readonly runner: StatementRunner;
-  readonly announceDead: AnnounceDead<AnyKey>;
 }
 
 interface StatementsOf {
@@ -40,8 +38,7 @@ export function queueParts<Kind extends QueueKind>(
     return migrate(db, { ...(schema === "" ? {} : { schema }), [kind]: table, ...other });
   });
   const statements = db.dialect[kind](db.dialect.names(kind, schema, table), { blockOnDead });
-  const announceDead = announceDeadTo(options, shape);
-  return { kind, db, shape, options, runner, announceDead, statements: statements as StatementsOf[Kind] };
+  return { kind, db, shape, options, runner, statements: statements as StatementsOf[Kind] };
 }
 
 /** Where a queue has its parts. What operators do is made of them, by `operatorsOf`, outside of the functions. */

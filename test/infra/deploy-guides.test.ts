@@ -11,7 +11,7 @@ import { parse } from "yaml";
 import { functionsUsers } from "../../src/adapters/aws/migrate-function.js";
 import { urlOfUser } from "../../src/config/aws-settings.js";
 import { databaseKindOf } from "../../src/config/database-url.js";
-import { defaultConnections } from "../../src/sql/connections.js";
+import { defaultConnections } from "../../src/sql/driver.js";
 import { root } from "../support/markdown.js";
 
 const read = (name: string) => readFileSync(join(root, name), "utf8");

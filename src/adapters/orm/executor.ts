@@ -1,8 +1,8 @@
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
-import { endedError } from "../../sql/connections.js";
 import type { Dialect } from "../../sql/dialect.js";
 import {
   asTransaction,
+  endedError,
   type SqlExecutor,
   type SqlParams,
   type SqlRow,

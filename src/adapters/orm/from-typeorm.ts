@@ -1,6 +1,5 @@
 import { InvalidArgumentError } from "../../errors.js";
-import { endedError } from "../../sql/connections.js";
-import { asTransaction, type SqlExecutor, type SqlRow } from "../../sql/driver.js";
+import { asTransaction, endedError, type SqlExecutor, type SqlRow } from "../../sql/driver.js";
 import { executorOf, requireDialect, transactionEnd } from "./executor.js";
 
 /** The used part of TypeORM's EntityManager inside of a transaction. */

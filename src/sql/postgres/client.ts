@@ -4,8 +4,7 @@ import type { Client, ClientBase, ClientConfig, Pool, PoolClient, PoolConfig } f
 import { memoisePromise, singleFlight } from "../../base/concurrency.js";
 import { abortable, withinTime, yieldToEventLoop } from "../../base/timers.js";
 import { DriverMissingError } from "../../errors.js";
-import { closedError, transactionSlots } from "../connections.js";
-import type { SqlDriver } from "../driver.js";
+import { closedError, type SqlDriver, transactionSlots } from "../driver.js";
 import { pgClientQuery, runTransaction } from "./connection.js";
 import { isConnectionError } from "./faults.js";
 import { callersPool, type WatchedPool, watchedPool } from "./pool.js";

@@ -1,8 +1,15 @@
 import { createHash } from "node:crypto";
 import type { PoolClient } from "pg";
 import { InvalidOperationError } from "../../errors.js";
-import { endedError, transactionScope } from "../connections.js";
-import type { SqlExecutor, SqlParams, SqlRow, SqlStatement, SqlValue } from "../driver.js";
+import {
+  endedError,
+  type SqlExecutor,
+  type SqlParams,
+  type SqlRow,
+  type SqlStatement,
+  type SqlValue,
+  transactionScope,
+} from "../driver.js";
 import { type PositionalText, toPositional } from "../named-parameters.js";
 import { withoutDetail } from "./faults.js";
 

@@ -1,8 +1,7 @@
 import { omitUndefined } from "../../base/defined.js";
 import { InvalidArgumentError } from "../../errors.js";
-import { endedError } from "../connections.js";
 import type { Database } from "../dialect.js";
-import { asTransaction, type SqlExecutor, statement } from "../driver.js";
+import { asTransaction, endedError, type SqlExecutor, statement } from "../driver.js";
 import { isOutside, type PgQueryable, pgQuery } from "./connection.js";
 import { postgresDialect } from "./dialect.js";
 import { enableNotify, wakeUpOnNotify } from "./notify.js";

@@ -2,7 +2,7 @@ import { isIP } from "node:net";
 import type { Duplex } from "node:stream";
 import type { ClientBase, Pool, PoolClient, PoolConfig } from "pg";
 import { abortAfter, abortable, sleep, withinTime } from "../../base/timers.js";
-import { slots } from "../connections.js";
+import { slots } from "../driver.js";
 
 export interface WatchedPool {
   /** Waits for a connection. An abort destroys the connection that is being made for this call. */

@@ -2,8 +2,15 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { memoisePromise } from "../../base/concurrency.js";
 import { abortable } from "../../base/timers.js";
 import { DriverMissingError, InvalidOperationError } from "../../errors.js";
-import { closedError, transactionScope } from "../connections.js";
-import type { SqlDriver, SqlExecutor, SqlParams, SqlRow, SqlStatement } from "../driver.js";
+import {
+  closedError,
+  type SqlDriver,
+  type SqlExecutor,
+  type SqlParams,
+  type SqlRow,
+  type SqlStatement,
+  transactionScope,
+} from "../driver.js";
 import {
   needsTransaction,
   oneAtATime,

@@ -1,6 +1,5 @@
 import { abortable } from "../../base/timers.js";
-import { endedError } from "../connections.js";
-import { isTrue, type SqlParams, type SqlRow, type SqlStatement } from "../driver.js";
+import { endedError, isTrue, type SqlParams, type SqlRow, type SqlStatement } from "../driver.js";
 import { keywordsOf, toAnonymous } from "../named-parameters.js";
 
 /** The part of `node:sqlite`'s API that is used; `@photostructure/sqlite` and better-sqlite3 have it too. */

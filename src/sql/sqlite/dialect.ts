@@ -1,9 +1,8 @@
 import { constants } from "node:fs";
 import { access, open } from "node:fs/promises";
 import { dirname } from "node:path";
-import { sqliteFileOf } from "../database-file.js";
 import type { Database, Dialect } from "../dialect.js";
-import { asTransaction, type SqlDriver, statement } from "../driver.js";
+import { asTransaction, type SqlDriver, sqliteFileOf, statement } from "../driver.js";
 import type { InspectedFile, Inspection, WrongSetting } from "../inspection.js";
 import { loadSqlite } from "./client.js";
 import { statementsOn } from "./connection.js";

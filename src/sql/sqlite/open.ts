@@ -1,8 +1,8 @@
 import { isBuiltin } from "node:module";
 import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
-import { requireDriver } from "../connections.js";
 import type { ReceivingDatabase } from "../dialect.js";
+import { requireDriver } from "../driver.js";
 import { type Synchronous, sqliteClient } from "./client.js";
 import { sqliteReceiving } from "./receive.js";
 

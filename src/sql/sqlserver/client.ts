@@ -3,8 +3,13 @@ import { memoisePromise } from "../../base/concurrency.js";
 import { omitUndefined } from "../../base/defined.js";
 import { abortable } from "../../base/timers.js";
 import { DriverMissingError } from "../../errors.js";
-import { closedError, transactionSlots } from "../connections.js";
-import type { QueryOptions, SqlDriver, SqlExecutor } from "../driver.js";
+import {
+  closedError,
+  type QueryOptions,
+  type SqlDriver,
+  type SqlExecutor,
+  transactionSlots,
+} from "../driver.js";
 import { runTransaction, startRequest, type Types } from "./connection.js";
 import { classify, type Wait, whenResumed } from "./faults.js";
 import { openPool, reportLoginNumbers } from "./pool.js";

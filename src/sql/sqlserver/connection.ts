@@ -1,13 +1,14 @@
 import { abortable } from "../../base/timers.js";
-import { endedError, transactionScope } from "../connections.js";
 import {
   asTransaction,
+  endedError,
   type SqlExecutor,
   type SqlParams,
   type SqlQueryable,
   type SqlRow,
   type SqlStatement,
   type SqlValue,
+  transactionScope,
 } from "../driver.js";
 import { toVariables } from "../named-parameters.js";
 

@@ -2,8 +2,8 @@ import type { ConnectionPool } from "mssql";
 import { omitUndefined } from "../../base/defined.js";
 import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
-import { defaultConnections, requireDriver } from "../connections.js";
 import type { ReceivingDatabase } from "../dialect.js";
+import { defaultConnections, requireDriver } from "../driver.js";
 import { type MssqlConfig, type MssqlDriver, mssqlClient } from "./client.js";
 import { sqlServerReceiving } from "./receive.js";
 

@@ -5,7 +5,8 @@ import { type Repeating, repeating } from "../../../base/concurrency.js";
 import { type LoggerOption, loggerOf, safeReason } from "../../../base/logger.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../../errors.js";
 import { optionalAge, refuseUnknown, requireInterval } from "../../../queue/arguments.js";
-import { type BackupSource, sqliteFileOf, whyNotBackedUp } from "../../database-file.js";
+import { type BackupSource, whyNotBackedUp } from "../../backup-source.js";
+import { sqliteFileOf } from "../../driver.js";
 import { copyDatabase, partialEnding, removeDatabase } from "./copy-database.js";
 
 export interface BackupOptions {

@@ -1,4 +1,5 @@
 import type { ReceivingDatabase } from "./dialect.js";
+import { sqliteFileOf } from "./driver.js";
 
 /** A database as far as a back-up needs to know it. */
 export type BackupSource = Pick<ReceivingDatabase, "id" | "dialect">;
@@ -16,10 +17,4 @@ export function whyNotBackedUp(database: BackupSource): string | undefined {
     return `Only SQLite files are backed up here. ${id} is on ${serverBackups[dialect.name]}.`;
   }
   return sqliteFileOf(database) === undefined ? `${id} has no file that could be backed up.` : undefined;
-}
-
-/** The file of a SQLite database; undefined for one in memory and for other databases. */
-export function sqliteFileOf({ id, dialect }: Pick<ReceivingDatabase, "id" | "dialect">): string | undefined {
-  const file = id.slice("sqlite:".length);
-  return dialect.name !== "sqlite" || file === ":memory:" ? undefined : file;
 }
