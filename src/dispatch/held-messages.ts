@@ -134,7 +134,7 @@ export class HeldMessages {
 }
 
 /** What the parts of a run share. */
-export interface RunParts {
+interface RunParts {
   readonly store: DispatchStore<QueueMessage>;
   readonly config: DispatcherConfig;
   readonly logger: Logger;
