@@ -123,12 +123,11 @@ begin
       else case when per_second > 1 then per_second else 1 end
     end,
     refilled_at = case when refilled_at < @now then @now else refilled_at end
-  output inserted.scope, inserted.name, inserted.paused, inserted.per_second, inserted.tokens into @controls (scope, name, paused, per_second, tokens)
   from [$(Schema)].[$(Queue)Controls] with (index([$(Queue)Controls_PK]), updlock, rowlock, readcommittedlock)
   where per_second is not null;
 
   insert into @controls (scope, name, paused, per_second, tokens)
-  select c.scope, c.name, c.paused, c.per_second, c.tokens from [$(Schema)].[$(Queue)Controls] c where c.paused = 1 and c.per_second is null;
+  select c.scope, c.name, c.paused, c.per_second, c.tokens from [$(Schema)].[$(Queue)Controls] c where c.paused = 1 or c.per_second is not null;
 
   insert into @picked (seq, visible_at, locked_until, owner, lost, crashes, dies, topic, source)
   select top (@limit) r.seq, r.visible_at, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,

@@ -83,12 +83,11 @@ set tokens = case -- at most those of one second
     else ${burst}
   end,
   refilled_at = case when refilled_at < @now then @now else refilled_at end
-output ${columns("inserted", controlColumns)} into @controls (${controlColumns})
 from ${controlsTable(n)} with (index(${n.bare("Controls_PK")}), ${lockTarget})
 where per_second is not null;
 
 insert into @controls (${controlColumns})
-select ${columns("c", controlColumns)} from ${controlsTable(n)} c where c.paused = 1 and c.per_second is null;`,
+select ${columns("c", controlColumns)} from ${controlsTable(n)} c where c.paused = 1 or c.per_second is not null;`,
   /** A condition on a message `m`. The limit of the whole queue is left to `cut`: with it, this would walk past all messages. */
   lets: (dies: string) => `not exists (
     select 1 from @controls c

@@ -6,7 +6,7 @@ import { createOutbox } from "../../../src/outbox/outbox.js";
 import { newOwnerToken } from "../../../src/queue/leases.js";
 import { type MigrateOptions, migrate, renderSchema, schemaBatches } from "../../../src/sql/migrate.js";
 import { type ContractHarness, useDatabase } from "../harness.js";
-import { inSchemaOf, namesOf } from "../support/database.js";
+import { inSchemaOf, isBabelfish, namesOf } from "../support/database.js";
 import { watched } from "../support/watched.js";
 import { exists, indexesOf, newName, recorded, useInbox, useOutbox } from "./support.js";
 
@@ -189,7 +189,8 @@ export function deploymentContract(harness: ContractHarness): void {
       expect((await outbox.stats()).counts).toMatchObject({ Ready: 0, Done: 10 });
     });
 
-    it("IBX-117 IBX-122 OBX-094 OBX-100 the state is indexed by status and by the time of the next claim, leases included", async () => {
+    it("IBX-117 IBX-122 OBX-094 OBX-100 the state is indexed by status and by the time of the next claim, leases included", async (test) => {
+      test.skip(await isBabelfish(database()), "Babelfish's catalogue has no filters of indexes");
       const { db } = database();
       const [inbox, outbox] = [newName(), newName()];
       await migrate(db, { ...inSchemaOf(database()), inbox, outbox });

@@ -147,7 +147,7 @@ export interface IndexInfo {
   /** Their names, separated by commas. */
   readonly columns: string;
   readonly unique: boolean;
-  /** The condition of a partial index; on SQLite the index's whole text. Not read on SQL Server. */
+  /** The condition of a partial index; on SQLite the index's whole text. */
   readonly filter: string;
 }
 
@@ -186,7 +186,7 @@ from pragma_index_list('${table}') i
 inner join pragma_index_info(i.name) c
 left join sqlite_master m on m.type = 'index' and m.name = i.name
 order by i.name, c.seqno`,
-  sqlserver: `select i.name as name, c.name as column_name, cast(i.is_unique as int) as is_unique, '' as filter
+  sqlserver: `select i.name as name, c.name as column_name, cast(i.is_unique as int) as is_unique, i.filter_definition as filter
 from sys.indexes i
 inner join sys.index_columns x on x.object_id = i.object_id and x.index_id = i.index_id
 inner join sys.columns c on c.object_id = x.object_id and c.column_id = x.column_id
