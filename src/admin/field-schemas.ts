@@ -60,7 +60,7 @@ export const bodyConditions = (queue: QueueKind) => conditions(queue, wholeNumbe
 export const queryLimit = z.optional(numberText(1, 1_000));
 export const queryCursor = z.optional(numberText(0, Number.MAX_SAFE_INTEGER));
 export const activitySince = z.optional(numberText(1, activityLimits.sinceMs));
-export const activityBuckets = z.optional(numberText(1, activityLimits.mostBuckets));
+export const activityBuckets = z.optional(numberText(1, activityLimits.maxBuckets));
 export const batchSize = z.optional(wholeNumber(1, 1_000));
 
 /** A phase or a state, in any case. */

@@ -103,7 +103,7 @@ export function inboxReceiving(
   const { dialect } = db;
   const { schema, table, logger, metrics, tracing, queue, reviveDead, blockOnDead } = resolved;
   const statements = dialect.receiving(dialect.names("inbox", schema, table), { reviveDead, blockOnDead });
-  const buries = dialect.buries === true;
+  const receivesDead = dialect.receivesDead === true;
 
   const logReceived = (message: IncomingMessage, outcome: ReceiveOutcome): void => {
     const fields = { topic: message.topic, source: message.source, messageId: message.messageId, outcome };
@@ -122,8 +122,8 @@ export function inboxReceiving(
     // keys must keep their order: where that leads to a deadlock, the batch is retried.
     const ordered = hasPartitions ? incoming : [...incoming].sort(byKey);
     const statement = hasPartitions ? statements.receiveKeyed : statements.receiveMany;
-    const { mostItems } = dialect;
-    const rows = await inChunks(runner, ordered, { mostItems, tx: call.tx, call }, (tx, some) =>
+    const { maxItems } = dialect;
+    const rows = await inChunks(runner, ordered, { maxItems, tx: call.tx, call }, (tx, some) =>
       runner.executeIn(tx, statement, { items: JSON.stringify(some.map(toItem)) }, call),
     );
     const received = new Map(
@@ -174,7 +174,7 @@ export function inboxReceiving(
     const { dead, ...content } = message ?? {};
     optionalText(dead, "dead", longestReason);
     const params = toParams(dialect, withTrace(content as IncomingMessage, tracing));
-    return buries && dead !== undefined ? { ...params, ...deadReasonParams(dead) } : params;
+    return receivesDead && dead !== undefined ? { ...params, ...deadReasonParams(dead) } : params;
   };
 
   /** New content that cannot be handled is dead at once. What was handled before stays done. */
@@ -185,7 +185,7 @@ export function inboxReceiving(
   ): Promise<ReceiveOutcome> => {
     if (buried) return "dead";
     const { dead } = message;
-    const mustDie = !buries && dead !== undefined && (outcome === "enqueued" || outcome === "conflict");
+    const mustDie = !receivesDead && dead !== undefined && (outcome === "enqueued" || outcome === "conflict");
     return mustDie && (await mark(message, status.dead, dead, call)) ? "dead" : outcome;
   };
 
@@ -208,7 +208,7 @@ export function inboxReceiving(
       return { outcomes, died: messages.filter((_, index) => outcomes[index] !== received[index]!.outcome) };
     };
     const isOneStatement =
-      batches.length === 1 && (buries || messages.every(({ dead }) => dead === undefined));
+      batches.length === 1 && (receivesDead || messages.every(({ dead }) => dead === undefined));
     const { outcomes, died } =
       isOneStatement || call.tx !== undefined
         ? await receiveAll(call.tx)

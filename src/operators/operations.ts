@@ -28,7 +28,7 @@ import { settle } from "../sql/leases.js";
 import type { MessageContent } from "../sql/message-content.js";
 import { deadConditions, deadParams } from "../sql/reads.js";
 import type { QueueParts } from "../sql/store.js";
-import { defaults, mostKeys } from "../sql/store-options.js";
+import { defaults, maxKeys } from "../sql/store-options.js";
 
 /** A queue with the statements that only operators use. */
 export interface OperatedQueue {
@@ -60,9 +60,9 @@ export function deadLetterOperations(operated: OperatedQueue): Pick<Operators<An
   ): Promise<Settlement<AnyKey>> => {
     requireList(messages, "messages");
     if (messages.length === 0) return { changed: [], lost: [], dead: [] };
-    if (messages.length > mostKeys)
+    if (messages.length > maxKeys)
       throw new ArgumentRangeError(
-        `${action}: at most ${mostKeys} messages in one recorded call, not ${messages.length}. Use ${action}Dead with a filter, or several calls.`,
+        `${action}: at most ${maxKeys} messages in one recorded call, not ${messages.length}. Use ${action}Dead with a filter, or several calls.`,
       );
     const change = { verb: action, statement: statementOf[action], params };
     const { id, settled } = await records.once({ signal }, async (tx, id) => {

@@ -131,8 +131,8 @@ export function operatorReads({
     /** No index has the times, so it reads up to a bound. */
     async activity(options = {}) {
       const { sinceMs, buckets, signal } = checkedActivityOptions(options);
-      const { mostUnfinished } = activityLimits;
-      const [row] = await runner.execute(statements.unfinished, { limit: mostUnfinished }, { signal });
+      const { maxUnfinished } = activityLimits;
+      const [row] = await runner.execute(statements.unfinished, { limit: maxUnfinished }, { signal });
       const now = db.dialect.fromTime(row!.now).getTime();
       const bucketMs = sinceMs / buckets;
       const params = { since: db.dialect.toTime(new Date(now - sinceMs)), bucket_ms: bucketMs };
@@ -146,7 +146,7 @@ export function operatorReads({
       const counts = { enqueued: enqueued.counts, done: done.counts, dead: dead.counts };
       return {
         buckets: bucketsOf(now - sinceMs, bucketMs, unfinished, counts),
-        truncated: unfinished >= mostUnfinished || [enqueued, done, dead].some(({ truncated }) => truncated),
+        truncated: unfinished >= maxUnfinished || [enqueued, done, dead].some(({ truncated }) => truncated),
       };
     },
   };
@@ -185,10 +185,10 @@ function checkedActivityOptions(options: ActivityOptions) {
   requireDuration(sinceMs, "sinceMs");
   if (sinceMs > activityLimits.sinceMs)
     throw new ArgumentRangeError(`sinceMs must be at most ${activityLimits.sinceMs} ms, not ${sinceMs}.`);
-  const { mostBuckets } = activityLimits;
-  if (!Number.isInteger(buckets) || buckets < 1 || buckets > mostBuckets || buckets > sinceMs)
+  const { maxBuckets } = activityLimits;
+  if (!Number.isInteger(buckets) || buckets < 1 || buckets > maxBuckets || buckets > sinceMs)
     throw new ArgumentRangeError(
-      `buckets must be a whole number from 1 to ${mostBuckets}, each of a millisecond or more, not ${String(buckets)}.`,
+      `buckets must be a whole number from 1 to ${maxBuckets}, each of a millisecond or more, not ${String(buckets)}.`,
     );
   return { sinceMs, buckets, signal };
 }

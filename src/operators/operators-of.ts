@@ -5,7 +5,7 @@ import type { Outbox } from "../outbox/outbox.js";
 import type { InboxKey, OutboxKey } from "../queue/message.js";
 import type { Operators } from "../queue/operators.js";
 import type { AnyKey, AnyQueue, QueueKind } from "../queue/work-store.js";
-import { createQueueStore, partsKey, type QueueParts } from "../sql/store.js";
+import { createQueueStore, type QueueParts, queueInternals } from "../sql/store.js";
 import { controlOperations } from "./controls.js";
 import { deadLetterOperations, type OperatedQueue } from "./operations.js";
 import { operatorDialects } from "./operator-dialects.js";
@@ -29,7 +29,7 @@ export function operatorsOf(queue: Queue): unknown {
 }
 
 function partsOf(queue: Queue): QueueParts {
-  const parts = (queue as { readonly [partsKey]?: QueueParts } | undefined)?.[partsKey];
+  const parts = (queue as { readonly [queueInternals]?: QueueParts } | undefined)?.[queueInternals];
   if (parts === undefined)
     throw new InvalidArgumentError("operatorsOf takes what createInbox or createOutbox returned.");
   return parts;

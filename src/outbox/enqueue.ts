@@ -80,8 +80,8 @@ export function enqueuing(parts: QueueParts<OutboxStatements>): Enqueuing {
     const statement = hasNaturalKeys ? enqueueOnce : hasPartitions ? enqueueKeyed : enqueueMany;
     // Messages with partition keys must keep their order: where that leads to a deadlock, the call is repeated.
     const ordered = hasNaturalKeys && !hasPartitions ? inKeyOrder(rows) : rows;
-    const { mostItems } = db.dialect;
-    const found = await inChunks(runner, ordered, { mostItems, tx, call: { signal } }, (within, some) =>
+    const { maxItems } = db.dialect;
+    const found = await inChunks(runner, ordered, { maxItems, tx, call: { signal } }, (within, some) =>
       runner.executeIn(within, statement, { items: JSON.stringify(some) }, { signal }),
     );
     return hasNaturalKeys ? existingIds(found) : noneExisting;

@@ -267,9 +267,9 @@ export interface ReceivingDialect {
    * `receiveMany` takes items with `error` and `error_group`, and makes them dead when they are new or have new content → buried
    * as well. Without it `mark` follows. SQL Server has it, because there a receiver has no right to mark messages.
    */
-  readonly buries?: true;
+  readonly receivesDead?: true;
   /** The most messages in one statement. More are sent in several statements of one transaction. */
-  readonly mostItems?: number;
+  readonly maxItems?: number;
   readonly toTime: (date: Date) => SqlValue;
   readonly classify: (error: unknown) => Fault;
   /** The tables do not exist, or are older than this version. */

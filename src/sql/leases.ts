@@ -204,9 +204,8 @@ export async function settle(
   const items = itemOf === undefined ? [...bySeq.keys()] : [...bySeq].map(([seq, key]) => itemOf(key, seq));
   const send = (tx: SqlExecutor | undefined, some: readonly unknown[]) =>
     runner.executeIn(tx, statement, { ...params, items: JSON.stringify(some), count: some.length }, call);
-  const { mostItems } = db.dialect;
-  const rows =
-    items.length === 0 ? [] : await inChunks(runner, items, { mostItems, tx: call.tx, call }, send);
+  const { maxItems } = db.dialect;
+  const rows = items.length === 0 ? [] : await inChunks(runner, items, { maxItems, tx: call.tx, call }, send);
   const result = settlementOf(parts, messages, bySeq, rows);
   const { changed, lost, dead } = result;
   options.logger.debug(verb, { changed: changed.length, lost: lost.length, dead: dead.length });

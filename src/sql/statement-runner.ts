@@ -140,7 +140,7 @@ function policyParams({ dialect }: ReceivingDatabase, { clock, retry }: RunnerOp
 
 interface Chunking {
   /** The most items in one statement; undefined where there is no limit. */
-  readonly mostItems: number | undefined;
+  readonly maxItems: number | undefined;
   readonly tx: SqlExecutor | undefined;
   readonly call: CallOptions;
 }
@@ -149,14 +149,14 @@ interface Chunking {
 export async function inChunks<Item>(
   { atomically }: Pick<StatementRunner, "atomically">,
   items: readonly Item[],
-  { mostItems = Number.POSITIVE_INFINITY, tx, call }: Chunking,
+  { maxItems = Number.POSITIVE_INFINITY, tx, call }: Chunking,
   run: (tx: SqlExecutor | undefined, items: readonly Item[]) => Promise<Rows>,
 ): Promise<Rows> {
-  if (items.length <= mostItems) return run(tx, items);
+  if (items.length <= maxItems) return run(tx, items);
   const all = async (within: SqlExecutor): Promise<Rows> => {
     const parts: Rows[] = [];
-    for (let from = 0; from < items.length; from += mostItems)
-      parts.push(await run(within, items.slice(from, from + mostItems)));
+    for (let from = 0; from < items.length; from += maxItems)
+      parts.push(await run(within, items.slice(from, from + maxItems)));
     return parts.flat();
   };
   return tx === undefined ? atomically(all, call) : all(tx);

@@ -138,17 +138,17 @@ export const defaults = {
 } as const;
 
 /** Messages that one recorded call names: its record has the keys of all that it changed. */
-export const mostKeys = 1_000;
+export const maxKeys = 1_000;
 
 /** What `activity` reads at most: beside the unfinished messages, `most` rows each of messages, done messages and dead messages. */
 export const activityLimits = {
   window: 20_000,
   most: 100_000,
-  mostUnfinished: 1_000_000,
+  maxUnfinished: 1_000_000,
   buckets: 48,
-  mostBuckets: 500,
+  maxBuckets: 500,
   sinceMs: 31 * 24 * 60 * 60 * 1000,
 } as const;
 
 /** The sources of an inbox among which a message is looked for by its message id alone. */
-export const mostSources = 1_000;
+export const maxSources = 1_000;

@@ -42,15 +42,15 @@ export function queueParts<Kind extends QueueKind>(
 }
 
 /** Where a queue has its parts. What operators do is made of them, by `operatorsOf`, outside of the functions. */
-export const partsKey = Symbol("the parts of a queue");
+export const queueInternals = Symbol("the parts of a queue");
 
 /** A work queue on a database: the one implementation, for every dialect and for inbox and outbox alike. */
 export function createQueueStore(
   parts: QueueParts,
-): WorkStore<AnyKey, AnyMessage, string, SqlExecutor> & { readonly [partsKey]: QueueParts } {
+): WorkStore<AnyKey, AnyMessage, string, SqlExecutor> & { readonly [queueInternals]: QueueParts } {
   const { db, options, runner } = parts;
   return {
-    [partsKey]: parts,
+    [queueInternals]: parts,
     id: options.id,
     queue: options.queue,
     async init(call = {}) {

@@ -287,8 +287,8 @@ describe("what migrate checks", () => {
   });
 
   it("IBX-102 OBX-080 more messages than one statement takes are sent in one transaction", async () => {
-    expect(sqlServerDialect.mostItems).toBeLessThanOrEqual(1_000);
-    const few: Database = { ...database.db, dialect: { ...database.db.dialect, mostItems: 2 } };
+    expect(sqlServerDialect.maxItems).toBeLessThanOrEqual(1_000);
+    const few: Database = { ...database.db, dialect: { ...database.db.dialect, maxItems: 2 } };
     await migrate(few);
     const db = watched(few);
     const outbox = createOutbox(db);

@@ -5,7 +5,7 @@ import {
   status,
 } from "../dialect.js";
 import { createdColumn, literal, type QueueNames, queueId } from "../names.js";
-import { mostSources } from "../store-options.js";
+import { maxSources } from "../store-options.js";
 import { appliesTo, holdsMessage } from "./controls.js";
 import {
   archiveTable,
@@ -296,6 +296,6 @@ const sources = (n: QueueNames) => `sources as (
 const ownId = (n: QueueNames) =>
   n.kind === "inbox"
     ? `select m.seq
-  from (select source from sources where source is not null limit ${mostSources}) s
+  from (select source from sources where source is not null limit ${maxSources}) s
   join ${n.message} m on m.source = s.source and m.message_id = :correlation_id::text`
     : `select m.seq from ${n.message} m where m.id = :id::uuid`;

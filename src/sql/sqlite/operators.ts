@@ -7,7 +7,7 @@ import {
 } from "../dialect.js";
 import type { SqlStatement } from "../driver.js";
 import { createdColumn, literal, type QueueNames, queueId } from "../names.js";
-import { mostSources } from "../store-options.js";
+import { maxSources } from "../store-options.js";
 import { steps } from "./connection.js";
 import { appliesTo, holdsMessage } from "./controls.js";
 import {
@@ -275,7 +275,7 @@ const sources = (n: QueueNames) => `sources (source) as (
   select (select min(m.source) from ${n.message} m where m.source > s.source)
   from sources s
   where s.source is not null
-  limit ${mostSources}
+  limit ${maxSources}
 )`;
 
 const ownId = (n: QueueNames) =>

@@ -1,7 +1,7 @@
 import { type OperatorDialect, status } from "../dialect.js";
 import { type SqlStatement, statement } from "../driver.js";
 import { createdColumn, type QueueNames, queueId } from "../names.js";
-import { mostSources } from "../store-options.js";
+import { maxSources } from "../store-options.js";
 import { heldByPause, readPauses } from "./controls.js";
 import { addMs, asBit, attemptsTable, binary, doneTable, unicodeLiteral } from "./expressions.js";
 import { operationsTable } from "./history.js";
@@ -249,7 +249,7 @@ const findById = (n: QueueNames) =>
   n.kind === "inbox"
     ? `declare @source nvarchar(255) = (select min(m.source) from ${n.message} m with (${keyIndex(n)}, forceseek) where m.source >= N'');
 declare @sources int = 0;
-while @source is not null and @sources < ${mostSources}
+while @source is not null and @sources < ${maxSources}
 begin
   insert into @found (seq)
   select m.seq

@@ -10,9 +10,9 @@ export const sqlServerReceiving: ReceivingDialect = {
   defaults: { schema: "infra", inbox: "Inbox", outbox: "Outbox" },
   names,
   receiving: receiveStatements,
-  buries: true,
+  receivesDead: true,
   // Far below the 5,000 locks at which SQL Server would lock a whole table, and short enough to be waited for.
-  mostItems: 1_000,
+  maxItems: 1_000,
   // datetime2 has no time zone: every time in the tables is UTC.
   toTime: (date) => date.toISOString().slice(0, -1),
   classify,

@@ -75,7 +75,7 @@ export function activityTests({ queue }: QueueContext): void {
         { sinceMs: activityLimits.sinceMs + 1 },
         { buckets: 0 },
         { buckets: 1.5 },
-        { buckets: activityLimits.mostBuckets + 1 },
+        { buckets: activityLimits.maxBuckets + 1 },
         { sinceMs: 10, buckets: 11 },
       ])
         await expect(store.activity(options), JSON.stringify(options)).rejects.toBeInstanceOf(
