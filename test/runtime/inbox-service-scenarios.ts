@@ -78,7 +78,7 @@ export function describeServiceFunctions(runtime: ServiceRuntime): void {
         expect(logs(), secret).not.toContain(secret);
     });
 
-    it("SVC-03 of 20 requests at once for each of 5 keys exactly one is told Acquired", async () => {
+    it("SVC-03 of 20 requests at once for each of 5 keys exactly one gets Acquired", async () => {
       const { post } = await started((await opened()).env);
       for (const key of ["a", "b", "c", "d", "e"]) {
         const answers = await Promise.all(Array.from({ length: 20 }, () => post("try-begin", { key })));

@@ -130,7 +130,7 @@ end`,
     },
   );
 
-  it("ADD-01 only the procedure that applies changes writes to partition queues, and it alone holds their lock", () => {
+  it("ADD-01 only the procedure that applies changes writes to partition queues, and no other holds their lock", () => {
     const writers = procedures
       .filter(({ accesses }) =>
         accesses.some((one) => one.table === "partition queue" && (one.locks || one.inserts)),

@@ -308,7 +308,7 @@ describe("bundles for Lambda", () => {
     expect(logged).toContain("This app has no service. Add one");
   });
 
-  it("MSG-14 FUN-09 the function of an app without admin answers 503, and says what to add in the log alone", async () => {
+  it("MSG-14 FUN-09 the function of an app without admin answers 503, and says what to add only in the log", async () => {
     const event = httpEvent({ method: "GET", rawPath: "/_oncebox/health" });
     const { answer, logged } = await invoke(["postgres", "admin"], nowhere, event);
     expect(answer).toMatchObject({ statusCode: 503, headers: { "retry-after": "1" } });

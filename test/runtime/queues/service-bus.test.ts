@@ -121,7 +121,7 @@ describe("Azure Service Bus: failures", () => {
       expect(sessions.every((session) => session.length <= 128)).toBe(true);
     }));
 
-  it("ADD-10 a message that the SDK or the service refuses for itself fails alone, and never opens the breaker", () =>
+  it("ADD-10 a message that the SDK or the service refuses by itself is the only one to fail, and never opens the breaker", () =>
     withBroker(async (_, send, connect) => {
       connect({ breaker: { failures: 1 } });
       const ends = await Promise.allSettled([

@@ -100,7 +100,7 @@ describe("tenants of many databases on Azure Functions", () => {
     await scenario.expectHandled(messages);
   });
 
-  it("FUN-01 FUN-06 FUN-07 a webhook with the tenant in its path wakes a worker for that tenant alone", async () => {
+  it("FUN-01 FUN-06 FUN-07 a webhook with the tenant in its path wakes a worker for only that tenant", async () => {
     const host = await started("woken");
     const send = async (id: string, tenant: string) => {
       const url = `http://localhost/webhooks/stripe/${tenant}`;

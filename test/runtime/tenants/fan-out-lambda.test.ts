@@ -145,7 +145,7 @@ describe("tenants of many databases on Lambda", () => {
     await scenario.expectHandled(messages);
   });
 
-  it("FUN-01 FUN-06 FUN-07 a webhook with the tenant in its path wakes a worker for that tenant alone", async () => {
+  it("FUN-01 FUN-06 FUN-07 a webhook with the tenant in its path wakes a worker for only that tenant", async () => {
     const { api, start } = await started();
     const webhook = start("webhook");
     const send = async (id: string, tenant: string) => {

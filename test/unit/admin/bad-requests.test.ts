@@ -140,7 +140,7 @@ describe("what the diagnostics API refuses", () => {
     expect([status, json?.error.code, json?.error.field]).toEqual([400, code, field]);
   });
 
-  it("MSG-14 a body has a limit, and a path that does not exist or has another method is told", async () => {
+  it("MSG-14 a body has a limit, and a path that does not exist or has another method is reported", async () => {
     const big = await admin.post("inbox/dead/replay", " ".repeat(maxBodyBytes + 1));
     expect([big.status, big.json.error.code]).toEqual([400, "BodyTooLarge"]);
     for (const path of [

@@ -195,7 +195,7 @@ describe("commands on messages", () => {
     expect(await left()).toEqual([]);
   });
 
-  it("ADD-02 ADD-07 dead lists dead messages alone, and replays one by its key", async () => {
+  it("ADD-02 ADD-07 dead lists only dead messages, and replays one by its key", async () => {
     const { url, failed } = await filled();
     const dead = (...args: string[]) => cli("dead", ...args, "--database", url);
     const listed = async () => {
@@ -237,7 +237,7 @@ describe("commands on messages", () => {
     });
   });
 
-  it("ADD-02 ADD-07 dead replay by conditions replays those alone, and a dry run counts them", async () => {
+  it("ADD-02 ADD-07 dead replay by conditions replays only those, and a dry run counts them", async () => {
     const { url } = await filled();
     const dead = (...args: string[]) => cli("dead", ...args, "--database", url);
     expect((await dead("replay", "--all", "--dry-run")).out).toBe("3 would be replayed.");

@@ -55,7 +55,7 @@ describe("oncebox sign without a body", () => {
     expect(await bodyOf()).not.toBe(await bodyOf());
   });
 
-  it("ADD-07 FUN-02 a name of the sender is signed with a key that is made, and the user is told who accepts it", async () => {
+  it("ADD-07 FUN-02 a name of the sender is signed with a key that is made, and the output says who accepts it", async () => {
     const { code, out, err } = await cli(
       "sign",
       "googlepubsub",

@@ -108,7 +108,7 @@ describe("turns of many tenants", () => {
     expect(quarantine.has("a")).toBe(false);
   });
 
-  it("FUN-07 ADD-08 an abandoned turn is told so, and gives its connections back at once", async () => {
+  it("FUN-07 ADD-08 an abandoned turn is aborted, and gives its connections back at once", async () => {
     const released: string[] = [];
     let reason: unknown;
     const result = await run({

@@ -45,7 +45,7 @@ describe("the scheduler on simulated tenants", () => {
     expect(dollarsPerMonth(outcome, periodMs) / dollars!).toBeCloseTo(1, 1);
   });
 
-  it("FUN-07 one function alone needs longer than a period for them, and sends on what it did not reach", async () => {
+  it("FUN-07 one function by itself needs longer than a period for them, and sends on what it did not reach", async () => {
     const outcome = await simulate({ ...usualWorld, alone: true });
     expect(outcome.left).toBe(0);
     expect(outcome.drainedMs).toBeGreaterThan(periodMs);
