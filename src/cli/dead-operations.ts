@@ -1,7 +1,7 @@
 import { keyText } from "../admin/page/key-text.js";
 import { InvalidArgumentError } from "../errors.js";
+import { finishOperation } from "../operators/bulk-operations.js";
 import type { OperatedStores } from "../operators/operators-of.js";
-import { finishOperation } from "../operators/replay-dead.js";
 import type { BulkAction, Operation } from "../queue/operators.js";
 import type { AnyKey, QueueKind } from "../queue/work-store.js";
 import { type CommandInput, exitCodes, type Values } from "./command.js";

@@ -10,7 +10,7 @@ import type {
   OperatorOptions,
 } from "../queue/operators.js";
 import { isTrue, type SqlParams, type SqlRow } from "../sql/driver.js";
-import { type OperatedQueue, OperationRecords, requireOperator } from "./operations.js";
+import { type OperatedQueue, OperationRecords, requireOperator } from "./dead-letters.js";
 
 /** Pauses and limits. They are conditions of every claim: see docs/decisions/0020. */
 export function controlOperations(operated: OperatedQueue): Controls {

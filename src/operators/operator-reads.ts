@@ -15,7 +15,7 @@ import { status } from "../sql/dialect.js";
 import { isTrue, rowNumber, type SqlParams, type SqlRow, type SqlStatement } from "../sql/driver.js";
 import { deadConditions, deadParams } from "../sql/reads.js";
 import { activityLimits, defaults } from "../sql/store-options.js";
-import type { OperatedQueue } from "./operations.js";
+import type { OperatedQueue } from "./dead-letters.js";
 
 type Names = "deadGroups" | "countDead" | "blockedPartitions" | "byCorrelation" | "activity";
 

@@ -7,7 +7,7 @@ import type { Operators } from "../queue/operators.js";
 import type { AnyKey, AnyQueue, QueueKind } from "../queue/work-store.js";
 import { createQueueStore, type QueueParts, queueInternals } from "../sql/store.js";
 import { controlOperations } from "./controls.js";
-import { deadLetterOperations, type OperatedQueue } from "./operations.js";
+import { deadLetterOperations, type OperatedQueue } from "./dead-letters.js";
 import { operatorDialects } from "./operator-dialects.js";
 import { operatorReads } from "./operator-reads.js";
 

@@ -14,7 +14,7 @@ export {
   tenantsFromConfiguration,
 } from "./discovery/sources.js";
 export type { FanOut, TenantBatch } from "./fan-out/tenant-batch.js";
-export { fair } from "./scheduling/fair.js";
+export { fair } from "./scheduling/fair-selection.js";
 export type { TenantRunResult } from "./scheduling/run-tenants.js";
 export {
   drainFirst,

@@ -12,8 +12,7 @@ import {
 } from "../http/plain.js";
 import type { ReceiveOutcome } from "../inbox/receiver.js";
 import type { ReceivedWebhook } from "./route-options.js";
-import { refusalStatuses } from "./schemes/read-scheme.js";
-import type { Answer, RefusalName, WebhookScheme } from "./schemes/scheme.js";
+import { type Answer, type RefusalName, refusalStatuses, type WebhookScheme } from "./schemes/scheme.js";
 
 /** How a request ended. */
 export type WebhookResult = AnsweredWebhook | RefusedWebhook;

@@ -18,7 +18,7 @@ import {
   type TenantStores,
 } from "../connections/tenant-stores.js";
 import { normalKey } from "../tenant.js";
-import { fair, untilDone } from "./fair.js";
+import { fair, untilDone } from "./fair-selection.js";
 import { runTenants, type TenantRun, type TenantRunResult, tenantQuarantine } from "./run-tenants.js";
 import type { SelectionStrategy } from "./selection.js";
 

@@ -3,7 +3,7 @@ import { loggerOf, safeReason } from "../../base/logger.js";
 import { sleep } from "../../base/timers.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
 import { tenantKey } from "../tenant.js";
-import { fairSelection, type IdleHistory, idleDelays } from "./fair.js";
+import { fairSelection, type IdleHistory, idleDelays } from "./fair-selection.js";
 import { reapTenants } from "./maintenance.js";
 import type { SelectionStrategy } from "./selection.js";
 import {

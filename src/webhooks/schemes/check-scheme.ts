@@ -17,8 +17,8 @@ import {
   text,
   texts,
 } from "./field-checks.js";
-import { type CheckedScheme, type ReadScheme, readScheme, refusalStatuses } from "./read-scheme.js";
-import type { Answer, Handshake } from "./scheme.js";
+import { type CheckedScheme, type ReadScheme, readScheme } from "./read-scheme.js";
+import { type Answer, type Handshake, refusalStatuses } from "./scheme.js";
 import { hasHmac } from "./signing-key.js";
 import { windowMs } from "./template.js";
 

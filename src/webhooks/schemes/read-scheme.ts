@@ -1,14 +1,6 @@
 import { type CheckedSplit, readSplit } from "./delivery.js";
 import { asList, objectOf, type Report } from "./field-checks.js";
-import type {
-  Handshake,
-  JsonTemplate,
-  JwtRule,
-  RefusalName,
-  SignatureRule,
-  VerifyRule,
-  WebhookScheme,
-} from "./scheme.js";
+import type { Handshake, JsonTemplate, JwtRule, SignatureRule, VerifyRule, WebhookScheme } from "./scheme.js";
 import {
   type Alternatives,
   type ParsedTemplate,
@@ -47,18 +39,6 @@ export const overridableFields = [
   "contentTypes",
   "receiveMs",
 ] as const;
-
-/** The statuses of refused requests. */
-export const refusalStatuses = {
-  "bad request": 400,
-  unauthorized: 401,
-  "not found": 404,
-  "method not allowed": 405,
-  "too slow": 408,
-  "too large": 413,
-  "unsupported media type": 415,
-  unavailable: 503,
-} as const satisfies Record<RefusalName, number>;
 
 /**
  * Parses the templates of a scheme, and checks no more than those: enough for a preset, which the tests have checked.

@@ -62,16 +62,19 @@ export interface Answer {
   readonly json?: unknown;
 }
 
-/** Why a request was refused, with nothing stored. */
-export type RefusalName =
-  | "bad request"
-  | "unauthorized"
-  | "not found"
-  | "method not allowed"
-  | "too slow"
-  | "too large"
-  | "unsupported media type"
-  | "unavailable";
+/** The kinds of refused requests, with nothing stored, and their statuses. */
+export const refusalStatuses = {
+  "bad request": 400,
+  unauthorized: 401,
+  "not found": 404,
+  "method not allowed": 405,
+  "too slow": 408,
+  "too large": 413,
+  "unsupported media type": 415,
+  unavailable: 503,
+} as const;
+
+export type RefusalName = keyof typeof refusalStatuses;
 
 /** Everything about a provider, as data. It may come from a JSON file. */
 export interface WebhookScheme {

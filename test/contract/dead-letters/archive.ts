@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { archiveDead } from "../../../src/operators/replay-dead.js";
+import { archiveDead } from "../../../src/operators/bulk-operations.js";
 import type { SqlRow } from "../../../src/sql/driver.js";
 import type { QueueContext, TestQueue } from "../queue/support.js";
 import { deadWith } from "./groups.js";

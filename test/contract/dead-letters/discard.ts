@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { ArgumentRangeError, InvalidArgumentError, InvalidOperationError } from "../../../src/errors.js";
-import { discardDead } from "../../../src/operators/replay-dead.js";
+import { discardDead } from "../../../src/operators/bulk-operations.js";
 import type { QueueContext } from "../queue/support.js";
 import { deadWith } from "./groups.js";
 

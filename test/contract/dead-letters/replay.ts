@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { ArgumentRangeError, InvalidArgumentError, InvalidOperationError } from "../../../src/errors.js";
-import { discardDead, replayDead } from "../../../src/operators/replay-dead.js";
+import { discardDead, replayDead } from "../../../src/operators/bulk-operations.js";
 import type { Operation } from "../../../src/queue/operators.js";
 import { claimAll, type QueueContext } from "../queue/support.js";
 import { deadWith } from "./groups.js";

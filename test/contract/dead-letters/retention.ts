@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { ArgumentRangeError } from "../../../src/errors.js";
-import { replayDead } from "../../../src/operators/replay-dead.js";
+import { replayDead } from "../../../src/operators/bulk-operations.js";
 import type { PurgeDeadOptions } from "../../../src/queue/work-store.js";
 import type { QueueContext } from "../queue/support.js";
 import { isBabelfish, rowCount } from "../support/database.js";

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { InvalidArgumentError } from "../../../src/errors.js";
 import { createInbox, type InboxOptions } from "../../../src/inbox/inbox.js";
+import { archiveDead } from "../../../src/operators/bulk-operations.js";
 import { operatorsOf } from "../../../src/operators/operators-of.js";
-import { archiveDead } from "../../../src/operators/replay-dead.js";
 import type { InboxKey, InboxState } from "../../../src/queue/message.js";
 import type { CallOptions, ListFilter } from "../../../src/queue/work-store.js";
 import { skipUnless } from "../harness.js";

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { virtualTime } from "../../../bench/simulation/virtual-time.js";
 import type { LogFields, Logger } from "../../../src/base/logger.js";
 import { timeBudget } from "../../../src/index.js";
-import { fair, untilDone } from "../../../src/tenants/scheduling/fair.js";
+import { fair, untilDone } from "../../../src/tenants/scheduling/fair-selection.js";
 import { runTenants, type TenantRun, tenantQuarantine } from "../../../src/tenants/scheduling/run-tenants.js";
 
 function logged() {
