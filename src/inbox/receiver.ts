@@ -121,10 +121,9 @@ export function inboxReceiving(
     // Sorted by key, two batches with the same keys wait for each other instead of deadlocking. Messages with partition
     // keys must keep their order: where that leads to a deadlock, the batch is retried.
     const ordered = hasPartitions ? incoming : [...incoming].sort(byKey);
-    const statement = hasPartitions ? statements.receiveKeyed : statements.receiveMany;
     const { maxItems } = dialect;
     const rows = await inChunks(runner, ordered, { maxItems, tx: call.tx, call }, (tx, some) =>
-      runner.executeIn(tx, statement, { items: JSON.stringify(some.map(toItem)) }, call),
+      runner.executeIn(tx, statements.receiveMany, { items: JSON.stringify(some.map(toItem)) }, call),
     );
     const received = new Map(
       rows.map((row) => [

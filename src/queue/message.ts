@@ -30,7 +30,7 @@ export interface QueueMessage {
   readonly processedAt: Date | null;
   readonly processedBy: string | null;
   /**
-   * Leases on the message that expired since it was last settled. A handler may have killed its process, so from the
+   * Leases on the message that expired since it was last abandoned or replayed. A handler may have killed its process, so from the
    * second crash on the message is claimed and handled by itself.
    */
   readonly crashes: number;

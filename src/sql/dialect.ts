@@ -167,10 +167,8 @@ export interface QueueStatements {
 export interface ReceiveStatements {
   /** One message, scalar parameters → outcome; or the columns it is made of: content_changed, enqueued, old_status */
   readonly receive: SqlStatement;
-  /** Many, as JSON → the same and the key columns */
+  /** Many, as JSON; those with a partition key join their partition queues in this order → the same and the key columns */
   readonly receiveMany: SqlStatement;
-  /** As receiveMany, when some have a partition key: they join their partition queues in this order */
-  readonly receiveKeyed: SqlStatement;
   /** By hand, past any lease: Processing only from Seen; Dead never from Done → seq, when it changed something */
   readonly mark: SqlStatement;
 }

@@ -22,7 +22,6 @@ export const postgresReceiving: ReceivingDialect = {
 
 function receiveStatements(n: QueueNames, options: ReceiveStatementOptions): ReceiveStatements {
   const revive = String(options.reviveDead);
-  const many = `select r.* from ${n.object("_receive_many")}(:items::json, ${revive}, :now::timestamptz) r`;
   return named({
     // The usual cases, a new message and the same one again, are one statement. Only a delivery that changes a known
     // message calls the function, which decides step by step. When neither a state row nor a done row is visible,
@@ -61,8 +60,7 @@ select case
 end as outcome
 from (values (1)) always
 left join stored a on true`,
-    receiveMany: many,
-    receiveKeyed: many,
+    receiveMany: `select r.* from ${n.object("_receive_many")}(:items::json, ${revive}, :now::timestamptz) r`,
     mark: `select seq
 from ${n.object("_mark")}(:source, :message_id, :status::smallint, :error, :error_group, ${options.blockOnDead}, :now::timestamptz) as seq
 where seq is not null`,

@@ -32,11 +32,9 @@ const json = `select ${columns
   from json_each(:items) i`;
 
 function receiveStatements(n: QueueNames, options: ReceiveStatementOptions): ReceiveStatements {
-  const many = receive(n, "receive many", json, options);
   return {
     receive: receive(n, "receive", scalar, options),
-    receiveMany: many,
-    receiveKeyed: many,
+    receiveMany: receive(n, "receive many", json, options),
     mark: mark(n, options.blockOnDead),
   };
 }

@@ -23,11 +23,9 @@ export const sqlServerReceiving: ReceivingDialect = {
 function receiveStatements(n: QueueNames, options: ReceiveStatementOptions): ReceiveStatements {
   const revive = options.reviveDead ? "1" : "0";
   const blocks = options.blockOnDead ? "1" : "0";
-  const many = (name: string) => callProcedure(n, name, "Receive", { revive, blocks }, received.many);
   return {
     receive: callProcedure(n, "receive", "Receive", { revive }, received.one),
-    receiveMany: many("receive many"),
-    receiveKeyed: many("receive keyed"),
+    receiveMany: callProcedure(n, "receive many", "Receive", { revive, blocks }, received.many),
     mark: callProcedure(n, "mark", "Mark", { blocks }),
   };
 }
