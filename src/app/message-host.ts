@@ -7,7 +7,7 @@ import {
   type ServiceHost,
 } from "../messaging/hosted-service.js";
 import { dispatchAll } from "./dispatch-job.js";
-import { type WakeUp, wakeAfterCommit } from "./wake-up.js";
+import { longestWakeMs, type WakeUp, wakeAfterCommit } from "./wake-up.js";
 
 export interface MessageHost extends ServiceHost {
   /** Sends what is due within the budget, and wakes a successor when the time is over before the work. */
@@ -17,7 +17,11 @@ export interface MessageHost extends ServiceHost {
 /** Runs a service in functions. What a handler has sent is dispatched at once, where the platform can wake the dispatcher. */
 export function messageHost(open: OpenService, loggerAt: LoggerAt, wakeUp: WakeUp | undefined): MessageHost {
   const logger = loggerAt("info");
-  const host = hostService(open, loggerAt, wakeUp && { afterSend: wakeAfterCommit(wakeUp, logger) });
+  const host = hostService(
+    open,
+    loggerAt,
+    wakeUp && { afterSend: wakeAfterCommit(wakeUp, logger, longestWakeMs) },
+  );
   return {
     ...host,
     async dispatch(budget, wokenUp) {

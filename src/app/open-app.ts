@@ -41,13 +41,15 @@ export async function openApp(definition: AppDefinition, platform: Platform): Pr
     return { ...context, ...noParts(), partsFor: () => absent("queue"), close: () => tenants.close() };
   const db = await databaseOf(context, platform, openDatabase);
   const options = storeOptionsOf(context);
+  const optionsOf = (kind: QueueKind) =>
+    resolveStoreOptions<never>(db, kind, { ...definition[kind], ...options });
+  optionsOf("inbox"); // wrong ones are refused now, and not by the first message
   let inbox: Inbox | undefined;
   let outbox: Outbox | undefined;
   return {
     ...context,
     db,
-    partsFor: (kind) =>
-      queueParts(db, kind, resolveStoreOptions<never>(db, kind, { ...definition[kind], ...options })),
+    partsFor: (kind) => queueParts(db, kind, optionsOf(kind)),
     get inbox() {
       inbox ??= createInbox(db, { ...definition.inbox, ...options });
       return inbox;

@@ -26,8 +26,9 @@ export function coalesced(wakeUp: WakeUp, now?: () => number): WakeUp {
 const maxKeys = 10_000;
 
 /**
- * Calls at most once per key and interval. The interval is measured from the start of the last call that succeeded: the
- * second poll of a dispatcher finds a message that commits while the call runs.
+ * Calls at most once per key and interval, and never twice at once: who comes while a call runs gets its result. The interval
+ * is measured from the start of the last call that succeeded: the second poll of a dispatcher finds a message that commits
+ * while the call runs.
  */
 export function throttleByKey(
   intervalMs: number,
@@ -35,31 +36,37 @@ export function throttleByKey(
   now: () => number = () => performance.now(),
 ): (key: string) => Promise<void> {
   const last = new Map<string, number>();
-  return async (key) => {
+  const running = new Map<string, Promise<void>>();
+  const start = async (key: string): Promise<void> => {
     const startedAt = now();
-    if (startedAt - (last.get(key) ?? Number.NEGATIVE_INFINITY) < intervalMs) return;
-    if (last.size >= maxKeys) last.clear();
-    last.set(key, startedAt);
     try {
       await call(key);
-    } catch (error) {
-      last.delete(key);
-      throw error;
+      if (last.size >= maxKeys) last.clear();
+      last.set(key, startedAt);
+    } finally {
+      running.delete(key);
     }
+  };
+  return async (key) => {
+    if (!running.has(key)) {
+      if (now() - (last.get(key) ?? Number.NEGATIVE_INFINITY) < intervalMs) return;
+      running.set(key, start(key));
+    }
+    await running.get(key);
   };
 }
 
-/** The longest time that a commit's caller, or the end of a run, waits for a wake-up. */
-const longestWakeMs = 1_000;
+/** The longest time that the sender of a message, or the end of a run, waits for a wake-up. */
+export const longestWakeMs = 1_000;
 
-/** Wakes the dispatcher after a commit. Never rejects: the timer dispatches anyway. */
-export function wakeAfterCommit(waker: WakeUp, logger: Logger): () => Promise<void> {
+/** Wakes the dispatcher after a commit, and waits for it; without a limit if `maxMs` is undefined. Never rejects: the timer dispatches anyway. */
+export function wakeAfterCommit(waker: WakeUp, logger: Logger, maxMs?: number): () => Promise<void> {
   const wakeUp = coalesced(waker);
   waker.prepare?.(); // while the rest of the cold start goes on
-  const tooLate = () => new InvalidOperationError(`The wake-up was still running after ${longestWakeMs} ms.`);
+  const tooLate = () => new InvalidOperationError(`The wake-up was still running after ${maxMs} ms.`);
   return async () => {
     try {
-      await withinTime(longestWakeMs, wakeUp.wake(), tooLate);
+      await (maxMs === undefined ? wakeUp.wake() : withinTime(maxMs, wakeUp.wake(), tooLate));
     } catch (error) {
       logger.warn("waking the dispatcher failed; the messages are safe", { error: safeReason(error) });
     }

@@ -133,7 +133,7 @@ const devSources = (definition: AppDefinition, environment: Environment): Promis
   return Promise.all(
     Object.entries(sources).map(async ([name, { secrets }]) => ({
       ...(await findSource(sources, name, "dev")),
-      isDevelopment: isUnset(secrets, environment.env),
+      isDevelopment: isUnset([secrets].flat()[0], environment.env),
     })),
   );
 };
@@ -173,7 +173,7 @@ interface DevRun {
 /** A token of the user's own is not printed, but the place where it belongs is. */
 function shownServiceToken({ service }: AppDefinition, env: NodeJS.ProcessEnv, keys: DevelopmentKeys) {
   if (service?.auth === "none") return undefined;
-  return isUnset(service?.tokens, env) ? keys.secret : "YOUR-TOKEN";
+  return isUnset([service?.tokens].flat()[0], env) ? keys.secret : "YOUR-TOKEN";
 }
 
 /** Says where the run listens, and gives a command or a link for everything that it has. */

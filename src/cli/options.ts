@@ -174,8 +174,7 @@ export const byOption = {
 
 /** Who does it, for the record: `--by`, else the user of this process. */
 export function operatorName(values: Values): string {
-  const by = text(values, "by")?.trim();
-  if (by === undefined) return userName();
+  const by = text(values, "by")?.trim() ?? userName();
   if (!isOperatorName(by)) throw new UsageError(`--by ${operatorRule}.`);
   return by;
 }

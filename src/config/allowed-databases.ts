@@ -21,9 +21,10 @@ const hostPattern = /^(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?$|^\[[0-9a
 /** Returns what is wrong with `allow` itself. */
 export function allowProblems(allow: AllowedDatabases): readonly string[] {
   if (typeof allow !== "object" || allow === null) return [`allow must look like ${allowExample}`];
-  const { kinds = [], hosts = [], folders = [], settings = [], ...unknown } = allow;
+  const { kinds: givenKinds, hosts = [], folders = [], settings = [], ...unknown } = allow;
+  const kinds: readonly unknown[] = Array.isArray(givenKinds) ? givenKinds : [];
   const problems = Object.keys(unknown).map((name) => `allow.${name} is not known`);
-  if (!Array.isArray(kinds) || kinds.length === 0 || !kinds.every((kind) => known.includes(kind)))
+  if (kinds.length === 0 || !kinds.every((kind) => known.includes(kind as AllowedKind)))
     problems.push(`allow.kinds must be a list of ${known.join(", ")}`);
   if ((kinds.includes("postgres") || kinds.includes("sqlserver")) && hosts.length === 0)
     problems.push("allow.hosts must name the hosts of the tenants' databases");

@@ -1,5 +1,6 @@
 import * as z from "zod/mini";
 import en from "zod/v4/locales/en.js";
+import { safeReason } from "../base/logger.js";
 import { InvalidArgumentError } from "../errors.js";
 import { identifierRule, isIdentifier } from "../sql/names.js";
 import { type AllowedDatabases, requireAllowed } from "./allowed-databases.js";
@@ -54,12 +55,17 @@ export const tenantProblem = (
     anyUrl = false,
     allow,
   }: { readonly anyUrl?: boolean; readonly allow?: AllowedDatabases | undefined } = {},
-): string | undefined =>
-  problemOf(() => {
-    const urls = anyUrl ? [] : urlProblem(value, "database");
-    const { database } = validated(discoveredTenant, value, "tenant", urls);
-    if (allow !== undefined) requireAllowed(database, allow);
-  });
+): string | undefined => {
+  try {
+    return problemOf(() => {
+      const urls = anyUrl ? [] : urlProblem(value, "database");
+      const { database } = validated(discoveredTenant, value, "tenant", urls);
+      if (allow !== undefined) requireAllowed(database, allow);
+    });
+  } catch (error) {
+    return safeReason(error);
+  }
+};
 
 export const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 

@@ -1,5 +1,4 @@
 import { omitUndefined } from "../base/defined.js";
-import { InvalidArgumentError } from "../errors.js";
 import {
   callInTransaction,
   checkCall,
@@ -85,11 +84,7 @@ interface ResolvedInboxOptions extends ResolvedStoreOptions<InboxKey> {
 
 export function resolveInboxOptions(db: ReceivingDatabase, options: InboxOptions): ResolvedInboxOptions {
   const resolved = resolveStoreOptions(db, "inbox", options);
-  const onRedelivery = options.deadOnRedelivery ?? "keep";
-  if (onRedelivery !== "keep" && onRedelivery !== "revive") {
-    throw new InvalidArgumentError('deadOnRedelivery must be "keep" or "revive".');
-  }
-  return { ...resolved, reviveDead: onRedelivery === "revive" };
+  return { ...resolved, reviveDead: options.deadOnRedelivery === "revive" };
 }
 
 const longestReason = 4_000;

@@ -92,12 +92,16 @@ export function operatedStores(partsFor: (kind: QueueKind) => QueueParts): Opera
     const parts = partsFor(kind);
     return { ...createQueueStore(parts), ...operatorsWith(parts) };
   };
+  let inbox: AnyQueue | undefined;
+  let outbox: AnyQueue | undefined;
   return {
     get inbox() {
-      return operated("inbox");
+      inbox ??= operated("inbox");
+      return inbox;
     },
     get outbox() {
-      return operated("outbox");
+      outbox ??= operated("outbox");
+      return outbox;
     },
   };
 }

@@ -71,8 +71,16 @@ export interface ResolvedStoreOptions<Key> {
 
 /** Refuses in plain JavaScript what TypeScript refuses at compile time. */
 function requireTypes(kind: string, options: StoreOptions<never>): void {
-  const { onDead, deadInPartition, clock, logger, id, processedBy, enableSchemaDeployment } =
-    options as Record<string, unknown>;
+  const {
+    onDead,
+    deadInPartition,
+    deadOnRedelivery,
+    clock,
+    logger,
+    id,
+    processedBy,
+    enableSchemaDeployment,
+  } = options as Record<string, unknown>;
   const isText = (value: unknown, most: number) =>
     typeof value === "string" && value !== "" && value.length <= most;
   const problems = [
@@ -81,6 +89,10 @@ function requireTypes(kind: string, options: StoreOptions<never>): void {
       deadInPartition === "skip" ||
       deadInPartition === "block" ||
       'deadInPartition must be "skip" or "block"',
+    deadOnRedelivery === undefined ||
+      deadOnRedelivery === "keep" ||
+      deadOnRedelivery === "revive" ||
+      'deadOnRedelivery must be "keep" or "revive"',
     clock === undefined || typeof clock === "function" || "clock must be a function that returns a Date",
     loggerProblem(logger) ?? true,
     id === undefined || isText(id, 1_000) || "id must be a non-empty string",

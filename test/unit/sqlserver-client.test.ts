@@ -53,6 +53,12 @@ describe("SQL Server URLs", () => {
     expect(parseMssqlUrl("mssql://db.example")).toEqual({ server: "db.example", options: {} });
   });
 
+  it("ADD-01 an option that is given twice is refused: which of the two counts is anybody's guess", () => {
+    expect(() => parseMssqlUrl("mssql://h/a?encrypt=true&encrypt=false")).toThrow(
+      /has the option encrypt twice/,
+    );
+  });
+
   it("reads an IPv6 address and strict encryption", () => {
     expect(parseMssqlUrl("mssql://[::1]:1433/a?encrypt=strict")).toMatchObject({
       server: "::1",

@@ -117,7 +117,7 @@ export interface SteppedStatement extends SqlStatement {
   readonly steps: readonly Step[];
 }
 
-interface Step {
+export interface Step {
   readonly text: string;
   /** It runs only when this column is true in one of the rows that the last step with rows returned. */
   readonly onlyIf?: string;

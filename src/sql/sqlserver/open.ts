@@ -89,6 +89,11 @@ export function parseMssqlUrl(text: string): Partial<MssqlConfig> & { server: st
       "The SQL Server URL names no host. Write mssql://user:password@host:1433/database.",
     );
   const database = decode(url.pathname.slice(1), "database");
+  const options = [...url.searchParams].map(optionOf);
+  const names = options.map(([name]) => name);
+  const repeated = names.find((name, index) => names.indexOf(name) !== index);
+  if (repeated !== undefined)
+    throw new InvalidArgumentError(`The SQL Server URL has the option ${repeated} twice. Give it once.`);
   return {
     server,
     ...omitUndefined({
@@ -97,7 +102,7 @@ export function parseMssqlUrl(text: string): Partial<MssqlConfig> & { server: st
       user: url.username === "" ? undefined : decode(url.username, "user"),
       password: url.password === "" ? undefined : decode(url.password, "password"),
     }),
-    options: Object.fromEntries([...url.searchParams].map(optionOf)),
+    options: Object.fromEntries(options),
   };
 }
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { type AppDefinition, createApp, defineApp, readEnvironment } from "../../../src/app/index.js";
+import { openApp } from "../../../src/app/open-app.js";
 import { coalesced, wakeUpIntervalMs } from "../../../src/app/wake-up.js";
 import { InvalidArgumentError } from "../../../src/errors.js";
 import { createInbox, createOutbox, newOwnerToken, timeBudget } from "../../../src/index.js";
@@ -235,7 +236,36 @@ describe("an app", () => {
   });
 });
 
+it("ADD-07 wrong options of the inbox are refused when the app opens, also by commands", async () => {
+  for (const inbox of [{ deadOnRedelivery: "x" }, { retry: { maxAttempts: -1 } }, { unknown: 1 }]) {
+    const definition = defineApp({ database: "sqlite::memory:", inbox: inbox as never });
+    const opening = openApp(definition, { environment: await readEnvironment({}) });
+    await expect(opening, JSON.stringify(inbox)).rejects.toThrow(/deadOnRedelivery|maxAttempts|unknown/);
+  }
+});
+
 describe("coalesced wake-ups", () => {
+  it("FUN-06 wake-ups never run at once: who comes while one runs gets its result", async () => {
+    let now = 0;
+    const started: ((error?: Error) => void)[] = [];
+    const wake = () =>
+      new Promise<void>((resolve, reject) => {
+        started.push((error) => (error === undefined ? resolve() : reject(error)));
+      });
+    const wakeUp = coalesced({ wake }, () => now);
+    const first = wakeUp.wake();
+    now += 5 * wakeUpIntervalMs;
+    const second = wakeUp.wake();
+    expect(started).toHaveLength(1);
+    started[0]!(new Error("away"));
+    await expect(first).rejects.toThrow("away");
+    await expect(second).rejects.toThrow("away");
+    const third = wakeUp.wake();
+    started[1]!();
+    await third;
+    expect(started).toHaveLength(2);
+  });
+
   it("FUN-06 a burst wakes once per interval; one that failed does not count", async () => {
     let now = 0;
     let sent = 0;
