@@ -118,7 +118,7 @@ function withDevDatabase(definition: AppDefinition): AppDefinition {
   if ((definition.database ?? definition.tenants) !== undefined) return definition;
   if (existsSync(devDatabase.slice("sqlite:".length))) return { ...definition, database: devDatabase };
   throw new UsageError(
-    `There is no database. Set --database or ONCEBOX_DATABASE_URL to ${databaseUrlForms}. Without it, the database is ${devDatabase}, where \`oncebox dev\` has made one.`,
+    `There is no database. Set --database or ONCEBOX_DATABASE_URL to ${databaseUrlForms}. Without it the database is ${devDatabase}, which \`oncebox dev\` creates, and this folder has none.`,
   );
 }
 

@@ -76,7 +76,7 @@ async function listMessages(
   const { values, terminal } = input;
   const page = { limit: pageSize(values), after: count(values, "after") ?? 0 };
   if (values.after !== undefined && queues.length > 1)
-    throw new UsageError("--after needs --queue: a row number is of one queue.");
+    throw new UsageError("--after needs --queue: row numbers differ between the queues.");
   return withQueues(input, queues, async (queue, kind) => {
     const wanted = wantedIn(kind);
     const filter = { ...filterOf(values), ...wanted, ...page, signal: terminal.signal };
@@ -199,7 +199,7 @@ function messageLines(
     .filter(([, value]) => value !== null)
     .map(([name, value]) => fieldLine(name, value));
   if (headers === undefined && headerNames.length > 0)
-    lines.push(fieldLine("headers", `${headerNames.join(", ")} (values: --payload)`));
+    lines.push(fieldLine("headers", `${headerNames.join(", ")} (add --payload to see the values)`));
   for (const [name, value] of Object.entries(headers ?? {})) lines.push(fieldLine(`header ${name}`, value));
   if (attempts.length > 0) lines.push("", ...tableLines(attemptColumns, attempts, width));
   if (payload !== undefined) lines.push("", ...String(payload).split("\n").map(printable));

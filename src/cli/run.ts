@@ -92,7 +92,7 @@ function parsed({ options, positionals: most = 0 }: Command, args: readonly stri
   const all = { ...options, help: { type: "boolean", short: "h" } } as const;
   try {
     const { values, positionals } = parseArgs({ args: [...args], options: all, allowPositionals: true });
-    if (positionals.length > most) throw new Error(`"${positionals[most]}" is one argument too many.`);
+    if (positionals.length > most) throw new Error(`"${positionals[most]}" is an unexpected argument.`);
     return { values: values as Values, positionals };
   } catch (error) {
     throw new UsageError((error as Error).message.split(". To specify")[0]!);

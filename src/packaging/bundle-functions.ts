@@ -91,6 +91,10 @@ async function copyUsersScripts(folder: string, { database, outFolder }: BundleO
 
 async function functionFiles(functions: string, options: BundleOptions): Promise<string[]> {
   const { entryPoints, optional }: Cloud = clouds[options.cloud];
+  if (!existsSync(functions))
+    throw new InvalidArgumentError(
+      `There is no folder ${functions}. oncebox init ${options.cloud} makes a project with one.`,
+    );
   let files = (await readdir(functions)).filter((name) => entryPoints.test(name)).sort();
   for (const [option, name] of Object.entries(optional ?? {})) {
     const others = files.filter((file) => !new RegExp(`^${name}\\.[cm]?[jt]s$`).test(file));

@@ -1,6 +1,7 @@
 import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
-import { basename, dirname, join, posix, relative, sep } from "node:path";
+import { basename, dirname, join, posix, relative, resolve, sep } from "node:path";
 import { type Zippable, zipSync } from "fflate";
+import { InvalidArgumentError } from "../errors.js";
 import { type BundleOptions, bundleFunctions, importsLazyWebhooks } from "./bundle-functions.js";
 import { webhooksFolder } from "./lazy-webhooks.js";
 
@@ -17,7 +18,7 @@ export interface Archive {
 export async function packageFunctions(options: BundleOptions): Promise<readonly Archive[]> {
   const { cloud, outFolder } = options;
   const folder = join(outFolder, cloud === "aws" ? "functions" : "app");
-  await rm(outFolder, { recursive: true, force: true });
+  await emptyOutput(options, basename(folder));
   const { outputs } = await bundleFunctions({ ...options, outFolder: folder });
   const all = await filesIn(folder);
   const files = all.filter((file) => !isMap(file));
@@ -31,6 +32,19 @@ export async function packageFunctions(options: BundleOptions): Promise<readonly
     archives.push({ file, bytes: await writeArchive(file, folder, parts) });
   }
   return archives;
+}
+
+/** Deletes an earlier output. A folder with anything else in it, such as the project itself, is refused. */
+async function emptyOutput({ folder = ".", outFolder }: BundleOptions, bundles: string): Promise<void> {
+  const entries = await readdir(outFolder).catch(() => []);
+  const isOutput = (name: string) => name === bundles || name === "source-maps" || name.endsWith(".zip");
+  const others = entries.filter((name) => !isOutput(name));
+  const holdsProject = !relative(resolve(outFolder), resolve(folder)).startsWith("..");
+  if (holdsProject || others.length > 0)
+    throw new InvalidArgumentError(
+      `${outFolder} ${holdsProject ? "holds the project" : `has ${others[0]} in it, which is no earlier output`}, and the output folder is emptied first. Name a new folder.`,
+    );
+  await rm(outFolder, { recursive: true, force: true });
 }
 
 const isMap = (file: string): boolean => file.endsWith(".map");

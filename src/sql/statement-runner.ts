@@ -47,7 +47,7 @@ export function statementRunner(
   const orMissing = (error: unknown): unknown =>
     dialect.isSchemaMissing(error)
       ? new SchemaMissingError(
-          `The ${kind} "${options.table}" is not in ${db.id}, or is older than this version of oncebox. Run migrate(db), or init() of a service, when you deploy.`,
+          `The ${kind} "${options.table}" is not in ${db.id}, or is older than this version of oncebox. Check the names, and run \`oncebox migrate\`, migrate(db), or init() of a service.`,
           { cause: error },
         )
       : error;

@@ -108,7 +108,7 @@ describe("commands on messages", () => {
     const { code, out } = await show("erp/2");
     expect(code).toBe(exitCodes.ok);
     expect(out).toMatch(/^lastError +timed \\u001b\[2Jout$/m);
-    expect(out).toMatch(/^headers +trace \(values: --payload\)$/m);
+    expect(out).toMatch(/^headers +trace \(add --payload to see the values\)$/m);
     for (const hidden of ["secret", "t-1"]) expect(out).not.toContain(hidden);
     const whole = (await show("erp/2", "--payload")).out;
     expect(whole).toMatch(/^header trace +t-1$/m);

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { bundleFunctions } from "../../../src/packaging/bundle-functions.js";
+import { packageFunctions } from "../../../src/packaging/package-functions.js";
 import { cli as runScripted } from "../../support/cli.js";
 
 describe("oncebox package and the optional functions", () => {
@@ -32,6 +33,26 @@ describe("oncebox package and the optional functions", () => {
     await bundleFunctions({ cloud: "aws", database: "postgres", folder, outFolder, ...asked });
     return (await readdir(outFolder)).filter((name) => name.endsWith(".mjs")).sort();
   };
+
+  it("FUN-10 an output folder that holds anything but an earlier output is refused, and nothing is deleted", async () => {
+    const folder = await mkdtemp(join(parent, "app-"));
+    await mkdir(join(folder, "functions/aws"), { recursive: true });
+    await mkdir(join(folder, "mine"));
+    await writeFile(join(folder, "functions/aws/webhook.ts"), "export const handler = () => undefined;\n");
+    await writeFile(join(folder, "mine/own.txt"), "precious");
+    const pack = (outFolder: string) =>
+      packageFunctions({ cloud: "aws", database: "postgres", folder, outFolder: join(folder, outFolder) });
+    for (const [outFolder, why] of [
+      [".", /holds the project/],
+      ["..", /holds the project/],
+      ["functions", /has aws in it/],
+      ["mine", /has own.txt in it/],
+    ] as const)
+      await expect(pack(outFolder), outFolder).rejects.toThrow(why);
+    const files = await readdir(folder, { recursive: true });
+    expect(files).toEqual(expect.arrayContaining(["functions/aws/webhook.ts", "mine/own.txt"]));
+    for (const _ of [1, 2]) expect(await pack("build/aws")).toMatchObject([{ bytes: expect.any(Number) }]);
+  });
 
   it("SVC-03 FUN-10 on AWS its function is bundled only when it is asked for", async () => {
     const all = ["webhook", "inbox-service"];

@@ -31,7 +31,7 @@ export function signIn(show: (content: HTMLElement) => void, problem = ""): Prom
         { label: "Sign in", submit, problem },
         element("h1", { id: "sign-in-title" }, "Sign in to oncebox"),
         field("Admin token", token, "Of the form name:secret. It is kept until this tab is closed."),
-        field("Your name", by, "Recorded with what you do. Without it, the token's name is."),
+        field("Your name", by, "Recorded with what you do. Otherwise the token's name is recorded."),
       ),
     );
     token.focus();
