@@ -38,7 +38,10 @@ describe("the command line", () => {
     [["help", "nonsense"], /no command "nonsense"/],
     [["status", "--nonsense"], /Unknown option '--nonsense'/],
     [["status", "more"], /"more" is an unexpected argument/],
-    [["status"], /no database.*--database or ONCEBOX_DATABASE_URL.* sqlite:oncebox\.db, which `oncebox dev` creates/],
+    [
+      ["status"],
+      /no database.*--database or ONCEBOX_DATABASE_URL.* sqlite:oncebox\.db, which `oncebox dev` creates/,
+    ],
     [["status", "--max-dead", "few", "--database", "sqlite::memory:"], /whole number/],
     [["status", "--database", "mysql://u:hunter2-hunter2-hunter2@h/d"], /no known kind/],
     [["status"], /ONCEBOX_DATABASE_URL/],
