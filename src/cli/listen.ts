@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { foreignRequest } from "../adapters/local/local-run.js";
 import { omitUndefined } from "../base/defined.js";
 import { type LogFields, safeReason } from "../base/logger.js";
+import { requirePackage } from "../base/require-package.js";
 import { openDatabase } from "../config/database-url.js";
 import { openBodies, readBody } from "../http/body.js";
 import { closeServer, listening as listenAt, respondTo } from "../http/node.js";
@@ -14,6 +15,7 @@ import { createWebhookRoute } from "../webhooks/route.js";
 import { type ReceivedWebhook, type WebhookInbox, webhookDefaults } from "../webhooks/route-options.js";
 import { parseJson } from "../webhooks/schemes/delivery.js";
 import type { FetchText } from "../webhooks/schemes/provider-keys.js";
+import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
 import { jsonText } from "../webhooks/schemes/template.js";
 import type { WebhookSource } from "../webhooks/sources.js";
 import { type Command, type CommandInput, exitCodes, flag, option, type Terminal } from "./command.js";
@@ -129,7 +131,12 @@ async function listenSources(input: CommandInput): Promise<ListenSources> {
   const { sources, environment } = await knownSources(input);
   const all = Object.keys(sources).length > 0 ? Object.keys(sources) : presetNames;
   const names = input.positionals.length > 0 ? new Set(input.positionals) : all;
-  const found = await Promise.all([...names].map((name) => findSource(sources, name, "listen")));
+  const known = await Promise.all([...names].map((name) => findSource(sources, name, "listen")));
+  const found = names === presetNames ? known.filter(({ scheme }) => canVerify(scheme)) : known;
+  if (found.length < known.length) {
+    const others = known.filter((one) => !found.includes(one)).map(({ name }) => name);
+    input.terminal.err(`Without the package jose these are left out: ${others.join(", ")}.`);
+  }
   const keys = await newDevelopmentKeys(found.map(({ scheme }) => scheme));
   const given = givenSecret(input.values, input.terminal.env);
   const withSecrets = found.map(async (source): Promise<readonly [string, ListenSource]> => {
@@ -141,6 +148,15 @@ async function listenSources(input: CommandInput): Promise<ListenSources> {
     return [name, { ...source, secrets }];
   });
   return { sources: new Map(await Promise.all(withSecrets)), keys, port: environment.port };
+}
+
+function canVerify({ verify }: WebhookScheme): boolean {
+  try {
+    if (verify.kind === "jwt") requirePackage("jose", "A scheme with JSON web tokens");
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 interface Listening {
