@@ -36,10 +36,11 @@ export default defineConfig({
     reporters: ["default", "./test/support/summary-reporter.ts"],
     // Stores and dispatchers without a logger write their warnings to the console.
     silent: "passed-only",
-    testTimeout: 60_000,
+    // long, for a busy machine: a test that hangs still fails
+    testTimeout: 180_000,
     // what a test waits for comes in its own time on a busy machine; it fails when it never comes
     expect: { poll: { timeout: 30_000 } },
-    hookTimeout: 120_000,
+    hookTimeout: 300_000,
     // whole files run beside each other; within a file one test at a time
     fileParallelism: true,
     // two also where there are only two cores: most tests wait for a database or for another process
