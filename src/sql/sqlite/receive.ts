@@ -5,7 +5,7 @@ import {
   status,
 } from "../dialect.js";
 import type { QueueNames } from "../names.js";
-import { type SteppedStatement, steps } from "./connection.js";
+import { onlyIf, type SteppedStatement, steps } from "./connection.js";
 import { addStates, doneTable, field, names, now, stepSeqs } from "./expressions.js";
 import { classify, isSchemaMissing } from "./faults.js";
 import { joinPartitions, leavePartitions } from "./partitions.js";
@@ -51,9 +51,9 @@ const receive = (
 ): SteppedStatement =>
   steps(name, () => [
     findChanging(n, deliveries, options.reviveDead),
-    changeKnown(n),
+    onlyIf("is_changing", changeKnown(n)),
     store(n, deliveries),
-    `${addStates(n, "first_seen_at")} and m.deliveries = 1`,
+    onlyIf("is_new", `${addStates(n, "first_seen_at")} and m.deliveries = 1`),
     // A single delivery brings no partition key, but a dead message may have one.
     ...(deliveries === scalar && !options.reviveDead ? [] : joinPartitions(n)),
   ]);
@@ -62,7 +62,11 @@ const receive = (
  * Known messages whose states a delivery changes. One that was only seen, or marked Processing by hand, is enqueued now; so is
  * a dead one that is revived. One that waits takes new times. The others, nearly all, are not in it.
  */
-const findChanging = (n: QueueNames, deliveries: string, reviveDead: boolean) => `select * from (
+const findChanging = (
+  n: QueueNames,
+  deliveries: string,
+  reviveDead: boolean,
+) => `select *, 1 as is_changing from (
   select m.seq, s.status in (${status.seen}, ${status.processing}${reviveDead ? `, ${status.dead}` : ""}) as enqueued,
     i.due_at is not m.due_at as has_new_due, i.expires_at is not m.expires_at as has_new_expiry,
     i.due_at, i.expires_at, m.first_seen_at, i.partition_key is not null as keyed, s.status
@@ -125,7 +129,7 @@ set (${contents.join(", ")}) = (
   last_seen_at = excluded.last_seen_at,
   deliveries = ${m}.deliveries + 1,
   content_changed = coalesce(${m}.hash <> excluded.hash, 0)
-returning seq, source, message_id, case
+returning seq, source, message_id, deliveries = 1 as is_new, case
   when content_changed then 'conflict'
   when deliveries = 1 or ${isEnqueued} then 'enqueued'
   when ${isDone} then 'done'
