@@ -26,7 +26,7 @@ export function coalesced(wakeUp: WakeUp, now?: () => number): WakeUp {
 const maxKeys = 10_000;
 
 /**
- * Calls at most once per key and interval, and never twice at once: who comes while a call runs gets its result. The interval
+ * Calls at most once per key and interval, and never twice at once: whoever asks while a call runs gets its result. The interval
  * is measured from the start of the last call that succeeded: the second poll of a dispatcher finds a message that commits
  * while the call runs.
  */
@@ -39,18 +39,17 @@ export function throttleByKey(
   const running = new Map<string, Promise<void>>();
   const start = async (key: string): Promise<void> => {
     const startedAt = now();
-    try {
-      await call(key);
-      if (last.size >= maxKeys) last.clear();
-      last.set(key, startedAt);
-    } finally {
-      running.delete(key);
-    }
+    await call(key);
+    if (last.size >= maxKeys) last.clear();
+    last.set(key, startedAt);
   };
   return async (key) => {
     if (!running.has(key)) {
       if (now() - (last.get(key) ?? Number.NEGATIVE_INFINITY) < intervalMs) return;
-      running.set(key, start(key));
+      running.set(
+        key,
+        start(key).finally(() => running.delete(key)),
+      );
     }
     await running.get(key);
   };
@@ -59,7 +58,7 @@ export function throttleByKey(
 /** The longest time that the sender of a message, or the end of a run, waits for a wake-up. */
 export const longestWakeMs = 1_000;
 
-/** Wakes the dispatcher after a commit, and waits for it; without a limit if `maxMs` is undefined. Never rejects: the timer dispatches anyway. */
+/** Wakes the dispatcher after a commit, and waits for it, at most `maxMs` if given. Never rejects: the timer dispatches anyway. */
 export function wakeAfterCommit(waker: WakeUp, logger: Logger, maxMs?: number): () => Promise<void> {
   const wakeUp = coalesced(waker);
   waker.prepare?.(); // while the rest of the cold start goes on

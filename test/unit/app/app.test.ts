@@ -245,7 +245,7 @@ it("ADD-07 wrong options of the inbox are refused when the app opens, also by co
 });
 
 describe("coalesced wake-ups", () => {
-  it("FUN-06 wake-ups never run at once: who comes while one runs gets its result", async () => {
+  it("FUN-06 wake-ups never run at once: whoever asks while one runs gets its result", async () => {
     let now = 0;
     const started: ((error?: Error) => void)[] = [];
     const wake = () =>
@@ -264,6 +264,19 @@ describe("coalesced wake-ups", () => {
     started[1]!();
     await third;
     expect(started).toHaveLength(2);
+  });
+
+  it("FUN-06 a wake-up that throws at once does not stand in the way of the next", async () => {
+    let calls = 0;
+    const wakeUp = coalesced({
+      wake() {
+        if (++calls === 1) throw new Error("no client");
+        return Promise.resolve();
+      },
+    });
+    await expect(wakeUp.wake()).rejects.toThrow("no client");
+    await wakeUp.wake();
+    expect(calls).toBe(2);
   });
 
   it("FUN-06 a burst wakes once per interval; one that failed does not count", async () => {
