@@ -1,104 +1,129 @@
-import type { Admin } from "../admin/create-admin.js";
+import type { Budget } from "../base/budget.js";
 import type { Logger } from "../base/logger.js";
-import { InvalidArgumentError } from "../errors.js";
-import { toWebResponse } from "../http/plain.js";
-import type { PurgeWithinOptions } from "../queue/maintenance.js";
-import type { InboxService } from "../service/http/inbox-service.js";
-import { whyNotBackedUp } from "../sql/backup-source.js";
-import type { Database } from "../sql/dialect.js";
-import { type MigrateOptions, type MigrateResult, migrate } from "../sql/migrate.js";
+import { readEnvironment } from "../config/environment.js";
+import { wakeUps } from "../dispatch/worker.js";
+import { refuseUnknown } from "../queue/arguments.js";
+import { type QueueKind, queueKinds } from "../queue/work-store.js";
+import type { MigrateResult } from "../sql/migrate.js";
 import type { TenantStoreProvider } from "../tenants/connections/tenant-stores.js";
-import { type ConsumeJob, consumeJob } from "./consume-job.js";
+import { type AppFetch, type AppListener, appHttp } from "./app-http.js";
+import type { ConsumeJob } from "./consume-job.js";
 import type { AppDefinition, AppParts } from "./definition.js";
-import { type DispatchJob, dispatchJob } from "./dispatch-job.js";
-import { cleanupJob, type MaintenanceJob, reapJob, retentionsOf } from "./maintenance-jobs.js";
-import { migrateOptionsOf, openApp, type Platform } from "./open-app.js";
-import { noWebhooks } from "./sources.js";
+import type { DispatchReport } from "./dispatch-job.js";
+import { jobsOf } from "./jobs.js";
+import { limitedCalls, type TimeLimits } from "./limited-calls.js";
+import type { MaintenanceReport } from "./maintenance-jobs.js";
+import { openApp, type Platform } from "./open-app.js";
+import { closeOnSignals, residentOf, type StartOptions } from "./resident.js";
+import { wakingApp } from "./waking-app.js";
 
-/** A whole app in one process, for the local run and the command line. A cloud's function uses one of the jobs. */
+/** Where an app differs from what its definition and the environment say. */
+export type AppOptions = Partial<Omit<Platform, "wakeUp" | "fanOut">>;
+
+/** One app, on any host. An app with tenants has `tenants`, and no `db`, `inbox` and `outbox` of its own. */
 export interface App extends AppParts {
   readonly logger: Logger;
-  /** The stores of an app with many tenants, which has no `db`, `inbox` and `outbox` of its own. */
   readonly tenants: TenantStoreProvider | undefined;
-  readonly webhook: (request: Request) => Promise<Response>;
-  readonly dispatch: DispatchJob;
-  /** Undefined where the definition has no consumer. */
+  /**
+   * Serves webhooks at `/webhooks/{source}` and, where the definition has them, the inbox service at `/v1/inbox/`, the
+   * diagnostics and the admin page at `/_oncebox`, and the dispatch route at `/dispatch`, also below a prefix.
+   */
+  readonly fetch: AppFetch;
+  /** The same for node:http, Express, Connect, Nest and hooks of Fastify. It comes before parsers of bodies. */
+  readonly listener: AppListener;
+  /** For a process that lives on: handles messages as they come, reaps and cleans up, until `stop` or `close`. */
+  start(options?: StartOptions): Promise<void>;
+  /** Lets running handlers finish or aborts them, and settles. */
+  stop(): Promise<void>;
+  /**
+   * Polls now; in an app with tenants, this one. The app does so by itself after its own commits. It cannot see the commit of
+   * a transaction that another library began, and polls a moment after the message was stored: call this after a longer one.
+   */
+  wake(tenant?: string): void;
+  /** Handles what is due, until nothing is left or the time is nearly over. */
+  dispatch(limits?: TimeLimits | Budget): Promise<DispatchReport>;
+  /** Ends expired leases, and logs for how long the oldest due messages have waited. */
+  reap(limits?: TimeLimits | Budget): Promise<MaintenanceReport>;
+  /** Deletes what has been done, or dead, for longer than its retention. */
+  cleanup(limits?: TimeLimits | Budget): Promise<MaintenanceReport>;
+  /** Handles one message of a queue service. Undefined where the definition has no consumer. */
   readonly consume: ConsumeJob | undefined;
-  /** The inbox as a service; undefined where the definition has none. */
-  readonly service: InboxService | undefined;
-  /** The diagnostics API; undefined where the definition has none. */
-  readonly admin: Admin | undefined;
-  readonly reap: MaintenanceJob;
-  readonly cleanup: MaintenanceJob;
-  /** How long it keeps what the clean-up deletes, where it says so. */
-  readonly retentions: PurgeWithinOptions;
-  /** The schema and tables that this app uses. */
-  readonly migrateOptions: MigrateOptions;
+  /** Creates or updates the tables. Call it when you deploy. */
   migrate(): Promise<MigrateResult>;
+  /** Stops, waits for calls of `dispatch`, and closes the databases. */
   close(): Promise<void>;
 }
 
-/** Makes all jobs of an app. Opens no connection: the first call that needs one opens it. */
-export async function createApp(definition: AppDefinition, platform: Platform): Promise<App> {
-  const app = await openApp(definition, platform);
-  const { db, inbox, outbox, logger, tenants } = app;
-  const migrateOptions = migrateOptionsOf(definition);
-  // These are loaded only for an app that has them: each would be a fifth of what other apps load at a cold start.
-  const sources = { ...definition.sources, ...platform.environment.sources };
-  const receive =
-    Object.keys(sources).length === 0
-      ? noWebhooks(logger)
-      : await (await import("./webhook-job.js")).webhookJob(app);
-  const served = definition.service && (await (await import("./service-job.js")).serveInbox(app));
-  const admin = definition.admin && (await import("./admin-job.js")).adminJob(app);
+/** Below the limits of all hosts that have been looked at but the smallest plans: see docs/hosts.md. */
+const defaultTimeMs = 25_000;
+
+/**
+ * The app of a definition. Reads the environment, and opens no connection: the first call that needs one opens it.
+ *
+ * @example
+ * const app = await createApp(definition);
+ * await app.start({ stopOnSignals: true });
+ * createServer(app.listener).listen(8080);
+ */
+export async function createApp(definition: AppDefinition, options: AppOptions = {}): Promise<App> {
+  refuseUnknown(options, optionNames, "createApp");
+  const environment = options.environment ?? (await readEnvironment());
+  const runs = { inbox: wakeUps(), outbox: wakeUps() }; // of `dispatch`
+  const wake = (queue: QueueKind, tenant?: string): void => {
+    runs[queue].wake();
+    resident.wake(queue, tenant);
+  };
+  const opened = wakingApp(await openApp(definition, { ...options, environment }), wake);
+  const jobs = await jobsOf(opened);
+  const resident = residentOf(opened, jobs);
+  const { db, inbox, outbox, logger, tenants, reap, cleanup, consume, migrate } = jobs;
+  const calls = limitedCalls(definition.cron?.timeMs ?? defaultTimeMs);
+  const onWake = { inbox: runs.inbox.subscribe, outbox: runs.outbox.subscribe };
+  const dispatch = (budget: Budget) => jobs.dispatch(budget, { onWake });
+  const { listener, fetch } = appHttp(opened, { ...jobs, dispatch }, calls, {
+    isStarted: resident.isRunning,
+    wake: (tenant) => wakeBoth(tenant),
+  });
+  const wakeBoth = (tenant?: string): void => {
+    for (const queue of queueKinds) wake(queue, tenant);
+  };
+  const close = async (): Promise<void> => {
+    ignoreSignals();
+    await resident.stop();
+    await calls.end();
+    await jobs.close();
+  };
+  let ignoreSignals = (): void => {};
+
   return {
     db,
     inbox,
     outbox,
     logger,
-    migrateOptions,
-    webhook: async (request) => toWebResponse(await receive(request)),
-    dispatch: dispatchJob(app),
-    consume: definition.consumer === undefined ? undefined : consumeJob(app),
-    service: served?.service,
-    admin,
-    reap: reapJob(app),
-    cleanup: cleanupJob(app),
-    retentions: retentionsOf(app),
-    tenants: tenants?.stores,
-    migrate: () => (tenants === undefined ? migrate(db, migrateOptions) : tenants.migrate()),
-    async close() {
-      await served?.close();
-      await app.close();
+    tenants,
+    fetch,
+    listener,
+    async start(startOptions = {}) {
+      await resident.start(startOptions);
+      if (startOptions.stopOnSignals) ignoreSignals = closeOnSignals(close, logger);
     },
+    async stop() {
+      ignoreSignals();
+      await resident.stop();
+    },
+    wake: wakeBoth,
+    dispatch: calls.call("dispatch", dispatch),
+    reap: calls.call("reap", reap),
+    cleanup: calls.call("cleanup", cleanup),
+    consume:
+      consume &&
+      (async (message) => {
+        await consume(message);
+        wake("outbox");
+      }),
+    migrate,
+    close,
   };
 }
 
-/** The databases of an app, each once: tenants may share one. Opens no connection. */
-export async function appDatabases({
-  db,
-  tenants,
-}: Pick<App, "db" | "tenants">): Promise<readonly Database[]> {
-  if (tenants === undefined) return [db];
-  const found = new Map<string, Database>();
-  for (const key of await tenants.distinctStores()) {
-    const { db: own } = await tenants.stores(key);
-    found.set(own.id, own);
-  }
-  return [...found.values()];
-}
-
-export interface BackedUpDatabases {
-  readonly databases: readonly Database[];
-  /** Why the others are left out. */
-  readonly notes: readonly string[];
-}
-
-/** Tenants may be on several kinds of databases; those in SQLite files are backed up. Refused when there is none. */
-export function backedUpDatabases(all: readonly Database[]): BackedUpDatabases {
-  const notes = all.flatMap((database) => whyNotBackedUp(database) ?? []);
-  const databases = all.filter((database) => whyNotBackedUp(database) === undefined);
-  if (databases.length === 0)
-    throw new InvalidArgumentError(notes.join("\n") || "There is no tenant, so there is nothing to back up.");
-  return { databases, notes };
-}
+const optionNames = ["environment", "resolveSecret", "signInAs", "maxConnections", "logger"];

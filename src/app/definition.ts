@@ -82,6 +82,8 @@ export interface AppDefinition {
   readonly service?: AppService;
   /** The diagnostics API and the admin page at `/_oncebox`, for the people who run the app. */
   readonly admin?: AppAdmin;
+  /** For a host that has a cron and no queue: a request for `/dispatch` runs the jobs. */
+  readonly cron?: AppCron;
   /** How long done messages are kept. 30 days by default. */
   readonly retentionMs?: number;
   /**
@@ -133,6 +135,17 @@ export interface AppAdmin extends AdminSettings {
    * with commas or white space between them. An environment variable may also hold a reference, as JSON.
    */
   readonly tokens: SecretOrReference | readonly SecretOrReference[];
+}
+
+/** The dispatch route of an app. */
+export interface AppCron {
+  /**
+   * All bearer tokens that are valid at present, or references to where they are kept. A text may hold several, with commas
+   * or white space between them. An environment variable may also hold a reference, as JSON.
+   */
+  readonly tokens: SecretOrReference | readonly SecretOrReference[];
+  /** How long a call may take: a few seconds less than the host allows. 25 s by default. */
+  readonly timeMs?: number;
 }
 
 /** Returns what is wrong with a value, or undefined. */
@@ -200,6 +213,14 @@ const fields: Readonly<Record<keyof AppDefinition, Check>> = {
   webhooks: options,
   service: must(isRecord, 'an object with tokens, or with auth: "none"'),
   admin: must((value) => isRecord(value) && value.tokens !== undefined, "an object with tokens"),
+  cron: must(
+    (value) =>
+      isRecord(value) &&
+      value.tokens !== undefined &&
+      (value.timeMs === undefined || (Number.isFinite(value.timeMs) && (value.timeMs as number) > 0)) &&
+      Object.keys(value).every((name) => name === "tokens" || name === "timeMs"),
+    "{ tokens, timeMs }: bearer tokens, and if you like a number of milliseconds above 0",
+  ),
   retentionMs: aboveZero,
   deadRetentionMs: must(isDeadRetention, deadRetentionRule),
   operationRetentionMs: aboveZero,

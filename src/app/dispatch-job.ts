@@ -9,6 +9,7 @@ import {
 } from "../dispatch/dispatch-run.js";
 import { createDispatcher } from "../dispatch/dispatcher.js";
 import { defaultPollIntervals } from "../dispatch/timing.js";
+import type { QueueKind } from "../queue/work-store.js";
 import type { TenantBatch } from "../tenants/fan-out/tenant-batch.js";
 import type { TenantDispatchers } from "../tenants/scheduling/tenant-dispatcher.js";
 import type { AppDefinition, AppParts } from "./definition.js";
@@ -34,22 +35,22 @@ interface DispatchJobOptions {
   readonly wokenUp?: boolean;
   /** Serve only the tenants of these batches. */
   readonly tenantBatches?: readonly TenantBatch[];
-  /** Subscribes to wake-ups while the run goes on: each of them makes it poll at once. */
-  readonly onWake?: NonNullable<RunOptions["onWake"]>;
+  /** Subscribes to a queue's wake-ups while the run goes on: each of them makes it poll at once. */
+  readonly onWake?: Readonly<Record<QueueKind, NonNullable<RunOptions["onWake"]>>>;
 }
 
 export type DispatchJob = (budget: Budget, options?: DispatchJobOptions) => Promise<DispatchReport>;
 
 /** Handles incoming and outgoing messages. When the time is over before the work, it wakes a successor. */
-export function dispatchJob({ definition, logger, wakeUp, tenants, ...parts }: OpenApp): DispatchJob {
+export function dispatchJob(app: OpenApp, dispatchers?: TenantDispatchers): DispatchJob {
+  const { definition, logger, wakeUp, tenants, inbox, outbox } = app;
   if (tenants !== undefined) return tenants.dispatch;
-  const { inbox, outbox } = parts;
-  const { inbox: incoming, outbox: outgoing } = appDispatchers(parts, definition, logger);
+  const { inbox: incoming, outbox: outgoing } = dispatchers ?? appDispatchers(app, definition, logger);
   return async (budget, { wokenUp = false, onWake } = {}) => {
-    const options = omitUndefined({ onWake });
+    const options = (queue: QueueKind): RunOptions => omitUndefined({ onWake: onWake?.[queue] });
     const jobs = {
-      inbox: incoming && ((limit: Budget) => incoming.run(inbox, limit, options)),
-      outbox: outgoing && ((limit: Budget) => outgoing.run(outbox, limit, options)),
+      inbox: incoming && ((limit: Budget) => incoming.run(inbox, limit, options("inbox"))),
+      outbox: outgoing && ((limit: Budget) => outgoing.run(outbox, limit, options("outbox"))),
     };
     return dispatchAll(jobs, budget, { wokenUp, wakeUp, logger });
   };

@@ -113,6 +113,11 @@ export interface OpenTenants {
   inboxFor(webhook: ReceivedWebhook): Promise<Inbox>;
   /** Wakes a worker for the tenant of a stored webhook. */
   wake(webhook: ReceivedWebhook): Promise<void>;
+  /** For a worker of a resident process. */
+  readonly workerParts: Pick<
+    TenantDispatcherOptions,
+    "tenants" | "dispatchers" | "concurrency" | "turnMs" | "pollTimeoutMs"
+  >;
   /** Whether the dispatcher of this process leaves the tenant alone for a while, because a turn failed. */
   isQuarantined(id: string): boolean;
   migrate(): Promise<MigrateResult>;
@@ -195,6 +200,7 @@ function openTenants(settings: TenantSettings, context: TenantsContext): OpenTen
     async wake({ tenant }) {
       if (tenant !== null && (wakeUp ?? context.fanOut) !== undefined) await wakeTenant(tenantKey(tenant));
     },
+    workerParts: { ...settings.turns, tenants: stores, dispatchers },
     isQuarantined: dispatcher.isQuarantined,
     migrate: () => migrateTenants(stores),
     close: () => stores.close(),

@@ -4,7 +4,7 @@ import { createCatalogue } from "../sql/catalogue.js";
 import type { Database, Dialect } from "../sql/dialect.js";
 import { statement } from "../sql/driver.js";
 import { chosenQueues, type MigrateOptions, type MigrateResult, migrate } from "../sql/migrate.js";
-import type { App } from "./create-app.js";
+import type { AppJobs } from "./jobs.js";
 
 interface PrepareOptions {
   readonly users: readonly DatabaseUser[];
@@ -18,7 +18,7 @@ interface PrepareOptions {
  * catalogue first, then the database of each. May be run again, and then does what is new.
  */
 export async function prepareDatabases(
-  app: Pick<App, "db" | "tenants" | "migrate" | "migrateOptions">,
+  app: Pick<AppJobs, "db" | "tenants" | "migrate" | "migrateOptions">,
   { users, scripts, catalogueUrl }: PrepareOptions,
 ): Promise<MigrateResult> {
   if (app.tenants === undefined) {

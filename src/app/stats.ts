@@ -11,7 +11,7 @@ import {
 } from "../queue/message.js";
 import type { Control } from "../queue/operators.js";
 import type { QueueStats } from "../queue/work-store.js";
-import type { App } from "./create-app.js";
+import type { AppJobs } from "./jobs.js";
 
 /** A pause or a limit, and where it is. */
 interface AppControl extends Control {
@@ -30,12 +30,15 @@ export interface AppStats {
 }
 
 /** An app, or the stores of one tenant. */
-export type MeasuredStores = Pick<App, "inbox" | "outbox"> & Partial<Pick<App, "tenants">>;
+export type MeasuredStores = Pick<AppJobs, "inbox" | "outbox"> & Partial<Pick<AppJobs, "tenants">>;
 
 /** Tenants that are read at once. */
 const atOnce = 8;
 
-async function statsOf({ inbox, outbox }: Pick<App, "inbox" | "outbox">, tenant?: string): Promise<AppStats> {
+async function statsOf(
+  { inbox, outbox }: Pick<AppJobs, "inbox" | "outbox">,
+  tenant?: string,
+): Promise<AppStats> {
   const controls: AppControl[] = [];
   const both = [["inbox", operatorsOf(inbox)] as const, ["outbox", operatorsOf(outbox)] as const];
   for (const [queue, operators] of both)

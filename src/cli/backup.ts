@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { appDatabases, type BackedUpDatabases, backedUpDatabases } from "../app/create-app.js";
+import { appDatabases, type BackedUpDatabases, backedUpDatabases } from "../app/jobs.js";
 import { jsonLogger } from "../base/logger.js";
 import { databaseOpeners } from "../config/database-openers.js";
 import { createBackup } from "../sql/sqlite/backup/create-backup.js";

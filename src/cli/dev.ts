@@ -85,6 +85,7 @@ export const devCommand: Command = {
       const source = values.try ? sources.find(({ isDevelopment }) => isDevelopment) : undefined;
       const run: DevRun = {
         local,
+        definition,
         sources,
         keys,
         topic: firstTopic(topics),
@@ -158,6 +159,7 @@ async function started(definition: AppDefinition, options: LocalRunOptions): Pro
 /** What the introduction says of a run. */
 interface DevRun {
   readonly local: LocalRun;
+  readonly definition: AppDefinition;
   readonly sources: readonly DevSource[];
   readonly keys: DevelopmentKeys;
   /** The first topic that the app handles. */
@@ -180,6 +182,7 @@ function shownServiceToken({ service }: AppDefinition, env: NodeJS.ProcessEnv, k
 function introduce({ terminal, values }: CommandInput, run: DevRun): void {
   const { self = "npx oncebox", out } = terminal;
   const { url, app } = run.local;
+  const { service, admin } = run.definition;
   const file = values.app === undefined ? "" : ` --app ${values.app}`;
   const database = app.tenants === undefined ? app.db.id : "the tenants' databases";
   out(`oncebox listens at ${url}, on ${database}. Ctrl-C stops it.`);
@@ -193,14 +196,14 @@ function introduce({ terminal, values }: CommandInput, run: DevRun): void {
     const event = run.topic === undefined ? "" : eventOptions(scheme, run.topic);
     out(`  a ${name} webhook  ${self} sign ${what}${secret} --url ${webhookUrl(url, name)}${event} --send`);
   }
-  if (run.sources.length === 0 && app.service === undefined)
+  if (run.sources.length === 0 && service === undefined)
     out("  There are no webhook sources. Give --app FILE, or set ONCEBOX_WEBHOOKS.");
-  if (app.service !== undefined) {
+  if (service !== undefined) {
     const { serviceToken: token } = run;
     const header = token === undefined ? "" : ` -H ${quoted(`authorization: Bearer ${token}`)}`;
     out(`  the inbox service  curl ${url}/v1/inbox/try-begin${header} -d ${quoted('{"key":"a"}')}`);
   }
-  if (app.admin !== undefined) {
+  if (admin !== undefined) {
     // The page takes the token out of the link, and no server sees what stands behind the #.
     const following = run.sample === undefined ? "" : `&sample=${run.sample.id}`;
     const signIn = run.adminToken === undefined ? "" : `#token=${run.adminToken}${following}`;

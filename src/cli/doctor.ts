@@ -1,4 +1,4 @@
-import type { App } from "../app/create-app.js";
+import type { AppJobs } from "../app/jobs.js";
 import { memoisePromise } from "../base/concurrency.js";
 import { omitUndefined } from "../base/defined.js";
 import { createInbox } from "../inbox/inbox.js";
@@ -59,7 +59,7 @@ interface Examined {
   readonly tables: MigrateOptions;
 }
 
-async function databasesOf(app: App, tenant: string | undefined): Promise<readonly Examined[]> {
+async function databasesOf(app: AppJobs, tenant: string | undefined): Promise<readonly Examined[]> {
   const { tenants } = app;
   if (tenants === undefined) return [{ db: app.db, tables: app.migrateOptions }];
   const ids = tenant === undefined ? await tenants.distinctStores() : [tenant];

@@ -1,5 +1,5 @@
-import { createApp } from "../app/create-app.js";
 import type { AppDefinition } from "../app/definition.js";
+import { openJobs } from "../app/jobs.js";
 import type { Environment } from "../config/environment.js";
 import { topicMatcher } from "../dispatch/handlers.js";
 import { isPresetName, type PresetName } from "../webhooks/preset-names.js";
@@ -155,7 +155,7 @@ export async function exampleTopic(
   if (typeof definition.handlers === "function" && given.tenants === undefined) {
     // An app with only the handlers opens no connection. `oncebox dev` says what is wrong with them.
     const { handlers } = definition;
-    const app = await createApp({ database: devDatabase, handlers }, { environment }).catch(() => undefined);
+    const app = await openJobs({ database: devDatabase, handlers }, { environment }).catch(() => undefined);
     await app?.close();
   }
   const isHandled = topicMatcher(new Map(topics.map((topic) => [topic, true])))(real);

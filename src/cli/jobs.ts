@@ -1,4 +1,4 @@
-import type { App } from "../app/create-app.js";
+import type { AppJobs } from "../app/jobs.js";
 import { appStats } from "../app/stats.js";
 import type { MaintenanceResult } from "../queue/maintenance.js";
 import { type Command, type CommandInput, exitCodes, flag, UsageError } from "./command.js";
@@ -100,7 +100,10 @@ export const cleanupCommand = maintenanceCommand(
 );
 
 /** Jobs of an app with tenants check each tenant's database themselves. */
-const withExistingDatabase = (input: CommandInput, work: (app: App) => Promise<number>): Promise<number> =>
+const withExistingDatabase = (
+  input: CommandInput,
+  work: (app: AppJobs) => Promise<number>,
+): Promise<number> =>
   withApp(input, async (app) => {
     if (app.tenants === undefined) requireDatabaseFile(app.db);
     return work(app);

@@ -2,8 +2,8 @@ import { existsSync } from "node:fs";
 import { createRequire, register } from "node:module";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { type App, createApp } from "../app/create-app.js";
 import { type AppDefinition, type AppParts, defineApp } from "../app/definition.js";
+import { type AppJobs, openJobs } from "../app/jobs.js";
 import { openApp, type Platform } from "../app/open-app.js";
 import { memoisePromise } from "../base/concurrency.js";
 import { jsonLogger } from "../base/logger.js";
@@ -24,8 +24,8 @@ import { type CommandInput, exitCodes, UsageError, type Values } from "./command
 import { text } from "./options.js";
 
 /** For commands that need the app's jobs. */
-export const withApp = (input: CommandInput, work: (app: App) => Promise<number>): Promise<number> =>
-  withOpened(input, createApp, work);
+export const withApp = (input: CommandInput, work: (app: AppJobs) => Promise<number>): Promise<number> =>
+  withOpened(input, openJobs, work);
 
 /**
  * For commands on the messages of one database: the app's, or that of the tenant that `--tenant` names. Without the app's
@@ -55,7 +55,7 @@ export const withQueues = (
 export async function chosenStores(
   { values }: CommandInput,
   parts: AppParts,
-  tenants: App["tenants"],
+  tenants: AppJobs["tenants"],
 ): Promise<AppParts> {
   const tenant = tenantOf(values, tenants);
   if (tenants !== undefined && tenant === undefined)
@@ -66,7 +66,7 @@ export async function chosenStores(
   return stores;
 }
 
-export function tenantOf(values: Values, tenants: App["tenants"]): string | undefined {
+export function tenantOf(values: Values, tenants: AppJobs["tenants"]): string | undefined {
   const tenant = text(values, "tenant");
   if (tenants === undefined && tenant !== undefined)
     throw new UsageError("--tenant is for an app with tenants; this one has none.");

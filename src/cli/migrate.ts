@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import type { App } from "../app/create-app.js";
+import type { AppJobs } from "../app/jobs.js";
 import { omitUndefined } from "../base/defined.js";
 import type { Database } from "../sql/dialect.js";
 import { sqliteFileOf } from "../sql/driver.js";
@@ -47,7 +47,7 @@ export const migrateCommand: Command = {
 type SchemaPart = "pending" | "all";
 
 /** Returns SQL for a DBA. For an app with tenants each text appears once, with the ids of its tenants. */
-async function schemaOf(app: App, part: SchemaPart): Promise<string> {
+async function schemaOf(app: AppJobs, part: SchemaPart): Promise<string> {
   if (app.tenants === undefined) return render(app.db, app.migrateOptions, part);
   const tenantsByText = new Map<string, string[]>();
   for (const store of await app.tenants.distinctStores()) {

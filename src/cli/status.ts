@@ -1,5 +1,5 @@
 import { keyText } from "../admin/page/key-text.js";
-import { appDatabases } from "../app/create-app.js";
+import { appDatabases } from "../app/jobs.js";
 import { type AppStats, appStats, type MeasuredStores } from "../app/stats.js";
 import { sleep } from "../base/timers.js";
 import { inboxPhases, phases } from "../queue/message.js";

@@ -5,11 +5,14 @@ import { InvalidOperationError } from "../errors.js";
 
 export type Route = (request: Request) => Promise<Response>;
 
+/** A route that may want to know the address of the client. */
+export type HostedRoute = (request: Request, client: string | undefined) => Promise<Response>;
+
 /** Lets a web-style function respond to one request of node:http. `failed` gets what it throws. */
 export async function respondTo(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
-  route: Route,
+  route: HostedRoute,
   failed: (error: unknown) => void,
   framework?: FrameworkRequest,
 ): Promise<void> {
@@ -24,7 +27,10 @@ export async function respondTo(
     outgoing.writeHead(400).end(); // the host, path or method is not valid
     return;
   }
-  await respondBy(incoming, outgoing, failed, async () => sendResponse(await route(request), outgoing));
+  const client = incoming.socket.remoteAddress;
+  await respondBy(incoming, outgoing, failed, async () =>
+    sendResponse(await route(request, client), outgoing),
+  );
 }
 
 /** What a framework has changed about a request before it passes it on. */
@@ -96,9 +102,9 @@ interface ExpressRequest extends IncomingMessage {
 }
 
 interface NodeMiddlewareParts {
-  readonly route: Route;
-  /** Requests for other paths go to `next`. */
-  readonly isFor: (path: string) => boolean;
+  readonly route: HostedRoute;
+  /** Requests for other paths go to `next`. `mounted` is the path without the part that the middleware was mounted at. */
+  readonly isFor: (path: string, mounted: string) => boolean;
   readonly failed: (error: unknown) => void;
   /** The function that the user calls, for the error about a parser that came first. */
   readonly name: string;
@@ -108,14 +114,16 @@ interface NodeMiddlewareParts {
 export function nodeMiddleware({ route, isFor, failed, name }: NodeMiddlewareParts): NodeMiddleware {
   return (incoming: ExpressRequest, outgoing, next) => {
     const url = incoming.originalUrl ?? incoming.url ?? "/";
-    const path = url.split("?")[0]!;
-    if (!isFor(path)) return next();
+    const path = pathOf(url);
+    if (!isFor(path, pathOf(incoming.url))) return next();
     const { body, readableDidRead: isRead } = incoming;
     if (!isRead) return void respondTo(incoming, outgoing, route, failed, { url });
     if (!(body instanceof Uint8Array)) return next(parsedTooEarly(path, name));
     void respondTo(incoming, outgoing, route, failed, { url, body });
   };
 }
+
+const pathOf = (url = "/"): string => url.split("?", 1)[0]!;
 
 const parsedTooEarly = (path: string, name: string): InvalidOperationError =>
   new InvalidOperationError(

@@ -78,10 +78,14 @@ export const respondPlainly = (
 /** The same as a function of the web's. */
 export const webRoute =
   (route: PlainRoute): Route =>
-  async (request) => {
-    const { method, url, headers, body } = request;
-    return toWebResponse(await route({ method, url, path: new URL(url).pathname, headers, body }));
-  };
+  async (request) =>
+    toWebResponse(await route(plainRequest(request)));
+
+/** @param client the address of the client, where the host knows it */
+export const plainRequest = (
+  { method, url, headers, body }: Request,
+  client?: string | undefined,
+): PlainRequest => ({ method, url, path: new URL(url).pathname, headers, body, client });
 
 export function toWebResponse(response: PlainResponse): Response {
   const { status, body = "" } = response;

@@ -1,7 +1,8 @@
 import { context, trace } from "@opentelemetry/api";
 import type { ReadableSpan, SpanProcessor } from "@opentelemetry/sdk-trace-base";
 import { describe, expect, it } from "vitest";
-import { type AppDefinition, createApp, defineApp, readEnvironment } from "../../src/app/index.js";
+import { type AppDefinition, defineApp, readEnvironment } from "../../src/app/index.js";
+import { openJobs } from "../../src/app/jobs.js";
 import { createOutbox, migrate, timeBudget } from "../../src/index.js";
 import { createService, defineMessages, inProcessTransport, signal } from "../../src/messaging/index.js";
 import { functionPublisher, type PublishedMessage } from "../../src/publishers/index.js";
@@ -228,7 +229,7 @@ async function appOn(
       }),
     },
   });
-  const app = await createApp(definition, { environment: await readEnvironment({}) });
+  const app = await openJobs(definition, { environment: await readEnvironment({}) });
   await app.migrate();
   let posted = 0;
   return {

@@ -2,7 +2,8 @@ import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createApp, readEnvironment } from "../../src/app/index.js";
+import { readEnvironment } from "../../src/app/index.js";
+import { openJobs } from "../../src/app/jobs.js";
 import {
   createInbox,
   createOutbox,
@@ -60,7 +61,7 @@ describe("the functions' user on PostgreSQL", () => {
 
   it("FUN-10 does all that the functions do: webhook to clean-up", async () => {
     const handled: string[] = [];
-    const app = await createApp(
+    const app = await openJobs(
       {
         handlers: ({ outbox }) => ({
           paid: {

@@ -2,7 +2,8 @@ import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import { createApp, readEnvironment } from "../../src/app/index.js";
+import { readEnvironment } from "../../src/app/index.js";
+import { openJobs } from "../../src/app/jobs.js";
 import { grantUsers } from "../../src/app/prepare-databases.js";
 import {
   createInbox,
@@ -226,7 +227,7 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
 
   it("FUN-10 does all that the functions do: webhook and queue to clean-up", async () => {
     const sent: string[] = [];
-    const app = await createApp(
+    const app = await openJobs(
       {
         database: () => db,
         schema: admin.schema!,

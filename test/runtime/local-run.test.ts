@@ -266,7 +266,7 @@ describe("the local run's server", () => {
       // no timer comes by during the test: only wake-ups
       {
         environment: await readEnvironment({ PORT: "0", ONCEBOX_LOG_LEVEL: "silent" }),
-        dispatchEveryMs: 600_000,
+        pollMs: 600_000,
       },
     );
     await post(local.url, "evt_slow");

@@ -1,9 +1,9 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { app as functionApp, type HttpRequest, type HttpResponseInit } from "@azure/functions";
-import { type App, createApp } from "../../app/create-app.js";
 import type { AppDefinition, AppService } from "../../app/definition.js";
 import type { GithubRecoveryDefinition } from "../../app/github-recovery.js";
+import { type AppJobs, openJobs } from "../../app/jobs.js";
 import { unavailableWebhooks } from "../../app/sources.js";
 import { memoisePromise } from "../../base/concurrency.js";
 import { omitUndefined } from "../../base/defined.js";
@@ -94,13 +94,13 @@ function onlyGroups(definition: AppDefinition, groups: ReadonlySet<FunctionGroup
 }
 
 /** Makes the app once for all invocations of a process. It starts while the entry point loads. */
-function coldStart(definition: AppDefinition): () => Promise<App> {
+function coldStart(definition: AppDefinition): () => Promise<AppJobs> {
   const app = memoisePromise(async () => {
     const environment = await readEnvironment();
     const settings = readAzureSettings(environment.env);
     const wakeUp = azureWakeUp(settings);
     const fanOut = definition.tenants === undefined ? undefined : azureFanOut(settings);
-    return createApp(definition, {
+    return openJobs(definition, {
       environment,
       resolveSecret: azureSecrets(environment.env),
       logger: definition.logger ?? invocationLogger(environment.logLevel),
@@ -114,15 +114,15 @@ function coldStart(definition: AppDefinition): () => Promise<App> {
 interface HttpFunctions {
   /** By function, because each has one route. The app finds out what a path names. */
   readonly routes: Readonly<Record<string, string>>;
-  respond(app: App, request: HttpRequest): Promise<HttpResponseInit>;
+  respond(app: AppJobs, request: HttpRequest): Promise<HttpResponseInit>;
   /** Logs why the app could not start, and returns a 503. */
   unavailable(logger: Logger, reason: string): Promise<PlainResponse>;
 }
 
 /** Registers functions that authenticate the caller themselves: by a signature, or by bearer tokens. */
-function registerHttp(app: () => Promise<App>, { routes, respond, unavailable }: HttpFunctions): void {
+function registerHttp(app: () => Promise<AppJobs>, { routes, respond, unavailable }: HttpFunctions): void {
   const handle = async (request: HttpRequest): Promise<HttpResponseInit> => {
-    let running: App;
+    let running: AppJobs;
     try {
       running = await app();
     } catch (error) {
@@ -175,10 +175,10 @@ const port = /^([^:]+|\[.*\]):\d+$/;
 
 /** Timers and queues: everything that no request starts. */
 function registerWork(
-  app: () => Promise<App>,
+  app: () => Promise<AppJobs>,
   definition: AppDefinition,
   settings: AzureSettings,
-  job: ReturnType<typeof timedJobs<App>>,
+  job: ReturnType<typeof timedJobs<AppJobs>>,
 ): void {
   const { schedules, wakeUp, queueConnection: connection } = settings;
   functionApp.timer("dispatch", {
@@ -212,7 +212,7 @@ function registerWork(
 }
 
 function registerConsumers(
-  app: () => Promise<App>,
+  app: () => Promise<AppJobs>,
   { consumeQueue, consumeBusQueue, queueConnection: connection }: AzureSettings,
 ): void {
   const options = { handle: async (message: TriggerMessage) => (await app()).consume!(message) };
@@ -239,7 +239,7 @@ function registerConsumers(
  * which has more rights than the others. A deployment calls it before the other apps get their code.
  */
 function registerMigration(
-  app: () => Promise<App>,
+  app: () => Promise<AppJobs>,
   { appFolder = "" }: Pick<AzureSettings, "appFolder">,
 ): void {
   const script = (name: string) => () => readFile(join(appFolder, name), "utf8");

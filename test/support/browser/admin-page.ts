@@ -28,7 +28,7 @@ export async function startPageRun(definition: AppDefinition): Promise<PageRun> 
     },
     {
       environment: await readEnvironment({ PORT: "0", ONCEBOX_LOG_LEVEL: "silent" }),
-      dispatchEveryMs: 100,
+      pollMs: 100,
     },
   );
   const run: PageRun = { ...local, failWith: undefined, handled };

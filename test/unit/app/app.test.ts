@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { type AppDefinition, createApp, defineApp, readEnvironment } from "../../../src/app/index.js";
+import { type AppDefinition, defineApp, readEnvironment } from "../../../src/app/index.js";
+import { openJobs } from "../../../src/app/jobs.js";
 import { openApp } from "../../../src/app/open-app.js";
 import { coalesced, wakeUpIntervalMs } from "../../../src/app/wake-up.js";
 import { InvalidArgumentError } from "../../../src/errors.js";
@@ -17,7 +18,7 @@ const running = async (
   env: NodeJS.ProcessEnv = {},
   platform: { wakeUp?: { wake(): Promise<void> } } = {},
 ) => {
-  const app = await createApp(defineApp({ ...memory, ...definition }), {
+  const app = await openJobs(defineApp({ ...memory, ...definition }), {
     environment: await readEnvironment({ ...quiet, ...env }),
     ...platform,
   });
@@ -230,7 +231,7 @@ describe("an app", () => {
       },
     ]);
     await app.close();
-    const nowhere = createApp(defineApp({}), { environment: await readEnvironment(quiet) });
+    const nowhere = openJobs(defineApp({}), { environment: await readEnvironment(quiet) });
     await expect(nowhere).rejects.toThrow(InvalidArgumentError);
     await expect(nowhere).rejects.toThrow(/ONCEBOX_DATABASE_URL/);
   });

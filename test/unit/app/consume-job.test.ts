@@ -1,11 +1,6 @@
 import { describe, expect, it } from "vitest";
-import {
-  type AppDefinition,
-  createApp,
-  defineApp,
-  multiTenant,
-  readEnvironment,
-} from "../../../src/app/index.js";
+import { type AppDefinition, defineApp, multiTenant, readEnvironment } from "../../../src/app/index.js";
+import { openJobs } from "../../../src/app/jobs.js";
 import { omitUndefined } from "../../../src/base/defined.js";
 import { permanentFailure } from "../../../src/index.js";
 import type { TriggerMessage } from "../../../src/middleware/index.js";
@@ -30,13 +25,10 @@ const message = (messageId: string, payload = "{}"): TriggerMessage => ({
 });
 
 async function appWith(definition: Partial<AppDefinition>, wake?: () => Promise<void>) {
-  const app = await createApp(
-    defineApp({ database: () => openSqlite({ file: ":memory:" }), ...definition }),
-    {
-      environment: await readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" }),
-      ...omitUndefined({ wakeUp: wake && { wake } }),
-    },
-  );
+  const app = await openJobs(defineApp({ database: () => openSqlite({ file: ":memory:" }), ...definition }), {
+    environment: await readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" }),
+    ...omitUndefined({ wakeUp: wake && { wake } }),
+  });
   await app.migrate();
   return app;
 }

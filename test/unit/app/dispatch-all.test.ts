@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { dispatchAll } from "../../../src/app/dispatch-job.js";
-import { type App, createApp, defineApp, readEnvironment } from "../../../src/app/index.js";
+import { defineApp, readEnvironment } from "../../../src/app/index.js";
+import { type AppJobs, openJobs } from "../../../src/app/jobs.js";
 import { silentLogger } from "../../../src/base/logger.js";
 import {
   type Budget,
@@ -12,11 +13,11 @@ import {
 } from "../../../src/index.js";
 import { gate } from "../../contract/support/gate.js";
 
-const open: App[] = [];
+const open: AppJobs[] = [];
 afterEach(() => Promise.all(open.splice(0).map((app) => app.close())));
 
-const running = async (definition: Parameters<typeof defineApp>[0]): Promise<App> => {
-  const app = await createApp(defineApp({ database: "sqlite::memory:", ...definition }), {
+const running = async (definition: Parameters<typeof defineApp>[0]): Promise<AppJobs> => {
+  const app = await openJobs(defineApp({ database: "sqlite::memory:", ...definition }), {
     environment: await readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" }),
   });
   open.push(app);

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { createApp, readEnvironment } from "../../../src/app/index.js";
+import { readEnvironment } from "../../../src/app/index.js";
+import { openJobs } from "../../../src/app/jobs.js";
 import { type LogFields, newOwnerToken, timeBudget } from "../../../src/index.js";
 
 type Line = { readonly level: string; readonly message: string } & LogFields;
@@ -10,7 +11,7 @@ async function appWithLog() {
   const at = (level: string) => (message: string, fields: LogFields) =>
     void lines.push({ ...fields, level, message });
   const logger = { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
-  const app = await createApp(
+  const app = await openJobs(
     { database: "sqlite::memory:", logger },
     { environment: await readEnvironment({}), logger },
   );

@@ -3,14 +3,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import {
-  type App,
   type AppDefinition,
-  createApp,
   defineApp,
   type MultiTenantOptions,
   multiTenant,
   readEnvironment,
 } from "../../../src/app/index.js";
+import { type AppJobs, openJobs } from "../../../src/app/jobs.js";
 import { appStats } from "../../../src/app/stats.js";
 import { type LogFields, silentLogger } from "../../../src/base/logger.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../../src/errors.js";
@@ -23,7 +22,7 @@ import { stripe } from "../../../src/webhooks/presets/stripe.js";
 import { testClock } from "../../contract/harness.js";
 
 let folder: string;
-let apps: App[] = [];
+let apps: AppJobs[] = [];
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "oncebox-app-"));
 });
@@ -44,7 +43,7 @@ async function running(
     ...platform
   }: { fanOut?: FanOut; wakeUp?: { wake(): Promise<void> }; tenants?: Partial<MultiTenantOptions> } = {},
 ) {
-  const app = await createApp(
+  const app = await openJobs(
     defineApp({ ...definition, tenants: multiTenant({ discover: discover(), ...tenants }) }),
     { environment: await readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" }), ...platform },
   );
@@ -348,7 +347,7 @@ describe("an app with many tenants", () => {
     ];
     const definition = defineApp({ tenants: multiTenant({ discover: found }) });
     const environment = await readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" });
-    const app = await createApp(definition, { environment });
+    const app = await openJobs(definition, { environment });
     apps.push(app);
     await expect(app.migrate()).rejects.toThrow(/^1 of 4 tenants could not be migrated: "a-broken"/);
     for (const id of ids) expect((await (await app.tenants!.inbox(id)).stats()).due).toBe(0);

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, inject, it } from "vitest";
-import { type AppDefinition, createApp, defineApp, readEnvironment } from "../../../src/app/index.js";
+import { type AppDefinition, defineApp, readEnvironment } from "../../../src/app/index.js";
+import { openJobs } from "../../../src/app/jobs.js";
 import { timeBudget } from "../../../src/base/budget.js";
 import { omitUndefined } from "../../../src/base/defined.js";
 import { silentLogger } from "../../../src/base/logger.js";
@@ -21,7 +22,7 @@ afterEach(async () => {
 
 async function opened(definition: AppDefinition, env: NodeJS.ProcessEnv = { INBOX_SERVICE_TOKENS: token }) {
   const environment = await readEnvironment(env);
-  const app = await createApp(defineApp({ database: "sqlite::memory:", ...definition }), {
+  const app = await openJobs(defineApp({ database: "sqlite::memory:", ...definition }), {
     environment,
     logger: silentLogger,
   });

@@ -1,11 +1,6 @@
 import { describe, expect, it } from "vitest";
-import {
-  type AppDefinition,
-  createApp,
-  defineApp,
-  readEnvironment,
-  type WakeUp,
-} from "../../../src/app/index.js";
+import { type AppDefinition, defineApp, readEnvironment, type WakeUp } from "../../../src/app/index.js";
+import { openJobs } from "../../../src/app/jobs.js";
 import { omitUndefined } from "../../../src/base/defined.js";
 import { type Logger, timeBudget } from "../../../src/index.js";
 
@@ -13,7 +8,7 @@ const slow = () => new Promise((resolve) => setTimeout(resolve, 100));
 
 /** An app with twenty messages to handle. */
 async function loadedApp(definition: AppDefinition, wakeUp: WakeUp, logger?: Logger) {
-  const app = await createApp(defineApp({ database: "sqlite::memory:", ...definition }), {
+  const app = await openJobs(defineApp({ database: "sqlite::memory:", ...definition }), {
     environment: await readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" }),
     wakeUp,
     ...omitUndefined({ logger }),

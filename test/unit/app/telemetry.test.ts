@@ -2,13 +2,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import {
-  type AppDefinition,
-  createApp,
-  defineApp,
-  multiTenant,
-  readEnvironment,
-} from "../../../src/app/index.js";
+import { type AppDefinition, defineApp, multiTenant, readEnvironment } from "../../../src/app/index.js";
+import { openJobs } from "../../../src/app/jobs.js";
 import { type MetricAttributes, type Metrics, newOwnerToken, timeBudget } from "../../../src/index.js";
 import { operatorsOf } from "../../../src/operators/operators-of.js";
 import { functionPublisher, startOutboxPublisher } from "../../../src/publishers/index.js";
@@ -27,7 +22,7 @@ function recordingMetrics() {
 
 async function appWith(definition: AppDefinition) {
   const environment = await readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" });
-  const app = await createApp(defineApp(definition), { environment });
+  const app = await openJobs(defineApp(definition), { environment });
   await app.migrate();
   return app;
 }

@@ -3,7 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createApp, readEnvironment } from "../../../src/app/index.js";
+import { readEnvironment } from "../../../src/app/index.js";
+import { openJobs } from "../../../src/app/jobs.js";
 import { exitCodes } from "../../../src/cli/command.js";
 import { timeBudget } from "../../../src/index.js";
 import { cli } from "../../support/cli.js";
@@ -26,7 +27,7 @@ describe("oncebox sign without a body", () => {
       await cli("migrate", "--database", database);
       const { default: definition } = await import(pathToFileURL(app).href);
       const environment = await readEnvironment({ ONCEBOX_DATABASE_URL: database });
-      const running = await createApp(definition, { environment });
+      const running = await openJobs(definition, { environment });
       for (const _ of ["the first", "the second"]) {
         const { out } = await cli("sign", provider, "--app", app, "--json");
         const { url, ...request } = JSON.parse(out);

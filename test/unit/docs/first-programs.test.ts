@@ -4,7 +4,6 @@ import { printedBy, programBehind } from "../../support/run-programs.js";
 describe("README", () => {
   it("has a smallest program that type-checks, receives a webhook, handles it and publishes its message", async () => {
     const use = `
-import { timeBudget } from "oncebox";
 import { createApp, readEnvironment } from "oncebox/app";
 import { signWebhook } from "oncebox/webhooks";
 import { stripe } from "oncebox/webhooks/stripe";
@@ -23,8 +22,8 @@ const { url, ...signed } = signWebhook(stripe, {
   body: '{"id":"evt_1","type":"invoice.paid"}',
   secrets: secret,
 });
-const response = await app.webhook(new Request(url, signed));
-const { inbox, outbox, more } = await app.dispatch(timeBudget(60_000));
+const response = await app.fetch(new Request(url, signed));
+const { inbox, outbox, more } = await app.dispatch({ timeMs: 60_000 });
 await app.close();
 console.log(JSON.stringify({ response: await response.json(), inbox, outbox, more }));
 `;

@@ -1,0 +1,74 @@
+import type { Budget } from "../base/budget.js";
+import { safeReason } from "../base/logger.js";
+import { bearerTokens, secretProblem } from "../http/bearer-tokens.js";
+import type { PlainRoute } from "../http/plain.js";
+import { apiResults, type HttpResult, logResult } from "../http/results.js";
+import type { AppCron } from "./definition.js";
+import type { DispatchReport } from "./dispatch-job.js";
+import type { AppJobs } from "./jobs.js";
+import type { MaintenanceReport } from "./maintenance-jobs.js";
+import type { OpenApp } from "./open-app.js";
+import { tokenSecrets } from "./sources.js";
+
+/** What a call of the dispatch route has done. */
+export interface CronReport {
+  readonly reap: MaintenanceReport;
+  readonly dispatch: DispatchReport;
+  /** Null where this process has cleaned up within the last hour, or no time was left. */
+  readonly cleanup: MaintenanceReport | null;
+}
+
+/** By POST, and by GET for hosts whose cron sends that. */
+const methods = ["GET", "POST"];
+/** Cleaning up more often would find little to delete. */
+const cleanupEveryMs = 3_600_000;
+const tokenTimes = { fetchMs: 5_000, maxAgeMs: 5 * 60_000 } as const;
+
+const results = apiResults({ realm: "oncebox dispatch" });
+
+/**
+ * For hosts that have a cron and no queue: a request with the right token runs the jobs within a time that the host allows.
+ * Calls that overlap share the work by their leases.
+ */
+export function dispatchRoute(
+  { logger, resolveSecret }: OpenApp,
+  jobs: Pick<AppJobs, "reap" | "cleanup" | "dispatch">,
+  { tokens }: AppCron,
+  newBudget: () => Budget,
+): PlainRoute {
+  const findToken = bearerTokens(
+    tokenSecrets(tokens, resolveSecret),
+    {
+      ...tokenTimes,
+      clock: () => new Date(),
+      onStale: () => logger.warn("the cron's tokens could not be refreshed; the last ones are used", {}),
+    },
+    { owner: "cron", problemOf: secretProblem },
+  );
+  const run = cronRun(jobs);
+  const resultOf = async (method: string, authorization: string | null): Promise<HttpResult> => {
+    if (!methods.includes(method)) return results.wrongMethod(method, methods);
+    if ((await findToken(authorization)) === undefined) return results.unauthorized();
+    return results.json(200, "Dispatched", await run(newBudget()));
+  };
+  return async ({ method, headers }) => {
+    const result = await resultOf(method, headers.get("authorization")).catch((error) =>
+      results.unavailable("The database or the secret store is away. Call again.", safeReason(error)),
+    );
+    logResult(logger, "cron", result, { subject: {}, level: "info" });
+    return result.response;
+  };
+}
+
+/** Reaps first, because what it frees is dispatched then. */
+function cronRun({ reap, dispatch, cleanup }: Pick<AppJobs, "reap" | "cleanup" | "dispatch">) {
+  let cleanedAt = Number.NEGATIVE_INFINITY;
+  return async (budget: Budget): Promise<CronReport> => {
+    const reaped = await reap(budget);
+    const dispatched = await dispatch(budget);
+    const isDue = performance.now() - cleanedAt >= cleanupEveryMs && !dispatched.more;
+    if (!isDue) return { reap: reaped, dispatch: dispatched, cleanup: null };
+    cleanedAt = performance.now();
+    return { reap: reaped, dispatch: dispatched, cleanup: await cleanup(budget) };
+  };
+}

@@ -1,0 +1,174 @@
+import { type Budget, timeBudget } from "../base/budget.js";
+import { type Repeating, repeating } from "../base/concurrency.js";
+import { omitUndefined } from "../base/defined.js";
+import { type Logger, safeReason } from "../base/logger.js";
+import { startWorker, type WakeUpSource, type WorkerSettings, workerDurations } from "../dispatch/worker.js";
+import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
+import { refuseUnknown, requireInterval } from "../queue/arguments.js";
+import type { QueueKind } from "../queue/work-store.js";
+import type { AppJobs } from "./jobs.js";
+import type { OpenTenants } from "./multi-tenant.js";
+import type { OpenApp } from "./open-app.js";
+import type { Committed } from "./waking-app.js";
+
+/** How an app runs in a process that lives on. */
+export interface StartOptions extends Omit<WorkerSettings, "wakeUp"> {
+  /** Between two clean-ups: an hour by default. */
+  readonly cleanupMs?: number;
+  /**
+   * At SIGTERM and SIGINT the app closes, and then the signal ends the process, unless other code listens for it. Off by
+   * default: a server closes itself first.
+   */
+  readonly stopOnSignals?: boolean;
+  /** On PostgreSQL: commits of other processes wake this one, too. Needs `enableNotify` for each queue, where you migrate. */
+  readonly notify?: boolean;
+}
+
+const known = [
+  ...["pollMs", "idlePollMs", "reapMs", "drainMs", "exitWhenStuck"],
+  ...["cleanupMs", "stopOnSignals", "notify"],
+];
+
+const cleanupDefaultMs = 3_600_000;
+/** The time of one reap or clean-up, as a function would have it. */
+const jobMs = 60_000;
+
+interface Running {
+  readonly wake: Committed;
+  stop(): Promise<void>;
+}
+
+/** The workers, the reaper and the clean-up of a process. They run between `start` and `stop`, as often as wanted. */
+export function residentOf(app: OpenApp, jobs: AppJobs) {
+  let starting: Promise<Running> | undefined;
+  let running: Running | undefined;
+  return {
+    isRunning: () => running !== undefined,
+    wake: ((queue, tenant) => running?.wake(queue, tenant)) as Committed,
+    async start(options: StartOptions): Promise<void> {
+      checkOptions(options);
+      if (starting !== undefined)
+        throw new InvalidOperationError(
+          "The app has been started already. Await stop() before another start().",
+        );
+      starting = startAll(app, jobs, options);
+      try {
+        running = await starting;
+      } catch (error) {
+        starting = undefined;
+        throw error;
+      }
+    },
+    /** Resolves when everything is settled, for all callers. */
+    async stop(): Promise<void> {
+      const stopped = starting;
+      await (await stopped)?.stop();
+      if (starting !== stopped) return; // it has been started again
+      starting = undefined;
+      running = undefined;
+    },
+  };
+}
+
+function checkOptions(options: StartOptions): void {
+  refuseUnknown(options, known, "start");
+  for (const name of ["reapMs", "cleanupMs"] as const)
+    if (options[name] !== undefined) requireInterval(options[name], name);
+}
+
+async function startAll(app: OpenApp, jobs: AppJobs, options: StartOptions): Promise<Running> {
+  const workers = await startWorkers(app, jobs, options);
+  const timers = maintenance(jobs, app.logger, options);
+  return {
+    wake: workers.wake,
+    async stop() {
+      await Promise.all([workers.stop(), ...timers.map((timer) => timer.stop())]);
+    },
+  };
+}
+
+const startWorkers = async (app: OpenApp, jobs: AppJobs, options: StartOptions): Promise<Running> =>
+  app.tenants === undefined
+    ? queueWorkers(app, jobs, options)
+    : tenantWorker(app.tenants, app.logger, options);
+
+/** A worker for each queue that has handlers. The reaper reaps both. */
+function queueWorkers(app: OpenApp, { dispatchers }: AppJobs, options: StartOptions): Running {
+  const { inbox, outbox, logger } = app;
+  const { pollMs, idlePollMs, drainMs, exitWhenStuck, notify = false } = options;
+  const settings = { ...omitUndefined({ pollMs, idlePollMs, drainMs, exitWhenStuck }), logger, reaps: false };
+  const settingsOf = (kind: QueueKind) =>
+    notify ? { ...settings, wakeUp: commitsOfOthers(app, kind) } : settings;
+  const workers = {
+    inbox: dispatchers?.inbox && startWorker(dispatchers.inbox, inbox, settingsOf("inbox")),
+    outbox: dispatchers?.outbox && startWorker(dispatchers.outbox, outbox, settingsOf("outbox")),
+  };
+  return {
+    wake: (queue) => workers[queue]?.wake(),
+    async stop() {
+      await Promise.all([workers.inbox?.stop(), workers.outbox?.stop()]);
+    },
+  };
+}
+
+function commitsOfOthers({ db, definition, logger }: OpenApp, kind: QueueKind): WakeUpSource {
+  if (db.notifications === undefined)
+    throw new InvalidArgumentError("start: notify needs PostgreSQL. Leave it out on other databases.");
+  const { schema } = definition;
+  const queue = { kind, ...omitUndefined({ schema, table: definition[kind]?.table }) };
+  return db.notifications.wakeUp(queue, logger);
+}
+
+/** Loaded only where it is used: a process has either one database or tenants. */
+async function tenantWorker(
+  { workerParts }: OpenTenants,
+  logger: Logger,
+  { idlePollMs, drainMs, notify = false }: StartOptions,
+): Promise<Running> {
+  if (notify) throw new InvalidArgumentError("start: notify is not for an app with tenants.");
+  const { createTenantWorker } = await import("../tenants/scheduling/tenant-worker.js");
+  const worker = createTenantWorker({ ...workerParts, ...omitUndefined({ idlePollMs, drainMs }), logger });
+  return {
+    wake(_queue, tenant) {
+      if (tenant !== undefined) worker.wake(tenant);
+    },
+    stop: worker.stop,
+  };
+}
+
+function maintenance(
+  { reap, cleanup }: AppJobs,
+  logger: Logger,
+  options: StartOptions,
+): readonly Repeating[] {
+  const { reapMs = workerDurations.reapMs, cleanupMs = cleanupDefaultMs } = options;
+  const job = (name: string, run: (budget: Budget) => Promise<unknown>) => async (signal: AbortSignal) => {
+    try {
+      await run(timeBudget(jobMs, signal));
+    } catch (error) {
+      if (!signal.aborted) logger.error(`${name} failed`, { error: safeReason(error) });
+    }
+  };
+  return [repeating(reapMs, job("reap", reap)), repeating(cleanupMs, job("clean-up", cleanup))];
+}
+
+const stopSignals = ["SIGTERM", "SIGINT"] as const;
+
+/**
+ * Calls `close` at the first signal, and then lets the signal end the process. A second signal meanwhile ends it at once.
+ * Returns how not to.
+ */
+export function closeOnSignals(close: () => Promise<void>, logger: Logger): () => void {
+  const ignore = (): void => {
+    for (const name of stopSignals) process.off(name, closeAndEnd);
+  };
+  const closeAndEnd = async (name: NodeJS.Signals): Promise<void> => {
+    ignore();
+    logger.info("stopping", { signal: name });
+    await close().catch((error: unknown) => logger.error("stopping failed", { error: safeReason(error) }));
+    // Where other code listens, it decides when the process ends.
+    if (process.listenerCount(name) === 0) process.kill(process.pid, name);
+  };
+  for (const name of stopSignals) process.on(name, closeAndEnd);
+  return ignore;
+}
