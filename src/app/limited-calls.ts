@@ -1,4 +1,5 @@
 import { type Budget, timeBudget } from "../base/budget.js";
+import { workerDurations } from "../dispatch/worker.js";
 import { refuseUnknown } from "../queue/arguments.js";
 
 /** How long a call may take. */
@@ -15,12 +16,17 @@ export type LimitedCalls = ReturnType<typeof limitedCalls>;
 export function limitedCalls(defaultMs: number) {
   const closing = new AbortController();
   const running = new Set<Promise<unknown>>();
+  let endsAt = Number.POSITIVE_INFINITY;
 
+  const untilEnd = (budget: Budget): Budget => ({
+    signal: AbortSignal.any([budget.signal, closing.signal]),
+    remainingMs: () => Math.max(0, Math.min(budget.remainingMs(), endsAt - performance.now())),
+  });
   const budgetOf = (what: string, limits: TimeLimits | Budget = {}): Budget => {
-    if ("remainingMs" in limits) return withSignal(limits, closing.signal);
+    if ("remainingMs" in limits) return untilEnd(limits);
     refuseUnknown(limits, ["timeMs", "signal"], what);
-    const { timeMs = defaultMs, signal = closing.signal } = limits;
-    return withSignal(timeBudget(timeMs, signal), closing.signal);
+    const { timeMs = defaultMs, signal } = limits;
+    return untilEnd(signal === undefined ? timeBudget(timeMs) : timeBudget(timeMs, signal));
   };
   const tracked = <T>(call: Promise<T>): Promise<T> => {
     const ended = call.catch(() => {}).finally(() => running.delete(ended));
@@ -36,13 +42,9 @@ export function limitedCalls(defaultMs: number) {
       async (limits?: TimeLimits | Budget): Promise<T> =>
         tracked(run(budgetOf(what, limits))),
     async end(): Promise<void> {
+      endsAt = performance.now() + workerDurations.drainMs;
       closing.abort();
       await Promise.all(running);
     },
   };
 }
-
-const withSignal = (budget: Budget, other: AbortSignal): Budget => ({
-  signal: budget.signal === other ? other : AbortSignal.any([budget.signal, other]),
-  remainingMs: () => budget.remainingMs(),
-});

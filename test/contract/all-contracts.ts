@@ -1,4 +1,5 @@
 import { adminContract } from "./admin-contract.js";
+import { appContract } from "./app-contract.js";
 import { dispatchContract } from "./dispatch-contract.js";
 import type { ContractHarness } from "./harness.js";
 import { inboxContract } from "./inbox-contract.js";
@@ -39,6 +40,7 @@ export function serviceContracts(harness: ContractHarness): void {
   inboxServiceContract(harness);
   adminContract(harness);
   telemetryContract(harness);
+  appContract(harness);
 }
 
 /** What services must do on any database (MSG-01 … MSG-22, except the wire format and the transports). */

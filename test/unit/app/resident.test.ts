@@ -1,0 +1,131 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, describe, expect, it, onTestFinished } from "vitest";
+import {
+  type App,
+  type AppDefinition,
+  createApp,
+  defineApp,
+  multiTenant,
+  readEnvironment,
+} from "../../../src/app/index.js";
+import { newOwnerToken } from "../../../src/index.js";
+import { tenantsFromConfiguration } from "../../../src/tenants/index.js";
+import { signWebhook } from "../../../src/webhooks/index.js";
+import { stripe } from "../../../src/webhooks/presets/stripe.js";
+
+const anHour = 3_600_000;
+const withoutPolls = { pollMs: anHour, idlePollMs: anHour };
+const secret = "whsec_test_secret_of_tests";
+
+let apps: App[] = [];
+afterEach(async () => {
+  await Promise.all(apps.map((app) => app.close()));
+  apps = [];
+});
+
+async function running(definition: AppDefinition): Promise<App> {
+  const environment = await readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" });
+  const app = await createApp(defineApp(definition), { environment });
+  apps.push(app);
+  await app.migrate();
+  return app;
+}
+
+function webhook(id: string, tenant: string): Request {
+  const body = JSON.stringify({ id, type: "invoice.paid" });
+  const url = `http://localhost/webhooks/stripe/${tenant}`;
+  const signed = signWebhook(stripe, { url, body, secrets: secret });
+  return new Request(signed.url, { ...signed, body });
+}
+
+describe("an app with tenants that was started", () => {
+  it("ADD-24 handles a tenant's webhook at once, and publishes what was committed for a tenant", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "oncebox-resident-"));
+    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    const ids = ["acme", "globex"];
+    const records = ids.map((id) => ({ id, database: `sqlite:${join(folder, `${id}.db`)}` }));
+    const done: string[] = [];
+    const app = await running({
+      tenants: multiTenant({ discover: tenantsFromConfiguration(records) }),
+      sources: { stripe: { scheme: "stripe", secrets: secret, tenant: "{path}" } },
+      handlers: ({ outbox }) => ({
+        "*": ({ messageId }) => outbox.enqueue({ topic: "t", payload: `handled ${messageId}` }),
+      }),
+      publishers: { t: ({ payload }) => void done.push(payload) },
+    });
+    await app.start(withoutPolls);
+    // Each tenant has been polled before, so that the next poll is far away.
+    for (const [index, id] of [...ids, ...ids].entries()) {
+      expect((await app.fetch(webhook(`evt_${index}`, id))).status).toBe(200);
+      await expect.poll(() => done).toContain(`handled evt_${index}`);
+    }
+    const outbox = await app.tenants!.outbox("globex");
+    await outbox.enqueue({ topic: "t", payload: "plainly" });
+    await expect.poll(() => done).toContain("plainly");
+    const { db } = await app.tenants!.stores("globex");
+    await db.driver.transaction((tx) => outbox.enqueue({ topic: "t", payload: "in a transaction" }, { tx }));
+    await expect.poll(() => done).toContain("in a transaction");
+    await app.stop();
+    expect(done).toHaveLength(6);
+  });
+});
+
+describe("an app that was started", () => {
+  it("ADD-24 publishes at once what a consumer of a queue service returns", async () => {
+    const published: string[] = [];
+    const app = await running({
+      database: "sqlite::memory:",
+      consumer: { subscriber: "orders", handle: () => ({ topic: "t", payload: "sent" }) },
+      publishers: { t: ({ payload }) => void published.push(payload) },
+    });
+    await app.start(withoutPolls);
+    const queued = { topic: "order", payload: "", headers: {}, correlationId: null, partitionKey: null };
+    await app.consume!({ ...queued, messageId: "1", deliveries: 1 });
+    await expect.poll(() => published).toEqual(["sent"]);
+  });
+
+  it("ADD-24 handles at once what an operator replays by the diagnostics API", async () => {
+    const token = "tester:token_of_the_tests_0123456789";
+    let works = false;
+    const handled: string[] = [];
+    const app = await running({
+      database: "sqlite::memory:",
+      admin: { tokens: token },
+      inbox: { retry: { maxAttempts: 1 } },
+      handlers: {
+        t({ messageId }) {
+          if (!works) throw new Error("no");
+          handled.push(messageId);
+        },
+      },
+    });
+    await app.start(withoutPolls);
+    await app.inbox.receive({ source: "s", messageId: "1", topic: "t", payload: "" });
+    await expect.poll(async () => (await app.inbox.stats()).counts.Dead).toBe(1);
+    works = true;
+    const replay = new Request("http://localhost/_oncebox/inbox/dead/replay", {
+      method: "POST",
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      body: JSON.stringify({ keys: [{ source: "s", messageId: "1" }] }),
+    });
+    const response = await app.fetch(replay);
+    expect([response.status, await response.text()]).toEqual([200, expect.any(String)]);
+    await expect.poll(() => handled).toEqual(["1"]);
+  });
+
+  it("ADD-24 reaps and cleans up", async () => {
+    const done: string[] = [];
+    const app = await running({
+      database: "sqlite::memory:",
+      retentionMs: 1,
+      handlers: { t: ({ messageId }) => void done.push(messageId) },
+    });
+    await app.inbox.receive({ source: "s", messageId: "1", topic: "t", payload: "" });
+    await app.inbox.claim({ owner: newOwnerToken(), leaseMs: 1 }); // and the process that has claimed it is gone
+    await app.start({ pollMs: 20, idlePollMs: 20, reapMs: 20, cleanupMs: 20 });
+    await expect.poll(() => done).toEqual(["1"]);
+    await expect.poll(async () => (await app.inbox.stats()).counts.Done).toBe(0);
+  });
+});
