@@ -1,14 +1,13 @@
 import express, { type Express } from "express";
-import { webhookMiddleware } from "oncebox/webhooks";
-import type { Orders } from "./orders.js";
+import type { Shop } from "./shop.js";
 
-export function expressApp(orders: Orders): Express {
-  const app = express();
-  app.use(webhookMiddleware(orders.route)); // before express.json: the signature is over the bytes
-  app.use(express.json());
-  app.post("/orders", async (request, response) => {
-    await orders.place(request.body.id);
+export function expressServer({ app, placeOrder }: Shop): Express {
+  const server = express();
+  server.use(app.listener); // before express.json: the signature is over the bytes
+  server.use(express.json());
+  server.post("/orders", async (request, response) => {
+    await placeOrder(request.body.id);
     response.status(201).end();
   });
-  return app;
+  return server;
 }

@@ -1,13 +1,13 @@
 import { Hono } from "hono";
-import type { Orders } from "./orders.js";
+import type { Shop } from "./shop.js";
 
-export function honoApp(orders: Orders): Hono {
-  const app = new Hono();
-  app.all("/webhooks/*", (context) => orders.route(context.req.raw));
-  app.post("/orders", async (context) => {
+export function honoServer({ app, placeOrder }: Shop): Hono {
+  const server = new Hono();
+  server.post("/orders", async (context) => {
     const { id } = await context.req.json<{ id: string }>();
-    await orders.place(id);
+    await placeOrder(id);
     return context.body(null, 201);
   });
-  return app;
+  server.all("*", (context) => app.fetch(context.req.raw)); // last: it answers 404 to what it does not know
+  return server;
 }

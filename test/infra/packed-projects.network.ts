@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { migrate } from "../../src/index.js";
+import { createOutbox, migrate } from "../../src/index.js";
 import { signWebhook } from "../../src/webhooks/index.js";
 import { stripe } from "../../src/webhooks/presets/stripe.js";
 import { startFunctionsHost } from "../runtime/azure/functions-host.js";
@@ -113,6 +113,18 @@ describe("projects that install the packed package", () => {
     }
   });
 
+  it("ADD-24 examples/next, in Next's own server: a webhook is handled after its answer, and a cron dispatches", async () => {
+    const folder = join(parent, "next");
+    await cp(join(root, "examples/next"), folder, { recursive: true });
+    const { bin } = await project("next", {}, []);
+    const built = await bin("next", "build");
+    expect(built.stdout).not.toMatch(/^failed/);
+    expect(await nextRun(folder)).toEqual({
+      statuses: { webhook: [200, 200, 401], order: [201, 500], cron: [401, 200, 200], page: 200 },
+      published: ["order.paid evt_1", "order.placed 1", "order.placed by SQL"],
+    });
+  });
+
   it("an Azure function app in CommonJS, whose node_modules are deployed with it", async () => {
     const files = {
       "package.json": manifest({ main: "main.js" }),
@@ -205,6 +217,62 @@ async function nestRun(folder: string) {
   } finally {
     app.kill("SIGTERM");
     await once(app, "exit");
+    await database.drop();
+  }
+}
+
+/** A webhook, an order and the calls of a cron, in a server that `next start` runs. */
+async function nextRun(folder: string) {
+  const database = await ownDatabase();
+  await migrate(database.db);
+  await database.run("create table orders (id text primary key)");
+  const secret = "whsec_of_the_next_example";
+  const cronSecret = "cron_secret_of_the_next_example";
+  const env = {
+    ...process.env,
+    ONCEBOX_DATABASE_URL: database.url,
+    ONCEBOX_LOG_LEVEL: "error",
+    STRIPE_WEBHOOK_SECRET: secret,
+    CRON_SECRET: cronSecret,
+  };
+  const next = join(folder, "node_modules/next/dist/bin/next");
+  const server = spawn(process.execPath, [next, "start", "--hostname", "127.0.0.1", "--port", "0"], {
+    cwd: folder,
+    env,
+  });
+  const lines: string[] = [];
+  createInterface(server.stdout).on("line", (line) => lines.push(line));
+  const published = () =>
+    lines.filter((line) => line.startsWith("published ")).map((line) => line.slice("published ".length));
+  const addresses = () => lines.flatMap((line) => /http:\/\/127\.0\.0\.1:\d+/.exec(line)?.[0] ?? []);
+  try {
+    await expect.poll(() => addresses().length, { timeout: 60_000 }).toBeGreaterThan(0);
+    const [address] = addresses();
+    const status = async (path: string, init?: RequestInit) => (await fetch(address + path, init)).status;
+    const body = JSON.stringify({ id: "evt_1", type: "charge.succeeded" });
+    const signed = signWebhook(stripe, { url: `${address}/api/webhooks/stripe`, body, secrets: secret });
+    const webhook = () => status("/api/webhooks/stripe", { ...signed, body });
+    const order = () => status("/orders", { method: "POST", body: '{"id":"1"}' });
+    const cron = (method: string, token: string) =>
+      status("/api/dispatch", { method, headers: { authorization: `Bearer ${token}` } });
+    const statuses = {
+      webhook: [
+        await webhook(),
+        await webhook(),
+        await status("/api/webhooks/stripe", { ...signed, body: "{}" }),
+      ],
+      order: [await order(), await order()],
+      cron: [await cron("GET", "another_secret_0123456789")],
+      page: await status("/"),
+    };
+    await expect.poll(() => published()).toHaveLength(2); // without any call of the cron
+    await createOutbox(database.db).enqueue({ topic: "order.placed", payload: "by SQL" });
+    statuses.cron.push(await cron("GET", cronSecret), await cron("POST", cronSecret));
+    await expect.poll(() => published()).toHaveLength(3);
+    return { statuses, published: published().sort() };
+  } finally {
+    server.kill("SIGTERM");
+    await once(server, "exit");
     await database.drop();
   }
 }

@@ -1,15 +1,15 @@
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { signWebhook } from "../../src/webhooks/index.js";
 import { stripe } from "../../src/webhooks/presets/stripe.js";
 import { type OwnDatabase, ownDatabase } from "../infra/own-database.js";
 import { run } from "../infra/packed.js";
 import { root } from "../support/markdown.js";
 
-interface Orders {
-  close(): Promise<void>;
+interface Shop {
+  readonly app: { close(): Promise<void> };
 }
 
 /** By their paths: a compiler that has not read the examples' own settings does not find the package by its name. */
@@ -17,28 +17,22 @@ const load = (name: string) => import(join(root, "examples/frameworks", `${name}
 const secret = "whsec_of_the_examples_0123";
 type Send = (request: Request) => Promise<Response>;
 
-/** How a request reaches the app of each framework. */
-const frameworks: Readonly<Record<string, (orders: Orders) => Promise<Send>>> = {
-  async Express(orders) {
-    const { expressApp } = await load("express");
-    return listening(expressApp(orders));
+/** How a request reaches the server of each framework. */
+const frameworks: Readonly<Record<string, (shop: Shop) => Promise<Send>>> = {
+  async Express(shop) {
+    const { expressServer } = await load("express");
+    return listening(expressServer(shop));
   },
-  async Fastify(orders) {
-    const { fastifyApp } = await load("fastify");
-    const app = fastifyApp(orders);
-    onTestFinished(() => app.close());
-    return sendingTo(await app.listen({ host: "127.0.0.1", port: 0 }));
+  async Fastify(shop) {
+    const { fastifyServer } = await load("fastify");
+    const server = fastifyServer(shop);
+    onTestFinished(() => server.close());
+    return sendingTo(await server.listen({ host: "127.0.0.1", port: 0 }));
   },
-  async Hono(orders) {
-    const { honoApp } = await load("hono");
-    const app = honoApp(orders);
-    return async (request) => app.fetch(request);
-  },
-  async "Next's route handlers"(orders) {
-    const { orderHandlers, webhookHandlers } = await load("next");
-    const opened = async () => orders;
-    const isOrder = ({ url }: Request) => new URL(url).pathname === "/orders";
-    return (request) => (isOrder(request) ? orderHandlers(opened) : webhookHandlers(opened)).POST(request);
+  async Hono(shop) {
+    const { honoServer } = await load("hono");
+    const server = honoServer(shop);
+    return async (request) => server.fetch(request);
   },
 };
 
@@ -61,18 +55,24 @@ describe("the examples of frameworks", () => {
   let database: OwnDatabase;
   beforeAll(async () => {
     database = await ownDatabase();
+    const env = { ONCEBOX_DATABASE_URL: database.url, STRIPE_WEBHOOK_SECRET: secret };
+    for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
+    vi.stubEnv("ONCEBOX_LOG_LEVEL", "silent");
   });
-  afterAll(() => database?.drop());
+  afterAll(async () => {
+    vi.unstubAllEnvs();
+    await database?.drop();
+  });
 
   it.each(Object.keys(frameworks))(
-    "%s: a signed webhook is handled once, and an order and its message are stored together",
+    "ADD-24 %s: a signed webhook is handled once, and an order and its message are stored together",
     async (name) => {
       const published: string[] = [];
       const publish = (topic: string, payload: string) => void published.push(`${topic} ${payload}`);
-      const { openOrders } = await load("orders");
-      const orders: Orders = await openOrders({ url: database.url, secret, publish });
-      onTestFinished(() => orders.close());
-      const send = await frameworks[name]!(orders);
+      const { openShop } = await load("shop");
+      const shop: Shop = await openShop(publish);
+      onTestFinished(() => shop.app.close());
+      const send = await frameworks[name]!(shop);
       const id = name.replace(/\W/g, "-");
 
       const body = JSON.stringify({ id, type: "charge.succeeded" });

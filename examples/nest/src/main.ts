@@ -2,28 +2,30 @@ import "reflect-metadata";
 import { Module } from "@nestjs/common";
 import { NestFactory } from "@nestjs/core";
 import { TypeOrmModule } from "@nestjs/typeorm";
-import { type WebhookRoute, webhookMiddleware } from "oncebox/webhooks";
-import { stripe } from "oncebox/webhooks/stripe";
-import { OnceboxModule, WEBHOOKS } from "./oncebox.module.js";
+import { type App, defineApp } from "oncebox/app";
+import { ONCEBOX, OnceboxModule } from "./oncebox.module.js";
 import { Order, OrdersController, OrdersService } from "./orders.js";
 
-const { DATABASE_URL: url = "", STRIPE_WEBHOOK_SECRET: secret = "", PORT = "3000" } = process.env;
+const { DATABASE_URL: url = "", PORT = "3000" } = process.env;
+
+const definition = defineApp({
+  database: url,
+  logger: false, // in a project of your own, leave it out
+  sources: { stripe: { scheme: "stripe", secrets: { from: "env", name: "STRIPE_WEBHOOK_SECRET" } } },
+  handlers: ({ outbox }) => ({
+    "charge.succeeded": {
+      transactional: true,
+      handle: ({ messageId }, { tx }) => outbox.enqueue({ topic: "order.paid", payload: messageId }, { tx }),
+    },
+  }),
+  ignore: ["*"], // a provider sends more types than are handled
+  publishers: { "*": ({ topic, payload }) => console.log(`published ${topic} ${payload}`) },
+});
 
 @Module({
   imports: [
     TypeOrmModule.forRoot({ type: "postgres", url, entities: [Order], synchronize: true }),
-    OnceboxModule.forRoot({
-      url,
-      sources: { stripe: { scheme: stripe, secrets: [secret] } },
-      received: (outbox) => ({
-        "charge.succeeded": {
-          transactional: true,
-          handle: ({ messageId }, { tx }) =>
-            outbox.enqueue({ topic: "order.paid", payload: messageId }, { tx }),
-        },
-      }),
-      sent: { "*": ({ topic, payload }) => console.log(`published ${topic} ${payload}`) },
-    }),
+    OnceboxModule.forRoot(definition),
   ],
   controllers: [OrdersController],
   providers: [OrdersService],
@@ -31,12 +33,12 @@ const { DATABASE_URL: url = "", STRIPE_WEBHOOK_SECRET: secret = "", PORT = "3000
 class AppModule {}
 
 async function main(): Promise<void> {
-  const app = await NestFactory.create(AppModule, { logger: ["error", "warn"] });
+  const server = await NestFactory.create(AppModule, { logger: ["error", "warn"] });
   // Before `listen`, and so before Nest's parser of bodies: the signature is over the bytes.
-  app.use(webhookMiddleware(app.get<WebhookRoute>(WEBHOOKS)));
-  app.enableShutdownHooks();
-  await app.listen(PORT, "127.0.0.1");
-  console.log(`listening ${await app.getUrl()}`);
+  server.use(server.get<App>(ONCEBOX).listener);
+  server.enableShutdownHooks();
+  await server.listen(PORT, "127.0.0.1");
+  console.log(`listening ${await server.getUrl()}`);
 }
 
 void main();

@@ -1,9 +1,9 @@
 import { Body, Controller, Inject, Injectable, Post } from "@nestjs/common";
 import { InjectDataSource } from "@nestjs/typeorm";
-import type { Outbox } from "oncebox";
+import type { App } from "oncebox/app";
 import { fromTypeOrm } from "oncebox/orm";
 import { Column, type DataSource, Entity, PrimaryColumn } from "typeorm";
-import { OUTBOX } from "./oncebox.module.js";
+import { ONCEBOX } from "./oncebox.module.js";
 
 @Entity("orders")
 export class Order {
@@ -18,14 +18,14 @@ export class Order {
 export class OrdersService {
   constructor(
     @InjectDataSource() private readonly dataSource: DataSource,
-    @Inject(OUTBOX) private readonly outbox: Outbox,
+    @Inject(ONCEBOX) private readonly app: App,
   ) {}
 
   /** Stores an order and enqueues a message about it: both, or neither. */
   async place(id: string): Promise<void> {
     await this.dataSource.transaction(async (manager) => {
       await manager.insert(Order, { id, status: "placed" });
-      await this.outbox.enqueue({ topic: "order.placed", payload: id }, { tx: fromTypeOrm(manager) });
+      await this.app.outbox.enqueue({ topic: "order.placed", payload: id }, { tx: fromTypeOrm(manager) });
     });
   }
 }

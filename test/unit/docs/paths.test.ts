@@ -17,6 +17,7 @@ const documents = [
   "examples/consumers/README.md",
   "examples/frameworks/README.md",
   "examples/nest/README.md",
+  "examples/next/README.md",
   "examples/inbox-client-python/README.md",
   ...inFolder("docs"),
   ...inFolder("docs/decisions"),
