@@ -8,13 +8,14 @@ export default defineApp({
   sources: {
     stripe: { scheme: "stripe", secrets: { from: "env", name: "STRIPE_WEBHOOK_SECRET" } },
   },
-  handlers: ({ outbox }) => ({
-    "invoice.paid": {
-      transactional: true, // the receipt is enqueued if and only if the payment is acknowledged
-      handle: ({ payload, messageId }, { tx }) =>
-        outbox.enqueue({ topic: "receipt.send", payload, correlationId: messageId }, { tx }),
-    },
-  }),
+  handlers: {
+    // The receipt is enqueued if and only if the payment is acknowledged.
+    "invoice.paid": ({ payload, messageId }) => ({
+      topic: "receipt.send",
+      payload,
+      correlationId: messageId,
+    }),
+  },
   // Handles messages of a queue that other services fill.
   consumer: {
     subscriber: "orders",

@@ -2,12 +2,11 @@ import { omitUndefined } from "../base/defined.js";
 import { type LoggerOption, loggerOf } from "../base/logger.js";
 import { InvalidArgumentError } from "../errors.js";
 import { createInbox, type InboxOptions } from "../inbox/inbox.js";
-import type { OutgoingMessage } from "../outbox/enqueue.js";
 import { createOutbox, type OutboxOptions } from "../outbox/outbox.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
+import { type OutgoingMessage, type WithData, withPayload } from "../queue/message-content.js";
 import type { Database } from "../sql/dialect.js";
 import { asTransaction } from "../sql/driver.js";
-import { type WithData, withPayload } from "../sql/message-content.js";
 import type { StoreMiddleware } from "./compose.js";
 import { requireScope, type TransactionScope } from "./transaction.js";
 

@@ -11,6 +11,7 @@ import {
   requireList,
 } from "../queue/arguments.js";
 import type { InboxMessage, OutboxMessage } from "../queue/message.js";
+import type { MessageContent } from "../queue/message-content.js";
 import {
   type BulkAction,
   bulkActions,
@@ -25,7 +26,6 @@ import type { AnyKey, AnyMessage, CallOptions, Settlement } from "../queue/work-
 import type { OperatorReadStatements, OperatorStatements, OutboxStatements } from "../sql/dialect.js";
 import { rowNumber, type SqlExecutor, type SqlParams, type SqlRow } from "../sql/driver.js";
 import { settle } from "../sql/leases.js";
-import type { MessageContent } from "../sql/message-content.js";
 import { deadConditions, deadParams } from "../sql/reads.js";
 import type { QueueParts } from "../sql/store.js";
 import { defaults, maxKeys } from "../sql/store-options.js";

@@ -1,34 +1,17 @@
 import { isGuid, uuidV7 } from "../base/uuid.js";
 import { InvalidArgumentError } from "../errors.js";
 import { callInTransaction, checkCall, optionalKey, refuseUnknown, requireName } from "../queue/arguments.js";
+import { contentFields, type OutgoingMessage, type WithData, withPayload } from "../queue/message-content.js";
 import type { CallOptions } from "../queue/work-store.js";
 import type { Database, OutboxStatements, Rows } from "../sql/dialect.js";
 import type { SqlExecutor, SqlParams } from "../sql/driver.js";
-import {
-  contentFields,
-  type MessageContent,
-  type WithData,
-  withContent,
-  withPayload,
-  withTrace,
-} from "../sql/message-content.js";
+import { withContent, withTrace } from "../sql/message-content.js";
 import { inChunks } from "../sql/statement-runner.js";
 import type { QueueParts } from "../sql/store.js";
 
 export interface EnqueueOptions extends CallOptions {
   /** The caller's transaction: `fromPg(client)`, `fromMssql(transaction)`, `fromSqlite(db)`, or one of `db.driver`'s. */
   readonly tx?: SqlExecutor;
-}
-
-/** A message to send. */
-export interface OutgoingMessage extends MessageContent {
-  /** A GUID by which receivers deduplicate; the message's own `id` by default. */
-  readonly messageId?: string | undefined;
-  /**
-   * What the message is about, such as `invoice-7`. Of all messages of a topic with the same natural key, the first is
-   * enqueued: another call adds nothing and returns its id, as long as it is in the outbox, also when it is done or failed.
-   */
-  readonly naturalKey?: string | null | undefined;
 }
 
 /** A message with a natural key. */

@@ -65,8 +65,9 @@ describe("the functions' user on PostgreSQL", () => {
         handlers: ({ outbox }) => ({
           paid: {
             transactional: true,
-            handle: ({ messageId, payload }, { tx }) =>
-              outbox.enqueue({ topic: "receipt", payload, correlationId: messageId }, tx ? { tx } : {}),
+            handle: async ({ messageId, payload }, { tx }) => {
+              await outbox.enqueue({ topic: "receipt", payload, correlationId: messageId }, tx ? { tx } : {});
+            },
           },
         }),
         publishers: { receipt: ({ correlationId }) => void handled.push(correlationId!) },

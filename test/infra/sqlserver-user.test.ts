@@ -233,8 +233,9 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
         handlers: ({ outbox }) => ({
           paid: {
             transactional: true,
-            handle: ({ messageId, payload }, { tx }) =>
-              outbox.enqueue({ topic: "receipt", payload, correlationId: messageId }, tx ? { tx } : {}),
+            handle: async ({ messageId, payload }, { tx }) => {
+              await outbox.enqueue({ topic: "receipt", payload, correlationId: messageId }, tx ? { tx } : {});
+            },
           },
         }),
         consumer: {

@@ -162,7 +162,7 @@ describe("a worker", () => {
     const handled: number[] = [];
     const all = async (_owner: string, settled: readonly QueueMessage[]) => changed(settled);
     const worker = createWorker({
-      dispatcher: createDispatcher<QueueMessage>({ handlers: { t: ({ seq }) => handled.push(seq) } }),
+      dispatcher: createDispatcher<QueueMessage>({ handlers: { t: ({ seq }) => void handled.push(seq) } }),
       store: {
         id: "s",
         async claim() {

@@ -67,7 +67,7 @@ export function deadLettersContract(harness: ContractHarness): void {
       broken = false;
       await made.inboxStore.replay((await made.inboxStore.list({ state: "Dead" })).messages);
       const dispatcher = createDispatcher<InboxMessage>({
-        handlers: { order: (replayed) => handle({ ...replayed, partitionKey: null }) },
+        handlers: { order: async (replayed) => void (await handle({ ...replayed, partitionKey: null })) },
       });
       await dispatcher.run(made.inboxStore, timeBudget(10_000));
       await dispatcher.run(made.inboxStore, timeBudget(10_000));

@@ -30,7 +30,7 @@ describe("one run over both queues", () => {
     const delivered = gate();
     const app = await running({
       handlers: ({ outbox }) => ({
-        quick: () => outbox.enqueue({ topic: "out", payload: "" }),
+        quick: async () => void (await outbox.enqueue({ topic: "out", payload: "" })),
         slow: () => delivered.promise, // only the delivery lets it end
       }),
       publishers: { out: () => delivered.open() },

@@ -145,7 +145,9 @@ describe("an app with many tenants", () => {
     const published: string[] = [];
     const app = await running({
       handlers: ({ outbox }) => ({
-        t: ({ messageId }) => outbox.enqueue({ topic: "out", payload: "", correlationId: messageId }),
+        t: async ({ messageId }) => {
+          await outbox.enqueue({ topic: "out", payload: "", correlationId: messageId });
+        },
       }),
       publishers: { out: ({ correlationId }, { store }) => void published.push(`${store} ${correlationId}`) },
     });
