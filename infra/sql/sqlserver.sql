@@ -992,15 +992,6 @@ declare @added table (
 
 declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
 if @outermost = 1 begin transaction;
--- what a message led to that was not acknowledged is left out
-if @handled is not null
-  delete from @messages
-  where position in (
-    select cast(a.[key] as int)
-    from openjson(@items) a
-    where cast(json_value(a.value, '$.handled') as bigint) not in (select h.seq from openjson(@handled) with (seq bigint) h)
-  );
-
 if exists (select 1 from @messages i where i.partition_key is not null)
 begin
   declare @lock nvarchar(255) = N'', @locked int = 0;
@@ -1016,6 +1007,15 @@ begin
     if @locked < 0 throw 51205, N'The transaction was rolled back: it waited for a partition key in a deadlock, or for too long.', 1;
   end
 end
+
+-- what a message led to that was not acknowledged is left out
+if @handled is not null
+  delete from @messages
+  where position in (
+    select cast(a.[key] as int)
+    from openjson(@items) a
+    where cast(json_value(a.value, '$.handled') as bigint) not in (select h.seq from openjson(@handled) with (seq bigint) h)
+  );
 
 declare @rounds int = 0, @again bit = 1;
 

@@ -172,7 +172,9 @@ declare @added table (
   seq bigint not null primary key, partition_key nvarchar(255) ${binary} null, due_at datetime2(3) null, expires_at datetime2(3) null
 );
 
-${beginUnlessOpen(`-- what a message led to that was not acknowledged is left out
+${beginUnlessOpen(`${lockArrivals(n)}
+
+-- what a message led to that was not acknowledged is left out
 if @handled is not null
   delete from @messages
   where position in (
@@ -180,8 +182,6 @@ if @handled is not null
     from openjson(@items) a
     where cast(json_value(a.value, '$.handled') as bigint) not in (select h.seq from openjson(@handled) with (seq bigint) h)
   );
-
-${lockArrivals(n)}
 
 ${findOrInsert(
   findNaturalKeys(n),
