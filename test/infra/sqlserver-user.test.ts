@@ -230,14 +230,14 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
       {
         database: () => db,
         schema: admin.schema!,
-        handlers: ({ outbox }) => ({
-          paid: {
-            transactional: true,
-            handle: async ({ messageId, payload }, { tx }) => {
-              await outbox.enqueue({ topic: "receipt", payload, correlationId: messageId }, tx ? { tx } : {});
-            },
-          },
-        }),
+        handlers: {
+          paid: ({ payload, messageId }) => ({
+            topic: "receipt",
+            payload,
+            partitionKey: "p",
+            naturalKey: messageId,
+          }),
+        },
         consumer: {
           subscriber: "orders",
           handle: ({ messageId, payload }) => ({ topic: "receipt", payload, correlationId: messageId }),
