@@ -115,7 +115,8 @@ export function decisionOf(
   return { kind: "abandon", error, delayMs, maxAttempts: policy?.maxAttempts, costsAttempt };
 }
 
-const isHopeless = (error: unknown): boolean =>
+/** No retry can help. */
+export const isHopeless = (error: unknown): boolean =>
   error instanceof PermanentFailure || error instanceof PayloadNotJsonError;
 
 function reasonOf(end: Exclude<HandlingEnd, { kind: "ok" | "ignored" }>, payload: string): string {

@@ -79,19 +79,33 @@ function killedReturning(harness: KillableHarness): void {
               .filter((text) => text.startsWith(`${group}-`))
               .sort();
 
-          await receive("whole");
+          /** Handles what the dead process left, when its leases have expired. */
+          const recover = async (): Promise<void> => {
+            for (let tries = 0; tries < 20 && (await stored()).done < 2 * groups; tries++)
+              await drainReturning(db, { schema, kind, clock: inAnHour });
+          };
+          let groups = 0;
+          const receiveGroup = async (): Promise<string> => {
+            const group = `group-${++groups}`;
+            await receive(group);
+            return group;
+          };
+
+          await receiveGroup();
           const points = (await drain(0))!;
           expect(await stored()).toEqual({ done: 2, sent: 4 });
           expect(points).toBeGreaterThanOrEqual(9); // the claims and the settlement: before, sent, answered
           for (let killAt = 1; killAt <= points; killAt++) {
-            const group = `killed-${killAt}`;
-            await receive(group);
-            expect(await drain(killAt)).toBeUndefined();
+            let group = await receiveGroup();
+            // On a slow server, the claim of the process that died before may take the messages: then once more.
+            while (groups < 3 * points && (await drain(killAt)) !== undefined) {
+              await recover();
+              group = await receiveGroup();
+            }
             const left = await stored();
             expect({ killAt, ...left }).toEqual({ killAt, done: left.done, sent: 2 * left.done });
-            for (let tries = 0; tries < 20 && (await stored()).done < 2 * (killAt + 1); tries++)
-              await drainReturning(db, { schema, kind, clock: inAnHour });
-            expect(await stored()).toEqual({ done: 2 * (killAt + 1), sent: 4 * (killAt + 1) });
+            await recover();
+            expect(await stored()).toEqual({ done: 2 * groups, sent: 4 * groups });
             expect(await sentBy(group)).toEqual(ids(group).flatMap((id) => [`${id} first`, `${id} second`]));
           }
         } finally {

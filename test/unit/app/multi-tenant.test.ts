@@ -174,9 +174,9 @@ describe("an app with many tenants", () => {
       publishers: {
         out({ topic, correlationId }, { store }) {
           note(topic, store, correlationId);
-          return { topic: "then", data: 2 };
+          return { topic: "after", data: 2 };
         },
-        then: ({ topic, correlationId }, { store }) => note(topic, store, correlationId),
+        after: ({ topic, correlationId }, { store }) => note(topic, store, correlationId),
       },
     });
     for (const id of ids) await (await app.tenants!.inbox(id)).receive(message(`for-${id}`));
@@ -184,7 +184,7 @@ describe("an app with many tenants", () => {
       inbox: { acked: 3 },
       outbox: { acked: 6 },
     });
-    expect(published.sort()).toEqual(ids.flatMap((id) => [`${id} for-${id} out`, `${id} for-${id} then`]));
+    expect(published.sort()).toEqual(ids.flatMap((id) => [`${id} for-${id} after`, `${id} for-${id} out`]));
   });
 
   it("FUN-04 FUN-07 clean-up deletes the old Done messages of every tenant, and reports how many", async () => {
