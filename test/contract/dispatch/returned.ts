@@ -422,7 +422,7 @@ export function returnedTests(context: DispatchContext): void {
       expect(await sent()).toEqual([]);
     });
 
-    it("ADD-21 ADD-22 data that does not fit the schema of its topic makes the handled message dead", async () => {
+    it("ADD-21 data that does not fit the schema of its topic makes the handled message dead", async () => {
       const schema: StandardSchema<{ id: number }> = {
         "~standard": {
           version: 1,

@@ -53,7 +53,7 @@ export function deadLettersContract(harness: ContractHarness): void {
       expect(await made.inboxStore.claim({ owner: newOwnerToken() })).toMatchObject([{ messageId: "m" }]);
     });
 
-    it("MID-11 ADD-22 a payload that is not JSON is dead when data is read, and the error says so without quoting it", async () => {
+    it("MID-11 a payload that is not JSON is dead when data is read, and the error says so without quoting it", async () => {
       const made = await shop();
       const read: unknown[] = [];
       const handle = ({ data }: TriggerMessage) => void read.push(data);
