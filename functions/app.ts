@@ -8,13 +8,10 @@ export default defineApp({
   sources: {
     stripe: { scheme: "stripe", secrets: { from: "env", name: "STRIPE_WEBHOOK_SECRET" } },
   },
-  handlers: ({ outbox }) => ({
-    "invoice.paid": {
-      transactional: true, // the receipt is enqueued if and only if the payment is acknowledged
-      handle: ({ payload, messageId }, { tx }) =>
-        outbox.enqueue({ topic: "receipt.send", payload, correlationId: messageId }, { tx }),
-    },
-  }),
+  handlers: {
+    // What a handler returns is stored in the outbox if and only if the payment is acknowledged.
+    "invoice.paid": ({ payload }) => ({ topic: "receipt.send", payload }),
+  },
   // Handles messages of a queue that other services fill.
   consumer: {
     subscriber: "orders",

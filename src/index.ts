@@ -21,10 +21,12 @@ export type {
   HandlerDefinition,
   HandlerEntry,
   HandlerFunction,
+  HandlerResult,
   Handlers,
   OnUnhandled,
   PlainHandlerDefinition,
   RanInTransaction,
+  ReturnedMessage,
   TopicOptions,
   TopicPattern,
   TransactionalContext,
@@ -54,7 +56,7 @@ export type {
 export { createInbox } from "./inbox/inbox.js";
 export type { TopicSchemas, Topics, TypedHandlers, TypedMessage } from "./outbox/define-topics.js";
 export { defineTopics } from "./outbox/define-topics.js";
-export type { Enqueued, EnqueueOptions, OnceMessage, OutgoingMessage } from "./outbox/enqueue.js";
+export type { Enqueued, EnqueueOptions, OnceMessage } from "./outbox/enqueue.js";
 export type { Outbox, OutboxOptions } from "./outbox/outbox.js";
 export { createOutbox } from "./outbox/outbox.js";
 export type { OwnerToken } from "./queue/leases.js";
@@ -70,6 +72,7 @@ export type {
   OutboxState,
   QueueMessage,
 } from "./queue/message.js";
+export type { OutgoingMessage } from "./queue/message-content.js";
 export type { FailedAttempt } from "./queue/operators.js";
 export type { RetryPolicy } from "./queue/retry-policy.js";
 export { backoffMs, defaultRetryPolicy } from "./queue/retry-policy.js";

@@ -105,9 +105,7 @@ export interface AppDefinition {
  * @example
  * export default defineApp({
  *   sources: { stripe: { scheme: "stripe", secrets: { from: "env", name: "STRIPE_SECRET" } } },
- *   handlers: ({ outbox }) => ({
- *     "invoice.paid": (message) => outbox.enqueue({ topic: "receipt.send", payload: message.payload }),
- *   }),
+ *   handlers: { "invoice.paid": ({ data }) => ({ topic: "receipt.send", data }) },
  * });
  */
 export function defineApp(app: AppDefinition): AppDefinition {

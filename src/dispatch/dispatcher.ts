@@ -17,6 +17,7 @@ import {
   type TopicPlans,
   topicPlans,
 } from "./handlers.js";
+import { outboxOf, type ReturnOutbox, type TopicSchemas } from "./returned-messages.js";
 import { type DurationEstimate, type Lateness, lateness } from "./timing.js";
 
 export interface Dispatcher<Message extends QueueMessage, Tx = unknown> {
@@ -45,7 +46,7 @@ export function createDispatcher<Message extends QueueMessage, Tx>(options: obje
   const config = dispatcherConfig(options as AnyOptions);
   return {
     // From here on the type of messages and transactions does not matter: handlers get what the store returns.
-    run: (store, budget, runOptions) =>
+    run: async (store, budget, runOptions) =>
       new DispatchRun(store as unknown as DispatchStore<QueueMessage>, budget, config, runOptions).run(),
   };
 }
@@ -57,6 +58,10 @@ export interface DispatcherOptions<Message extends QueueMessage, Tx = unknown> {
   readonly ignore?: readonly TopicPattern[];
   /** What becomes of a message without a handler: `"retry"` by default, because the next deployment may bring one. */
   readonly onUnhandled?: OnUnhandled;
+  /** Where messages that handlers return are stored: an outbox on the store's database. Without one, handlers may return none. */
+  readonly outbox?: ReturnOutbox;
+  /** Schemas of messages that handlers return, by topic. Data that does not fit makes the handled message dead. */
+  readonly topics?: TopicSchemas;
   /** Runs around every handler; the first is the outermost. */
   readonly use?: readonly HandlerMiddleware<Message, Tx>[];
   /** Handlers that may run at once: 10 by default. */
@@ -111,6 +116,12 @@ type AnyOptions = DispatcherOptions<QueueMessage> &
 export interface DispatcherConfig {
   readonly topics: TopicPlans;
   readonly middleware: readonly HandlerMiddleware<QueueMessage>[];
+  /** Undefined: a run has its own, or handlers may return no messages. */
+  readonly outbox: ReturnOutbox | undefined;
+  /** Schemas of messages that handlers return. */
+  readonly sentTopics: TopicSchemas | undefined;
+  /** The topics, or patterns, of handlers that have returned something else than messages. */
+  readonly warnedOf: Set<TopicPattern>;
   readonly concurrency: number;
   readonly batchSize: number;
   readonly leaseMs: number;
@@ -154,6 +165,8 @@ export const dispatcherOptions: readonly string[] = [
   "tracing",
   "store",
   "transaction",
+  "outbox",
+  "topics",
 ];
 
 function dispatcherConfig(given: AnyOptions): DispatcherConfig {
@@ -170,6 +183,9 @@ function dispatcherConfig(given: AnyOptions): DispatcherConfig {
   return {
     topics: topicPlans(options, options.retry && retryPolicy(options.retry)),
     middleware: options.use,
+    outbox: options.outbox,
+    sentTopics: options.topics,
+    warnedOf: new Set(),
     concurrency,
     batchSize,
     leaseMs,
@@ -188,7 +204,13 @@ function dispatcherConfig(given: AnyOptions): DispatcherConfig {
 
 /** A store that is given and undefined, or a transaction instead of a function that begins them, is a mistake. */
 function requireStoreAndTransaction(options: AnyOptions): void {
-  const { store, transaction } = options;
+  const { store, transaction, outbox, topics = {} } = options;
+  if (outbox !== undefined) outboxOf(store ?? outbox, outbox);
+  for (const [topic, schema] of Object.entries(topics))
+    if (typeof schema?.["~standard"]?.validate !== "function")
+      throw new InvalidArgumentError(
+        `createDispatcher: the schema of the topic "${topic}" is not a Standard Schema.`,
+      );
   if ("store" in options && typeof store?.claim !== "function")
     throw new InvalidArgumentError(
       "createDispatcher: store must be an inbox or an outbox. Leave it out if the dispatcher serves several.",

@@ -2,8 +2,10 @@ import type { MetricAttributes, Telemetry } from "../base/telemetry.js";
 import { InvalidArgumentError } from "../errors.js";
 import { optionalCount, refuseUnknown, requireDuration, requireName } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
+import type { OutgoingMessage, WithData } from "../queue/message-content.js";
 import { type RetryPolicy, retryPolicy } from "../queue/retry-policy.js";
 import type { StandardSchema } from "../queue/standard-schema.js";
+import type { PermanentFailure, RetryAfter } from "./settlement.js";
 import { type DurationEstimate, durationEstimate } from "./timing.js";
 
 export interface HandlerContext<Tx = unknown> {
@@ -22,11 +24,25 @@ export interface TransactionalContext<Tx = unknown> extends HandlerContext<Tx> {
   readonly tx: Tx;
 }
 
-/** Resolves to acknowledge the message, throws to retry it. Throw or return `permanentFailure` to make it dead at once, `retryAfter` to set the delay. */
+/** A message that a handler returns: as the outbox takes it, with attributes if they are wanted. */
+export type ReturnedMessage = WithData<OutgoingMessage> & {
+  /** Stored as headers. Values that are not text are stored as JSON. */
+  readonly attributes?: Readonly<Record<string, unknown>> | undefined;
+};
+
+/** What a handler returns: nothing, or what to send: it is stored in the outbox in the transaction of the acknowledgement. */
+export type HandlerResult<Outgoing = ReturnedMessage> =
+  // biome-ignore lint/suspicious/noConfusingVoidType: most handlers return nothing, and one without `return` returns void
+  void | undefined | null | Outgoing | readonly Outgoing[] | PermanentFailure | RetryAfter;
+
+/**
+ * Returns to acknowledge the message, throws to retry it. Throw or return `permanentFailure` to make it dead at once, `retryAfter`
+ * to set the delay. Return messages to send them.
+ */
 export type HandlerFunction<Message, Tx = unknown> = (
   message: Message,
   context: HandlerContext<Tx>,
-) => unknown;
+) => HandlerResult | Promise<HandlerResult>;
 
 export interface TopicOptions {
   /** A handler that takes longer is abandoned. By default the dispatcher's `timeoutMs`; without one, the function's end or the worker's `defaultTimeoutMs`. */
@@ -52,7 +68,10 @@ export interface PlainHandlerDefinition<Message, Tx = unknown> extends CheckedTo
 export interface TransactionalHandlerDefinition<Message, Tx = unknown> extends CheckedTopicOptions {
   /** Runs the handler in a transaction with the acknowledgement: `context.tx`. A worker that lost its lease cannot commit. */
   readonly transactional: true;
-  readonly handle: (message: Message, context: TransactionalContext<Tx>) => unknown;
+  readonly handle: (
+    message: Message,
+    context: TransactionalContext<Tx>,
+  ) => HandlerResult | Promise<HandlerResult>;
 }
 
 export type HandlerDefinition<Message, Tx = unknown> =

@@ -9,20 +9,12 @@ import {
   requireName,
 } from "../queue/arguments.js";
 import type { InboxKey } from "../queue/message.js";
+import { contentFields, type MessageContent, type WithData, withPayload } from "../queue/message-content.js";
 import type { CallOptions } from "../queue/work-store.js";
 import { announceDead } from "../sql/dead-letters.js";
 import { type ReceivingDatabase, type ReceivingDialect, status } from "../sql/dialect.js";
 import { isTrue, type SqlExecutor, type SqlParams, type SqlRow } from "../sql/driver.js";
-import {
-  contentFields,
-  inboxKey,
-  type MessageContent,
-  storedError,
-  type WithData,
-  withContent,
-  withPayload,
-  withTrace,
-} from "../sql/message-content.js";
+import { inboxKey, storedError, withContent, withTrace } from "../sql/message-content.js";
 import { inChunks, type StatementRunner, statementRunner } from "../sql/statement-runner.js";
 import { type ResolvedStoreOptions, resolveStoreOptions, type StoreOptions } from "../sql/store-options.js";
 import { receiveBatching } from "./receive-batching.js";

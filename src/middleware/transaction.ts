@@ -1,11 +1,10 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { PermanentFailure, RetryAfter } from "../dispatch/settlement.js";
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
-import type { OutgoingMessage } from "../outbox/enqueue.js";
 import { refuseUnknown } from "../queue/arguments.js";
+import type { OutgoingMessage, WithData } from "../queue/message-content.js";
 import type { Database } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
-import type { WithData } from "../sql/message-content.js";
 import type { StageMiddleware } from "./compose.js";
 
 /** Runs `work` in a transaction of your own library. It must commit when `work` resolves and roll back when it rejects. */

@@ -1,9 +1,10 @@
 import type { HandlerDefinition, HandlerEntry, Handlers } from "../dispatch/handlers.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { InboxMessage, OutboxMessage, QueueMessage } from "../queue/message.js";
+import type { OutgoingMessage } from "../queue/message-content.js";
 import { type InputOf, type OutputOf, type StandardSchema, validated } from "../queue/standard-schema.js";
 import type { SqlExecutor } from "../sql/driver.js";
-import type { Enqueued, EnqueueOptions, OutgoingMessage } from "./enqueue.js";
+import type { Enqueued, EnqueueOptions } from "./enqueue.js";
 import type { Outbox } from "./outbox.js";
 
 export type TopicSchemas = Readonly<Record<string, StandardSchema>>;

@@ -11,33 +11,9 @@ import {
   requirePayload,
 } from "../queue/arguments.js";
 import { errorGroupOf, type InboxKey, type OutboxKey } from "../queue/message.js";
+import type { MessageContent } from "../queue/message-content.js";
 import type { ReceivingDialect } from "./dialect.js";
 import type { SqlParams, SqlRow, SqlValue } from "./driver.js";
-
-/** The fields that a message to receive and a message to send have in common. */
-export interface MessageContent {
-  readonly topic: string;
-  /** Any text; it may be empty. */
-  readonly payload: string;
-  readonly correlationId?: string | null | undefined;
-  /** Messages with the same partition key are handled one at a time, in the order in which they were enqueued. */
-  readonly partitionKey?: string | null | undefined;
-  readonly headers?: Readonly<Record<string, string>> | null | undefined;
-  /** The message is not claimed before this time; due at once by default. */
-  readonly dueAt?: Date | null | undefined;
-  /** A message that is not handled by this time is dead (in the inbox) or failed (in the outbox). */
-  readonly expiresAt?: Date | null | undefined;
-}
-
-export const contentFields: readonly string[] = [
-  "topic",
-  "payload",
-  "correlationId",
-  "partitionKey",
-  "headers",
-  "dueAt",
-  "expiresAt",
-] satisfies (keyof MessageContent)[];
 
 /** The message with the current trace context in its headers, unless it has one. */
 export const withTrace = <Message extends MessageContent>(
@@ -66,42 +42,6 @@ export function withContent(
   params.expires_at = time(optionalDate(message.expiresAt, "expiresAt"));
   if (partitionKey !== null) params.partition_key = partitionKey; // absent for nearly every message, and then not sent
   return params;
-}
-
-/** A message whose content is given as a value, instead of as text. */
-export type WithData<Message extends { readonly payload: string }> =
-  | Message
-  | (Omit<Message, "payload"> & {
-      /** Stored as JSON. Handlers read it as `data`. */
-      readonly data: unknown;
-      readonly payload?: undefined;
-    });
-
-/** The message with its data as the payload. */
-export function withPayload<Message extends { readonly payload: string }>(
-  message: WithData<Message>,
-): Message {
-  if (Object(message) !== message || !("data" in message)) return message as Message; // its check says what is wrong
-  const { data, payload, ...rest } = message as unknown as {
-    readonly data: unknown;
-    readonly payload?: string;
-  };
-  if (payload !== undefined) throw new InvalidArgumentError("Give payload or data, not both.");
-  return { ...rest, payload: asJson(data) } as unknown as Message;
-}
-
-function asJson(data: unknown): string {
-  let text: string | undefined;
-  try {
-    text = JSON.stringify(data);
-  } catch (error) {
-    const reason =
-      error instanceof TypeError && /circular/i.test(error.message) ? "it is circular" : "see cause";
-    throw new InvalidArgumentError(`data cannot be written as JSON: ${reason}.`, { cause: error });
-  }
-  if (text === undefined)
-    throw new InvalidArgumentError(`data cannot be written as JSON: it is ${typeof data}.`);
-  return text;
 }
 
 /**

@@ -156,7 +156,7 @@ describe("a worker", () => {
     const handled: number[] = [];
     const all = async (_owner: string, settled: readonly QueueMessage[]) => changed(settled);
     const worker = createWorker({
-      handlers: { t: ({ seq }) => handled.push(seq) },
+      handlers: { t: ({ seq }) => void handled.push(seq) },
       store: {
         id: "s",
         async claim() {

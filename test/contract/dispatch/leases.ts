@@ -30,7 +30,7 @@ export function leaseTests(context: DispatchContext): void {
       };
       const dispatcher = createDispatcher<AnyMessage>({
         leaseMs: 1_500,
-        handlers: { t: () => renewed.promise },
+        handlers: { t: async () => void (await renewed.promise) },
       });
       expect(await dispatcher.run(watched, testBudget())).toMatchObject({ acked: 3, lost: 0 });
       expect(await renewed.promise).toBe(3);
@@ -189,7 +189,7 @@ export function leaseTests(context: DispatchContext): void {
         },
       };
       const dispatcher = createDispatcher<AnyMessage>({
-        handlers: { long: { leaseMs: 90_000, handle: () => renewed.promise } },
+        handlers: { long: { leaseMs: 90_000, handle: async () => void (await renewed.promise) } },
       });
       await dispatcher.run(watched, testBudget());
       expect((await renewed.promise).getTime()).toBe(clock().getTime() + 90_000);

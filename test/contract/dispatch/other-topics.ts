@@ -11,7 +11,7 @@ export function otherTopicsTests(context: DispatchContext): void {
       for (const topic of ["customer.created", "customer.tax.added", "customer.tax.removed", "invoice.paid"])
         await enqueue(topic, [topic]);
       const handled: string[] = [];
-      const as = (name: string) => (message: AnyMessage) => handled.push(`${name} ${message.payload}`);
+      const as = (name: string) => (message: AnyMessage) => void handled.push(`${name} ${message.payload}`);
       const dispatcher = createDispatcher<AnyMessage>({
         handlers: {
           "*": as("*"),

@@ -18,8 +18,8 @@ export function routingTests(context: DispatchContext): void {
       const handled: string[] = [];
       const dispatcher = createDispatcher<AnyMessage>({
         handlers: {
-          "order.created": (message) => handled.push(`lower ${message.payload}`),
-          "Order.Created": (message) => handled.push(`upper ${message.payload}`),
+          "order.created": (message) => void handled.push(`lower ${message.payload}`),
+          "Order.Created": (message) => void handled.push(`upper ${message.payload}`),
         },
       });
       const result = await dispatcher.run(store, budget());
@@ -205,9 +205,9 @@ export function routingTests(context: DispatchContext): void {
       const amounts: number[] = [];
       const dispatcher = createDispatcher<AnyMessage>({
         handlers: {
-          t: typedHandler<{ amount: number }, AnyMessage>(amountSchema, ({ data }) =>
-            amounts.push(data.amount),
-          ),
+          t: typedHandler<{ amount: number }, AnyMessage>(amountSchema, ({ data }) => {
+            amounts.push(data.amount);
+          }),
         },
       });
       expect(await dispatcher.run(store, budget())).toMatchObject({ acked: 1, failed: 2 });

@@ -43,9 +43,9 @@ export function transactionalTests(context: DispatchContext): void {
       const { message } = db.dialect.names("inbox", schema ?? "", `${kind}_orders_${++tables}`);
       await raw(`create table ${message} (payload varchar(100) not null)`);
       await made.enqueue("t", ["a"]);
-      const write: Handle = ({ payload }, { tx }) => {
+      const write: Handle = async ({ payload }, { tx }) => {
         const insert = `insert into ${message} (payload) values ('${payload}')`;
-        return "run" in tx! ? tx.run(insert) : tx!.query(statement("business write", insert), {});
+        await ("run" in tx! ? tx.run(insert) : tx!.query(statement("business write", insert), {}));
       };
       return {
         ...made,

@@ -39,7 +39,8 @@ export default defineApp({
     };
   },
   publishers: ({ db }) => ({
-    "receipt.send": ({ correlationId }) =>
-      db.driver.query(leave, { message: `receipt of ${correlationId}`, process: process.pid }),
+    "receipt.send": async ({ correlationId }) => {
+      await db.driver.query(leave, { message: `receipt of ${correlationId}`, process: process.pid });
+    },
   }),
 });

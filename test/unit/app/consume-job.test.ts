@@ -3,7 +3,7 @@ import { type AppDefinition, defineApp, multiTenant, readEnvironment } from "../
 import { openJobs } from "../../../src/app/jobs.js";
 import { omitUndefined } from "../../../src/base/defined.js";
 import { permanentFailure } from "../../../src/index.js";
-import type { TriggerMessage } from "../../../src/middleware/index.js";
+import { type TriggerMessage, triggerMessage } from "../../../src/middleware/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { tenantsFromConfiguration } from "../../../src/tenants/index.js";
 
@@ -14,15 +14,16 @@ const consumer = {
     return { topic: "receipt", payload, correlationId: messageId };
   },
 };
-const message = (messageId: string, payload = "{}"): TriggerMessage => ({
-  messageId,
-  payload,
-  topic: "order",
-  headers: null,
-  correlationId: null,
-  partitionKey: null,
-  deliveries: 1,
-});
+const message = (messageId: string, payload = "{}"): TriggerMessage =>
+  triggerMessage({
+    messageId,
+    payload,
+    topic: "order",
+    headers: null,
+    correlationId: null,
+    partitionKey: null,
+    deliveries: 1,
+  });
 
 async function appWith(definition: Partial<AppDefinition>, wake?: () => Promise<void>) {
   const app = await openJobs(defineApp({ database: () => openSqlite({ file: ":memory:" }), ...definition }), {

@@ -4,7 +4,7 @@ import { openJobs } from "../../../src/app/jobs.js";
 import { omitUndefined } from "../../../src/base/defined.js";
 import { type Logger, timeBudget } from "../../../src/index.js";
 
-const slow = () => new Promise((resolve) => setTimeout(resolve, 100));
+const slow = () => new Promise<void>((resolve) => setTimeout(resolve, 100));
 
 /** An app with twenty messages to handle. */
 async function loadedApp(definition: AppDefinition, wakeUp: WakeUp, logger?: Logger) {
