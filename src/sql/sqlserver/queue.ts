@@ -14,6 +14,7 @@ import { keyProcedures } from "./keys.js";
 import { abandon, ack, claim, fail, release, renew, replay } from "./leases.js";
 import { expireDead, purge, reap } from "./maintenance.js";
 import { applyChanges, joinPartition, lockArrivals } from "./partitions.js";
+import { checkPlain, plainParameter } from "./plain-routines.js";
 import {
   atomically,
   beginUnlessOpen,
@@ -134,20 +135,35 @@ const queueProcedures = (n: QueueNames) => [
 
 const inboxProcedures = (n: QueueNames) => [
   ...keyProcedures(n),
-  procedure(n, "Receive", receive(n), parametersOf(n, "Receive").slice(2)),
+  procedure(
+    n,
+    "Receive",
+    `${checkPlain(n)}\n\n${receive(n)}`,
+    parametersOf(n, "Receive").slice(1),
+    plainParameter,
+  ),
   procedure(n, "AlreadyProcessed", alreadyProcessed(n)),
   procedure(n, "Mark", mark(n)),
 ];
 
 const outboxProcedures = (n: QueueNames) => [
-  procedure(n, "Enqueue", enqueue(n), parametersOf(n, "Enqueue").slice(1)),
+  procedure(
+    n,
+    "Enqueue",
+    `${checkPlain(n)}\n\n${enqueue(n)}`,
+    parametersOf(n, "Enqueue").slice(1),
+    plainParameter,
+  ),
   procedure(n, "ExpireDead", expireDead(n)),
   procedure(n, "ListDone", listDone(n)),
   procedure(n, "Resend", resend(n)),
   procedure(n, "MakeDue", makeDue(n)),
 ];
 
-/** The caller makes the ids. An enqueue whose result was lost can therefore be repeated and adds nothing. */
+/**
+ * The caller makes the ids, except for a plain one. An enqueue whose result was lost can therefore be repeated and adds nothing. The id
+ * of one message is returned in @id, and those of several in rows.
+ */
 const enqueue = (n: QueueNames) => `${messagesTable(outboxColumns)}
 declare @known table (position int not null primary key, id uniqueidentifier not null);
 declare @added table (
@@ -169,7 +185,9 @@ order by i.position ${seekEach};`,
 
 ${insertStates(n, "@added")}`)}
 
-if exists (select 1 from @known)
+if @items is null
+  select @id = k.id from @known k;
+else if exists (select 1 from @known)
   select i.id, k.id as known_id from @known k inner join @messages i on i.position = k.position;`;
 
 /** Messages whose natural keys the outbox has. Their ids may be the caller's own: then a lost result is repeated. */
