@@ -5,6 +5,7 @@ import { defineConfig } from "vitest/config";
 /** They start, kill or flood processes, package functions, compile programs or walk through pages: `npm run test:long`. */
 const long = [
   "test/browser/**/*.test.ts",
+  "test/contract/pgbouncer.test.ts",
   "test/faults/**/*.test.ts",
   "test/runtime/**/*.test.ts",
   "test/infra/{aws-deployment,aws-first-run,azure-deployment,init,package-formats}.test.ts",

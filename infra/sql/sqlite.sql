@@ -233,6 +233,110 @@ from "Inbox" m
 left join "InboxState" s on s.seq = m.seq
 left join "InboxDone" d on d.seq = m.seq;
 
+drop view if exists "Inbox_Receive";
+
+drop view if exists "Inbox_Receiving";
+
+create view "Inbox_Receive" as
+select m.source as source, m.message_id as message_id, m.topic as topic, m.payload as payload, m.correlation_id as correlation_id, m.headers as headers, m.due_at as due_at, m.expires_at as expires_at, m.hash as hash, m.partition_key as partition_key,
+  -- of the last delivery
+  case
+    when m.content_changed then 'conflict'
+    when m.deliveries = 1 then 'enqueued'
+    when coalesce(s.status, 3) = 3 then 'done'
+    when coalesce(s.status, 3) = 4 then 'dead'
+    else 'duplicate'
+  end as outcome
+from "Inbox" m
+left join "InboxState" s on s.seq = m.seq
+left join "InboxDone" d on d.seq = m.seq;
+
+create view "Inbox_Receiving" as
+select source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, hash, partition_key, 0 as seq, 0 as is_done, 0 as enqueued, 0 as has_new_due, 0 as has_new_expiry, 0 as first_seen_at, 0 as now
+from "Inbox";
+
+create trigger "Inbox_CheckReceive"
+instead of insert on "Inbox_Receive"
+begin
+  select case
+    when typeof(new.source) <> 'text' or new.source = '' or length(new.source) > 255 or substr(new.source, -1) = ' ' or instr(new.source, char(0)) then raise(abort, 'source must have 1 to 255 characters, and no space at its end.')
+    when typeof(new.message_id) <> 'text' or new.message_id = '' or length(new.message_id) > 255 or substr(new.message_id, -1) = ' ' or instr(new.message_id, char(0)) then raise(abort, 'message_id must have 1 to 255 characters, and no space at its end.')
+    when typeof(new.topic) <> 'text' or new.topic = '' or length(new.topic) > 255 or substr(new.topic, -1) = ' ' or instr(new.topic, char(0)) then raise(abort, 'topic must have 1 to 255 characters, and no space at its end.')
+    when new.partition_key is not null and (typeof(new.partition_key) <> 'text' or new.partition_key = '' or length(new.partition_key) > 255 or substr(new.partition_key, -1) = ' ' or instr(new.partition_key, char(0))) then raise(abort, 'partition_key must have 1 to 255 characters, and no space at its end.')
+    when new.correlation_id <> '' and (typeof(new.correlation_id) <> 'text' or new.correlation_id = '' or length(new.correlation_id) > 255 or substr(new.correlation_id, -1) = ' ' or instr(new.correlation_id, char(0))) then raise(abort, 'correlation_id must have 1 to 255 characters, and no space at its end.')
+    when typeof(new.payload) <> 'text' then raise(abort, 'payload must be given; it may be empty.')
+    when new.due_at is not null and coalesce(case when typeof(new.due_at) in ('null', 'integer') then new.due_at else cast(round((julianday(new.due_at) - 2440587.5) * 86400000) as integer) end not between 0 and 253339228800000, 1) then raise(abort, 'due_at must be a time between the years 1970 and 9998.')
+    when new.expires_at is not null and coalesce(case when typeof(new.expires_at) in ('null', 'integer') then new.expires_at else cast(round((julianday(new.expires_at) - 2440587.5) * 86400000) as integer) end not between 0 and 253339228800000, 1) then raise(abort, 'expires_at must be a time between the years 1970 and 9998.')
+    when typeof(new.hash) not in ('null', 'blob') then raise(abort, 'hash must be binary, such as a SHA-256.')
+    when new.headers is not null and not json_valid(new.headers) then raise(abort, 'headers must be a JSON object whose values are strings.')
+    when json_type(new.headers) <> 'object' then raise(abort, 'headers must be a JSON object whose values are strings.')
+    when exists (select 1 from json_each(new.headers) where type <> 'text') then raise(abort, 'headers must be a JSON object whose values are strings.')
+  end;
+  insert into "Inbox_Receiving" (source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, hash, partition_key, seq, is_done, enqueued, has_new_due, has_new_expiry, first_seen_at, now)
+  select i.source, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.hash, i.partition_key, m.seq, m.seq is not null and s.seq is null,
+    coalesce(s.status in (0, 2), 0), i.due_at is not m.due_at, i.expires_at is not m.expires_at,
+    m.first_seen_at, cast(round((julianday('now') - 2440587.5) * 86400000) as integer)
+  from (select new.source as source, new.message_id as message_id, new.topic as topic, new.payload as payload, nullif(new.correlation_id, '') as correlation_id, new.headers as headers, case when typeof(new.due_at) in ('null', 'integer') then new.due_at else cast(round((julianday(new.due_at) - 2440587.5) * 86400000) as integer) end as due_at, case when typeof(new.expires_at) in ('null', 'integer') then new.expires_at else cast(round((julianday(new.expires_at) - 2440587.5) * 86400000) as integer) end as expires_at, new.hash as hash, new.partition_key as partition_key) i
+  left join "Inbox" m on m.source = i.source and m.message_id = i.message_id
+  left join "InboxState" s on s.seq = m.seq;
+end;
+
+create trigger "Inbox_AddReceived"
+instead of insert on "Inbox_Receiving"
+begin
+  update "InboxState"
+  set status = iif(new.enqueued, 1, status),
+    attempt = iif(new.enqueued, 0, attempt),
+    crashes = iif(new.enqueued, 0, crashes),
+    died_at = null,
+    visible_at = case
+      when new.enqueued then coalesce(new.due_at, new.now)
+      when locked_until is not null then visible_at
+      when attempt = 0 then coalesce(new.due_at, new.first_seen_at)
+      else max(visible_at, coalesce(new.due_at, 0))
+    end,
+    reclaimable_at = case
+      when new.enqueued then null
+      when locked_until is not null then reclaimable_at
+      else max(reclaimable_at, coalesce(new.due_at, 0))
+    end,
+    owner = iif(new.enqueued, null, owner),
+    locked_until = iif(new.enqueued, null, locked_until),
+    expires_at = iif(new.enqueued or new.has_new_expiry, new.expires_at, expires_at),
+    keyed = iif(new.enqueued, iif(new.partition_key is null, null, 1), keyed)
+  where seq = new.seq
+    and (new.enqueued or (status in (1, 5) and (new.has_new_due or new.has_new_expiry)));
+  insert into "Inbox" (source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, hash, partition_key, first_seen_at, last_seen_at)
+  values (new.source, new.message_id, new.topic, new.payload, new.correlation_id, new.headers, new.due_at, new.expires_at, new.hash, new.partition_key, new.now, new.now)
+  on conflict (source, message_id) do update
+  set topic = iif(new.is_done, "Inbox".topic, new.topic),
+    payload = iif(new.is_done, "Inbox".payload, new.payload),
+    correlation_id = iif(new.is_done, "Inbox".correlation_id, new.correlation_id),
+    headers = iif(new.is_done, "Inbox".headers, new.headers),
+    due_at = iif(new.is_done, "Inbox".due_at, new.due_at),
+    expires_at = iif(new.is_done, "Inbox".expires_at, new.expires_at),
+    hash = iif(new.is_done, "Inbox".hash, coalesce(new.hash, "Inbox".hash)),
+    partition_key = iif(new.enqueued, new.partition_key, "Inbox".partition_key),
+    last_seen_at = new.now,
+    deliveries = "Inbox".deliveries + 1,
+    content_changed = coalesce("Inbox".hash <> new.hash, 0);
+  insert into "InboxState" (seq, status, visible_at, expires_at, keyed)
+  select m.seq, 1, coalesce(m.due_at, m.first_seen_at), m.expires_at, iif(m.partition_key is null, null, 1)
+  from "Inbox" m where m.source = new.source and m.message_id = new.message_id and new.seq is null;
+  insert into "InboxPartitionQueue" (partition_key, seq)
+  select m.partition_key, m.seq
+  from "Inbox" m where m.source = new.source and m.message_id = new.message_id and (new.seq is null or new.enqueued) and m.partition_key is not null
+    and exists (select 1 from "InboxState" s where s.seq = m.seq and s.status in (1, 5))
+  on conflict (seq) do nothing;
+  update "InboxState"
+  set status = 5
+  where status = 1 and keyed and seq = (select m.seq from "Inbox" m where m.source = new.source and m.message_id = new.message_id and (new.seq is null or new.enqueued)) and exists (
+    select 1 from "InboxPartitionQueue" q
+    join "InboxPartitionQueue" before on before.partition_key = q.partition_key and before.position < q.position
+    where q.seq = "InboxState".seq
+  );
+end;
+
 create table "Outbox" (
   -- no number is used twice: the archive keeps them
   seq integer primary key autoincrement,
@@ -413,3 +517,61 @@ select
 from "Outbox" m
 left join "OutboxState" s on s.seq = m.seq
 left join "OutboxDone" d on d.seq = m.seq;
+
+drop view if exists "Outbox_Enqueue";
+
+drop view if exists "Outbox_Enqueuing";
+
+create view "Outbox_Enqueue" as
+select topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, id, message_id
+from "Outbox";
+
+create view "Outbox_Enqueuing" as
+select topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, id, message_id, 0 as now
+from "Outbox";
+
+create trigger "Outbox_CheckEnqueue"
+instead of insert on "Outbox_Enqueue"
+begin
+  select case
+    when typeof(new.topic) <> 'text' or new.topic = '' or length(new.topic) > 255 or substr(new.topic, -1) = ' ' or instr(new.topic, char(0)) then raise(abort, 'topic must have 1 to 255 characters, and no space at its end.')
+    when new.partition_key is not null and (typeof(new.partition_key) <> 'text' or new.partition_key = '' or length(new.partition_key) > 255 or substr(new.partition_key, -1) = ' ' or instr(new.partition_key, char(0))) then raise(abort, 'partition_key must have 1 to 255 characters, and no space at its end.')
+    when new.natural_key is not null and (typeof(new.natural_key) <> 'text' or new.natural_key = '' or length(new.natural_key) > 255 or substr(new.natural_key, -1) = ' ' or instr(new.natural_key, char(0))) then raise(abort, 'natural_key must have 1 to 255 characters, and no space at its end.')
+    when new.correlation_id <> '' and (typeof(new.correlation_id) <> 'text' or new.correlation_id = '' or length(new.correlation_id) > 255 or substr(new.correlation_id, -1) = ' ' or instr(new.correlation_id, char(0))) then raise(abort, 'correlation_id must have 1 to 255 characters, and no space at its end.')
+    when typeof(new.payload) <> 'text' then raise(abort, 'payload must be given; it may be empty.')
+    when new.due_at is not null and coalesce(case when typeof(new.due_at) in ('null', 'integer') then new.due_at else cast(round((julianday(new.due_at) - 2440587.5) * 86400000) as integer) end not between 0 and 253339228800000, 1) then raise(abort, 'due_at must be a time between the years 1970 and 9998.')
+    when new.expires_at is not null and coalesce(case when typeof(new.expires_at) in ('null', 'integer') then new.expires_at else cast(round((julianday(new.expires_at) - 2440587.5) * 86400000) as integer) end not between 0 and 253339228800000, 1) then raise(abort, 'expires_at must be a time between the years 1970 and 9998.')
+    when new.id is not null and (new.id not glob '????????-????-????-????-????????????' or replace(new.id, '-', '') glob '*[^0-9a-fA-F]*') then raise(abort, 'id must be a GUID. Leave it out for a new one.')
+    when new.message_id is not null and (new.message_id not glob '????????-????-????-????-????????????' or replace(new.message_id, '-', '') glob '*[^0-9a-fA-F]*') then raise(abort, 'message_id must be a GUID. Leave it out for a new one.')
+    when new.headers is not null and not json_valid(new.headers) then raise(abort, 'headers must be a JSON object whose values are strings.')
+    when json_type(new.headers) <> 'object' then raise(abort, 'headers must be a JSON object whose values are strings.')
+    when exists (select 1 from json_each(new.headers) where type <> 'text') then raise(abort, 'headers must be a JSON object whose values are strings.')
+  end;
+  insert into "Outbox_Enqueuing" (topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, id, message_id, now)
+  values (new.topic, new.payload, nullif(new.correlation_id, ''), new.headers, case when typeof(new.due_at) in ('null', 'integer') then new.due_at else cast(round((julianday(new.due_at) - 2440587.5) * 86400000) as integer) end, case when typeof(new.expires_at) in ('null', 'integer') then new.expires_at else cast(round((julianday(new.expires_at) - 2440587.5) * 86400000) as integer) end, new.partition_key, new.natural_key, coalesce(lower(new.id), lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-' ||
+    substr('89ab', 1 + abs(random() % 4), 1) || substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6)))), lower(new.message_id), cast(round((julianday('now') - 2440587.5) * 86400000) as integer));
+end;
+
+create trigger "Outbox_AddEnqueued"
+instead of insert on "Outbox_Enqueuing"
+begin
+  insert into "Outbox" (topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, id, message_id, created_at)
+  values (new.topic, new.payload, new.correlation_id, new.headers, new.due_at, new.expires_at, new.partition_key, new.natural_key, new.id, coalesce(new.message_id, new.id), new.now)
+  on conflict do nothing;
+  insert into "OutboxState" (seq, status, visible_at, expires_at, keyed)
+  select m.seq, 1, coalesce(m.due_at, m.created_at), m.expires_at, iif(m.partition_key is null, null, 1)
+  from "Outbox" m where m.id = new.id and not exists (select 1 from "OutboxDone" d where d.seq = m.seq)
+  on conflict (seq) do nothing;
+  insert into "OutboxPartitionQueue" (partition_key, seq)
+  select m.partition_key, m.seq
+  from "Outbox" m where m.id = new.id and m.partition_key is not null
+    and exists (select 1 from "OutboxState" s where s.seq = m.seq and s.status in (1, 5))
+  on conflict (seq) do nothing;
+  update "OutboxState"
+  set status = 5
+  where status = 1 and keyed and seq = (select m.seq from "Outbox" m where m.id = new.id) and exists (
+    select 1 from "OutboxPartitionQueue" q
+    join "OutboxPartitionQueue" before on before.partition_key = q.partition_key and before.position < q.position
+    where q.seq = "OutboxState".seq
+  );
+end;

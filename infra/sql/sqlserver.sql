@@ -444,13 +444,37 @@ select @@rowcount as deleted;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Receive]
-  @now datetime2(3) = null, @revive bit, @blocks bit = null, @items nvarchar(max) = null, @source nvarchar(255) = null,
-  @message_id nvarchar(255) = null, @topic nvarchar(255) = null, @payload nvarchar(max) = null,
-  @correlation_id nvarchar(255) = null, @headers nvarchar(max) = null, @due_at datetime2(3) = null,
-  @expires_at datetime2(3) = null, @hash varbinary(max) = null, @partition_key nvarchar(255) = null,
-  @error nvarchar(max) = null, @error_group varchar(16) = null
+  @now datetime2(3) = null, @revive bit = null, @blocks bit = null, @items nvarchar(max) = null,
+  @source nvarchar(4000) = null, @message_id nvarchar(4000) = null, @topic nvarchar(4000) = null,
+  @payload nvarchar(max) = null, @correlation_id nvarchar(4000) = null, @headers nvarchar(max) = null,
+  @due_at datetime2(3) = null, @expires_at datetime2(3) = null, @hash varbinary(max) = null,
+  @partition_key nvarchar(4000) = null, @error nvarchar(max) = null, @error_group varchar(16) = null
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+if @items is null
+begin
+  set @correlation_id = nullif(@correlation_id, N'');
+  declare @refusal nvarchar(200) = case
+    when @source is null or right(@source, 1) = N' ' or len(@source) > 255 then N'source must have 1 to 255 characters, and no space at its end.'
+    when @message_id is null or right(@message_id, 1) = N' ' or len(@message_id) > 255 then N'message_id must have 1 to 255 characters, and no space at its end.'
+    when @topic is null or right(@topic, 1) = N' ' or len(@topic) > 255 then N'topic must have 1 to 255 characters, and no space at its end.'
+    when right(@partition_key, 1) = N' ' or len(@partition_key) > 255 then N'partition_key must have 1 to 255 characters, and no space at its end.'
+    when right(@correlation_id, 1) = N' ' or len(@correlation_id) > 255 then N'correlation_id must have 1 to 255 characters, and no space at its end.'
+    when @payload is null then N'payload must be given; it may be empty.'
+    when @due_at not between '1970-01-01' and '9998-01-01' then N'due_at must be a time between the years 1970 and 9998.'
+    when @expires_at not between '1970-01-01' and '9998-01-01' then N'expires_at must be a time between the years 1970 and 9998.'
+    when isjson(@headers) = 0 then N'headers must be a JSON object whose values are strings.'
+    when not exists (select 1 from openjson(concat(N'[', case when isjson(@headers) = 1 then @headers else N'{}' end, N']')) h where h.type = 5) then N'headers must be a JSON object whose values are strings.'
+    when exists (select 1 from openjson(case when isjson(@headers) = 1 then @headers else N'{}' end) h where h.type <> 1) then N'headers must be a JSON object whose values are strings.'
+  end;
+  if @refusal is not null
+  begin
+    -- the caller's transaction stays as it is
+    set xact_abort off;
+    throw 51022, @refusal, 1;
+  end
+end
+
 declare @messages table (
   position int not null primary key, source nvarchar(255) collate Latin1_General_100_BIN2 null,
   message_id nvarchar(255) collate Latin1_General_100_BIN2 null,
@@ -641,9 +665,14 @@ begin
 end
 if @outermost = 1 commit transaction;
 
-select a.source, a.message_id, a.content_changed,
-  cast(case when a.deliveries = 1 or w.seq is not null then 1 else 0 end as bit) as enqueued, k.old_status,
-  cast(case when b.seq is not null then 1 else 0 end as bit) as buried
+select case
+    when a.content_changed = 1 then 'conflict'
+    when a.deliveries = 1 or w.seq is not null then 'enqueued'
+    when k.old_status = 3 then 'done'
+    when k.old_status = 4 then 'dead'
+    else 'duplicate'
+  end as outcome,
+  a.source as source, a.message_id as message_id, cast(case when b.seq is not null then 1 else 0 end as bit) as buried
 from @received a
 left join @buried b on b.seq = a.seq
 left join @enqueued w on w.seq = a.seq
@@ -957,13 +986,38 @@ commit transaction;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Enqueue]
-  @now datetime2(3) = null, @items nvarchar(max) = null, @id uniqueidentifier = null,
-  @message_id uniqueidentifier = null, @topic nvarchar(255) = null, @payload nvarchar(max) = null,
-  @correlation_id nvarchar(255) = null, @headers nvarchar(max) = null, @due_at datetime2(3) = null,
-  @expires_at datetime2(3) = null, @partition_key nvarchar(255) = null, @natural_key nvarchar(255) = null,
+  @now datetime2(3) = null, @items nvarchar(max) = null, @id uniqueidentifier = null output,
+  @message_id uniqueidentifier = null, @topic nvarchar(4000) = null, @payload nvarchar(max) = null,
+  @correlation_id nvarchar(4000) = null, @headers nvarchar(max) = null, @due_at datetime2(3) = null,
+  @expires_at datetime2(3) = null, @partition_key nvarchar(4000) = null, @natural_key nvarchar(4000) = null,
   @handled nvarchar(max) = null, @own bit = 0
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+if @items is null
+begin
+  set @id = coalesce(@id, newid());
+  set @message_id = coalesce(@message_id, @id);
+  set @correlation_id = nullif(@correlation_id, N'');
+  declare @refusal nvarchar(200) = case
+    when @topic is null or right(@topic, 1) = N' ' or len(@topic) > 255 then N'topic must have 1 to 255 characters, and no space at its end.'
+    when right(@partition_key, 1) = N' ' or len(@partition_key) > 255 then N'partition_key must have 1 to 255 characters, and no space at its end.'
+    when right(@natural_key, 1) = N' ' or len(@natural_key) > 255 then N'natural_key must have 1 to 255 characters, and no space at its end.'
+    when right(@correlation_id, 1) = N' ' or len(@correlation_id) > 255 then N'correlation_id must have 1 to 255 characters, and no space at its end.'
+    when @payload is null then N'payload must be given; it may be empty.'
+    when @due_at not between '1970-01-01' and '9998-01-01' then N'due_at must be a time between the years 1970 and 9998.'
+    when @expires_at not between '1970-01-01' and '9998-01-01' then N'expires_at must be a time between the years 1970 and 9998.'
+    when isjson(@headers) = 0 then N'headers must be a JSON object whose values are strings.'
+    when not exists (select 1 from openjson(concat(N'[', case when isjson(@headers) = 1 then @headers else N'{}' end, N']')) h where h.type = 5) then N'headers must be a JSON object whose values are strings.'
+    when exists (select 1 from openjson(case when isjson(@headers) = 1 then @headers else N'{}' end) h where h.type <> 1) then N'headers must be a JSON object whose values are strings.'
+  end;
+  if @refusal is not null
+  begin
+    -- the caller's transaction stays as it is
+    set xact_abort off;
+    throw 51022, @refusal, 1;
+  end
+end
+
 declare @messages table (
   position int not null primary key, id uniqueidentifier null, message_id uniqueidentifier null,
   topic nvarchar(255) collate Latin1_General_100_BIN2 null, payload nvarchar(max) null,
@@ -1070,6 +1124,8 @@ if @handled is not null
   from openjson(@handled) with (seq bigint) h
   union all
   select cast(null as bigint), i.id, k.id from @known k inner join @messages i on i.position = k.position;
+else if @items is null
+  select @id = k.id from @known k;
 else if exists (select 1 from @known)
   select i.id, k.id as known_id from @known k inner join @messages i on i.position = k.position;
 go

@@ -2,6 +2,7 @@
 --   oncebox_receivers  stores webhooks, and parts of them that are no events as dead
 --   oncebox_functions  does all that functions do; the user of a deployment with one user
 --   oncebox_service    the inbox as a service: leases and marks keys, and reads no message
+--   oncebox_producers  services in other languages: enqueue and receive by two functions, and read nothing
 --   oncebox_operators  replays, discards and archives dead messages, pauses topics and limits them
 -- The deployments to Azure and AWS run this script themselves. By hand, run it as the tables' owner after every
 -- `oncebox migrate`. It may be run again: it then grants what is new.
@@ -70,6 +71,21 @@ $$;
 
 grant usage on schema "infra" to oncebox_service;
 grant select, insert, update on "infra"."inbox_keys" to oncebox_service;
+
+-- Services in other languages. They have no right to any table: the two functions run with the rights of their owner. Grant the
+-- role to their users, and revoke one of the functions where they need only the other:
+--   grant oncebox_producers to billing;
+do $$
+begin
+  if not exists (select from pg_roles where rolname = 'oncebox_producers') then
+    create role oncebox_producers nologin nosuperuser nocreatedb nocreaterole;
+  end if;
+end
+$$;
+
+grant usage on schema "infra" to oncebox_producers;
+grant execute on function "infra"."outbox_enqueue"(text, text, text, text, text, text, timestamptz, timestamptz, uuid, uuid) to oncebox_producers;
+grant execute on function "infra"."inbox_receive"(text, text, text, text, bytea, text, text, text, timestamptz, timestamptz) to oncebox_producers;
 
 -- Operators: people and jobs that replay, discard and archive dead messages, pause topics and limit them. Grant the role to their users:
 --   grant oncebox_operators to alice;

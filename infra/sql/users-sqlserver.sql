@@ -3,6 +3,7 @@
 --   oncebox_receivers  stores webhooks, and parts of them that are no events as dead; reads and marks no message
 --   oncebox_functions  does all that functions do; the role of a deployment with one user
 --   oncebox_service    the inbox as a service: leases and marks keys
+--   oncebox_producers  services in other languages: enqueue and receive, and read nothing
 --   oncebox_operators  replays, discards and archives dead messages, pauses topics and limits them
 -- The deployment to Azure runs this script itself. By hand, run it as the database's administrator after every
 -- `oncebox migrate`, once for each user. It may be run again: it then grants what is new.
@@ -20,6 +21,8 @@ if not exists (select 1 from sys.database_principals where name = N'oncebox_func
   exec(N'create role [oncebox_functions]');
 if not exists (select 1 from sys.database_principals where name = N'oncebox_service')
   exec(N'create role [oncebox_service]');
+if not exists (select 1 from sys.database_principals where name = N'oncebox_producers')
+  exec(N'create role [oncebox_producers]');
 if not exists (select 1 from sys.database_principals where name = N'oncebox_operators')
   exec(N'create role [oncebox_operators]');
 
@@ -81,6 +84,9 @@ grant execute on [infra].[Inbox_TryBegin] to [oncebox_service];
 grant execute on [infra].[Inbox_ChangeKey] to [oncebox_service];
 grant execute on [infra].[Inbox_MarkKey] to [oncebox_service];
 grant execute on [infra].[Inbox_InspectKey] to [oncebox_service];
+
+grant execute on [infra].[Outbox_Enqueue] to [oncebox_producers];
+grant execute on [infra].[Inbox_Receive] to [oncebox_producers];
 
 -- Operators are people and jobs. The functions' role has no right to what only they do. Add people to it:
 --   alter role oncebox_operators add member [alice];

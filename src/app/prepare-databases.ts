@@ -52,8 +52,8 @@ async function prepareCatalogue(
   }
 }
 
-/** The roles that find tenants. The inbox service does not: with tenants it has a store of its own. */
-const readers = databaseRoles.filter((role) => role !== "oncebox_service");
+/** The roles that find tenants. The inbox service has a store of its own with tenants, and producers know their database. */
+const readers = databaseRoles.filter((role) => role !== "oncebox_service" && role !== "oncebox_producers");
 
 /** The table of tenants, which may hold passwords. The roles that read it exist already. */
 export async function createCatalogueTable(db: Database): Promise<void> {

@@ -73,8 +73,10 @@ interface ExamineOptions extends Pick<Examined, "tables">, PurgeWithinOptions {}
 export async function examine(given: Database, options: ExamineOptions): Promise<readonly Finding[]> {
   const { wrong, db } = (await given.dialect.inspection.file?.(given)) ?? { wrong: [], db: given };
   try {
-    const settings = [...wrong, ...(await wrongSettings(db))].map(({ message, run, tolerable }) =>
-      tolerable ? note("settings", message, run) : problem("settings", message, run),
+    const connection = (await db.wrongConnection?.()) ?? [];
+    const settings = [...wrong, ...connection, ...(await wrongSettings(db))].map(
+      ({ message, run, tolerable }) =>
+        tolerable ? note("settings", message, run) : problem("settings", message, run),
     );
     const findings = [...settings, ...(await checkClock(db))];
     const queues = chosenQueues(db.dialect, options.tables);

@@ -125,7 +125,9 @@ const wordOf = (name: string): string => name.replace(/[\s_]/g, "").toLowerCase(
 const harmless = `database userid password authentication clientid clientsecret tenantid token
   appname applicationname app instancename multisubnetfailover connecttimeout connectiontimeout
   timeout statementtimeout querytimeout clientencoding persistsecurityinfo minpoolsize
-  maxpoolsize pooling packetsize workstationid applicationintent multipleactiveresultsets`.split(/\s+/);
+  maxpoolsize pooling prepare packetsize workstationid applicationintent multipleactiveresultsets`.split(
+  /\s+/,
+);
 
 function isHarmless(name: string, value: string): boolean {
   const word = value

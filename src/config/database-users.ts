@@ -7,6 +7,7 @@ export const databaseRoles = [
   "oncebox_receivers",
   "oncebox_functions",
   "oncebox_service",
+  "oncebox_producers",
   "oncebox_operators",
 ] as const;
 

@@ -1,7 +1,7 @@
 import type { Logger } from "../base/logger.js";
 import type { WakeUpSource } from "../dispatch/worker.js";
 import type { Fault, SqlDriver, SqlExecutor, SqlRow, SqlStatement, SqlValue } from "./driver.js";
-import type { Inspection } from "./inspection.js";
+import type { Inspection, WrongSetting } from "./inspection.js";
 import type { QueueNames } from "./names.js";
 
 /**
@@ -363,6 +363,8 @@ export interface Database extends ReceivingDatabase {
   exclusively<T>(schema: string, work: (tx: SqlExecutor) => Promise<T>): Promise<T>;
   /** Only PostgreSQL has it. */
   readonly notifications?: CommitNotifications;
+  /** What is wrong with the way to the server, for `oncebox doctor`. Only PostgreSQL has it. */
+  wrongConnection?(): Promise<readonly WrongSetting[]>;
 }
 
 export type Rows = readonly SqlRow[];

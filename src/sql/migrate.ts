@@ -31,6 +31,10 @@ const suffixes = [
   "_attempts",
   "_archive",
   "_controls",
+  "_Enqueue",
+  "_Enqueuing",
+  "_Receive",
+  "_Receiving",
 ];
 
 /**

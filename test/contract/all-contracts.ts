@@ -17,6 +17,7 @@ import { namesContract } from "./migration/names.js";
 import { viewsContract } from "./migration/views.js";
 import { outboxContract } from "./outbox-contract.js";
 import { partitionContract } from "./partition-contract.js";
+import { plainRoutineContract } from "./plain-routines.js";
 import { telemetryContract } from "./telemetry-contract.js";
 import { tenantContract } from "./tenant-contract.js";
 import { webhookContract } from "./webhook-contract.js";
@@ -30,6 +31,7 @@ export function queueContracts(harness: ContractHarness): void {
   partitionContract(harness);
   tenantContract(harness);
   webhookContract(harness);
+  plainRoutineContract(harness);
 }
 
 /** What is built on inbox and outbox. */

@@ -120,6 +120,25 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
     expect(notified).toBe(1);
   });
 
+  it("ADD-09 ADD-26 a message that plain SQL enqueues or receives notifies at its commit, and never after a rollback", async () => {
+    for (const kind of ["inbox", "outbox"] as const) await enableNotify(db, { kind, schema });
+    const calls = {
+      outbox: `select "${schema}".outbox_enqueue(topic => 't', payload => 'p', partition_key => 'k')`,
+      inbox: `select "${schema}".inbox_receive(source => 's', message_id => '1', topic => 't', payload => 'p')`,
+    };
+    for (const kind of ["inbox", "outbox"] as const) {
+      const notified = await notifiedBy(kind, async () => {
+        const client = await connected();
+        for (const end of ["rollback", "commit"]) {
+          await client.query("begin");
+          await client.query(calls[kind]);
+          await client.query(end);
+        }
+      });
+      expect(notified).toBe(1);
+    }
+  });
+
   it("ADD-09 a listener whose session is ended listens again, and misses nothing", async () => {
     await enableNotify(db, { kind: "outbox", schema });
     const handled: string[] = [];

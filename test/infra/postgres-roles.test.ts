@@ -138,11 +138,49 @@ where u.rolname like 'id-orders-prod-%' and u.rolname <> 'id-orders-prod-migrate
     });
   });
 
+  it("ADD-26 producers enqueue and receive by the two functions, with partition keys too, and can do nothing else", async () => {
+    const delivery =
+      "source => 'erp', message_id => '1', topic => 't', payload => '{}', partition_key => 'k'";
+    await signedIn("oncebox_producers", async (db) => {
+      const enqueued = await query(
+        db,
+        "select infra.outbox_enqueue(topic => 't', payload => 'secret', partition_key => 'k', natural_key => 'n') as id",
+      );
+      expect(enqueued).toEqual([{ id: expect.stringMatching(/^[0-9a-f-]{36}$/) }]);
+      for (const outcome of ["enqueued", "duplicate"])
+        expect(await query(db, `select infra.inbox_receive(${delivery}) as outcome`)).toEqual([{ outcome }]);
+
+      for (const table of ["outbox", "outbox_state", "outbox_messages", "inbox", "inbox_pending_arrivals"])
+        await expect(query(db, `select * from infra.${table}`)).rejects.toMatchObject(denied);
+      for (const write of [
+        "delete from infra.outbox",
+        "update infra.outbox_state set status = 1",
+        "insert into infra.outbox_pending_arrivals (seqs) values ('{1}')",
+        "create table infra.more (n int)",
+      ])
+        await expect(query(db, write)).rejects.toMatchObject(denied);
+      const outbox = createOutbox(db);
+      await expect(outbox.claim({ owner: newOwnerToken() })).rejects.toMatchObject(refused);
+      await expect(outbox.purgeDone({ retentionMs: 1 })).rejects.toMatchObject(refused);
+      await expect(outbox.enqueue({ topic: "t", payload: "{}" })).rejects.toMatchObject(refused);
+      await expect(createInbox(db).markDead({ source: "erp", messageId: "1" }, "no")).rejects.toMatchObject(
+        refused,
+      );
+    });
+    const claimed = await createOutbox(owner).claim({ owner: newOwnerToken() });
+    expect(claimed).toMatchObject([{ payload: "secret", partitionKey: "k", naturalKey: "n" }]);
+    for (const role of ["oncebox_service", "oncebox_receivers"] as const)
+      await signedIn(role, async (db) => {
+        await expect(query(db, "select infra.outbox_enqueue('t', '{}')")).rejects.toMatchObject(denied);
+      });
+  });
+
   it("FUN-08 FUN-10 SVC-07 the catalogue of tenants is read by those who find them, and not by the inbox service", async () => {
     for (const role of databaseRoles)
       await signedIn(role, async (db) => {
         const read = query(db, 'select * from "tenants"');
-        if (role === "oncebox_service") await expect(read).rejects.toMatchObject(denied);
+        if (role === "oncebox_service" || role === "oncebox_producers")
+          await expect(read).rejects.toMatchObject(denied);
         else expect(await read).toEqual([]);
         await expect(query(db, 'delete from "tenants"')).rejects.toMatchObject(denied);
       });

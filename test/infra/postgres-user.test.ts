@@ -38,7 +38,9 @@ describe("the functions' user on PostgreSQL", () => {
     const script = await readFile(join(root, "infra/sql/users-postgres.sql"), "utf8");
     const password = randomUUID();
     for (const _ of ["once", "again"]) {
-      await runScript(script.replaceAll(/oncebox_(functions|operators|receivers|service)/g, `$1_${suffix}`));
+      await runScript(
+        script.replaceAll(/oncebox_(functions|operators|receivers|service|producers)/g, `$1_${suffix}`),
+      );
     }
     await database.run(`alter role ${role} password '${password}'`);
     const target = new URL(database.url);
@@ -49,7 +51,7 @@ describe("the functions' user on PostgreSQL", () => {
   });
   afterAll(async () => {
     await db?.close();
-    for (const name of [role, operators, `receivers_${suffix}`, `service_${suffix}`]) {
+    for (const name of [role, operators, `receivers_${suffix}`, `service_${suffix}`, `producers_${suffix}`]) {
       await database?.run(`drop owned by ${name}`);
       await database?.run(`drop role ${name}`);
     }

@@ -98,7 +98,8 @@ describe("the functions' user on SQL Server, as it is written", () => {
     expect(grantedTo("oncebox_receivers")).toEqual([...new Set(received)]);
     const ofKeys = statementsOf(keys(inboxNames)).filter((name) => !name.includes("Purge")); // the worker cleans up
     expect(grantedTo("oncebox_service")).toEqual([...new Set(ofKeys)]);
-    expect(new Set(grants.map(([, , to]) => to)).size).toBe(4);
+    expect(grantedTo("oncebox_producers")).toEqual(["[infra].[Outbox_Enqueue]", "[infra].[Inbox_Receive]"]);
+    expect(new Set(grants.map(([, , to]) => to)).size).toBe(5);
     // The one role that the user is in is a variable of the script, and nothing else gives a right.
     expect(sql.match(/alter role.*/gi)).toEqual(["alter role [$(Role)] add member [$(FunctionsUser)];"]);
     expect(sql).not.toMatch(/sp_addrolemember|\bcontrol\b|db_/i);
@@ -127,6 +128,7 @@ describe.skipIf(url === "")("the functions' user on SQL Server", () => {
     [`${login}_webhook`, "oncebox_receivers"],
     [`${login}_inbox_service`, "oncebox_service"],
     [`${login}_alice`, "oncebox_operators"],
+    [`${login}_billing`, "oncebox_producers"],
   ] as const;
   let admin: TestDatabase;
   let own: URL;
@@ -165,7 +167,7 @@ describe.skipIf(url === "")("the functions' user on SQL Server", () => {
   afterAll(async () => {
     await db?.close();
     await admin?.close(); // with what the user has rights on
-    const roles = ["receivers", "functions", "service", "operators"];
+    const roles = ["receivers", "functions", "service", "producers", "operators"];
     const drops = roles.map((role) => `drop role if exists [${login}_${role}]`);
     for (const [index, [user]] of users.entries())
       await dropLogin(url, user, index === users.length - 1 ? drops : []);
@@ -314,6 +316,35 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
     }
   };
   const denied = /permission/i;
+
+  it("ADD-26 a producer enqueues and receives by two procedures, and can read, claim, mark and delete nothing", async () => {
+    const { schema } = admin;
+    await as(users[4][0], async (producing) => {
+      const options = { schema: schema! };
+      const [inbox, outbox] = [createInbox(producing, options), createOutbox(producing, options)];
+      const key = { source: "erp", messageId: "produced" };
+      for (const table of await objects("U")) {
+        await expect(run(producing, `select * from ${table}`), table).rejects.toThrow(denied);
+        await expect(run(producing, `delete from ${table}`), table).rejects.toThrow(denied);
+      }
+      await expect(outbox.claim({ owner: newOwnerToken() })).rejects.toThrow(denied);
+      await expect(outbox.purgeDone({ retentionMs: 1 })).rejects.toThrow(denied);
+      await expect(inbox.get(key)).rejects.toThrow(denied);
+      await expect(inbox.markDead(key, "no")).rejects.toThrow(denied);
+      if (await isBabelfish(admin)) await grantTables(users[4][0]);
+      const enqueue = `declare @id uniqueidentifier;
+exec [${schema}].[Outbox_Enqueue] @topic = N'produced', @payload = N'{}', @partition_key = N'k', @natural_key = N'n', @id = @id output;
+select @id as id;`;
+      const [first] = await run(producing, enqueue);
+      expect(first).toEqual({ id: expect.stringMatching(/^[0-9a-f-]{36}$/i) });
+      expect(await run(producing, enqueue)).toEqual([first]);
+      const receive = `exec [${schema}].[Inbox_Receive] @source = N'erp', @message_id = N'produced', @topic = N't', @payload = N'{}'`;
+      for (const outcome of ["enqueued", "duplicate"])
+        expect(await run(producing, receive)).toMatchObject([{ outcome }]);
+    });
+    const listed = await createOutbox(admin.db, { schema: schema! }).list({ topic: "produced" });
+    expect(listed.messages).toMatchObject([{ partitionKey: "k", naturalKey: "n" }]);
+  });
 
   it("FUN-08 FUN-10 a receiver stores webhooks, also with parts that are no events, and can mark, read, claim and send nothing", async () => {
     await as(users[1][0], async (receiving) => {

@@ -31,6 +31,7 @@ async function open(url: string): Promise<TestDatabase> {
     },
     async begin(when) {
       const client = new pg.Client(url);
+      client.on("error", () => {}); // a test may leave it open
       await client.connect();
       if (when !== "never") await client.query("begin");
       const end = async (how: string) => {

@@ -11,7 +11,7 @@ import {
   transactionScope,
 } from "../driver.js";
 import { type PositionalText, toPositional } from "../named-parameters.js";
-import { withoutDetail } from "./faults.js";
+import { explained, withoutDetail } from "./faults.js";
 
 /**
  * Runs `work` in a transaction on the client. BEGIN is sent together with the first statement: one round trip less where
@@ -104,7 +104,7 @@ export const pgClientQuery = (
 ): Promise<readonly SqlRow[]> =>
   new Promise((resolve, reject) => {
     client.query(toConfig(statement, params, prepare), (error: Error | undefined, result) => {
-      if (error) reject(withoutDetail(error));
+      if (error) reject(explained(withoutDetail(error)));
       else resolve(result.rows as SqlRow[]);
     });
   });

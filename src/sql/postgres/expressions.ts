@@ -91,8 +91,14 @@ export const createFunction = (
   replace(
     `create or replace function ${name}(${parameters})${returns === "" ? "" : `\n${returns}`}\nlanguage plpgsql\n${behaviour}\nas ${body(text)}`,
     "invalid_function_definition",
-    [`function if exists ${name}(${parameters})`],
+    [`function if exists ${name}(${withoutDefaults(parameters)})`],
   );
+
+/** Behaviour of a function that runs with its owner's rights. They must not reach objects that a caller puts into the search path. */
+export const asOwner = "volatile\nsecurity definer\nset search_path = pg_catalog, pg_temp";
+
+/** The parameters of a function, where it is named and not created. */
+export const withoutDefaults = (parameters: string): string => parameters.replaceAll(" default null", "");
 
 /** The function of a trigger cannot be dropped; its declaration never changes. */
 export const createTrigger = (name: string, text: string, behaviour = "volatile"): string =>

@@ -1,3 +1,4 @@
+import { InvalidOperationError } from "../../errors.js";
 import type { Fault } from "../driver.js";
 
 /** The server refused the work, undid it, or was never reached. */
@@ -53,3 +54,15 @@ export function withoutDetail(error: unknown): unknown {
   if (error instanceof Error && "detail" in error) delete error.detail;
   return error;
 }
+
+/** 26000: no prepared statement of that name in this session; 42P05: there is one, of another connection. */
+const preparedElsewhere = ["26000", "42P05"];
+
+/** Says what to do where a pooler runs a prepared statement in another session than the one that has it. */
+export const explained = (error: unknown): unknown =>
+  preparedElsewhere.includes((error as { code?: string })?.code ?? "")
+    ? new InvalidOperationError(
+        `A pooler shares the sessions of PostgreSQL between transactions, and does not keep prepared statements (${(error as Error).message}). Nothing was done. Add ?prepare=false to the URL, or connect to the server itself.`,
+        { cause: error },
+      )
+    : error;

@@ -4,8 +4,9 @@ import type { Database } from "../dialect.js";
 import { asTransaction, endedError, type SqlExecutor, statement } from "../driver.js";
 import { isOutside, type PgQueryable, pgQuery } from "./connection.js";
 import { postgresDialect } from "./dialect.js";
-import { enableNotify, wakeUpOnNotify } from "./notify.js";
-import { connectPostgres, type PostgresOptions } from "./open.js";
+import { clientSettings, enableNotify, wakeUpOnNotify } from "./notify.js";
+import { connectPostgres, isPrepared, type PostgresOptions } from "./open.js";
+import { checkPooler } from "./pooler.js";
 
 export type { NotifyQueue } from "../dialect.js";
 export { postgresDialect } from "./dialect.js";
@@ -32,6 +33,7 @@ export function openPostgres(options: PostgresOptions): Database {
       enable: (queue) => enableNotify(db, queue),
       wakeUp: (queue, logger) => wakeUpOnNotify({ ...queue, logger, ...connectionOf(options) }),
     },
+    wrongConnection: () => checkPooler(clientSettings(connectionOf(options)), isPrepared(options)),
   };
   return db;
 }

@@ -10,9 +10,10 @@ import { literal, type QueueNames, requireIdentifier } from "../names.js";
 import { pgListener } from "./client.js";
 import { postgresDialect } from "./dialect.js";
 import { connectionSettings } from "./entra.js";
+import { sharesSessions } from "./pooler.js";
 
 export interface WakeUpOptions extends NotifyQueue {
-  /** The server itself: a connection through a pooler that shares connections between transactions cannot listen. */
+  /** Of the server itself, or of a pooler in session mode: a connection through one in transaction mode cannot listen. */
   readonly url?: string;
   /** Anything else `pg.Client` takes. */
   readonly config?: ClientConfig;
@@ -37,15 +38,20 @@ export function wakeUpOnNotify(options: WakeUpOptions): WakeUpSource {
     throw new InvalidArgumentError("wakeUpOnNotify needs a url or a config.");
   if (options.kind !== "inbox" && options.kind !== "outbox")
     throw new InvalidArgumentError('wakeUpOnNotify: kind must be "inbox" or "outbox".');
-  const config: ClientConfig = {
-    connectionTimeoutMillis: 15_000,
-    query_timeout: 15_000,
-    keepAlive: true,
-    ...options.config,
-    ...connectionSettings(options.url),
-  };
-  return listener(config, channelOf(namesOf(options)), loggerOf(options.logger));
+  return listener(clientSettings(options), channelOf(namesOf(options)), loggerOf(options.logger));
 }
+
+/** The settings of a connection outside of a pool. */
+export const clientSettings = ({ url, config }: Pick<WakeUpOptions, "url" | "config">): ClientConfig => ({
+  connectionTimeoutMillis: 15_000,
+  query_timeout: 15_000,
+  keepAlive: true,
+  ...config,
+  ...connectionSettings(url),
+});
+
+const listenAdvice =
+  "The worker polls. Give wakeUpOnNotify the URL of the server itself, or of a pooler in session mode.";
 
 /** One connection that listens on the channel, and is made again when it is lost. */
 function listener(config: ClientConfig, channel: string, logger: Logger): WakeUpSource {
@@ -75,6 +81,12 @@ function listener(config: ClientConfig, channel: string, logger: Logger): WakeUp
         own.on("notification", wake);
         await own.connect();
         (own as Client & { unref(): void }).unref(); // in pg since 8.0, but not in its types
+        if (await sharesSessions(own, config)) {
+          logger.error("cannot listen through a pooler in transaction mode", { advice: listenAdvice });
+          stopped = true;
+          client = undefined;
+          return await own.end();
+        }
         await own.query(`listen "${channel}"`);
         retryMs = firstRetryMs;
         wake(); // for messages that came before it listened

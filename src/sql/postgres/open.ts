@@ -9,7 +9,10 @@ import { connectionSettings } from "./entra.js";
 import { postgresReceiving } from "./receive.js";
 
 export interface PostgresOptions {
-  /** `postgres://user:password@host/database?sslmode=verify-full`; on Azure `postgres://identity@host/database?authentication=entra` */
+  /**
+   * `postgres://user:password@host/database?sslmode=verify-full`; on Azure `postgres://identity@host/database?authentication=entra`.
+   * Behind a pooler in transaction mode with `prepare=false`: see docs/poolers.md.
+   */
   readonly url?: string;
   /** Anything else `pg.Pool` takes: host, ssl, password as a function for tokens, … */
   readonly config?: PoolConfig;
@@ -17,7 +20,7 @@ export interface PostgresOptions {
   readonly pool?: Pool;
   /** Connections of this instance: 4 by default. */
   readonly maxConnections?: number;
-  /** Named prepared statements (the default). Turn off behind a pooler that cannot hold them. */
+  /** Named prepared statements (the default). Turn them off behind a pooler in transaction mode, here or in the URL. */
   readonly prepare?: boolean;
 }
 
@@ -39,13 +42,34 @@ export function connectPostgres(options: PostgresOptions): ReceivingDatabase {
     ...options.config,
     ...connectionSettings(options.url),
   };
-  const driver = pgClient({ config, prepare: options.prepare ?? true, ...omitUndefined({ pool }) });
+  const driver = pgClient({ config, prepare: isPrepared(options), ...omitUndefined({ pool }) });
   return {
     dialect: postgresReceiving,
     driver,
     id: `postgres:${describeTarget(config)}`,
     close: () => driver.close(),
   };
+}
+
+/** Whether statements are prepared under names. */
+export function isPrepared({ url, prepare }: PostgresOptions): boolean {
+  const inUrl = prepareOf(url);
+  if (inUrl !== undefined && prepare !== undefined && inUrl !== prepare)
+    throw new InvalidArgumentError("openPostgres: prepare is given twice, and the URL says otherwise.");
+  return prepare ?? inUrl ?? true;
+}
+
+/**
+ * What `?prepare=false` in a URL says: no named prepared statement is used, since a pooler that lends a session of the server for
+ * one transaction would execute it in another session. Undefined where the URL says nothing.
+ */
+function prepareOf(url: string | undefined): boolean | undefined {
+  if (url === undefined || !URL.canParse(url)) return undefined;
+  const given = new URL(url).searchParams.getAll("prepare");
+  if (given.length === 0) return undefined;
+  if (given.length > 1 || !["true", "false"].includes(given[0]!))
+    throw new InvalidArgumentError("prepare in a PostgreSQL URL must be true or false, once.");
+  return given[0] === "true";
 }
 
 function requirePool({ url, config, maxConnections }: PostgresOptions, pool: Pool): void {

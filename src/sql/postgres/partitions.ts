@@ -1,6 +1,6 @@
 import { status } from "../dialect.js";
 import type { QueueNames } from "../names.js";
-import { createFunction, createTrigger } from "./expressions.js";
+import { asOwner, createFunction, createTrigger } from "./expressions.js";
 
 /**
  * The messages of one partition key form a partition queue. Only its head is `ready`, so a claim needs to know nothing of
@@ -116,7 +116,8 @@ begin
   )}
   return null;
 end`,
-    byIndex,
+    // It runs at the commit, where a role that may only enqueue has its own rights again.
+    `${asOwner}\n${byIndex}`,
   );
 
 /**

@@ -8,6 +8,7 @@ import { archiveRows, attemptRows, createOperations, recordAttemptsFunction } fr
 import { keyRows, tryBeginFunction } from "./keys.js";
 import { claimFunction } from "./leases.js";
 import { partitionFunctions, partitionTables } from "./partitions.js";
+import { plainRoutine } from "./plain-routines.js";
 import { enqueueFunction } from "./queue.js";
 import { inboxFunctions } from "./receive-routines.js";
 
@@ -23,6 +24,7 @@ export const routines = (n: QueueNames): readonly string[] => [
   claimFunction(n),
   ...partitionFunctions(n),
   ...(n.kind === "inbox" ? [...inboxFunctions(n), tryBeginFunction(n)] : [enqueueFunction(n)]),
+  ...plainRoutine(n),
 ];
 
 function tables(n: QueueNames): readonly string[] {

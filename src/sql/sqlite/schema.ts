@@ -7,6 +7,7 @@ import { attemptsTable, doneTable, inSchema, messages, partitionQueue } from "./
 import { createArchive, createAttempts, createOperations } from "./history.js";
 import { createKeys } from "./keys.js";
 import { createPartitionQueue } from "./partitions.js";
+import { plainRoutine } from "./plain-routines.js";
 
 const instant = (column: string) => `strftime('%Y-%m-%dT%H:%M:%fZ', ${column} / 1000.0, 'unixepoch')`;
 
@@ -233,6 +234,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
 export const routines = (n: QueueNames): readonly string[] => [
   `drop view if exists ${n.view}`,
   messagesView(n),
+  ...plainRoutine(n),
 ];
 
 const ledgerTable = (schema: string) => inSchema(schema, "oncebox_migrations");

@@ -13,19 +13,20 @@ export interface Procedure {
 
 /**
  * With XACT_ABORT on, an error, a timeout or a cancelled request leaves no half-written or open transaction behind.
- * `optional` parameters may be left out of a call and are null then.
+ * `optional` parameters may be left out of a call and are null then. `declare` says how one is declared, where that differs from its type.
  */
 export function procedure(
   n: QueueNames,
   suffix: ProcedureName,
   body: string,
   optional: readonly ParameterName[] = [],
+  declare: (parameter: ParameterName, type: string) => string = (_, type) => type,
 ): Procedure {
   const name = n.object(`_${suffix}`);
   const parameters = parametersOf(n, suffix);
   const declared = parameters.map((one) => {
     const type = parameterType(n, one);
-    return `@${one} ${type}${optional.includes(one) && !type.includes("=") ? " = null" : ""}`;
+    return `@${one} ${declare(one, optional.includes(one) && !type.includes("=") ? `${type} = null` : type)}`;
   });
   const clock = parameters.includes("now") ? " set @now = coalesce(@now, sysutcdatetime());" : "";
   return {

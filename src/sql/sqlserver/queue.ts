@@ -14,6 +14,7 @@ import { keyProcedures } from "./keys.js";
 import { abandon, ack, claim, fail, release, renew, replay } from "./leases.js";
 import { expireDead, purge, reap } from "./maintenance.js";
 import { applyChanges, joinPartition, lockArrivals } from "./partitions.js";
+import { checkPlain, plainParameter } from "./plain-routines.js";
 import {
   atomically,
   beginUnlessOpen,
@@ -151,13 +152,25 @@ const queueProcedures = (n: QueueNames) => [
 
 const inboxProcedures = (n: QueueNames) => [
   ...keyProcedures(n),
-  procedure(n, "Receive", receive(n), parametersOf(n, "Receive").slice(2)),
+  procedure(
+    n,
+    "Receive",
+    `${checkPlain(n)}\n\n${receive(n)}`,
+    parametersOf(n, "Receive").slice(1),
+    plainParameter,
+  ),
   procedure(n, "AlreadyProcessed", alreadyProcessed(n)),
   procedure(n, "Mark", mark(n)),
 ];
 
 const outboxProcedures = (n: QueueNames) => [
-  procedure(n, "Enqueue", enqueue(n), parametersOf(n, "Enqueue").slice(1)),
+  procedure(
+    n,
+    "Enqueue",
+    `${checkPlain(n)}\n\n${enqueue(n)}`,
+    parametersOf(n, "Enqueue").slice(1),
+    plainParameter,
+  ),
   procedure(n, "LockKeys", lockKeys(n)),
   procedure(n, "ExpireDead", expireDead(n)),
   procedure(n, "ListDone", listDone(n)),
@@ -165,7 +178,10 @@ const outboxProcedures = (n: QueueNames) => [
   procedure(n, "MakeDue", makeDue(n)),
 ];
 
-/** The caller makes the ids. An enqueue whose result was lost can therefore be repeated and adds nothing. */
+/**
+ * The caller makes the ids, except for a plain one. An enqueue whose result was lost can therefore be repeated and adds nothing. The id
+ * of one message is returned in @id, and those of several in rows.
+ */
 const enqueue = (n: QueueNames) => `${messagesTable(outboxColumns)}
 declare @known table (position int not null primary key, id uniqueidentifier not null);
 declare @added table (
@@ -202,6 +218,8 @@ if @handled is not null
   from openjson(@handled) with (seq bigint) h
   union all
   select cast(null as bigint), i.id, k.id from @known k inner join @messages i on i.position = k.position;
+else if @items is null
+  select @id = k.id from @known k;
 else if exists (select 1 from @known)
   select i.id, k.id as known_id from @known k inner join @messages i on i.position = k.position;`;
 

@@ -128,9 +128,14 @@ end
 
 ${bury(n)}`)}
 
-select a.source, a.message_id, a.content_changed,
-  ${asBit("a.deliveries = 1 or w.seq is not null")} as enqueued, k.old_status,
-  ${asBit("b.seq is not null")} as buried
+select case
+    when a.content_changed = 1 then 'conflict'
+    when a.deliveries = 1 or w.seq is not null then 'enqueued'
+    when k.old_status = ${status.done} then 'done'
+    when k.old_status = ${status.dead} then 'dead'
+    else 'duplicate'
+  end as outcome,
+  a.source as source, a.message_id as message_id, ${asBit("b.seq is not null")} as buried
 from @received a
 left join @buried b on b.seq = a.seq
 left join @enqueued w on w.seq = a.seq

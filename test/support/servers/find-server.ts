@@ -38,9 +38,9 @@ export async function findServer(recipe: ServerRecipe): Promise<(() => Promise<S
 export const needs = ({ variable, programs, image }: ServerRecipe): string =>
   `needs ${[variable, `${programs.join(" or ")} on the PATH`, ...(image ? ["Docker"] : [])].join(", or ")}`;
 
-/** Debian's own folder of RabbitMQ first: its program on the PATH takes no environment. */
+/** Debian's own folder of RabbitMQ first: its program on the PATH takes no environment. Its servers are not on every user's PATH. */
 function onPath(program: string): string | undefined {
-  const folders = ["/usr/lib/rabbitmq/bin", ...(process.env.PATH ?? "").split(delimiter)];
+  const folders = ["/usr/lib/rabbitmq/bin", ...(process.env.PATH ?? "").split(delimiter), "/usr/sbin"];
   return folders.map((folder) => join(folder, program)).find(isExecutable);
 }
 

@@ -17,6 +17,9 @@ const run = promisify(execFile);
 const elsewhere: Readonly<Record<string, string>> = {
   "docs/getting-started.md text": "test/runtime/getting-started.test.ts",
   "docs/messaging-protocol.md text": "test/unit/messaging/protocol-vectors.test.ts",
+  "docs/other-languages.md csharp": "test/unit/docs/other-languages.test.ts",
+  "docs/other-languages.md python": "test/unit/docs/other-languages.test.ts",
+  "docs/other-languages.md sql": "test/unit/docs/other-languages.test.ts",
   "docs/runbook.md sql": "test/unit/docs/runbook-queries.test.ts",
   "docs/telemetry.md kusto": "test/unit/docs/telemetry-queries.test.ts",
   "docs/telemetry.md sql": "test/unit/docs/telemetry-queries.test.ts",
