@@ -1,6 +1,7 @@
 import type { Inbox } from "../inbox/inbox.js";
 import type { Outbox } from "../outbox/outbox.js";
-import type { QueueKind } from "../queue/work-store.js";
+import type { OwnerToken } from "../queue/leases.js";
+import type { Acknowledgement, AckOptions, QueueKind } from "../queue/work-store.js";
 import type { Database } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
 import type { TenantStoreProvider, TenantStores } from "../tenants/connections/tenant-stores.js";
@@ -82,8 +83,26 @@ const wakingInbox = (inbox: Inbox, { stored, within }: CommitWatch): Inbox => ({
     if (outcomes.includes("enqueued")) stored("inbox", call?.tx);
     return outcomes;
   },
+  ack: wakingAck(inbox, stored),
   transaction: (work, call) => within((run) => inbox.transaction(run, call), work),
 });
+
+/** Messages that handlers return are stored with the acknowledgement. */
+const wakingAck =
+  <Key extends object, Settled>({ ack }: Acking<Key, Settled>, stored: CommitWatch["stored"]) =>
+  async (...[owner, messages, call]: Parameters<typeof ack>): Promise<Settled> => {
+    const settled = await ack(owner, messages, call);
+    if (messages.some((entry) => "outgoing" in entry)) stored("outbox", call?.tx);
+    return settled;
+  };
+
+interface Acking<Key, Settled> {
+  ack(
+    owner: OwnerToken,
+    messages: readonly (Key | Acknowledgement<Key>)[],
+    call?: AckOptions<SqlExecutor>,
+  ): Promise<Settled>;
+}
 
 function wakingOutbox(outbox: Outbox, { stored, within }: CommitWatch): Outbox {
   const waking =
@@ -99,6 +118,7 @@ function wakingOutbox(outbox: Outbox, { stored, within }: CommitWatch): Outbox {
     ...outbox,
     enqueue: waking(outbox.enqueue) as Outbox["enqueue"],
     enqueueOnce: waking(outbox.enqueueOnce) as Outbox["enqueueOnce"],
+    ack: wakingAck(outbox, stored),
     transaction: (work, call) => within((run) => outbox.transaction(run, call), work),
   };
 }

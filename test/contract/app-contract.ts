@@ -64,13 +64,12 @@ export function appContract(harness: ContractHarness): void {
     it("ADD-24 a webhook is handled and the message of its handler published without a poll", async () => {
       const published: string[] = [];
       const { app, idle } = await opened({
-        handlers: ({ outbox }) => ({
+        handlers: {
           "*": {
             transactional: true,
-            handle: ({ messageId }, { tx }) =>
-              outbox.enqueue({ topic: "receipt", payload: messageId }, { tx }),
+            handle: ({ messageId }) => ({ topic: "receipt", payload: messageId }),
           },
-        }),
+        },
         publishers: { receipt: ({ payload }) => void published.push(payload) },
       });
       await app.start(withoutPolls);

@@ -3,14 +3,12 @@ import pg from "pg";
 import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from "vitest";
 import { examine } from "../../src/cli/doctor.js";
 import {
-  createDispatcher,
   createOutbox,
   createWorker,
   type Database,
   InvalidArgumentError,
   InvalidOperationError,
   migrate,
-  type OutboxMessage,
 } from "../../src/index.js";
 import { enableNotify, openPostgres, wakeUpOnNotify } from "../../src/sql/postgres/index.js";
 import { findServer, needs } from "../support/servers/find-server.js";
@@ -146,12 +144,14 @@ describe.skipIf(start === undefined)(`behind PgBouncer (${needs(pooled("transact
     await refused();
 
     const handled: string[] = [];
-    const dispatcher = createDispatcher<OutboxMessage>({
-      handlers: { woken: ({ payload }) => void handled.push(payload), split: () => {}, prepared: () => {} },
-    });
     const anHour = 3_600_000;
-    const wakeUp = wakeUpOnNotify({ url: sessions.url, kind: "outbox", schema });
-    const worker = createWorker({ dispatcher, store: outbox, wakeUp, pollMs: anHour, idlePollMs: anHour });
+    const worker = createWorker({
+      store: outbox,
+      handlers: { woken: ({ payload }) => void handled.push(payload), split: () => {}, prepared: () => {} },
+      wakeUp: wakeUpOnNotify({ url: sessions.url, kind: "outbox", schema }),
+      pollMs: anHour,
+      idlePollMs: anHour,
+    });
     onTestFinished(() => worker.stop());
     await outbox.enqueue({ topic: "woken", payload: "first" });
     await expect.poll(() => handled).toEqual(["first"]);

@@ -51,9 +51,7 @@ describe("an app with tenants that was started", () => {
     const app = await running({
       tenants: multiTenant({ discover: tenantsFromConfiguration(records) }),
       sources: { stripe: { scheme: "stripe", secrets: secret, tenant: "{path}" } },
-      handlers: ({ outbox }) => ({
-        "*": ({ messageId }) => outbox.enqueue({ topic: "t", payload: `handled ${messageId}` }),
-      }),
+      handlers: { "*": ({ messageId }) => ({ topic: "t", payload: `handled ${messageId}` }) },
       publishers: { t: ({ payload }) => void done.push(payload) },
     });
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }); // no time passes: only wake-ups poll again
@@ -88,7 +86,14 @@ describe("an app that was started", () => {
       publishers: { t: ({ payload }) => void published.push(payload) },
     });
     await app.start(withoutPolls);
-    const queued = { topic: "order", payload: "", headers: {}, correlationId: null, partitionKey: null };
+    const queued = {
+      topic: "order",
+      payload: "",
+      data: null,
+      headers: {},
+      correlationId: null,
+      partitionKey: null,
+    };
     await app.consume!({ ...queued, messageId: "1", deliveries: 1 });
     await expect.poll(() => published).toEqual(["sent"]);
   });
