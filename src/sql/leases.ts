@@ -252,10 +252,14 @@ function settlementOf(
   return { changed, dead, lost: [...lost.values()] };
 }
 
-/** A row for each message that changed, or one row: `all_changed`, and `seqs` of the changed messages when not all changed. */
+/**
+ * A row for each message that changed, or one row: `all_changed`, and `seqs` of the changed messages when not all changed, as
+ * a list or as JSON.
+ */
 function changedSeqs(rows: Rows, bySeq: ReadonlyMap<number, unknown>): { has(seq: number): boolean } {
   const [first] = rows;
   if (first?.all_changed === undefined) return new Set(rows.map((row) => rowNumber(row.seq)));
   if (isTrue(first.all_changed)) return bySeq;
-  return new Set(((first.seqs as readonly unknown[] | null) ?? []).map(rowNumber));
+  const seqs: unknown = typeof first.seqs === "string" ? JSON.parse(first.seqs) : first.seqs;
+  return new Set(((seqs as readonly unknown[] | null) ?? []).map(rowNumber));
 }

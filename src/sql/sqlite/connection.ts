@@ -117,7 +117,7 @@ export function oneAtATime(): RunAlone {
  * data-modifying CTEs. See docs/decisions/0004. Beside the caller's parameters, a step may use:
  * - `:now`: the database's clock in milliseconds, read once for all steps, or the time that a test passes
  * - `:rows`: the rows that the last step with rows returned, as a JSON array of objects
- * - `:seqs`: their `seq` columns, as a JSON array
+ * - `:seqs`: their `seq` columns, as a JSON array; where they are one row with `seqs`, that
  */
 export interface SteppedStatement extends SqlStatement {
   readonly steps: readonly Step[];
@@ -216,7 +216,7 @@ function boundValue(name: string, params: SqlParams, provided: Provided | undefi
   if (provided !== undefined) {
     if (name === "now") return provided.now;
     if (name === "rows") return JSON.stringify(provided.rows);
-    if (name === "seqs") return JSON.stringify(provided.rows.map((row) => row.seq));
+    if (name === "seqs") return provided.rows[0]?.seqs ?? JSON.stringify(provided.rows.map((row) => row.seq));
   }
   const value = params[name] ?? null;
   return typeof value === "boolean" ? Number(value) : value;
