@@ -45,7 +45,7 @@ const pick = (n: QueueNames) => `with due as materialized (
 ), allowed as materialized (
   select * from due where seq not in (${overLimits(n)})
 )
-select json_group_array(seq) as seqs, max(has_ended) as has_ended
+select json_group_array(seq) as seqs, max(has_ended) as has_ended, count(*) > 0 as is_any, count(*) = 0 as is_none
 from (
   select seq, is_lost or dies as has_ended
   from allowed
@@ -106,27 +106,26 @@ const claimedColumns = (n: QueueNames): readonly string[] => [
     : ["m.id", "m.created_at", "m.natural_key"]),
 ];
 
-/** The messages; or one row without `seq`, when a control is the reason that there are none. */
 const claimedRows = (n: QueueNames) => `select ${claimedColumns(n).join(", ")},
-  iif(s.status = ${status.dead}, ${deathOf}, null) as verdict, null as wait_ms
+  iif(s.status = ${status.dead}, ${deathOf}, null) as verdict
 from json_each(:seqs) picked
 cross join ${n.state} s on s.seq = picked.value
-cross join ${n.message} m on m.seq = s.seq
-union all
-select ${claimedColumns(n)
-  .map(() => "null")
-  .join(", ")}, iif(paused, 'paused', 'limited'), wait_ms
+cross join ${n.message} m on m.seq = s.seq`;
+
+/** One row when a control is the reason that there are no messages. */
+const whyNone = (n: QueueNames) => `select null as seq, iif(paused, 'paused', 'limited') as verdict, wait_ms
 from (select ${isPaused(n)} as paused, ${tokenWaitMs(n, isDue)} as wait_ms)
-where :seqs = '[]' and (paused or wait_ms is not null)`;
+where paused or wait_ms is not null`;
 
 export const claim = (n: QueueNames, blockOnDead: boolean) => [
   refillTokens(n),
   pick(n),
   ...endLost(n).map((text) => onlyIf("has_ended", text)),
-  leaseMessages(n),
-  takeTokens(n),
+  onlyIf("is_any", leaseMessages(n)),
+  onlyIf("is_any", takeTokens(n)),
   ...removeDead(n, blockOnDead).map((text) => onlyIf("has_ended", text)),
-  claimedRows(n),
+  onlyIf("is_any", claimedRows(n)),
+  onlyIf("is_none", whyNone(n)),
 ];
 
 /** A row that `:owner` holds. Every statement that ends a lease empties the owner. */
