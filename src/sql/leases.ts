@@ -244,7 +244,8 @@ function settlementOf(
   rows: Rows,
 ): Settlement<AnyKey> {
   const settled = changedSeqs(rows, bySeq);
-  const changed = [...bySeq].filter(([seq]) => settled.has(seq)).map(([, message]) => message);
+  const changed: AnyKey[] = [];
+  for (const [seq, message] of bySeq) if (settled.has(seq)) changed.push(message);
   const dead = rows.filter((row) => isTrue(row.dead)).map((row) => bySeq.get(rowNumber(row.seq))!);
   if (changed.length === messages.length) return { changed, dead, lost: [] };
   const lost = new Map(messages.map((message) => [shape.keyText(message), message]));
