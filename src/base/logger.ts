@@ -69,15 +69,13 @@ function takesFieldsFirst(logger: object): logger is FieldsFirst {
   return typeof child === "function" && (typeof bindings === "function" || typeof addStream === "function");
 }
 
-/** Adds fixed fields, such as the store's identifier, to every line. */
+/** Adds fixed fields, such as the store's identifier, to every line that goes anywhere. */
 export function withFields(logger: Logger, fixed: LogFields): Logger {
-  if (logger === silentLogger) return logger;
-  return {
-    debug: (message, fields) => logger.debug(message, { ...fixed, ...fields }),
-    info: (message, fields) => logger.info(message, { ...fixed, ...fields }),
-    warn: (message, fields) => logger.warn(message, { ...fixed, ...fields }),
-    error: (message, fields) => logger.error(message, { ...fixed, ...fields }),
-  };
+  const adding = (level: Level) =>
+    writes(logger, level)
+      ? (message: string, fields: LogFields): void => logger[level](message, { ...fixed, ...fields })
+      : nothing;
+  return { debug: adding("debug"), info: adding("info"), warn: adding("warn"), error: adding("error") };
 }
 
 export const logLevels = ["debug", "info", "warn", "error", "silent"] as const;

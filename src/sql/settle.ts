@@ -77,7 +77,8 @@ function settlementOf(
   rows: Rows,
 ): Settlement<AnyKey> {
   const settled = changedSeqs(rows, bySeq);
-  const changed = [...bySeq].filter(([seq]) => settled.has(seq)).map(([, message]) => message);
+  const changed: AnyKey[] = [];
+  for (const [seq, message] of bySeq) if (settled.has(seq)) changed.push(message);
   const dead = rows.filter((row) => isTrue(row.dead)).map((row) => bySeq.get(rowNumber(row.seq))!);
   if (changed.length === messages.length) return { changed, dead, lost: [] };
   const lost = new Map(messages.map((message) => [shape.keyText(message), message]));
@@ -85,10 +86,14 @@ function settlementOf(
   return { changed, dead, lost: [...lost.values()] };
 }
 
-/** A row for each message that changed, or one row: `all_changed`, and `seqs` of the changed messages when not all changed. */
+/**
+ * A row for each message that changed, or one row: `all_changed`, and `seqs` of the changed messages when not all changed, as
+ * a list or as JSON.
+ */
 export function changedSeqs(rows: Rows, bySeq: ReadonlyMap<number, unknown>): { has(seq: number): boolean } {
   const [first] = rows;
   if (first?.all_changed === undefined) return new Set(rows.map((row) => rowNumber(row.seq)));
   if (isTrue(first.all_changed)) return bySeq;
-  return new Set(((first.seqs as readonly unknown[] | null) ?? []).map(rowNumber));
+  const seqs: unknown = typeof first.seqs === "string" ? JSON.parse(first.seqs) : first.seqs;
+  return new Set(((seqs as readonly unknown[] | null) ?? []).map(rowNumber));
 }

@@ -32,7 +32,10 @@ const hasExpired = `s.expires_at <= ${now}`;
 /** The message has expired, or the lost lease was its last attempt. */
 const dies = `(${hasExpired} or (s.locked_until is not null and s.attempt + 1 >= :max_attempts))`;
 
-/** A message with two crashes is claimed by itself. Nearly no claim finds one that died or whose lease was lost. */
+/**
+ * A message with two crashes is claimed by itself. Nearly no claim finds one that died or whose lease was lost. One row for all
+ * of them: the binding takes as long to return a row as SQLite to find it.
+ */
 const pick = (n: QueueNames) => `with due as materialized (
   select s.seq, s.visible_at, s.locked_until is not null as is_lost, s.crashes + (s.locked_until is not null) >= ${crashesBeforeAlone} as alone, ${dies} as dies
   from ${n.state} s
@@ -42,10 +45,13 @@ const pick = (n: QueueNames) => `with due as materialized (
 ), allowed as materialized (
   select * from due where seq not in (${overLimits(n)})
 )
-select seq, is_lost or dies as has_ended
-from allowed
-order by alone desc, visible_at, seq
-limit (select iif(exists (select 1 from allowed where alone), 1, :limit))`;
+select json_group_array(seq) as seqs, max(has_ended) as has_ended, count(*) > 0 as is_any, count(*) = 0 as is_none
+from (
+  select seq, is_lost or dies as has_ended
+  from allowed
+  order by alone desc, visible_at, seq
+  limit (select iif(exists (select 1 from allowed where alone), 1, :limit))
+)`;
 
 /**
  * Steps: of the messages that the last step with rows returned, those with a lost lease have had an attempt, and those that
@@ -100,27 +106,26 @@ const claimedColumns = (n: QueueNames): readonly string[] => [
     : ["m.id", "m.created_at", "m.natural_key"]),
 ];
 
-/** The messages; or one row without `seq`, when a control is the reason that there are none. */
 const claimedRows = (n: QueueNames) => `select ${claimedColumns(n).join(", ")},
-  iif(s.status = ${status.dead}, ${deathOf}, null) as verdict, null as wait_ms
+  iif(s.status = ${status.dead}, ${deathOf}, null) as verdict
 from json_each(:seqs) picked
 cross join ${n.state} s on s.seq = picked.value
-cross join ${n.message} m on m.seq = s.seq
-union all
-select ${claimedColumns(n)
-  .map(() => "null")
-  .join(", ")}, iif(paused, 'paused', 'limited'), wait_ms
+cross join ${n.message} m on m.seq = s.seq`;
+
+/** One row when a control is the reason that there are no messages. */
+const whyNone = (n: QueueNames) => `select null as seq, iif(paused, 'paused', 'limited') as verdict, wait_ms
 from (select ${isPaused(n)} as paused, ${tokenWaitMs(n, isDue)} as wait_ms)
-where :seqs = '[]' and (paused or wait_ms is not null)`;
+where paused or wait_ms is not null`;
 
 export const claim = (n: QueueNames, blockOnDead: boolean) => [
   refillTokens(n),
   pick(n),
   ...endLost(n).map((text) => onlyIf("has_ended", text)),
-  leaseMessages(n),
-  takeTokens(n),
+  onlyIf("is_any", leaseMessages(n)),
+  onlyIf("is_any", takeTokens(n)),
   ...removeDead(n, blockOnDead).map((text) => onlyIf("has_ended", text)),
-  claimedRows(n),
+  onlyIf("is_any", claimedRows(n)),
+  onlyIf("is_none", whyNone(n)),
 ];
 
 /** A row that `:owner` holds. Every statement that ends a lease empties the owner. */
@@ -129,11 +134,13 @@ const isOwned = "s.owner = :owner";
 const isLastAttempt = `${field("attempts")} is null and s.attempt + 1 >= :max_attempts`;
 
 export const ack = (n: QueueNames) => [
+  `select json_group_array(s.seq) as seqs, count(*) = :count as all_changed
+from ${n.state} s
+where s.seq in ${sentSeqs} and ${isOwned}`,
   `insert into ${doneTable(n)} (seq, processed_at, attempt, processed_by, last_error)
 select s.seq, ${now}, s.attempt, :processed_by, s.last_error
 from ${n.state} s
-where s.seq in ${sentSeqs} and ${isOwned}
-returning seq`,
+where s.seq in ${stepSeqs}`,
   `delete from ${n.state} where seq in ${stepSeqs}`,
   leavePartitions(n),
 ];

@@ -107,7 +107,10 @@ from json_each(:rows) i
 where s.seq = ${field("seq")}`;
 };
 
-/** A done message keeps the content that was handled. Any other takes the newest; a delivery without a hash keeps the hash. */
+/**
+ * A done message keeps the content that was handled. Any other takes the newest; a delivery without a hash keeps the hash.
+ * A known message brings its row number. A conflict of its key would take a new one first, and write the page that counts them.
+ */
 function store(n: QueueNames, deliveries: string): string {
   const m = n.message;
   const newest = (name: string) =>
@@ -116,11 +119,12 @@ function store(n: QueueNames, deliveries: string): string {
   const isEnqueued = `${m}.seq in (select ${field("seq")} from json_each(:rows) i where ${field("enqueued")})`;
   const stateIs = (condition: string) =>
     `exists (select 1 from ${n.state} s where s.seq = ${m}.seq and ${condition})`;
-  return `insert into ${m} (${columns.join(", ")}, first_seen_at, last_seen_at)
-select i.*, ${now}, ${now}
+  return `insert into ${m} (seq, ${columns.join(", ")}, first_seen_at, last_seen_at)
+select known.seq, i.*, ${now}, ${now}
 from (${deliveries}) i
+left join ${m} known on known.source = i.source and known.message_id = i.message_id
 where true
-on conflict (source, message_id) do update
+on conflict (seq) do update
 set (${contents.join(", ")}) = (
     select ${contents.map((name) => `iif(is_done, ${m}.${name}, ${newest(name)})`).join(",\n      ")}
     from (select ${isDone} as is_done)
