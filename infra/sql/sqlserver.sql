@@ -453,20 +453,24 @@ as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 if @items is null
 begin
-  set @correlation_id = nullif(@correlation_id, N'');
+  if datalength(@correlation_id) = 0 set @correlation_id = null;
   declare @refusal nvarchar(200) = case
-    when @source is null or right(@source, 1) = N' ' or len(@source) > 255 then N'source must have 1 to 255 characters, and no space at its end.'
-    when @message_id is null or right(@message_id, 1) = N' ' or len(@message_id) > 255 then N'message_id must have 1 to 255 characters, and no space at its end.'
-    when @topic is null or right(@topic, 1) = N' ' or len(@topic) > 255 then N'topic must have 1 to 255 characters, and no space at its end.'
-    when right(@partition_key, 1) = N' ' or len(@partition_key) > 255 then N'partition_key must have 1 to 255 characters, and no space at its end.'
-    when right(@correlation_id, 1) = N' ' or len(@correlation_id) > 255 then N'correlation_id must have 1 to 255 characters, and no space at its end.'
+    when @source is null or right(@source, 1) = N' ' collate Latin1_General_100_BIN2 or len(@source) > 255 then N'source must have 1 to 255 characters, and no space at its end.'
+    when @message_id is null or right(@message_id, 1) = N' ' collate Latin1_General_100_BIN2 or len(@message_id) > 255 then N'message_id must have 1 to 255 characters, and no space at its end.'
+    when @topic is null or right(@topic, 1) = N' ' collate Latin1_General_100_BIN2 or len(@topic) > 255 then N'topic must have 1 to 255 characters, and no space at its end.'
+    when right(@partition_key, 1) = N' ' collate Latin1_General_100_BIN2 or len(@partition_key) > 255 then N'partition_key must have 1 to 255 characters, and no space at its end.'
+    when right(@correlation_id, 1) = N' ' collate Latin1_General_100_BIN2 or len(@correlation_id) > 255 then N'correlation_id must have 1 to 255 characters, and no space at its end.'
     when @payload is null then N'payload must be given; it may be empty.'
     when @due_at not between '1970-01-01' and '9998-01-01' then N'due_at must be a time between the years 1970 and 9998.'
     when @expires_at not between '1970-01-01' and '9998-01-01' then N'expires_at must be a time between the years 1970 and 9998.'
-    when isjson(@headers) = 0 then N'headers must be a JSON object whose values are strings.'
-    when not exists (select 1 from openjson(concat(N'[', case when isjson(@headers) = 1 then @headers else N'{}' end, N']')) h where h.type = 5) then N'headers must be a JSON object whose values are strings.'
-    when exists (select 1 from openjson(case when isjson(@headers) = 1 then @headers else N'{}' end) h where h.type <> 1) then N'headers must be a JSON object whose values are strings.'
   end;
+  if @headers is not null
+  begin
+    if isjson(@headers) = 0 set @refusal = N'headers must be a JSON object whose values are strings.';
+    else if not exists (select 1 from openjson(concat(N'[', @headers, N']')) h where h.type = 5)
+      or exists (select 1 from openjson(@headers) h where h.type <> 1)
+      set @refusal = N'headers must be a JSON object whose values are strings.';
+  end
   if @refusal is not null
   begin
     -- the caller's transaction stays as it is
@@ -997,19 +1001,23 @@ if @items is null
 begin
   set @id = coalesce(@id, newid());
   set @message_id = coalesce(@message_id, @id);
-  set @correlation_id = nullif(@correlation_id, N'');
+  if datalength(@correlation_id) = 0 set @correlation_id = null;
   declare @refusal nvarchar(200) = case
-    when @topic is null or right(@topic, 1) = N' ' or len(@topic) > 255 then N'topic must have 1 to 255 characters, and no space at its end.'
-    when right(@partition_key, 1) = N' ' or len(@partition_key) > 255 then N'partition_key must have 1 to 255 characters, and no space at its end.'
-    when right(@natural_key, 1) = N' ' or len(@natural_key) > 255 then N'natural_key must have 1 to 255 characters, and no space at its end.'
-    when right(@correlation_id, 1) = N' ' or len(@correlation_id) > 255 then N'correlation_id must have 1 to 255 characters, and no space at its end.'
+    when @topic is null or right(@topic, 1) = N' ' collate Latin1_General_100_BIN2 or len(@topic) > 255 then N'topic must have 1 to 255 characters, and no space at its end.'
+    when right(@partition_key, 1) = N' ' collate Latin1_General_100_BIN2 or len(@partition_key) > 255 then N'partition_key must have 1 to 255 characters, and no space at its end.'
+    when right(@natural_key, 1) = N' ' collate Latin1_General_100_BIN2 or len(@natural_key) > 255 then N'natural_key must have 1 to 255 characters, and no space at its end.'
+    when right(@correlation_id, 1) = N' ' collate Latin1_General_100_BIN2 or len(@correlation_id) > 255 then N'correlation_id must have 1 to 255 characters, and no space at its end.'
     when @payload is null then N'payload must be given; it may be empty.'
     when @due_at not between '1970-01-01' and '9998-01-01' then N'due_at must be a time between the years 1970 and 9998.'
     when @expires_at not between '1970-01-01' and '9998-01-01' then N'expires_at must be a time between the years 1970 and 9998.'
-    when isjson(@headers) = 0 then N'headers must be a JSON object whose values are strings.'
-    when not exists (select 1 from openjson(concat(N'[', case when isjson(@headers) = 1 then @headers else N'{}' end, N']')) h where h.type = 5) then N'headers must be a JSON object whose values are strings.'
-    when exists (select 1 from openjson(case when isjson(@headers) = 1 then @headers else N'{}' end) h where h.type <> 1) then N'headers must be a JSON object whose values are strings.'
   end;
+  if @headers is not null
+  begin
+    if isjson(@headers) = 0 set @refusal = N'headers must be a JSON object whose values are strings.';
+    else if not exists (select 1 from openjson(concat(N'[', @headers, N']')) h where h.type = 5)
+      or exists (select 1 from openjson(@headers) h where h.type <> 1)
+      set @refusal = N'headers must be a JSON object whose values are strings.';
+  end
   if @refusal is not null
   begin
     -- the caller's transaction stays as it is

@@ -94,6 +94,13 @@ function enqueueTests(harness: ContractHarness): void {
       expect(await outbox.claim({ owner: (await context.box()).owner })).toEqual([]); // not due yet
     });
 
+    it("ADD-26 a name may end with any character but a space", async () => {
+      const { outbox, names } = await context.box({ realTime });
+      const topic = "receipt 😀";
+      const id = await add(names, { topic, correlation_id: "😀", partition_key: "\u3000" });
+      expect(await outbox.get({ id })).toMatchObject({ topic, correlationId: "😀", partitionKey: "\u3000" });
+    });
+
     it("ADD-26 an empty correlation id counts as absent, and an empty payload is a payload", async () => {
       const { outbox, names } = await context.box({ realTime });
       const id = await add(names, { payload: "", correlation_id: "" });

@@ -216,7 +216,7 @@ describe.skipIf(sqlServerUrl === "")("the functions' user on SQL Server, as migr
       // Roles belong to the database, which other tests use too.
       const users = await readFile(join(root, "infra/sql/users-sqlserver.sql"), "utf8");
       const script = ((await isBabelfish(admin)) ? withFunctionRights(users) : users).replaceAll(
-        /oncebox_(?=receivers|service|operators)/g,
+        /oncebox_(?=receivers|service|producers|operators)/g,
         `${admin.schema}_`,
       );
       const tables = { schema: admin.schema! };
@@ -236,7 +236,9 @@ describe.skipIf(sqlServerUrl === "")("the functions' user on SQL Server, as migr
       }
     } finally {
       await admin.close();
-      const roles = ["receivers", "service", "operators"].map((name) => `${admin.schema}_${name}`);
+      const roles = ["receivers", "service", "producers", "operators"].map(
+        (name) => `${admin.schema}_${name}`,
+      );
       const drops = [...roles, "oncebox_functions"].map((role) => `drop role if exists [${role}]`);
       await dropLogin(sqlServerUrl, functionsUser, drops);
     }

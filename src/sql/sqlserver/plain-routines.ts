@@ -1,7 +1,7 @@
 import { maxNameLength } from "../../queue/arguments.js";
 import type { QueueNames } from "../names.js";
 import { plainColumns, refusals, times } from "../plain-routines.js";
-import { unicodeLiteral } from "./expressions.js";
+import { binary, unicodeLiteral } from "./expressions.js";
 import { indented } from "./procedure.js";
 import type { ParameterName } from "./procedure-calls.js";
 
@@ -19,12 +19,19 @@ export const refusedMessage = 51022;
 /** Refuses what TypeScript's enqueue and receive refuse, and makes the id that a caller leaves out. */
 export const checkPlain = (n: QueueNames): string => `if @items is null
 begin
-${indented(`${n.kind === "inbox" ? "" : "set @id = coalesce(@id, newid());\nset @message_id = coalesce(@message_id, @id);\n"}set @correlation_id = nullif(@correlation_id, N'');
+${indented(`${n.kind === "inbox" ? "" : "set @id = coalesce(@id, newid());\nset @message_id = coalesce(@message_id, @id);\n"}if datalength(@correlation_id) = 0 set @correlation_id = null;
 declare @refusal nvarchar(200) = case
 ${conditions(n)
   .map(([condition, message]) => `  when ${condition} then ${unicodeLiteral(message)}`)
   .join("\n")}
 end;
+if @headers is not null
+begin
+  if isjson(@headers) = 0 set @refusal = ${unicodeLiteral(refusals.headers)};
+  else if not exists (select 1 from openjson(concat(N'[', @headers, N']')) h where h.type = 5)
+    or exists (select 1 from openjson(@headers) h where h.type <> 1)
+    set @refusal = ${unicodeLiteral(refusals.headers)};
+end
 if @refusal is not null
 begin
   -- the caller's transaction stays as it is
@@ -34,8 +41,8 @@ end`)}
 end`;
 
 function conditions(n: QueueNames): readonly (readonly [condition: string, message: string])[] {
-  // LEN ignores spaces at the end, and = compares a space with an empty text as equal
-  const isBad = (name: string) => `right(@${name}, 1) = N' ' or len(@${name}) > ${maxNameLength}`;
+  // LEN ignores spaces at the end, and = takes a space and an empty text for the same; without a binary collation also half an emoji
+  const isBad = (name: string) => `right(@${name}, 1) = N' ' ${binary} or len(@${name}) > ${maxNameLength}`;
   return [
     ...plainColumns.names[n.kind].map(
       (name) => [`@${name} is null or ${isBad(name)}`, refusals.name(name)] as const,
@@ -47,14 +54,5 @@ function conditions(n: QueueNames): readonly (readonly [condition: string, messa
     ...times.map(
       (name) => [`@${name} not between '1970-01-01' and '9998-01-01'`, refusals.time(name)] as const,
     ),
-    ["isjson(@headers) = 0", refusals.headers],
-    // CASE does not guarantee that a query within it runs after the conditions before it
-    [
-      `not exists (select 1 from openjson(concat(N'[', ${validHeaders}, N']')) h where h.type = 5)`,
-      refusals.headers,
-    ],
-    [`exists (select 1 from openjson(${validHeaders}) h where h.type <> 1)`, refusals.headers],
   ];
 }
-
-const validHeaders = "case when isjson(@headers) = 1 then @headers else N'{}' end";

@@ -64,7 +64,7 @@ describe("a tenant's record chooses its database", () => {
 
   it.each([
     "postgres://app:hidden@db.example.com/orders?sslmode=verify-full",
-    "postgres://app@a.b.EU.example.com:6432/orders",
+    "postgres://app@a.b.EU.example.com:6432/orders?prepare=false",
     "postgres://app:hidden@alt.example.com:5433/orders",
     "postgres://app:hidden@[::1]/orders",
     "mssql://app:hidden@db.example.com/orders?encrypt=true",
