@@ -25,20 +25,25 @@ const topics = defineTopics({ "order.created": z.object({ id: z.number() }) });
 const right = `
 const ofInbox = createDispatcher({
   store: inbox,
+  outbox,
   handlers: {
-    plain: (message) => message.source.length + message.deliveries,
+    plain: (message) => console.log(message.source.length + message.deliveries),
     transactional: {
       transactional: true,
-      handle: (message, { tx }) => outbox.enqueue({ topic: message.source, payload: "" }, { tx }),
+      async handle(message, { tx }) {
+        await outbox.enqueue({ topic: message.source, payload: "" }, { tx });
+      },
     },
-    annotated: (message: InboxMessage) => message.source,
+    annotated: (message: InboxMessage) => ({ topic: message.source, data: message.deliveries }),
+    many: async ({ data, partitionKey }) => [{ topic: "t", data, partitionKey }, { topic: "u", payload: "", attributes: { a: 1 } }],
+    sometimes: ({ attempt }) => (attempt > 0 ? null : { topic: "t", payload: "" }),
   },
 });
 await ofInbox.run(inbox, timeBudget(1));
 createWorker({
   store: inbox,
   pollMs: 100,
-  handlers: { t: { transactional: true, handle: ({ source }, { tx }) => outbox.enqueue({ topic: source, payload: "" }, { tx }) } },
+  handlers: { t: { transactional: true, handle: ({ source }) => ({ topic: source, payload: "" }) } },
 });
 createWorker({
   store: inbox,
@@ -46,17 +51,19 @@ createWorker({
   handlers: {
     t: {
       transactional: true,
-      handle: ({ source }, { tx }) => tx.insertInto("orders").values({ id: source.length }).execute(),
+      handle: async ({ source }, { tx }) => {
+        await tx.insertInto("orders").values({ id: source.length }).execute();
+      },
     },
   },
 });
 
-const ofOutbox = createDispatcher({ store: outbox, handlers: { t: ({ id, naturalKey }) => id + naturalKey } });
+const ofOutbox = createDispatcher({ store: outbox, handlers: { t: ({ id, naturalKey }) => console.log(id + naturalKey) } });
 await ofOutbox.run(outbox, timeBudget(1));
 
 const typed = createDispatcher({
   store: outbox,
-  handlers: topics.publishers({ "order.created": ({ data, id }) => data.id.toFixed() + id }),
+  handlers: topics.publishers({ "order.created": ({ data, id }) => console.log(data.id.toFixed() + id) }),
 });
 await typed.run(outbox, timeBudget(1));
 
@@ -77,7 +84,7 @@ await inKysely.run(inbox, timeBudget(1));
 
 const inKnex = createDispatcher({
   transaction: (work, { signal, store }) => knex.transaction((trx) => (signal.throwIfAborted(), store, work(fromKnex(trx), trx))),
-  handlers: { t: { transactional: true, handle: (_message, { tx }) => tx.table("orders").insert({ id: 1 }) } },
+  handlers: { t: { transactional: true, handle: async (_message, { tx }) => void (await tx.table("orders").insert({ id: 1 })) } },
 });
 await inKnex.run(inbox, timeBudget(1));
 
@@ -98,7 +105,7 @@ createDispatcher({
     }
   },
   handlers: {
-    t: { transactional: true, handle: (_message, { tx }) => tx.query("insert into orders (id) values ($1)", [7]) },
+    t: { transactional: true, handle: async (_message, { tx }) => void (await tx.query("insert into orders (id) values ($1)", [7])) },
   },
 });
 
@@ -106,18 +113,18 @@ createDispatcher({
   store: inbox,
   transaction: (work) => kysely.transaction().execute((trx) => work(fromKysely(trx), trx)),
   handlers: topics.handlers<Transaction<Tables>>({
-    "order.created": { transactional: true, handle: ({ data }, { tx }) => tx.insertInto("orders").values(data).execute() },
+    "order.created": { transactional: true, handle: async ({ data }, { tx }) => void (await tx.insertInto("orders").values(data).execute()) },
   }),
 });
 
-const ofPublishers = createDispatcher({ store: outbox, handlers: { t: webhookPublisher({ url: "https://x.example", secrets: "s" }), u: ({ id }) => id } });
+const ofPublishers = createDispatcher({ store: outbox, handlers: { t: webhookPublisher({ url: "https://x.example", secrets: "s" }), u: ({ id }) => console.log(id) } });
 await ofPublishers.run(outbox, timeBudget(1));
 
-const ofAny = createDispatcher({ handlers: { t: (message) => message.topic } });
+const ofAny = createDispatcher({ handlers: { t: (message) => console.log(message.topic) } });
 await ofAny.run(inbox, timeBudget(1));
-const annotated = createDispatcher({ handlers: { t: (message: InboxMessage) => message.source } });
+const annotated = createDispatcher({ handlers: { t: (message: InboxMessage) => console.log(message.source) } });
 await annotated.run(inbox, timeBudget(1));
-const byType = createDispatcher<OutboxMessage, SqlExecutor>({ handlers: { t: ({ id }) => id } });
+const byType = createDispatcher<OutboxMessage, SqlExecutor>({ handlers: { t: ({ id }) => console.log(id) } });
 await byType.run(outbox, timeBudget(1));
 const { id, existing }: { id: string; existing: boolean } = await outbox.enqueueOnce({ topic: "t", data: 1, naturalKey: "7" });
 const list: readonly { id: string; existing: boolean }[] = await outbox.enqueueOnce([{ topic: "t", payload: "", naturalKey: "7" }]);
@@ -181,6 +188,22 @@ const wrong = {
   handlers: { t: { transactional: true, handle: (_message, { tx }) => tx.selectFrom("invoices").execute() } },
 });`,
     /invoices/,
+  ],
+  "a returned message without data": [
+    `createDispatcher({ store: inbox, outbox, handlers: { t: () => ({ topic: "t" }) } });`,
+    /data|payload/,
+  ],
+  "a returned message whose topic is misspelt": [
+    `createDispatcher({ store: inbox, outbox, handlers: { t: async () => ({ topik: "t", data: 1 }) } });`,
+    /topic/,
+  ],
+  "a list with something else than messages": [
+    `createDispatcher({ store: inbox, outbox, handlers: { t: () => [{ topic: "t", data: 1 }, 7] } });`,
+    /number/,
+  ],
+  "a result that is no message": [
+    `createDispatcher({ store: inbox, handlers: { t: () => outbox.enqueue({ topic: "t", payload: "" }) } });`,
+    /Promise<string>/,
   ],
   "an unknown option": [`createDispatcher({ store: inbox, begin: () => {}, handlers: {} });`, /begin/],
   "enqueueOnce without a natural key": [
