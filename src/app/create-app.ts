@@ -61,7 +61,7 @@ const defaultTimeMs = 25_000;
  * The app of a definition. Reads the environment, and opens no connection: the first call that needs one opens it.
  *
  * @example
- * const app = await createApp(definition);
+ * const app = await createApp(defineApp({ handlers: { "charge.succeeded": ({ messageId }) => console.log(messageId) } }));
  * await app.start({ stopOnSignals: true });
  * createServer(app.listener).listen(8080);
  */
@@ -104,7 +104,7 @@ export async function createApp(definition: AppDefinition, options: AppOptions =
     fetch,
     listener,
     async start(startOptions = {}) {
-      await resident.start(startOptions);
+      resident.start(startOptions);
       if (startOptions.stopOnSignals) ignoreSignals = closeOnSignals(close, logger);
     },
     async stop() {
