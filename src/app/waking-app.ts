@@ -82,8 +82,16 @@ const wakingInbox = (inbox: Inbox, { stored, within }: CommitWatch): Inbox => ({
     if (outcomes.includes("enqueued")) stored("inbox", call?.tx);
     return outcomes;
   },
+  async ack(owner, messages, call) {
+    const settlement = await inbox.ack(owner, messages, call);
+    if (messages.some(sends)) stored("outbox", call?.tx);
+    return settlement;
+  },
   transaction: (work, call) => within((run) => inbox.transaction(run, call), work),
 });
+
+/** Whether what a handler returned is enqueued with the acknowledgement of its message. */
+const sends = (message: object): boolean => "outgoing" in message && message.outgoing !== undefined;
 
 function wakingOutbox(outbox: Outbox, { stored, within }: CommitWatch): Outbox {
   const waking =
