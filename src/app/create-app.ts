@@ -87,13 +87,17 @@ export async function createApp(definition: AppDefinition, options: AppOptions =
   const wakeBoth = (tenant?: string): void => {
     for (const queue of queueKinds) wake(queue, tenant);
   };
-  const close = async (): Promise<void> => {
-    ignoreSignals();
+  let ignoreSignals = (): void => {};
+  let closing: Promise<void> | undefined;
+  const shutDown = async (): Promise<void> => {
     await resident.stop();
     await calls.end();
     await jobs.close();
   };
-  let ignoreSignals = (): void => {};
+  const closeOnce = (): Promise<void> => {
+    closing ??= shutDown();
+    return closing;
+  };
 
   return {
     db,
@@ -105,7 +109,7 @@ export async function createApp(definition: AppDefinition, options: AppOptions =
     listener,
     async start(startOptions = {}) {
       resident.start(startOptions);
-      if (startOptions.stopOnSignals) ignoreSignals = closeOnSignals(close, logger);
+      if (startOptions.stopOnSignals) ignoreSignals = closeOnSignals(closeOnce, logger);
     },
     async stop() {
       ignoreSignals();
@@ -122,7 +126,10 @@ export async function createApp(definition: AppDefinition, options: AppOptions =
         wake("outbox");
       }),
     migrate,
-    close,
+    async close() {
+      ignoreSignals();
+      await closeOnce();
+    },
   };
 }
 

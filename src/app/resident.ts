@@ -146,14 +146,18 @@ const stopSignals = ["SIGTERM", "SIGINT"] as const;
  * Returns how not to.
  */
 export function closeOnSignals(close: () => Promise<void>, logger: Logger): () => void {
+  let isClosing = false;
   const ignore = (): void => {
     for (const name of stopSignals) process.off(name, closeAndEnd);
   };
   const closeAndEnd = async (name: NodeJS.Signals): Promise<void> => {
+    if (!isClosing) {
+      isClosing = true;
+      logger.info("stopping", { signal: name });
+      await close().catch((error: unknown) => logger.error("stopping failed", { error: safeReason(error) }));
+    }
     ignore();
-    logger.info("stopping", { signal: name });
-    await close().catch((error: unknown) => logger.error("stopping failed", { error: safeReason(error) }));
-    // Where other code listens, it decides when the process ends.
+    // Where other code listens, another app for example, it decides when the process ends.
     if (process.listenerCount(name) === 0) process.kill(process.pid, name);
   };
   for (const name of stopSignals) process.on(name, closeAndEnd);
