@@ -12,13 +12,7 @@ type Publish = (topic: string, payload: string) => unknown;
 const definition = (publish: Publish) =>
   defineApp({
     sources: { stripe: { scheme: "stripe", secrets: { from: "env", name: "STRIPE_WEBHOOK_SECRET" } } },
-    handlers: ({ outbox }) => ({
-      "charge.succeeded": {
-        transactional: true,
-        handle: ({ messageId }, { tx }) =>
-          outbox.enqueue({ topic: "order.paid", payload: messageId }, { tx }),
-      },
-    }),
+    handlers: { "charge.succeeded": ({ messageId }) => ({ topic: "order.paid", payload: messageId }) },
     ignore: ["*"], // a provider sends more types than are handled
     publishers: { "*": ({ topic, payload }) => publish(topic, payload) },
   });

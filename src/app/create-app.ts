@@ -61,7 +61,7 @@ const defaultTimeMs = 25_000;
  * The app of a definition. Reads the environment, and opens no connection: the first call that needs one opens it.
  *
  * @example
- * const app = await createApp(definition);
+ * const app = await createApp(defineApp({ handlers: { "charge.succeeded": ({ messageId }) => console.log(messageId) } }));
  * await app.start({ stopOnSignals: true });
  * createServer(app.listener).listen(8080);
  */
@@ -87,13 +87,17 @@ export async function createApp(definition: AppDefinition, options: AppOptions =
   const wakeBoth = (tenant?: string): void => {
     for (const queue of queueKinds) wake(queue, tenant);
   };
-  const close = async (): Promise<void> => {
-    ignoreSignals();
+  let ignoreSignals = (): void => {};
+  let closing: Promise<void> | undefined;
+  const shutDown = async (): Promise<void> => {
     await resident.stop();
     await calls.end();
     await jobs.close();
   };
-  let ignoreSignals = (): void => {};
+  const closeOnce = (): Promise<void> => {
+    closing ??= shutDown();
+    return closing;
+  };
 
   return {
     db,
@@ -104,8 +108,8 @@ export async function createApp(definition: AppDefinition, options: AppOptions =
     fetch,
     listener,
     async start(startOptions = {}) {
-      await resident.start(startOptions);
-      if (startOptions.stopOnSignals) ignoreSignals = closeOnSignals(close, logger);
+      resident.start(startOptions);
+      if (startOptions.stopOnSignals) ignoreSignals = closeOnSignals(closeOnce, logger);
     },
     async stop() {
       ignoreSignals();
@@ -122,7 +126,10 @@ export async function createApp(definition: AppDefinition, options: AppOptions =
         wake("outbox");
       }),
     migrate,
-    close,
+    async close() {
+      ignoreSignals();
+      await closeOnce();
+    },
   };
 }
 

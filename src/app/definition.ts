@@ -177,6 +177,8 @@ const handlers = must(
   "an object of functions by topic, or a function that returns one",
 );
 
+/** The rest is checked where it is served. */
+const withTokens = must((value) => isRecord(value) && value.tokens !== undefined, "an object with tokens");
 const aboveZero = must((value) => Number.isFinite(value) && (value as number) > 0, "a number above 0");
 
 const fields: Readonly<Record<keyof AppDefinition, Check>> = {
@@ -210,15 +212,8 @@ const fields: Readonly<Record<keyof AppDefinition, Check>> = {
   dispatch: options,
   webhooks: options,
   service: must(isRecord, 'an object with tokens, or with auth: "none"'),
-  admin: must((value) => isRecord(value) && value.tokens !== undefined, "an object with tokens"),
-  cron: must(
-    (value) =>
-      isRecord(value) &&
-      value.tokens !== undefined &&
-      (value.timeMs === undefined || (Number.isFinite(value.timeMs) && (value.timeMs as number) > 0)) &&
-      Object.keys(value).every((name) => name === "tokens" || name === "timeMs"),
-    "{ tokens, timeMs }: bearer tokens, and if you like a number of milliseconds above 0",
-  ),
+  admin: withTokens,
+  cron: withTokens,
   retentionMs: aboveZero,
   deadRetentionMs: must(isDeadRetention, deadRetentionRule),
   operationRetentionMs: aboveZero,

@@ -3,6 +3,7 @@ import { safeReason } from "../base/logger.js";
 import { bearerTokens, secretProblem } from "../http/bearer-tokens.js";
 import type { PlainRoute } from "../http/plain.js";
 import { apiResults, type HttpResult, logResult } from "../http/results.js";
+import { refuseUnknown, requireDuration } from "../queue/arguments.js";
 import type { AppCron } from "./definition.js";
 import type { DispatchReport } from "./dispatch-job.js";
 import type { AppJobs } from "./jobs.js";
@@ -33,11 +34,13 @@ const results = apiResults({ realm: "oncebox dispatch" });
 export function dispatchRoute(
   { logger, resolveSecret }: OpenApp,
   jobs: Pick<AppJobs, "reap" | "cleanup" | "dispatch">,
-  { tokens }: AppCron,
+  cron: AppCron,
   newBudget: () => Budget,
 ): PlainRoute {
+  refuseUnknown(cron, ["tokens", "timeMs"], "cron");
+  if (cron.timeMs !== undefined) requireDuration(cron.timeMs, "cron: timeMs");
   const findToken = bearerTokens(
-    tokenSecrets(tokens, resolveSecret),
+    tokenSecrets(cron.tokens, resolveSecret),
     {
       ...tokenTimes,
       clock: () => new Date(),

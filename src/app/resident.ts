@@ -6,6 +6,7 @@ import { startWorker, type WakeUpSource, type WorkerSettings, workerDurations } 
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import { refuseUnknown, requireInterval } from "../queue/arguments.js";
 import type { QueueKind } from "../queue/work-store.js";
+import { createTenantWorker } from "../tenants/scheduling/tenant-worker.js";
 import type { AppJobs } from "./jobs.js";
 import type { OpenTenants } from "./multi-tenant.js";
 import type { OpenApp } from "./open-app.js";
@@ -40,32 +41,23 @@ interface Running {
 
 /** The workers, the reaper and the clean-up of a process. They run between `start` and `stop`, as often as wanted. */
 export function residentOf(app: OpenApp, jobs: AppJobs) {
-  let starting: Promise<Running> | undefined;
   let running: Running | undefined;
   return {
     isRunning: () => running !== undefined,
     wake: ((queue, tenant) => running?.wake(queue, tenant)) as Committed,
-    async start(options: StartOptions): Promise<void> {
+    start(options: StartOptions): void {
       checkOptions(options);
-      if (starting !== undefined)
+      if (running !== undefined)
         throw new InvalidOperationError(
           "The app has been started already. Await stop() before another start().",
         );
-      starting = startAll(app, jobs, options);
-      try {
-        running = await starting;
-      } catch (error) {
-        starting = undefined;
-        throw error;
-      }
+      running = startAll(app, jobs, options);
     },
     /** Resolves when everything is settled, for all callers. */
     async stop(): Promise<void> {
-      const stopped = starting;
-      await (await stopped)?.stop();
-      if (starting !== stopped) return; // it has been started again
-      starting = undefined;
-      running = undefined;
+      const stopped = running;
+      await stopped?.stop();
+      if (running === stopped) running = undefined; // it may have been started again meanwhile
     },
   };
 }
@@ -76,9 +68,11 @@ function checkOptions(options: StartOptions): void {
     if (options[name] !== undefined) requireInterval(options[name], name);
 }
 
-async function startAll(app: OpenApp, jobs: AppJobs, options: StartOptions): Promise<Running> {
-  const workers = await startWorkers(app, jobs, options);
-  const timers = maintenance(jobs, app.logger, options);
+function startAll(app: OpenApp, jobs: AppJobs, options: StartOptions): Running {
+  const { tenants, logger } = app;
+  const workers =
+    tenants === undefined ? queueWorkers(app, jobs, options) : tenantWorker(tenants, logger, options);
+  const timers = maintenance(jobs, logger, options);
   return {
     wake: workers.wake,
     async stop() {
@@ -86,11 +80,6 @@ async function startAll(app: OpenApp, jobs: AppJobs, options: StartOptions): Pro
     },
   };
 }
-
-const startWorkers = async (app: OpenApp, jobs: AppJobs, options: StartOptions): Promise<Running> =>
-  app.tenants === undefined
-    ? queueWorkers(app, jobs, options)
-    : tenantWorker(app.tenants, app.logger, options);
 
 /** A worker for each queue that has handlers. The reaper reaps both. */
 function queueWorkers(app: OpenApp, { dispatchers }: AppJobs, options: StartOptions): Running {
@@ -119,14 +108,12 @@ function commitsOfOthers({ db, definition, logger }: OpenApp, kind: QueueKind): 
   return db.notifications.wakeUp(queue, logger);
 }
 
-/** Loaded only where it is used: a process has either one database or tenants. */
-async function tenantWorker(
+function tenantWorker(
   { workerParts }: OpenTenants,
   logger: Logger,
   { idlePollMs, drainMs, notify = false }: StartOptions,
-): Promise<Running> {
+): Running {
   if (notify) throw new InvalidArgumentError("start: notify is not for an app with tenants.");
-  const { createTenantWorker } = await import("../tenants/scheduling/tenant-worker.js");
   const worker = createTenantWorker({ ...workerParts, ...omitUndefined({ idlePollMs, drainMs }), logger });
   return {
     wake(_queue, tenant) {
@@ -159,14 +146,18 @@ const stopSignals = ["SIGTERM", "SIGINT"] as const;
  * Returns how not to.
  */
 export function closeOnSignals(close: () => Promise<void>, logger: Logger): () => void {
+  let isClosing = false;
   const ignore = (): void => {
     for (const name of stopSignals) process.off(name, closeAndEnd);
   };
   const closeAndEnd = async (name: NodeJS.Signals): Promise<void> => {
+    if (!isClosing) {
+      isClosing = true;
+      logger.info("stopping", { signal: name });
+      await close().catch((error: unknown) => logger.error("stopping failed", { error: safeReason(error) }));
+    }
     ignore();
-    logger.info("stopping", { signal: name });
-    await close().catch((error: unknown) => logger.error("stopping failed", { error: safeReason(error) }));
-    // Where other code listens, it decides when the process ends.
+    // Where other code listens, another app for example, it decides when the process ends.
     if (process.listenerCount(name) === 0) process.kill(process.pid, name);
   };
   for (const name of stopSignals) process.on(name, closeAndEnd);

@@ -1,7 +1,6 @@
 import type { Inbox } from "../inbox/inbox.js";
 import type { Outbox } from "../outbox/outbox.js";
-import type { OwnerToken } from "../queue/leases.js";
-import type { Acknowledgement, AckOptions, QueueKind } from "../queue/work-store.js";
+import type { QueueKind } from "../queue/work-store.js";
 import type { Database } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
 import type { TenantStoreProvider, TenantStores } from "../tenants/connections/tenant-stores.js";
@@ -83,26 +82,16 @@ const wakingInbox = (inbox: Inbox, { stored, within }: CommitWatch): Inbox => ({
     if (outcomes.includes("enqueued")) stored("inbox", call?.tx);
     return outcomes;
   },
-  ack: wakingAck(inbox, stored),
+  async ack(owner, messages, call) {
+    const settlement = await inbox.ack(owner, messages, call);
+    if (messages.some(sends)) stored("outbox", call?.tx);
+    return settlement;
+  },
   transaction: (work, call) => within((run) => inbox.transaction(run, call), work),
 });
 
-/** Messages that handlers return are stored with the acknowledgement. */
-const wakingAck =
-  <Key extends object, Settled>({ ack }: Acking<Key, Settled>, stored: CommitWatch["stored"]) =>
-  async (...[owner, messages, call]: Parameters<typeof ack>): Promise<Settled> => {
-    const settled = await ack(owner, messages, call);
-    if (messages.some((entry) => "outgoing" in entry)) stored("outbox", call?.tx);
-    return settled;
-  };
-
-interface Acking<Key, Settled> {
-  ack(
-    owner: OwnerToken,
-    messages: readonly (Key | Acknowledgement<Key>)[],
-    call?: AckOptions<SqlExecutor>,
-  ): Promise<Settled>;
-}
+/** Whether what a handler returned is enqueued with the acknowledgement of its message. */
+const sends = (message: object): boolean => "outgoing" in message && message.outgoing !== undefined;
 
 function wakingOutbox(outbox: Outbox, { stored, within }: CommitWatch): Outbox {
   const waking =
@@ -118,7 +107,11 @@ function wakingOutbox(outbox: Outbox, { stored, within }: CommitWatch): Outbox {
     ...outbox,
     enqueue: waking(outbox.enqueue) as Outbox["enqueue"],
     enqueueOnce: waking(outbox.enqueueOnce) as Outbox["enqueueOnce"],
-    ack: wakingAck(outbox, stored),
+    async ack(owner, messages, call) {
+      const settlement = await outbox.ack(owner, messages, call);
+      if (messages.some(sends)) stored("outbox", call?.tx);
+      return settlement;
+    },
     transaction: (work, call) => within((run) => outbox.transaction(run, call), work),
   };
 }

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { type App, type AppDefinition, createApp, defineApp, readEnvironment } from "../../src/app/index.js";
 import { signWebhook } from "../../src/webhooks/index.js";
 import { standard } from "../../src/webhooks/presets/standard.js";
@@ -19,6 +19,7 @@ export function appContract(harness: ContractHarness): void {
     let apps: App[] = [];
     let tables = 0;
     afterEach(async () => {
+      vi.useRealTimers();
       await Promise.all(apps.map((app) => app.close()));
       apps = [];
     });
@@ -124,13 +125,17 @@ export function appContract(harness: ContractHarness): void {
       await idle();
       const stored = async (payload: string) => {
         const { tx, commit } = await database().begin();
+        vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }); // the commit takes no time
         await app.outbox.enqueue({ topic: "t", payload }, { tx });
         await commit();
       };
       await stored("by itself");
+      vi.advanceTimersByTime(50);
+      vi.useRealTimers();
       await expect.poll(() => published).toEqual(["by itself"]);
       await stored("woken");
       app.wake();
+      vi.useRealTimers();
       await expect.poll(() => published).toEqual(["by itself", "woken"]);
     });
 

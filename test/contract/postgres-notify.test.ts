@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { afterEach, beforeEach, describe, expect, inject, it, onTestFinished } from "vitest";
+import { createApp, defineApp, readEnvironment } from "../../src/app/index.js";
 import {
   createInbox,
   createOutbox,
@@ -93,6 +94,24 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
     await ended;
     return count;
   };
+
+  it("ADD-24 an app that was started with notify handles what another process commits", async () => {
+    for (const kind of ["inbox", "outbox"] as const) await enableNotify(db, { kind, schema });
+    const handled: string[] = [];
+    const definition = defineApp({
+      database: url,
+      schema,
+      logger: false,
+      publishers: { t: ({ payload }) => void handled.push(payload) },
+    });
+    const app = await createApp(definition, { environment: await readEnvironment({}) });
+    await app.start({ notify: true, pollMs: anHour, idlePollMs: anHour });
+    await untilListening(1);
+    await enqueue("of another process");
+    await untilHandled(handled, ["of another process"]);
+    await app.close();
+    await untilListening(0);
+  });
 
   it("ADD-09 a message is handled at once, though the next poll is an hour away", async () => {
     await enableNotify(db, { kind: "outbox", schema });

@@ -1,6 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { createApp, defineApp } from "../../src/app/index.js";
+import { createApp, defineApp, readEnvironment } from "../../src/app/index.js";
+import { openSqlite } from "../../src/sql/sqlite/index.js";
 
 /** An app in a process of its own, as a user starts it. Its database and its secret are in the environment. */
 const app = await createApp(
@@ -18,6 +19,16 @@ const app = await createApp(
 );
 await app.migrate();
 await app.start({ stopOnSignals: true, pollMs: 3_600_000, idlePollMs: 3_600_000 });
+if (process.argv.includes("two")) {
+  const idle = await createApp(
+    defineApp({ database: () => openSqlite({ file: ":memory:" }), logger: false }),
+    {
+      environment: await readEnvironment({}),
+    },
+  );
+  await idle.migrate();
+  await idle.start({ stopOnSignals: true });
+}
 const server = createServer((incoming, outgoing) => app.listener(incoming, outgoing));
 server.listen(0, "127.0.0.1", () => console.log(`port ${(server.address() as AddressInfo).port}`));
 if (process.argv.includes("listens"))

@@ -59,6 +59,14 @@ describe("an app in a process of its own", () => {
     },
   );
 
+  it("ADD-24 of two apps in one process, the one that stops last lets the signal end it", async () => {
+    const { app, file, exited, output } = await handling("two");
+    app.kill("SIGTERM");
+    expect(await exited).toEqual([null, "SIGTERM"]);
+    expect(output()).toContain("ends evt_1");
+    expect(await doneIn(file)).toBe(1);
+  });
+
   it("ADD-24 leaves the end of the process to other code that listens for the signal", async () => {
     const { app, file, exited, output } = await handling("listens");
     app.kill("SIGTERM");

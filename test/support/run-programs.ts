@@ -16,6 +16,7 @@ export const programBehind = (line: string, document: string, language = "ts"): 
 export async function printedBy(programs: Readonly<Record<string, string>>): Promise<unknown> {
   const folder = await mkdtemp(join(root, "node_modules/.oncebox-programs-")); // to find the packages
   try {
+    await writeFile(join(folder, "package.json"), '{ "type": "module" }');
     for (const [name, program] of Object.entries(programs))
       await writeFile(join(folder, name), fromSources(program));
     expect(await typeErrors(folder)).toBe("");

@@ -77,10 +77,13 @@ describe("the dispatch route", () => {
     await expect(createApp(definition, { environment })).rejects.toThrow(
       /^cron: tokens: one has fewer than 16 characters\.$/,
     );
-    const wrong = [{}, { tokens: token, timeMs: 0 }, { tokens: token, time: 5 }, [], "text"];
-    for (const cron of wrong)
+    const made = (cron: object) =>
+      createApp({ ...definition, cron: { tokens: token, ...cron } }, { environment });
+    await expect(made({ timeMs: 0 })).rejects.toThrow(/^cron: timeMs must be more than 0 .*not 0\.$/);
+    await expect(made({ time: 5 })).rejects.toThrow(/^cron: unknown option time\. Known: tokens, timeMs\.$/);
+    for (const cron of [{}, [], "text", null])
       expect(() => defineApp({ cron } as unknown as AppDefinition)).toThrow(
-        /^defineApp: cron must be \{ tokens, timeMs \}/,
+        /^defineApp: cron must be an object with tokens\.$/,
       );
   });
 

@@ -19,6 +19,8 @@ const notCompiled: Readonly<Record<string, string>> = {
     "a line for MongoDB's shell, which is no module",
   'import { useAzureMonitor } from "@azure/monitor-opentelemetry";':
     "needs a package of 60 MB that nothing else here needs",
+  'import { after } from "next/server";':
+    "needs Next; test/infra/packed-projects.network.ts runs the example in it",
 };
 
 /** Programs that are compiled and not run here, by a piece of them. */
@@ -93,6 +95,7 @@ describe("the programs in the documents", () => {
     folder = await mkdtemp(join(root, "node_modules/.oncebox-docs-")); // to find the packages
     functions = join(folder, "functions");
     await mkdir(functions);
+    await writeFile(join(folder, "package.json"), '{ "type": "module" }');
     for (const place of [folder, functions]) await writeFile(join(place, "app.ts"), fromSources(app));
     for (const block of programs) {
       const program = fromSources(`${givenTo(block.code)}\n${await onOwnDatabase(block)}`);
