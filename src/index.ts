@@ -34,7 +34,7 @@ export type {
 } from "./dispatch/handlers.js";
 export { typedHandler } from "./dispatch/handlers.js";
 export { PermanentFailure, permanentFailure, RetryAfter, retryAfter } from "./dispatch/settlement.js";
-export type { WakeUpSource, Worker, WorkerOptions } from "./dispatch/worker.js";
+export type { OnStore, WakeUpSource, Worker, WorkerOptions, WorkerSettings } from "./dispatch/worker.js";
 export { createWorker } from "./dispatch/worker.js";
 export type { OnceboxErrorInfo } from "./errors.js";
 export {

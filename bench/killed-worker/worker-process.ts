@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { databaseOpeners } from "../../src/config/database-openers.js";
 import { openByUrl } from "../../src/config/database-url.js";
-import { createDispatcher, createInbox, createWorker, type InboxMessage } from "../../src/index.js";
+import { createInbox, createWorker } from "../../src/index.js";
 
 // A worker that may be killed at any moment. Again and again it sends how many messages it has acknowledged since the last
 // time.
@@ -20,11 +20,9 @@ const db = await openByUrl(databaseOpeners, url);
 const inbox = createInbox(db, schema === "" ? {} : { schema });
 let acked = 0;
 createWorker({
-  dispatcher: createDispatcher<InboxMessage>({
-    concurrency: 10,
-    leaseMs: Number(leaseMs),
-    handlers: { "order.created": () => sleep(handlerMs()) },
-  }),
+  concurrency: 10,
+  leaseMs: Number(leaseMs),
+  handlers: { "order.created": () => sleep(handlerMs()) },
   store: {
     ...inbox,
     async ack(...args: Parameters<typeof inbox.ack>) {

@@ -1,4 +1,4 @@
-import { createDispatcher, createInbox, createWorker, type InboxMessage, migrate } from "../../src/index.js";
+import { createInbox, createWorker, type InboxMessage, migrate } from "../../src/index.js";
 import { enableNotify, openPostgres, wakeUpOnNotify } from "../../src/sql/postgres/index.js";
 import { message } from "../messages.js";
 import type { OpenResident } from "./resident.js";
@@ -11,10 +11,8 @@ export const openOncebox: OpenResident = async (url, schema, { wake, pollMs, con
   const inbox = createInbox(db, { schema });
   const handler = (kind: "slow" | "quick") => (job: InboxMessage) => handle(kind, Number(job.messageId));
   createWorker({
-    dispatcher: createDispatcher<InboxMessage>({
-      concurrency,
-      handlers: { slow: handler("slow"), quick: handler("quick") },
-    }),
+    concurrency,
+    handlers: { slow: handler("slow"), quick: handler("quick") },
     store: inbox,
     pollMs,
     idlePollMs: pollMs,

@@ -142,7 +142,9 @@ const defaults = {
   random: Math.random,
 } as const;
 
-const optionsWithoutDefault = [
+/** The names of all options. */
+export const dispatcherOptions: readonly string[] = [
+  ...Object.keys(defaults),
   "handlers",
   "timeoutMs",
   "retry",
@@ -155,7 +157,7 @@ const optionsWithoutDefault = [
 ];
 
 function dispatcherConfig(given: AnyOptions): DispatcherConfig {
-  refuseUnknown(given, [...Object.keys(defaults), ...optionsWithoutDefault], "createDispatcher");
+  refuseUnknown(given, dispatcherOptions, "createDispatcher");
   const options = { ...defaults, ...omitUndefined(given) };
   const { concurrency, batchSize, leaseMs, settleTimeoutMs, expectedHandlerMs, tracing } = options;
   const { reserveMs, timeoutMs, transaction } = options;

@@ -1,19 +1,37 @@
 import type { Budget } from "../base/budget.js";
+import { omitUndefined } from "../base/defined.js";
 import { type LoggerOption, loggerOf, safeReason } from "../base/logger.js";
 import { sleep, withDeadline } from "../base/timers.js";
+import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown, requireDuration } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { DispatchStore, ReapOptions, ReapResult } from "../queue/work-store.js";
 import type { RunOptions } from "./dispatch-run.js";
-import type { Dispatcher } from "./dispatcher.js";
+import {
+  createDispatcher,
+  type Dispatcher,
+  type DispatcherOptions,
+  dispatcherOptions,
+  type InTransactions,
+} from "./dispatcher.js";
 import { defaultPollIntervals } from "./timing.js";
 
 /** Subscribes to wake-ups: `wake` makes the worker poll before its next poll is due. Returns how to unsubscribe. */
 export type WakeUpSource = (wake: () => void, signal: AbortSignal) => Promise<() => Promise<void>>;
 
-export interface WorkerOptions<Message extends QueueMessage, Tx, Stored extends Message = Message> {
-  readonly dispatcher: Dispatcher<Message, Tx>;
-  readonly store: DispatchStore<Stored, Tx> & { reapExpired(options?: ReapOptions): Promise<ReapResult> };
+/** A queue that a worker reaps, beside what its dispatcher does with it. */
+interface ReapedStore {
+  reapExpired(options?: ReapOptions): Promise<ReapResult>;
+}
+
+/** What the worker works on: an inbox or an outbox. */
+export interface OnStore<Message extends QueueMessage, Tx> {
+  /** It types messages and `tx`. */
+  readonly store: DispatchStore<Message, Tx> & ReapedStore;
+}
+
+/** Where polling and stopping differ from the defaults. */
+export interface WorkerSettings {
   /** The wait after the first poll that found nothing: 500 ms by default. */
   readonly pollMs?: number;
   /** The longest wait between polls of an idle queue: 5 s by default. Minutes let a serverless database sleep. */
@@ -22,16 +40,17 @@ export interface WorkerOptions<Message extends QueueMessage, Tx, Stored extends 
   readonly reapMs?: number;
   /** The time that handlers get to finish when the worker stops: 10 s by default. */
   readonly drainMs?: number;
-  /** The longest that a handler may take, where neither its topic nor the dispatcher has a `timeoutMs`: 5 minutes by default. */
-  readonly defaultTimeoutMs?: number;
   /**
    * Ends the process with exit code 1 when as many handlers ignore their signal as may run at once, so that its supervisor
    * starts a new one. By default the worker only logs an error.
    */
   readonly exitWhenStuck?: boolean;
   readonly wakeUp?: WakeUpSource;
-  readonly logger?: LoggerOption;
 }
+
+export interface WorkerOptions<Message extends QueueMessage, Tx = unknown>
+  extends WorkerSettings,
+    DispatcherOptions<Message, Tx> {}
 
 export interface Worker {
   /** Stops polling, lets running handlers finish or aborts them, and settles. Resolves when all is settled. */
@@ -40,28 +59,53 @@ export interface Worker {
   wake(): void;
 }
 
-const durationDefaults = {
-  ...defaultPollIntervals,
-  reapMs: 60_000,
-  drainMs: 10_000,
-  defaultTimeoutMs: 5 * 60_000,
-};
+export const workerDurations = { ...defaultPollIntervals, reapMs: 60_000, drainMs: 10_000 } as const;
 
-const otherOptions = ["dispatcher", "store", "exitWhenStuck", "wakeUp", "logger"];
+const settingNames = [...Object.keys(workerDurations), "exitWhenStuck", "wakeUp"];
 
 /** A reap that takes longer is given up, so that a silent connection does not end all reaping. */
 const longestReapMs = 60_000;
 const longestStopListeningMs = 2_000;
+/** The longest that a handler may take, where neither its topic nor the dispatcher has a `timeoutMs`. */
+const defaultTimeoutMs = 5 * 60_000;
 
-/** For a resident process: claims and handles messages of a store for as long as the process lives. */
-export function createWorker<Message extends QueueMessage, Tx, Stored extends Message>(
-  options: WorkerOptions<Message, Tx, Stored>,
+/**
+ * For a resident process: claims and handles messages of a store for as long as the process lives.
+ *
+ * @example
+ * const worker = createWorker({ store: inbox, handlers: { "stripe.invoice.paid": ({ data }) => book(data) } });
+ * process.once("SIGTERM", () => worker.stop());
+ */
+export function createWorker<Message extends QueueMessage, StoreTx, Tx>(
+  options: OnStore<Message, StoreTx> & InTransactions<StoreTx, Tx> & WorkerOptions<Message, Tx>,
+): Worker;
+export function createWorker<Message extends QueueMessage, Tx = unknown>(
+  options: OnStore<Message, Tx> & WorkerOptions<Message, Tx> & { readonly transaction?: undefined },
+): Worker;
+export function createWorker(given: object): Worker {
+  refuseUnknown(given, [...settingNames, ...dispatcherOptions], "createWorker");
+  const options = given as OnStore<QueueMessage, unknown> & WorkerOptions<QueueMessage>;
+  if (typeof options.store?.claim !== "function")
+    throw new InvalidArgumentError("createWorker: store must be an inbox or an outbox.");
+  const { pollMs, idlePollMs, reapMs, drainMs, exitWhenStuck, wakeUp, ...ofDispatcher } = options;
+  const settings = { pollMs, idlePollMs, reapMs, drainMs, exitWhenStuck, wakeUp, logger: options.logger };
+  return startWorker(createDispatcher(ofDispatcher), options.store, omitUndefined(settings));
+}
+
+interface StartOptions extends WorkerSettings {
+  readonly logger?: LoggerOption;
+  /** `false` where another reaper ends the store's expired leases. */
+  readonly reaps?: boolean;
+}
+
+/** A worker of a dispatcher that also runs elsewhere. */
+export function startWorker<Message extends QueueMessage, Tx>(
+  dispatcher: Dispatcher<Message, Tx>,
+  store: DispatchStore<Message, Tx> & ReapedStore,
+  options: StartOptions = {},
 ): Worker {
-  refuseUnknown(options, [...Object.keys(durationDefaults), ...otherOptions], "createWorker");
-  const { pollMs, idlePollMs, reapMs, drainMs, defaultTimeoutMs } = { ...durationDefaults, ...options };
-  for (const [name, ms] of Object.entries({ pollMs, idlePollMs, reapMs, drainMs, defaultTimeoutMs }))
-    requireDuration(ms, name);
-  const { dispatcher, store } = options;
+  const { pollMs, idlePollMs, reapMs, drainMs } = { ...workerDurations, ...omitUndefined(options) };
+  for (const [name, ms] of Object.entries({ pollMs, idlePollMs, reapMs, drainMs })) requireDuration(ms, name);
   const logger = loggerOf(options.logger);
   const stopping = new AbortController();
   const { signal } = stopping;
@@ -104,7 +148,7 @@ export function createWorker<Message extends QueueMessage, Tx, Stored extends Me
   };
 
   const reap = async (): Promise<void> => {
-    while (!signal.aborted) {
+    while (!signal.aborted && options.reaps !== false) {
       await attempt("reap", () =>
         withDeadline(longestReapMs, "A reap", (own) => store.reapExpired({ signal: own }), signal),
       );

@@ -4,7 +4,7 @@ import { omitUndefined } from "../base/defined.js";
 import { safeReason } from "../base/logger.js";
 import type { DispatchResult } from "../dispatch/dispatch-run.js";
 import { createDispatcher, type Dispatcher } from "../dispatch/dispatcher.js";
-import { createWorker, type Worker, wakeUps } from "../dispatch/worker.js";
+import { startWorker, type Worker, wakeUps } from "../dispatch/worker.js";
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import type { OutboxMessage } from "../queue/message.js";
 import type { SqlExecutor } from "../sql/driver.js";
@@ -198,9 +198,7 @@ function serviceWorker(
   const byCommit = () =>
     options.notify ? outboxDb.notifications?.wakeUp(outboxQueue, reports.logger) : undefined;
   const sending = (): Worker =>
-    createWorker({
-      dispatcher,
-      store: outbox,
+    startWorker(dispatcher, outbox, {
       pollMs,
       idlePollMs,
       reapMs: Math.max(shortestReapMs, idlePollMs), // so that it does not keep a database awake, either

@@ -1,7 +1,6 @@
 import { omitUndefined } from "../base/defined.js";
 import type { LoggerOption } from "../base/logger.js";
 import type { Telemetry } from "../base/telemetry.js";
-import { createDispatcher } from "../dispatch/dispatcher.js";
 import type { Handlers } from "../dispatch/handlers.js";
 import { createWorker, type Worker } from "../dispatch/worker.js";
 import type { Outbox } from "../outbox/outbox.js";
@@ -37,18 +36,14 @@ export function startOutboxPublisher(options: OutboxPublisherOptions): Worker {
     "startOutboxPublisher",
   );
   const { outbox, publishers, pollMs = 500, batchSize = 100, signal, logger, metrics, tracing } = options;
-  const dispatcher = createDispatcher<OutboxMessage>({
+  const worker = createWorker({
+    store: outbox,
     handlers: publishers,
     batchSize,
     concurrency: batchSize, // so that publishers can fill their batches
-    ...omitUndefined({ logger, metrics, tracing }),
-  });
-  const worker = createWorker({
-    dispatcher,
-    store: outbox,
     pollMs,
     idlePollMs: pollMs,
-    ...omitUndefined({ logger }),
+    ...omitUndefined({ logger, metrics, tracing }),
   });
   const stop = () => void worker.stop();
   if (signal?.aborted) stop();

@@ -2,7 +2,6 @@ import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { afterEach, beforeEach, describe, expect, inject, it, onTestFinished } from "vitest";
 import {
-  createDispatcher,
   createInbox,
   createOutbox,
   createWorker,
@@ -68,12 +67,10 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
 
   /** A worker whose next poll is an hour away, and the payloads it has handled. */
   const startWorker = (handled: string[]): void => {
-    const dispatcher = createDispatcher<OutboxMessage>({
-      handlers: { t: (message) => void handled.push(message.payload) },
-    });
+    const handlers = { t: (message: OutboxMessage) => void handled.push(message.payload) };
     const wakeUp = wakeUpOnNotify({ url, kind: "outbox", schema });
     const store = createOutbox(db, { schema });
-    workers.push(createWorker({ dispatcher, store, wakeUp, pollMs: anHour, idlePollMs: anHour }));
+    workers.push(createWorker({ store, handlers, wakeUp, pollMs: anHour, idlePollMs: anHour }));
   };
   const enqueue = (payload: string) => createOutbox(db, { schema }).enqueue({ topic: "t", payload });
   const untilHandled = (handled: readonly string[], payloads: readonly string[]) =>

@@ -2,14 +2,12 @@ import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import {
-  createDispatcher,
   createInbox,
   createOutbox,
   createWorker,
   InvalidOperationError,
   migrate,
   newOwnerToken,
-  type OutboxMessage,
 } from "../../src/index.js";
 import type { Database } from "../../src/sql/dialect.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
@@ -139,11 +137,9 @@ describe("a worker on PostgreSQL", () => {
     const sender = createOutbox(direct, { schema });
     const [first, second] = [gate(), gate()];
     const worker = createWorker({
-      dispatcher: createDispatcher<OutboxMessage>({
-        leaseMs: 500,
-        settleTimeoutMs: 500,
-        handlers: { first: () => first.open(), second: () => second.open() },
-      }),
+      leaseMs: 500,
+      settleTimeoutMs: 500,
+      handlers: { first: () => first.open(), second: () => second.open() },
       store: createOutbox(db, { schema }),
       pollMs: 20,
     });

@@ -1,4 +1,4 @@
-import { createDispatcher, createInbox, createWorker, migrate } from "../../src/index.js";
+import { createInbox, createWorker, migrate } from "../../src/index.js";
 import { openSqlite } from "../../src/sql/sqlite/index.js";
 
 /** A worker for two messages at a time, both of which never return and ignore their signal. */
@@ -8,9 +8,10 @@ const inbox = createInbox(db);
 for (const messageId of ["1", "2"])
   await inbox.enqueue([{ source: "s", messageId, topic: "t", payload: "" }]);
 createWorker({
-  dispatcher: createDispatcher({ concurrency: 2, handlers: { t: () => new Promise<never>(() => {}) } }),
+  concurrency: 2,
+  handlers: { t: () => new Promise<never>(() => {}) },
   store: inbox,
-  defaultTimeoutMs: 20,
+  timeoutMs: 20,
   exitWhenStuck: true,
 });
 setTimeout(() => process.exit(0), 20_000); // the test has failed: no process is left behind

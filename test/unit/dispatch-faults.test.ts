@@ -64,9 +64,9 @@ describe("a dispatcher whose database misbehaves", () => {
   it("MID-09 a worker stops after its drain time when settlements are never answered", async () => {
     const inbox = await inboxWith(1);
     const handled = gate();
-    const dispatcher = createDispatcher<InboxMessage, SqlExecutor>({ handlers: { t: () => handled.open() } });
     simulateTime();
-    const worker = createWorker({ dispatcher, store: { ...inbox, ack: never }, drainMs: 300 });
+    const store = { ...inbox, ack: never };
+    const worker = createWorker({ store, handlers: { t: () => handled.open() }, drainMs: 300 });
     await handled.promise;
     const stoppedAt = performance.now();
     await passTimeUntil(worker.stop());
@@ -136,12 +136,13 @@ describe("a dispatcher whose database misbehaves", () => {
       signals.push(options.signal);
       return signals.length === 1 ? never() : inbox.claim(options);
     };
-    const dispatcher = createDispatcher<InboxMessage, SqlExecutor>({
+    const worker = createWorker({
+      store: { ...inbox, claim },
       leaseMs: 300,
       settleTimeoutMs: 300,
+      pollMs: 10,
       handlers: { t: () => handled.open() },
     });
-    const worker = createWorker({ dispatcher, store: { ...inbox, claim }, pollMs: 10 });
     await handled.promise;
     expect(signals[0]?.aborted).toBe(true);
     await worker.stop();
@@ -151,12 +152,11 @@ describe("a dispatcher whose database misbehaves", () => {
     const inbox = await inboxWith(0);
     const signals: (AbortSignal | undefined)[] = [];
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
-    const dispatcher = createDispatcher<InboxMessage, SqlExecutor>({ handlers: {} });
     const reapExpired: Inbox["reapExpired"] = ({ signal } = {}) => {
       signals.push(signal);
       return new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)));
     };
-    const worker = createWorker({ dispatcher, store: { ...inbox, reapExpired }, reapMs: 1_000 });
+    const worker = createWorker({ store: { ...inbox, reapExpired }, handlers: {}, reapMs: 1_000 });
     await vi.advanceTimersByTimeAsync(61_000);
     vi.useRealTimers();
     expect(signals.map((signal) => signal?.aborted)).toEqual([true, false]);
@@ -167,8 +167,7 @@ describe("a dispatcher whose database misbehaves", () => {
   it("ADD-09 MID-09 a worker polls and stops when its source of wake-ups does not respond", async () => {
     const inbox = await inboxWith(1);
     const handled = gate();
-    const dispatcher = createDispatcher<InboxMessage, SqlExecutor>({ handlers: { t: () => handled.open() } });
-    const worker = createWorker({ dispatcher, store: inbox, wakeUp: never });
+    const worker = createWorker({ store: inbox, handlers: { t: () => handled.open() }, wakeUp: never });
     await handled.promise;
     await worker.stop();
     expect((await inbox.stats()).counts).toMatchObject({ Done: 1 });

@@ -1,12 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { changes, durationEstimate, lateness, pollSchedule, runTime } from "../../src/dispatch/timing.js";
-import {
-  ArgumentRangeError,
-  createDispatcher,
-  createWorker,
-  type QueueMessage,
-  timeBudget,
-} from "../../src/index.js";
+import { ArgumentRangeError, createWorker, type QueueMessage, timeBudget } from "../../src/index.js";
 import { changed, message, pass, useSimulatedTime } from "../support/scripted-run.js";
 
 describe("timeBudget", () => {
@@ -162,7 +156,7 @@ describe("a worker", () => {
     const handled: number[] = [];
     const all = async (_owner: string, settled: readonly QueueMessage[]) => changed(settled);
     const worker = createWorker({
-      dispatcher: createDispatcher<QueueMessage>({ handlers: { t: ({ seq }) => void handled.push(seq) } }),
+      handlers: { t: ({ seq }) => void handled.push(seq) },
       store: {
         id: "s",
         async claim() {

@@ -35,7 +35,21 @@ const ofInbox = createDispatcher({
   },
 });
 await ofInbox.run(inbox, timeBudget(1));
-createWorker({ dispatcher: ofInbox, store: inbox });
+createWorker({
+  store: inbox,
+  pollMs: 100,
+  handlers: { t: { transactional: true, handle: ({ source }, { tx }) => outbox.enqueue({ topic: source, payload: "" }, { tx }) } },
+});
+createWorker({
+  store: inbox,
+  transaction: (work) => kysely.transaction().execute((trx) => work(fromKysely(trx), trx)),
+  handlers: {
+    t: {
+      transactional: true,
+      handle: ({ source }, { tx }) => tx.insertInto("orders").values({ id: source.length }).execute(),
+    },
+  },
+});
 
 const ofOutbox = createDispatcher({ store: outbox, handlers: { t: ({ id, naturalKey }) => id + naturalKey } });
 await ofOutbox.run(outbox, timeBudget(1));
@@ -101,9 +115,8 @@ await ofPublishers.run(outbox, timeBudget(1));
 
 const ofAny = createDispatcher({ handlers: { t: (message) => message.topic } });
 await ofAny.run(inbox, timeBudget(1));
-createWorker({ dispatcher: ofAny, store: inbox });
 const annotated = createDispatcher({ handlers: { t: (message: InboxMessage) => message.source } });
-createWorker({ dispatcher: annotated, store: inbox });
+await annotated.run(inbox, timeBudget(1));
 const byType = createDispatcher<OutboxMessage, SqlExecutor>({ handlers: { t: ({ id }) => id } });
 await byType.run(outbox, timeBudget(1));
 const { id, existing }: { id: string; existing: boolean } = await outbox.enqueueOnce({ topic: "t", data: 1, naturalKey: "7" });

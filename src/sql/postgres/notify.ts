@@ -29,7 +29,7 @@ const heartbeatMs = 60_000;
  * reconnects whenever that is lost. Meanwhile, and for messages that become due later, the worker polls as usual.
  *
  * @example
- * createWorker({ dispatcher, store: outbox, wakeUp: wakeUpOnNotify({ url, kind: "outbox" }) });
+ * createWorker({ store: outbox, handlers, wakeUp: wakeUpOnNotify({ url, kind: "outbox" }) });
  */
 export function wakeUpOnNotify(options: WakeUpOptions): WakeUpSource {
   refuseUnknown(options, ["url", "config", "logger", "kind", "schema", "table"], "wakeUpOnNotify");

@@ -14,15 +14,13 @@ export function longHandlerTests(context: DispatchContext): void {
       const mayEnd = gate();
       const handled: string[] = [];
       const worker = createWorker({
-        dispatcher: createDispatcher<AnyMessage>({
-          handlers: {
-            async slow() {
-              started.open();
-              await mayEnd.promise;
-            },
-            quick: (message) => void handled.push(message.payload),
+        handlers: {
+          async slow() {
+            started.open();
+            await mayEnd.promise;
           },
-        }),
+          quick: (message) => void handled.push(message.payload),
+        },
         store,
         pollMs: 20,
         idlePollMs: 40,
@@ -46,15 +44,13 @@ export function longHandlerTests(context: DispatchContext): void {
       let isAway = false;
       let failures = 0;
       const worker = createWorker({
-        dispatcher: createDispatcher<AnyMessage>({
-          handlers: {
-            async slow() {
-              started.open();
-              await mayEnd.promise;
-            },
-            quick: () => handled.open(),
+        handlers: {
+          async slow() {
+            started.open();
+            await mayEnd.promise;
           },
-        }),
+          quick: () => handled.open(),
+        },
         store: {
           ...store,
           async claim(options: Parameters<typeof store.claim>[0]) {
@@ -113,19 +109,17 @@ export function longHandlerTests(context: DispatchContext): void {
       const handled = gate();
       let signal: AbortSignal | undefined;
       const worker = createWorker({
-        dispatcher: createDispatcher<AnyMessage>({
-          concurrency: 1,
-          logger,
-          handlers: {
-            never(_message, handlerContext) {
-              signal = handlerContext.signal;
-              return new Promise(() => {});
-            },
-            quick: () => handled.open(),
+        concurrency: 1,
+        logger,
+        handlers: {
+          never(_message, handlerContext) {
+            signal = handlerContext.signal;
+            return new Promise(() => {});
           },
-        }),
+          quick: () => handled.open(),
+        },
         store,
-        defaultTimeoutMs: 50,
+        timeoutMs: 50,
       });
       await handled.promise;
       const line = (message: string) => logs.some((entry) => entry.message === message);

@@ -67,7 +67,7 @@ export function workerTests(context: DispatchContext): void {
       await enqueue("t", ["x"]);
       await crash();
       const worker = createWorker({
-        dispatcher: createDispatcher<AnyMessage>({ handlers: { t: () => {} } }),
+        handlers: { t: () => {} },
         store: watched,
         reapMs: 20,
       });
@@ -84,7 +84,7 @@ export function workerTests(context: DispatchContext): void {
       const timers = vi.spyOn(globalThis, "setTimeout");
       const reaped = gate();
       const worker = createWorker({
-        dispatcher: createDispatcher<AnyMessage>({ handlers: { t: () => {} } }),
+        handlers: { t: () => {} },
         store: {
           ...store,
           async reapExpired(options: Parameters<typeof store.reapExpired>[0]) {
@@ -106,7 +106,7 @@ export function workerTests(context: DispatchContext): void {
       const handled = gate();
       let wake = (): void => {};
       const worker = createWorker({
-        dispatcher: createDispatcher<AnyMessage>({ handlers: { t: () => handled.open() } }),
+        handlers: { t: () => handled.open() },
         store: {
           ...store,
           async claim(options: Parameters<typeof store.claim>[0]) {
@@ -135,15 +135,13 @@ export function workerTests(context: DispatchContext): void {
       const started = gate();
       const mayEnd = gate();
       const worker = createWorker({
-        dispatcher: createDispatcher<AnyMessage>({
-          concurrency: 2,
-          handlers: {
-            async t() {
-              started.open();
-              await mayEnd.promise;
-            },
+        concurrency: 2,
+        handlers: {
+          async t() {
+            started.open();
+            await mayEnd.promise;
           },
-        }),
+        },
         store,
       });
       await started.promise;
@@ -169,7 +167,7 @@ export function workerTests(context: DispatchContext): void {
         },
       };
       const worker = createWorker({
-        dispatcher: createDispatcher<AnyMessage>({ handlers: { t: () => handled.open() } }),
+        handlers: { t: () => handled.open() },
         store: flaky,
         logger,
         pollMs: 1,

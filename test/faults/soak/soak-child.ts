@@ -4,12 +4,10 @@
  */
 import { existsSync } from "node:fs";
 import {
-  createDispatcher,
   createInbox,
   createWorker,
   type HandlerContext,
   type InboxMessage,
-  type SqlExecutor,
   statement,
 } from "../../../src/index.js";
 import { openPostgres } from "../../../src/sql/postgres/index.js";
@@ -76,7 +74,11 @@ async function steady(message: InboxMessage, { signal }: HandlerContext): Promis
   throw signal.reason;
 }
 
-const dispatcher = createDispatcher<InboxMessage, SqlExecutor>({
+const worker = createWorker({
+  store: inbox,
+  pollMs: 50,
+  idlePollMs: 200,
+  reapMs: leaseMs,
   leaseMs,
   concurrency,
   batchSize: 20,
@@ -92,7 +94,7 @@ const dispatcher = createDispatcher<InboxMessage, SqlExecutor>({
       transactional: true,
       async handle(message, { tx }) {
         start(message);
-        await tx!.query(insertEffect, { message_id: message.messageId });
+        await tx.query(insertEffect, { message_id: message.messageId });
         finish(message);
       },
     },
@@ -102,7 +104,6 @@ const dispatcher = createDispatcher<InboxMessage, SqlExecutor>({
     },
   },
 });
-const worker = createWorker({ dispatcher, store: inbox, pollMs: 50, idlePollMs: 200, reapMs: leaseMs });
 process.once("SIGTERM", async () => {
   await worker.stop();
   await db.close();
