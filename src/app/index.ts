@@ -3,7 +3,7 @@ export { openDatabase } from "../config/database-url.js";
 export { type Environment, readEnvironment } from "../config/environment.js";
 export type { SecretReference, SecretResolver } from "../config/secret-reference.js";
 export { type App, createApp } from "./create-app.js";
-export { type AppDefinition, type AppParts, defineApp } from "./definition.js";
+export { type AppDefinition, type AppOptions, type AppParts, defineApp } from "./definition.js";
 export type { DispatchReport } from "./dispatch-job.js";
 export type { MaintenanceReport } from "./maintenance-jobs.js";
 export { type MultiTenantOptions, multiTenant } from "./multi-tenant.js";

@@ -206,7 +206,11 @@ function openStores(
   { definition, resolveSecret, logger, signInAs }: TenantsContext,
 ) {
   const telemetry = omitUndefined({ metrics: definition.metrics, tracing: definition.tracing });
-  const withoutTable = ({ table: _, ...rest }: { table?: string } = {}) => ({ ...rest, ...telemetry });
+  const withoutTable = ({ table: _, ...rest }: { table?: string } = {}) => ({
+    ...rest,
+    ...telemetry,
+    ...omitUndefined({ topics: definition.topics }),
+  });
   return createTenantStores(
     {
       ...stores,

@@ -51,11 +51,11 @@ export async function openApp(definition: AppDefinition, platform: Platform): Pr
     db,
     partsFor: (kind) => queueParts(db, kind, optionsOf(kind)),
     get inbox() {
-      inbox ??= createInbox(db, { ...definition.inbox, ...options });
+      inbox ??= createInbox(db, { ...definition.inbox, ...options, topics: definition.topics });
       return inbox;
     },
     get outbox() {
-      outbox ??= createOutbox(db, { ...definition.outbox, ...options });
+      outbox ??= createOutbox(db, { ...definition.outbox, ...options, topics: definition.topics });
       return outbox;
     },
     close: () => db.close(),

@@ -6,19 +6,22 @@ import { InvalidArgumentError } from "../errors.js";
 import { optionalCount, refuseUnknown, requireBatchSize, requireDuration } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
 import { type RetryPolicy, retryPolicy } from "../queue/retry-policy.js";
+import type { TopicSchemas } from "../queue/topics.js";
 import type { DispatchStore } from "../queue/work-store.js";
 import { type DispatchResult, DispatchRun, type RunOptions } from "./dispatch-run.js";
 import type { HandlerMiddleware } from "./handle-message.js";
 import {
   type BeginHandlerTransaction,
-  type Handlers,
+  type NoOwnSchemas,
   type OnUnhandled,
   type TopicPattern,
   type TopicPlans,
+  type TypedHandlers,
   topicPlans,
 } from "./handlers.js";
 import { type DurationEstimate, type Lateness, lateness } from "./timing.js";
 
+/** Handles the messages of a store. */
 export interface Dispatcher<Message extends QueueMessage, Tx = unknown> {
   /** Claims, handles and settles until nothing is left or the budget is nearly used up. */
   run<Stored extends Message>(
@@ -35,14 +38,18 @@ export interface Dispatcher<Message extends QueueMessage, Tx = unknown> {
  * const dispatcher = createDispatcher({ store: inbox, handlers: { "invoice.paid": (message) => book(message.data) } });
  * await dispatcher.run(inbox, timeBudget(context.getRemainingTimeInMillis()));
  */
-export function createDispatcher<Message extends QueueMessage, StoreTx, Tx>(
-  options: OfStore<Message, StoreTx> & InTransactions<StoreTx, Tx> & DispatcherOptions<Message, Tx>,
-): Dispatcher<Message, StoreTx>;
-export function createDispatcher<Message extends QueueMessage, Tx = unknown>(
-  options: OfStore<Message, Tx> & DispatcherOptions<Message, Tx> & { readonly transaction?: undefined },
-): Dispatcher<Message, Tx>;
-export function createDispatcher<Message extends QueueMessage, Tx>(options: object): Dispatcher<Message, Tx> {
-  const config = dispatcherConfig(options as AnyOptions);
+export function createDispatcher<
+  Message extends QueueMessage,
+  StoreTx = unknown,
+  Topics extends TopicSchemas = TopicSchemas,
+  Own = NoOwnSchemas,
+  Tx = StoreTx,
+>(
+  options: OfStore<Message, StoreTx, Topics> &
+    InTransactions<StoreTx, Tx> &
+    DispatcherOptions<Message, Tx, Topics, Own>,
+): Dispatcher<Message, StoreTx> {
+  const config = dispatcherConfig(options as unknown as AnyOptions);
   return {
     // From here on the type of messages and transactions does not matter: handlers get what the store returns.
     run: (store, budget, runOptions) =>
@@ -50,9 +57,15 @@ export function createDispatcher<Message extends QueueMessage, Tx>(options: obje
   };
 }
 
-export interface DispatcherOptions<Message extends QueueMessage, Tx = unknown> {
+/** Options of a dispatcher. `Own` has the data of handlers' own schemas: the compiler infers it. */
+export interface DispatcherOptions<
+  Message extends QueueMessage,
+  Tx = unknown,
+  Topics extends TopicSchemas = TopicSchemas,
+  Own = NoOwnSchemas,
+> {
   /** By topic, case-sensitive. Written behind `store` and `transaction`, its messages and `tx` have their types. */
-  readonly handlers: Handlers<Message, Tx>;
+  readonly handlers: TypedHandlers<Message, Tx, Topics, Own>;
   /** Topics that are acknowledged without a handler: `["customer.*"]`. A handler of the topic itself comes first. */
   readonly ignore?: readonly TopicPattern[];
   /** What becomes of a message without a handler: `"retry"` by default, because the next deployment may bring one. */
@@ -89,9 +102,9 @@ export interface DispatcherOptions<Message extends QueueMessage, Tx = unknown> {
 }
 
 /** Types the handlers by the queue they are for. */
-export interface OfStore<Message extends QueueMessage, Tx> {
-  /** An inbox or an outbox that the dispatcher runs on: it types messages and `tx`. `run` takes it, or another of its kind. */
-  readonly store?: DispatchStore<Message, Tx>;
+export interface OfStore<Message extends QueueMessage, Tx, Topics extends TopicSchemas = TopicSchemas> {
+  /** An inbox or an outbox that the dispatcher runs on: it types messages, their data and `tx`. `run` takes it, or another of its kind. */
+  readonly store?: DispatchStore<Message, Tx, Topics>;
 }
 
 /** `Tx` is the transaction of the user's library, `StoreTx` the store's own. */
@@ -100,12 +113,12 @@ export interface InTransactions<StoreTx, Tx> {
    * Begins the transactions of handlers with `transactional: true` with your own library, on the store's database. Handlers
    * get its transaction as `tx`: `(work) => knex.transaction((trx) => work(fromKnex(trx), trx))`.
    */
-  readonly transaction: BeginHandlerTransaction<StoreTx, Tx>;
+  readonly transaction?: BeginHandlerTransaction<StoreTx, Tx>;
 }
 
 type AnyOptions = DispatcherOptions<QueueMessage> &
   OfStore<QueueMessage, unknown> &
-  Partial<InTransactions<unknown, unknown>>;
+  InTransactions<unknown, unknown>;
 
 /** The options, checked and with their defaults, and what is learned over all runs. */
 export interface DispatcherConfig {

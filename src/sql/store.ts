@@ -53,6 +53,7 @@ export function createQueueStore(
     [queueInternals]: parts,
     id: options.id,
     queue: options.queue,
+    topics: options.topics,
     async init(call = {}) {
       checkCall(call, plainCall, "init");
       await runner.ready(call);
