@@ -22,7 +22,7 @@ import type { InboxMessage, OutboxMessage, QueueMessage } from "../queue/message
 import { checkTopics, type DataOf, type TopicSchemas } from "../queue/topics.js";
 import type { InboxServiceSettings } from "../service/http/inbox-service.js";
 import type { LeasingInboxStore } from "../service/inbox-store.js";
-import type { Database } from "../sql/dialect.js";
+import type { Database, ReceivingDatabase } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
 import type { AnyDatabase, DatabaseKind } from "../sql/native.js";
 import type { WebhookRouteOptions } from "../webhooks/route-options.js";
@@ -231,6 +231,15 @@ export const defineApp: DefineApp = Object.assign(((app) => defined(app)) as Def
   sqlserver: defineOn("sqlserver"),
   sqlite: defineOn("sqlite"),
 });
+
+/** Returns the database, unless the app is for another kind: its handlers would get another `tx.native` than they are written for. */
+export function requireKind<Of extends ReceivingDatabase>({ databaseKind }: AppDefinition, db: Of): Of {
+  if (databaseKind === undefined || db.dialect.name === databaseKind) return db;
+  const given = `${db.dialect.name} (${db.id})`;
+  throw new InvalidArgumentError(
+    `The app is for ${databaseKind}: defineApp.${databaseKind}. Its database is ${given}. Give the URL of a ${databaseKind} database, or use defineApp.`,
+  );
+}
 
 /** The service of an app. Only types here: the bundle of a function that does not serve it holds no code of it. */
 export interface AppService extends InboxServiceSettings {
