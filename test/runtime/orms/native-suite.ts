@@ -32,7 +32,9 @@ export function nativeSuite<Kind extends DatabaseKind>(name: string, options: Na
       const schema = data.schema ?? "";
       const fails = new Set<string>();
       let now = Date.parse("2026-01-02T03:04:05Z");
-      const passTime = () => void (now += 600_000);
+      const passTime = () => {
+        now += 600_000;
+      };
       const settings = { clock: () => new Date(now) };
       const define = options.define as typeof defineApp;
       const app = await createApp(
@@ -109,7 +111,12 @@ export function nativeSuite<Kind extends DatabaseKind>(name: string, options: Na
           store: app.inbox,
           logger: false,
           handlers: {
-            "order.placed": { transactional: true, handle: (_message, { tx }) => void (kept = tx) },
+            "order.placed": {
+              transactional: true,
+              handle(_message, { tx }) {
+                kept = tx;
+              },
+            },
           },
         });
         expect(await dispatcher.run(app.inbox, timeBudget(60_000))).toMatchObject({ acked: 1 });
