@@ -9,12 +9,8 @@ export default defineApp({
     stripe: { scheme: "stripe", secrets: { from: "env", name: "STRIPE_WEBHOOK_SECRET" } },
   },
   handlers: {
-    // The receipt is enqueued if and only if the payment is acknowledged.
-    "invoice.paid": ({ payload, messageId }) => ({
-      topic: "receipt.send",
-      payload,
-      correlationId: messageId,
-    }),
+    // What a handler returns is stored in the outbox if and only if the payment is acknowledged.
+    "invoice.paid": ({ payload }) => ({ topic: "receipt.send", payload }),
   },
   // Handles messages of a queue that other services fill.
   consumer: {

@@ -29,18 +29,17 @@ export async function openOrders({ url, secret, publish }: OrdersOptions): Promi
 
   const received = createDispatcher({
     store: inbox,
-    handlers: {
-      "charge.succeeded": {
-        transactional: true,
-        handle: ({ messageId }, { tx }) =>
-          outbox.enqueue({ topic: "order.paid", payload: messageId }, { tx }),
-      },
-    },
+    outbox, // where the messages go that handlers return
+    handlers: { "charge.succeeded": ({ messageId }) => ({ topic: "order.paid", payload: messageId }) },
     ignore: ["*"], // a provider sends more types than are handled
   });
   const sent = createDispatcher({
     store: outbox,
-    handlers: { "*": ({ topic, payload }) => publish(topic, payload) },
+    handlers: {
+      async "*"({ topic, payload }) {
+        await publish(topic, payload);
+      },
+    },
   });
   const workers = [
     createWorker({ dispatcher: received, store: inbox }),

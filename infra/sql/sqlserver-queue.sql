@@ -255,7 +255,8 @@ commit transaction;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Ack]
-  @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @processed_by nvarchar(100)
+  @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @processed_by nvarchar(100),
+  @acked nvarchar(max) = null output
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @finished table (seq bigint not null primary key, attempt int not null, last_error nvarchar(max) null, keyed bit null);
@@ -276,7 +277,10 @@ if exists (select 1 from @finished c where c.keyed = 1)
   where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
 commit transaction;
 
-select f.seq from @finished f;
+if @acked is null
+  select f.seq from @finished f;
+else
+  set @acked = coalesce((select f.seq from @finished f for json path), N'[]');
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Abandon]

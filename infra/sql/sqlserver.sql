@@ -304,7 +304,7 @@ begin
   where k.source = @source and k.[key] = @key;
 
   begin try
-    if @outermost = 0 set xact_abort off;
+    if not (@outermost = 1) set xact_abort off;
 
     if @seq is null
       insert into [$(Schema)].[$(Queue)Keys] (source, [key], first_seen_at, last_seen_at)
@@ -388,7 +388,7 @@ begin
   where k.source = @source and k.[key] = @key;
 
   begin try
-    if @outermost = 0 set xact_abort off;
+    if not (@outermost = 1) set xact_abort off;
 
     if @seq is null
       insert into [$(Schema)].[$(Queue)Keys] (source, [key], first_seen_at, last_seen_at)
@@ -530,7 +530,7 @@ begin
     inner join @messages i on i.position = f.position option (loop join, force order);
 
   begin try
-    if @outermost = 0 set xact_abort off;
+    if not (@outermost = 1) set xact_abort off;
 
     insert into [$(Schema)].[$(Queue)] (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, partition_key, first_seen_at, last_seen_at, deliveries, content_changed)
     output inserted.seq, inserted.source, inserted.message_id, inserted.partition_key, inserted.due_at, inserted.expires_at,
@@ -671,7 +671,7 @@ begin
   where m.source = @source and m.message_id = @message_id option (loop join, force order);
 
   begin try
-    if @outermost = 0 set xact_abort off;
+    if not (@outermost = 1) set xact_abort off;
 
     if @seq is null
       insert into [$(Schema)].[$(Queue)] (source, message_id, topic, payload, hash,
@@ -725,7 +725,7 @@ begin
   where m.source = @source and m.message_id = @message_id option (loop join, force order);
 
   begin try
-    if @outermost = 0 set xact_abort off;
+    if not (@outermost = 1) set xact_abort off;
 
     if @seq is null
       insert into [$(Schema)].[$(Queue)] (source, message_id, topic, payload, hash,
@@ -960,7 +960,8 @@ create or alter procedure [$(Schema)].[$(Queue)_Enqueue]
   @now datetime2(3) = null, @items nvarchar(max) = null, @id uniqueidentifier = null,
   @message_id uniqueidentifier = null, @topic nvarchar(255) = null, @payload nvarchar(max) = null,
   @correlation_id nvarchar(255) = null, @headers nvarchar(max) = null, @due_at datetime2(3) = null,
-  @expires_at datetime2(3) = null, @partition_key nvarchar(255) = null, @natural_key nvarchar(255) = null
+  @expires_at datetime2(3) = null, @partition_key nvarchar(255) = null, @natural_key nvarchar(255) = null,
+  @handled nvarchar(max) = null, @own bit = 0
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @messages table (
@@ -1007,6 +1008,15 @@ begin
   end
 end
 
+-- what a message led to that was not acknowledged is left out
+if @handled is not null
+  delete from @messages
+  where position in (
+    select cast(a.[key] as int)
+    from openjson(@items) a
+    where cast(json_value(a.value, '$.handled') as bigint) not in (select h.seq from openjson(@handled) with (seq bigint) h)
+  );
+
 declare @rounds int = 0, @again bit = 1;
 
 while @again = 1
@@ -1023,7 +1033,7 @@ begin
       on m.topic = i.topic and m.natural_key = i.natural_key and m.natural_key is not null option (loop join, force order);
 
   begin try
-    if @outermost = 0 set xact_abort off;
+    if not (@outermost = 1 or @own = 1) set xact_abort off;
 
     insert into [$(Schema)].[$(Queue)] (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, created_at)
     output inserted.seq, inserted.partition_key, inserted.due_at, inserted.expires_at into @added (seq, partition_key, due_at, expires_at)
@@ -1035,7 +1045,7 @@ begin
   end try
   begin catch
     set @rounds = @rounds + 1;
-    if @outermost = 1 or @rounds = 10 or error_number() not in (2601, 2627)
+    if @outermost = 1 or @own = 1 or @rounds = 10 or error_number() not in (2601, 2627)
     begin; throw; end;
     set @again = 1;
   end catch;
@@ -1055,8 +1065,41 @@ if exists (select 1 from @added c where c.partition_key is not null)
   where c.partition_key is not null and m.partition_key is not null order by c.seq option (loop join, force order);
 if @outermost = 1 commit transaction;
 
-if exists (select 1 from @known)
+if @handled is not null
+  select h.seq, cast(null as uniqueidentifier) as id, cast(null as uniqueidentifier) as known_id
+  from openjson(@handled) with (seq bigint) h
+  union all
+  select cast(null as bigint), i.id, k.id from @known k inner join @messages i on i.position = k.position;
+else if exists (select 1 from @known)
   select i.id, k.id as known_id from @known k inner join @messages i on i.position = k.position;
+go
+
+create or alter procedure [$(Schema)].[$(Queue)_LockKeys]
+  @items nvarchar(max)
+as
+set nocount, xact_abort on;
+declare @messages table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 null);
+
+insert into @messages (partition_key)
+select i.partition_key
+from openjson(@items) with (partition_key nvarchar(255)) i
+where i.partition_key is not null;
+
+if exists (select 1 from @messages i where i.partition_key is not null)
+begin
+  declare @lock nvarchar(255) = N'', @locked int = 0;
+  declare @locks table (name nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
+
+  insert into @locks (name)
+  select distinct concat(N'oncebox $(Schema).$(Queue): ', left(i.partition_key, 150), N' ', checksum(i.partition_key)) collate Latin1_General_100_BIN2 from @messages i where i.partition_key is not null;
+
+  while @lock is not null
+  begin
+    select @lock = min(l.name) from @locks l where l.name > @lock;
+    if @lock is not null exec @locked = sp_getapplock @Resource = @lock, @LockMode = 'Exclusive', @LockOwner = 'Transaction';
+    if @locked < 0 throw 51205, N'The transaction was rolled back: it waited for a partition key in a deadlock, or for too long.', 1;
+  end
+end
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_ExpireDead]

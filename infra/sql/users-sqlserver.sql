@@ -71,6 +71,7 @@ grant execute on [infra].[Outbox_Controls] to [oncebox_functions];
 grant execute on [infra].[Outbox_Due] to [oncebox_functions];
 grant execute on [infra].[Outbox_Replay] to [oncebox_functions];
 grant execute on [infra].[Outbox_Enqueue] to [oncebox_functions];
+grant execute on [infra].[Outbox_LockKeys] to [oncebox_functions];
 grant execute on [infra].[Outbox_ExpireDead] to [oncebox_functions];
 grant execute on [infra].[Outbox_ListDone] to [oncebox_functions];
 grant execute on [infra].[Outbox_MakeDue] to [oncebox_functions];

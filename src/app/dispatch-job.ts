@@ -62,7 +62,8 @@ export function appDispatchers(
   logger: Logger,
 ): TenantDispatchers {
   const { dispatch, metrics, tracing, ignore, onUnhandled, handlers, publishers } = definition;
-  const options = { ...dispatch, ...omitUndefined({ metrics, tracing }), logger };
+  const { outbox } = parts;
+  const options = { ...dispatch, ...omitUndefined({ metrics, tracing, outbox }), logger };
   return {
     inbox:
       handlers &&

@@ -71,7 +71,7 @@ export interface MultiTenantOptions extends StoreOptions, TurnOptions {
  *     discover: tenantsFromCatalogue({ database: { from: "env", name: "CATALOGUE_URL" } }),
  *     allow: { kinds: ["postgres"], hosts: ["db.example.com"] },
  *   }),
- *   handlers: ({ outbox }) => ({ "order.placed": (message) => outbox.enqueue({ topic: "order.confirm", payload: message.payload }) }),
+ *   handlers: { "order.placed": ({ data }) => ({ topic: "order.confirm", data }) },
  * });
  */
 export function multiTenant(options: MultiTenantOptions): AppTenants {

@@ -8,6 +8,7 @@ import type { DispatchStore } from "../queue/work-store.js";
 import { Counts, type RunCounts } from "./counts.js";
 import type { DispatcherConfig } from "./dispatcher.js";
 import { HeldMessage, HeldMessages, Leases, type RunTopic } from "./held-messages.js";
+import { outboxOf, type ReturnOutbox } from "./returned-messages.js";
 import { RunningHandlers } from "./running-handlers.js";
 import { Settlements } from "./settlement.js";
 import {
@@ -34,6 +35,8 @@ export interface RunOptions {
   readonly poll?: PollIntervals;
   /** The time-out of handlers where neither their topic nor the dispatcher has one: none by default. */
   readonly defaultTimeoutMs?: number;
+  /** The outbox of this store's database, for a dispatcher that serves several: the one of `createDispatcher` by default. */
+  readonly outbox?: ReturnOutbox | undefined;
   /** Subscribes to wake-ups; each of them makes the run poll at once. Returns how to unsubscribe. */
   readonly onWake?: (wake: () => void) => () => void;
   /** Called when as many handlers ignore their signal as may run at once. */
@@ -114,6 +117,7 @@ export class DispatchRun {
     const shared = {
       store,
       config,
+      outbox: outboxOf(store, options.outbox ?? config.outbox),
       logger: this.#logger,
       counts: this.#counts,
       time: this.#time,

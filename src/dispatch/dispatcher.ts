@@ -14,11 +14,13 @@ import {
   type BeginHandlerTransaction,
   type NoOwnSchemas,
   type OnUnhandled,
+  type ReturnedOf,
   type TopicPattern,
   type TopicPlans,
   type TypedHandlers,
   topicPlans,
 } from "./handlers.js";
+import { outboxOf, type ReturnOutbox } from "./returned-messages.js";
 import { type DurationEstimate, type Lateness, lateness } from "./timing.js";
 
 /** Handles the messages of a store. */
@@ -44,15 +46,16 @@ export function createDispatcher<
   Topics extends TopicSchemas = TopicSchemas,
   Own = NoOwnSchemas,
   Tx = StoreTx,
+  Sent extends TopicSchemas = TopicSchemas,
 >(
   options: OfStore<Message, StoreTx, Topics> &
     InTransactions<StoreTx, Tx> &
-    DispatcherOptions<Message, Tx, Topics, Own>,
+    DispatcherOptions<Message, Tx, Topics, Own, Sent>,
 ): Dispatcher<Message, StoreTx> {
   const config = dispatcherConfig(options as unknown as AnyOptions);
   return {
     // From here on the type of messages and transactions does not matter: handlers get what the store returns.
-    run: (store, budget, runOptions) =>
+    run: async (store, budget, runOptions) =>
       new DispatchRun(store as unknown as DispatchStore<QueueMessage>, budget, config, runOptions).run(),
   };
 }
@@ -63,13 +66,19 @@ export interface DispatcherOptions<
   Tx = unknown,
   Topics extends TopicSchemas = TopicSchemas,
   Own = NoOwnSchemas,
+  Sent extends TopicSchemas = TopicSchemas,
 > {
   /** By topic, case-sensitive. Written behind `store` and `transaction`, its messages and `tx` have their types. */
-  readonly handlers: TypedHandlers<Message, Tx, Topics, Own>;
+  readonly handlers: TypedHandlers<Message, Tx, Topics, Own, ReturnedOf<Sent>>;
   /** Topics that are acknowledged without a handler: `["customer.*"]`. A handler of the topic itself comes first. */
   readonly ignore?: readonly TopicPattern[];
   /** What becomes of a message without a handler: `"retry"` by default, because the next deployment may bring one. */
   readonly onUnhandled?: OnUnhandled;
+  /**
+   * Where messages that handlers return are stored: an outbox on the store's database. Without one, handlers may return none. Its
+   * `topics` type and check them.
+   */
+  readonly outbox?: ReturnOutbox<Sent>;
   /** Runs around every handler; the first is the outermost. */
   readonly use?: readonly HandlerMiddleware<Message, Tx>[];
   /** Handlers that may run at once: 10 by default. */
@@ -124,6 +133,10 @@ type AnyOptions = DispatcherOptions<QueueMessage> &
 export interface DispatcherConfig {
   readonly topics: TopicPlans;
   readonly middleware: readonly HandlerMiddleware<QueueMessage>[];
+  /** Undefined: a run has its own, or handlers may return no messages. */
+  readonly outbox: ReturnOutbox | undefined;
+  /** The topics, or patterns, of handlers that have returned something else than messages. */
+  readonly warnedOf: Set<TopicPattern>;
   readonly concurrency: number;
   readonly batchSize: number;
   readonly leaseMs: number;
@@ -167,6 +180,7 @@ export const dispatcherOptions: readonly string[] = [
   "tracing",
   "store",
   "transaction",
+  "outbox",
 ];
 
 function dispatcherConfig(given: AnyOptions): DispatcherConfig {
@@ -183,6 +197,8 @@ function dispatcherConfig(given: AnyOptions): DispatcherConfig {
   return {
     topics: topicPlans(options, options.retry && retryPolicy(options.retry)),
     middleware: options.use,
+    outbox: options.outbox,
+    warnedOf: new Set(),
     concurrency,
     batchSize,
     leaseMs,
@@ -201,7 +217,8 @@ function dispatcherConfig(given: AnyOptions): DispatcherConfig {
 
 /** A store that is given and undefined, or a transaction instead of a function that begins them, is a mistake. */
 function requireStoreAndTransaction(options: AnyOptions): void {
-  const { store, transaction } = options;
+  const { store, transaction, outbox } = options;
+  if (outbox !== undefined) outboxOf(store ?? outbox, outbox);
   if ("store" in options && typeof store?.claim !== "function")
     throw new InvalidArgumentError(
       "createDispatcher: store must be an inbox or an outbox. Leave it out if the dispatcher serves several.",

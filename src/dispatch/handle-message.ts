@@ -8,20 +8,22 @@ import {
   type SpanStart,
   type Telemetry,
 } from "../base/telemetry.js";
-import { InvalidOperationError } from "../errors.js";
+import { InvalidArgumentError, InvalidOperationError, PayloadNotJsonError } from "../errors.js";
 import { LeaseLostError } from "../queue/leases.js";
 import { parsed, type QueueMessage } from "../queue/message.js";
 import { describeIssues, type StandardSchema } from "../queue/standard-schema.js";
 import { schemaOf } from "../queue/topics.js";
-import type { DispatchStore } from "../queue/work-store.js";
+import type { DispatchStore, PreparedMessages } from "../queue/work-store.js";
 import type {
   BeginHandlerTransaction,
   BeginOptions,
   HandlerContext,
+  HandlerResult,
   RanInTransaction,
   TopicHandler,
 } from "./handlers.js";
 import { describeKey, type HeldMessage, type LeasedRunParts } from "./held-messages.js";
+import { holdsMessages, preparedMessages } from "./returned-messages.js";
 import {
   type HandlingEnd,
   PermanentFailure,
@@ -36,12 +38,15 @@ export interface MiddlewareContext<Tx = unknown> extends HandlerContext {
   readonly tx: Tx | undefined;
 }
 
-/** Wraps every handler: `(message, context, next) => …`. The first is the outermost. */
+/**
+ * Wraps every handler: `(message, context, next) => …`. The first is the outermost. What the handler returned counts, unless the
+ * middleware returns something else: null for nothing.
+ */
 export type HandlerMiddleware<Message, Tx = unknown> = (
   message: Message,
   context: MiddlewareContext<Tx>,
-  next: () => Promise<unknown>,
-) => Promise<unknown>;
+  next: () => Promise<HandlerResult>,
+) => Promise<HandlerResult>;
 
 /** Handles one message to its end, in a span where there is tracing. Never throws or rejects. */
 export function handleMessage(run: LeasedRunParts, held: HeldMessage): HandlingEnd | Promise<HandlingEnd> {
@@ -82,8 +87,11 @@ function handle(run: LeasedRunParts, held: HeldMessage): HandlingEnd | Promise<H
   if (run.config.middleware.length > 0 || schema !== undefined || handler.transactional)
     return handleWithin(run, held, handler, schema);
   try {
-    const result = handler.handle(message, contextOf(run, held, undefined));
-    return isThenable(result) ? Promise.resolve(result).then(endOf, thrown) : endOf(result);
+    const result: unknown = handler.handle(message, contextOf(run, held, undefined));
+    if (result === undefined) return ok;
+    return isThenable(result)
+      ? Promise.resolve(result).then((value) => endOf(run, held, value), thrown)
+      : endOf(run, held, result);
   } catch (error) {
     return thrown(error);
   }
@@ -92,8 +100,65 @@ function handle(run: LeasedRunParts, held: HeldMessage): HandlingEnd | Promise<H
 const isThenable = (result: unknown): boolean =>
   typeof (result as { then?: unknown } | null | undefined)?.then === "function";
 
-const endOf = (result: unknown): HandlingEnd =>
-  isFailure(result) ? thrown(result) : { kind: "ok", isAcked: false };
+const ok: HandlingEnd = { kind: "ok", isAcked: false };
+
+/** Most handlers return nothing. */
+function endOf(run: LeasedRunParts, held: HeldMessage, result: unknown): HandlingEnd | Promise<HandlingEnd> {
+  if (result === undefined || result === null) return ok;
+  if (isFailure(result)) return thrown(result);
+  try {
+    const outgoing = returned(run, held, result);
+    if (outgoing === undefined) return ok;
+    return outgoing instanceof Promise ? outgoing.then(sending, thrown) : sending(outgoing);
+  } catch (error) {
+    return thrown(error);
+  }
+}
+
+const sending = (outgoing: PreparedMessages): HandlingEnd => ({ kind: "ok", isAcked: false, outgoing });
+
+/**
+ * The messages that a handler returned. A wrong one makes the handled message dead: a retry would repeat what the handler did, and fail
+ * again. Any other result, such as a driver's, is ignored.
+ */
+function returned(
+  { config, outbox, logger }: LeasedRunParts,
+  { message: handled, topic }: HeldMessage,
+  result: unknown,
+): PreparedMessages | Promise<PreparedMessages> | undefined {
+  if (!holdsMessages(result)) {
+    if (Array.isArray(result) && result.length === 0) return undefined;
+    if (config.warnedOf.has(topic.name)) return undefined;
+    config.warnedOf.add(topic.name);
+    logger.warn("what the handler returned is no message and is ignored", { topic: topic.name });
+    return undefined;
+  }
+  const refuse = (error: unknown): never => {
+    throw withOwnText(
+      permanentFailure(`The handler of "${handled.topic}" returned a wrong message: ${wrongReason(error)}`, {
+        cause: error,
+      }),
+    );
+  };
+  if (outbox === undefined)
+    return refuse(
+      new InvalidArgumentError(
+        "there is no outbox to store it in. Pass it: createDispatcher({ outbox, … }).",
+      ),
+    );
+  try {
+    const prepared = preparedMessages(result, { handled, outbox });
+    return prepared instanceof Promise ? prepared.catch(refuse) : prepared;
+  } catch (error) {
+    return refuse(error);
+  }
+}
+
+/** The text of another error, of a getter or a `toJSON`, may have anything in it. */
+const wrongReason = (error: unknown): string =>
+  error instanceof InvalidArgumentError || error instanceof PayloadNotJsonError
+    ? error.message
+    : "it cannot be read. See the cause in the log.";
 
 const thrown = (error: unknown): HandlingEnd => ({ kind: "error", error });
 
@@ -136,25 +201,43 @@ async function handleWithin(
   schema: StandardSchema | undefined,
 ): Promise<HandlingEnd> {
   const { transactional = false } = handler;
-  const attempt = async (message: QueueMessage, tx: unknown): Promise<void> => {
+  const attempt = async (message: QueueMessage, tx: unknown): Promise<PreparedMessages | undefined> => {
     const context = contextOf(run, held, tx);
-    const chain = run.config.middleware.reduceRight<() => Promise<unknown>>(
-      (next, wrap) => () => wrap(message, context, next),
+    const chain = run.config.middleware.reduceRight<() => Promise<HandlerResult>>(
+      (next, wrap) => () => wrapped(next, (inner) => wrap(message, context, inner)),
       async () => handler.handle(message, context),
     );
-    const result = await chain();
-    if (isFailure(result)) throw result;
+    const end = await endOf(run, held, await chain());
+    if (end.kind === "error") throw end.error;
     // The run has already settled this message as failed. Committing now would apply its writes and retry it too.
     if (transactional) context.signal.throwIfAborted();
+    return end.kind === "ok" ? end.outgoing : undefined;
   };
   try {
     const message = schema === undefined ? held.message : await withData(held.message, schema);
-    if (transactional) await inHandlerTransaction(run, held, (tx) => attempt(message, tx));
-    else await attempt(message, undefined);
-    return { kind: "ok", isAcked: transactional };
+    if (transactional) {
+      await inHandlerTransaction(run, held, (tx) => attempt(message, tx));
+      return { kind: "ok", isAcked: true };
+    }
+    const outgoing = await attempt(message, undefined);
+    return outgoing === undefined ? ok : sending(outgoing);
   } catch (error) {
     return thrown(error);
   }
+}
+
+/** What is returned inside must not be lost because a middleware returns nothing. */
+async function wrapped(
+  next: () => Promise<HandlerResult>,
+  wrap: (inner: () => Promise<HandlerResult>) => Promise<HandlerResult>,
+): Promise<HandlerResult> {
+  let returnedInside: HandlerResult;
+  const own = await wrap(async () => {
+    returnedInside = undefined;
+    returnedInside = await next();
+    return returnedInside;
+  });
+  return own === undefined ? returnedInside : own;
 }
 
 /** The message with its payload parsed and validated. An invalid payload stays invalid, so no retry can help. */
@@ -175,11 +258,11 @@ export class NotCalledError extends Error {
   }
 }
 
-/** Commits the handler's writes together with the acknowledgement. If the lease is lost, nothing is committed. */
+/** Commits the handler's writes, the acknowledgement and what is sent because of it together. If the lease is lost, nothing is committed. */
 async function inHandlerTransaction(
   { store, config, leases }: LeasedRunParts,
   held: HeldMessage,
-  work: (tx: unknown) => Promise<void>,
+  work: (tx: unknown) => Promise<PreparedMessages | undefined>,
 ): Promise<void> {
   held.transactionAbort = new AbortController();
   const { signal } = held.transactionAbort;
@@ -189,10 +272,12 @@ async function inHandlerTransaction(
     held.isAcking = false;
     // It may have waited for its transaction longer than its lease, in a process that was frozen meanwhile.
     if (performance.now() >= held.lease.expiresAt) throw new LeaseLostError();
-    await work(own);
+    const outgoing = await work(own);
     held.isAcking = true;
     leases.renewApart([held]); // the acknowledgement locks its row until the commit
-    const { lost } = await store.ack(held.lease.owner, [held.message], { tx });
+    const { message } = held;
+    const acknowledged = outgoing === undefined ? message : { message, outgoing };
+    const { lost } = await store.ack(held.lease.owner, [acknowledged], { tx });
     if (lost.length > 0) throw new LeaseLostError();
   };
   try {

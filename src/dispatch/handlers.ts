@@ -194,7 +194,7 @@ export interface TopicPlan {
 }
 
 export interface TopicHandler extends CheckedTopicOptions {
-  readonly handle: (message: QueueMessage, context: HandlerContext) => unknown;
+  handle(message: QueueMessage, context: HandlerContext): HandlerResult | Promise<HandlerResult>;
   readonly transactional?: boolean;
 }
 

@@ -6,6 +6,7 @@ import type { DispatchStore } from "../queue/work-store.js";
 import type { Counts } from "./counts.js";
 import type { DispatcherConfig } from "./dispatcher.js";
 import type { TopicPlan } from "./handlers.js";
+import type { ReturnOutbox } from "./returned-messages.js";
 import type { Decision } from "./settlement.js";
 import type { RunTime } from "./timing.js";
 
@@ -137,6 +138,8 @@ export class HeldMessages {
 interface RunParts {
   readonly store: DispatchStore<QueueMessage>;
   readonly config: DispatcherConfig;
+  /** Where messages that handlers return are stored. */
+  readonly outbox: ReturnOutbox | undefined;
   readonly logger: Logger;
   readonly counts: Counts;
   readonly time: RunTime;

@@ -5,7 +5,7 @@ import { sleep, withDeadline, yieldToEventLoop } from "../base/timers.js";
 import { ArgumentRangeError, knownByCode, PayloadNotJsonError } from "../errors.js";
 import type { QueueMessage } from "../queue/message.js";
 import { backoffMs, longestMs, type RetryPolicy } from "../queue/retry-policy.js";
-import type { DispatchStore, Settlement } from "../queue/work-store.js";
+import type { Acknowledgement, DispatchStore, PreparedMessages, Settlement } from "../queue/work-store.js";
 import type { OnUnhandled } from "./handlers.js";
 import type { HeldMessage, LeasedRunParts } from "./held-messages.js";
 
@@ -65,8 +65,8 @@ export function retryAfter(
 
 /** How the handling of one message ended. */
 export type HandlingEnd =
-  /** `isAcked`: the handler's transaction has acknowledged the message. */
-  | { readonly kind: "ok"; readonly isAcked: boolean }
+  /** `isAcked`: the handler's transaction has acknowledged the message. `outgoing`: what is to be enqueued with the acknowledgement. */
+  | { readonly kind: "ok"; readonly isAcked: boolean; readonly outgoing?: PreparedMessages }
   | { readonly kind: "error"; readonly error: unknown }
   | { readonly kind: "timedOut"; readonly afterMs: number }
   | { readonly kind: "cutOff" }
@@ -75,7 +75,7 @@ export type HandlingEnd =
 
 /** What the dispatcher does with the message then. */
 export type Decision =
-  | { readonly kind: "ack" }
+  | { readonly kind: "ack"; readonly outgoing?: PreparedMessages }
   | { readonly kind: "release" }
   | {
       readonly kind: "abandon";
@@ -99,6 +99,7 @@ export function decisionOf(
   policy: RetryPolicy | undefined,
   random: () => number = Math.random,
 ): Decision {
+  if (end.kind === "ok" && end.outgoing !== undefined) return { kind: "ack", outgoing: end.outgoing };
   if (end.kind === "ok" || end.kind === "ignored") return ack;
   if (end.kind === "noHandler" && end.onUnhandled === "ack") return ack;
   const error = reasonOf(end, payload);
@@ -114,7 +115,8 @@ export function decisionOf(
   return { kind: "abandon", error, delayMs, maxAttempts: policy?.maxAttempts, costsAttempt };
 }
 
-const isHopeless = (error: unknown): boolean =>
+/** No retry can help. */
+export const isHopeless = (error: unknown): boolean =>
   error instanceof PermanentFailure || error instanceof PayloadNotJsonError;
 
 function reasonOf(end: Exclude<HandlingEnd, { kind: "ok" | "ignored" }>, payload: string): string {
@@ -306,7 +308,7 @@ function sendBatch(
   const messages = batch.map(({ message }) => message);
   switch (decision.kind) {
     case "ack":
-      return store.ack(owner, messages, { signal });
+      return store.ack(owner, batch.some(sends) ? batch.map(acknowledgementOf) : messages, { signal });
     case "release":
       return store.release(owner, messages, { signal });
     case "fail":
@@ -320,3 +322,13 @@ function sendBatch(
     }
   }
 }
+
+const outgoingOf = ({ decision }: HeldMessage): PreparedMessages | undefined =>
+  decision?.kind === "ack" ? decision.outgoing : undefined;
+
+const sends = (held: HeldMessage): boolean => outgoingOf(held) !== undefined;
+
+const acknowledgementOf = (held: HeldMessage): Acknowledgement<QueueMessage> => ({
+  message: held.message,
+  outgoing: outgoingOf(held),
+});

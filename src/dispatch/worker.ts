@@ -56,8 +56,9 @@ export interface WorkerOptions<
   Tx = unknown,
   Topics extends TopicSchemas = TopicSchemas,
   Own = NoOwnSchemas,
+  Sent extends TopicSchemas = TopicSchemas,
 > extends WorkerSettings,
-    DispatcherOptions<Message, Tx, Topics, Own> {}
+    DispatcherOptions<Message, Tx, Topics, Own, Sent> {}
 
 /** A worker that runs. */
 export interface Worker {
@@ -90,10 +91,11 @@ export function createWorker<
   Topics extends TopicSchemas = TopicSchemas,
   Own = NoOwnSchemas,
   Tx = StoreTx,
+  Sent extends TopicSchemas = TopicSchemas,
 >(
   given: OnStore<Message, StoreTx, Topics> &
     InTransactions<StoreTx, Tx> &
-    WorkerOptions<Message, Tx, Topics, Own>,
+    WorkerOptions<Message, Tx, Topics, Own, Sent>,
 ): Worker {
   refuseUnknown(given, [...settingNames, ...dispatcherOptions], "createWorker");
   const options = given as unknown as OnStore<QueueMessage, unknown> & WorkerOptions<QueueMessage>;

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { Budget } from "../base/budget.js";
 import { mapLimit } from "../base/concurrency.js";
 import { type LoggerOption, loggedError, loggerOf } from "../base/logger.js";
-import { PermanentFailure, storedReason } from "../dispatch/settlement.js";
+import { isHopeless, storedReason } from "../dispatch/settlement.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { Inbox } from "../inbox/inbox.js";
 import {
@@ -15,6 +15,7 @@ import {
   requireName,
   requirePayload,
 } from "../queue/arguments.js";
+import { MessageBase } from "../queue/message.js";
 
 /** A message of a queue trigger, the same for every cloud. */
 export interface TriggerMessage {
@@ -22,6 +23,8 @@ export interface TriggerMessage {
   readonly messageId: string;
   readonly topic: string;
   readonly payload: string;
+  /** The payload, parsed as JSON when it is first read. A payload that is not JSON is a permanent failure. */
+  readonly data: unknown;
   readonly headers: Readonly<Record<string, string>> | null;
   readonly correlationId: string | null;
   /** FIFO group or session. Messages with the same one are handled in order. */
@@ -29,6 +32,10 @@ export interface TriggerMessage {
   /** How often the queue has delivered it, including this time. */
   readonly deliveries: number;
 }
+
+/** A message whose `data` is parsed when it is first read. */
+export const triggerMessage = (fields: Omit<TriggerMessage, "data">): TriggerMessage =>
+  Object.assign(new MessageBase(), fields);
 
 export interface ConsumeOptions {
   /** A composed handler, or any function that handles one message and throws when it fails. */
@@ -67,7 +74,7 @@ export function createConsume(options: ConsumeOptions, what: string, more: reado
   const logger = loggerOf(options.logger);
 
   const isPoison = (message: TriggerMessage, error: unknown): boolean =>
-    error instanceof PermanentFailure || message.deliveries >= maxDeliveries;
+    isHopeless(error) || message.deliveries >= maxDeliveries;
 
   return async (message) => {
     try {

@@ -1,10 +1,11 @@
 import { omitUndefined } from "../base/defined.js";
 import { type LoggerOption, loggerOf } from "../base/logger.js";
+import type { ReturnedMessage } from "../dispatch/handlers.js";
+import { outgoingMessages } from "../dispatch/returned-messages.js";
 import { InvalidArgumentError } from "../errors.js";
 import { createInbox, type InboxOptions } from "../inbox/inbox.js";
 import { createOutbox, type OutboxOptions } from "../outbox/outbox.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
-import { type OutgoingMessage, type WithData, withPayload } from "../queue/message-content.js";
 import type { Database } from "../sql/dialect.js";
 import { asTransaction } from "../sql/driver.js";
 import type { StoreMiddleware } from "./compose.js";
@@ -110,7 +111,7 @@ export function outbox(options: OutboxMiddlewareOptions = {}): OutboxMiddleware 
     scope.outgoing = [];
   };
   const write = async (scope: TransactionScope, output: unknown): Promise<void> => {
-    const messages = [...(scope.outgoing ?? []), ...toOutgoing(output, topic)];
+    const messages = [...(scope.outgoing ?? []), ...outgoingMessages(output, topic)];
     scope.outgoing = undefined;
     if (messages.length === 0) return;
     const store = storeOn(scope.db);
@@ -143,43 +144,10 @@ export function outbox(options: OutboxMiddlewareOptions = {}): OutboxMiddleware 
   };
 }
 
-/** A message that a handler returns: as the outbox takes it, with a topic and attributes if they are wanted. */
-export type HandlerOutput = WithData<Omit<OutgoingMessage, "topic">> & {
-  /** The topic of the outbox middleware by default. */
-  readonly topic?: string;
-  /** Stored as headers. Values that are not text are stored as JSON. */
-  readonly attributes?: Readonly<Record<string, unknown>>;
-};
+/** A message that a handler returns. Its topic is that of the outbox middleware by default. */
+export type HandlerOutput = WithoutTopic<ReturnedMessage> & { readonly topic?: string | undefined };
 
-/** The messages in a handler's output. Any other output is refused, because it would be lost silently. */
-export function toOutgoing(output: unknown, defaultTopic: string | undefined): OutgoingMessage[] {
-  if (output === undefined || output === null) return [];
-  const list: readonly unknown[] = Array.isArray(output) ? output : [output];
-  return list.map((entry) => toMessage(entry, defaultTopic));
-}
-
-function toMessage(entry: unknown, defaultTopic: string | undefined): OutgoingMessage {
-  const isMessage = typeof entry === "object" && entry !== null && ("data" in entry || "payload" in entry);
-  if (!isMessage) {
-    throw new InvalidArgumentError(
-      "outbox middleware: the handler must return nothing, a message { topic, data } or { topic, payload }, or a list of them.",
-    );
-  }
-  const { attributes = {}, topic = defaultTopic, ...rest } = entry as HandlerOutput;
-  if (topic === undefined) {
-    throw new InvalidArgumentError(
-      'outbox middleware: the message has no topic. Add one, or set a default: outbox({ topic: "…" }).',
-    );
-  }
-  const texts = Object.entries(omitUndefined(attributes)).map(([name, value]) => [
-    name,
-    typeof value === "string" ? value : JSON.stringify(value),
-  ]);
-  const message = { ...withPayload<Omit<OutgoingMessage, "topic">>(rest), topic };
-  return texts.length === 0
-    ? message
-    : { ...message, headers: { ...message.headers, ...Object.fromEntries(texts) } };
-}
+type WithoutTopic<Message> = Message extends unknown ? Omit<Message, "topic"> : never;
 
 /** Makes one store per database, at first use. A middleware may be shared by handlers on several databases. */
 function perDatabase<Store>(make: (db: Database) => Store): (db: Database) => Store {

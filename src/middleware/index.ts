@@ -6,7 +6,7 @@ export {
   type MessageHandler,
   type Middleware,
 } from "./compose.js";
-export type { ConsumeOptions, TriggerMessage } from "./consume.js";
+export { type ConsumeOptions, type TriggerMessage, triggerMessage } from "./consume.js";
 export { type HttpHandler, type IdempotentHttpOptions, idempotentHttp } from "./idempotent-http.js";
 export {
   type HandlerOutput,

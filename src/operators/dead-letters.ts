@@ -25,8 +25,8 @@ import {
 import type { AnyKey, AnyMessage, CallOptions, Settlement } from "../queue/work-store.js";
 import type { OperatorReadStatements, OperatorStatements, OutboxStatements } from "../sql/dialect.js";
 import { rowNumber, type SqlExecutor, type SqlParams, type SqlRow } from "../sql/driver.js";
-import { settle } from "../sql/leases.js";
 import { deadConditions, deadParams } from "../sql/reads.js";
+import { settle } from "../sql/settle.js";
 import type { QueueParts } from "../sql/store.js";
 import { defaults, maxKeys } from "../sql/store-options.js";
 

@@ -3,7 +3,8 @@ import { InvalidArgumentError } from "../errors.js";
 import { callInTransaction, checkCall, optionalKey, refuseUnknown, requireName } from "../queue/arguments.js";
 import { contentFields, type OutgoingMessage, type WithData, withPayload } from "../queue/message-content.js";
 import { checkOutgoing, type OutgoingOf, type TopicSchemas } from "../queue/topics.js";
-import type { CallOptions } from "../queue/work-store.js";
+import type { CallOptions, PreparedMessages } from "../queue/work-store.js";
+import type { FilledOutbox, PreparedRows } from "../sql/ack-and-enqueue.js";
 import type { Database, OutboxStatements, Rows } from "../sql/dialect.js";
 import type { SqlExecutor, SqlParams } from "../sql/driver.js";
 import { withContent, withTrace } from "../sql/message-content.js";
@@ -52,6 +53,11 @@ export interface Enqueuing<
     message: OutgoingOf<Topics> & { readonly naturalKey: string },
     options?: EnqueueOptions<Kind>,
   ): Promise<Enqueued>;
+  /**
+   * Checks messages and stores nothing: `ack` enqueues them, as `outgoing` of a message, when it acknowledges that message. They keep
+   * the trace context of this call.
+   */
+  prepare(messages: OutgoingOf<Topics> | readonly OutgoingOf<Topics>[]): PreparedMessages;
 }
 
 type Given = WithData<OutgoingMessage> | readonly WithData<OutgoingMessage>[];
@@ -61,51 +67,63 @@ export function enqueuing<Topics extends TopicSchemas, Kind extends AnyDatabase>
 ): Enqueuing<Topics, Kind> {
   const { db, statements, runner, options } = parts;
 
-  /** Returns the ids of messages that the outbox has under the natural keys of others: by the others' ids. */
-  const insert = async (
-    rows: readonly SqlParams[],
-    { tx, signal }: EnqueueOptions,
-  ): Promise<ReadonlyMap<string, string>> => {
-    const hasPartitions = rows.some((row) => row.partition_key !== undefined);
-    const hasNaturalKeys = rows.some((row) => row.natural_key !== undefined);
-    if (rows.length === 1 && !hasPartitions && !hasNaturalKeys) {
-      await runner.executeIn(tx, statements.enqueue, rows[0]!, { signal });
-      return noneExisting;
-    }
+  const rowsOf = (given: Given): readonly SqlParams[] =>
+    [given]
+      .flat()
+      .map((message) => withPayload(message as WithData<OutgoingMessage>))
+      .map((message) => outgoingParams(db, withTrace(message, options.tracing)));
+
+  const insert = async (given: readonly SqlParams[], { tx, signal }: EnqueueOptions): Promise<Rows> => {
+    const rows = [...new Set(firstOfEachKey(given))];
+    const hasPartitions = rows.some(hasPartitionKey);
+    const hasNaturalKeys = rows.some(hasNaturalKey);
+    if (rows.length === 1 && !hasPartitions && !hasNaturalKeys)
+      return runner.executeIn(tx, statements.enqueue, rows[0]!, { signal });
     const { enqueueOnce, enqueueKeyed, enqueueMany } = statements;
     const statement = hasNaturalKeys ? enqueueOnce : hasPartitions ? enqueueKeyed : enqueueMany;
-    // Messages with partition keys must keep their order: where that leads to a deadlock, the call is repeated.
-    const ordered = hasNaturalKeys && !hasPartitions ? inKeyOrder(rows) : rows;
     const { maxItems } = db.dialect;
-    const found = await inChunks(runner, ordered, { maxItems, tx, call: { signal } }, (within, some) =>
+    return inChunks(runner, inInsertOrder(rows), { maxItems, tx, call: { signal } }, (within, some) =>
       runner.executeIn(within, statement, { items: JSON.stringify(some) }, { signal }),
     );
-    return hasNaturalKeys ? existingIds(found) : noneExisting;
+  };
+
+  const report = (rows: readonly SqlParams[], found: Rows, transactional: boolean): readonly Enqueued[] => {
+    const firsts = firstOfEachKey(rows);
+    const existing = rows.some(hasNaturalKey) ? existingIds(found) : noneExisting;
+    return rows.map(({ id: own, topic, correlation_id }, index) => {
+      const first = firsts[index]!.id as string;
+      const id = existing.get(first) ?? first;
+      const exists = id !== own;
+      options.logger.info("enqueue", {
+        topic: topic as string,
+        correlationId: correlation_id as string | null,
+        id,
+        transactional,
+        ...(exists ? { existing: true } : {}),
+      });
+      if (!exists)
+        options.metrics?.count("oncebox.enqueued", 1, { queue: options.queue, topic: topic as string });
+      return { id, existing: exists };
+    });
   };
 
   const enqueueAll = async (given: Given, call: EnqueueOptions): Promise<readonly Enqueued[]> => {
     if (options.topics !== undefined)
       for (const message of [given].flat())
         await checkOutgoing(options.topics, message as WithData<OutgoingMessage>);
-    const messages = [given].flat().map((message) => withPayload(message as WithData<OutgoingMessage>));
-    const rows = messages.map((message) => outgoingParams(db, withTrace(message, options.tracing)));
-    const firsts = firstOfEachKey(rows);
-    const existing = rows.length === 0 ? noneExisting : await insert([...new Set(firsts)], call);
-    return messages.map((message, index) => {
-      const first = firsts[index]!.id as string;
-      const id = existing.get(first) ?? first;
-      const exists = id !== rows[index]!.id;
-      options.logger.info("enqueue", {
-        topic: message.topic,
-        correlationId: message.correlationId ?? null,
-        id,
-        transactional: call.tx !== undefined,
-        ...(exists ? { existing: true } : {}),
-      });
-      if (!exists)
-        options.metrics?.count("oncebox.enqueued", 1, { queue: options.queue, topic: message.topic });
-      return { id, existing: exists };
-    });
+    const rows = rowsOf(given);
+    const found = rows.length === 0 ? [] : await insert(rows, call);
+    return report(rows, found, call.tx !== undefined);
+  };
+
+  const { schema, table } = options;
+  const filled: FilledOutbox = {
+    db,
+    names: db.dialect.names("outbox", schema, table),
+    ready: runner.ready,
+    inOrder: inInsertOrder,
+    insert,
+    report,
   };
 
   const enqueue = async (given: Given, call: EnqueueOptions = {}) => {
@@ -122,7 +140,10 @@ export function enqueuing<Topics extends TopicSchemas, Kind extends AnyDatabase>
     return Array.isArray(given) ? enqueued : enqueued[0]!;
   };
 
-  return { enqueue, enqueueOnce } as Enqueuing<Topics, Kind>;
+  const prepare = (given: Given): PreparedMessages =>
+    ({ outbox: filled, rows: rowsOf(given) }) satisfies Omit<PreparedRows, symbol> as PreparedRows;
+
+  return { enqueue, enqueueOnce, prepare } as Enqueuing<Topics, Kind>;
 }
 
 const noneExisting: ReadonlyMap<string, string> = new Map();
@@ -143,7 +164,7 @@ const lowerCaseId = (id: unknown): string => (id as string).toLowerCase();
 function firstOfEachKey(rows: readonly SqlParams[]): readonly SqlParams[] {
   const firsts = new Map<string, SqlParams>();
   return rows.map((row) => {
-    if (row.natural_key === undefined) return row;
+    if (!hasNaturalKey(row)) return row;
     const key = JSON.stringify([row.topic, row.natural_key]);
     const first = firsts.get(key);
     if (first === undefined) firsts.set(key, row);
@@ -151,14 +172,19 @@ function firstOfEachKey(rows: readonly SqlParams[]): readonly SqlParams[] {
   });
 }
 
+const hasNaturalKey = (row: SqlParams): boolean => row.natural_key !== undefined;
+const hasPartitionKey = (row: SqlParams): boolean => row.partition_key !== undefined;
+
 /**
  * The messages with natural keys in the order of their keys, the others where they were. Two calls with the same keys then wait
- * for each other instead of deadlocking.
+ * for each other instead of deadlocking. Messages with partition keys must keep their order: where that leads to a deadlock, the call
+ * is repeated.
  */
-function inKeyOrder(rows: readonly SqlParams[]): readonly SqlParams[] {
-  const keyed = rows.filter((row) => row.natural_key !== undefined).sort(byNaturalKey);
+function inInsertOrder<Row extends SqlParams>(rows: readonly Row[]): readonly Row[] {
+  if (!rows.some(hasNaturalKey) || rows.some(hasPartitionKey)) return rows;
+  const keyed = rows.filter(hasNaturalKey).sort(byNaturalKey);
   let next = 0;
-  return rows.map((row) => (row.natural_key === undefined ? row : keyed[next++]!));
+  return rows.map((row) => (hasNaturalKey(row) ? keyed[next++]! : row));
 }
 
 const byNaturalKey = (a: SqlParams, b: SqlParams): number =>

@@ -13,10 +13,10 @@ import type { CallOptions, Page, ReplayOptions, Settlement, WorkStore } from "..
 import { announceDead, reasons } from "../sql/dead-letters.js";
 import type { Database, OutboxStatements } from "../sql/dialect.js";
 import { rowNumber, type SqlExecutor } from "../sql/driver.js";
-import { settle } from "../sql/leases.js";
 import { toStoredError } from "../sql/message-content.js";
 import { outboxShape } from "../sql/message-rows.js";
 import type { AnyDatabase } from "../sql/native.js";
+import { settle } from "../sql/settle.js";
 import { createQueueStore, type QueueParts, queueParts } from "../sql/store.js";
 import { defaults, resolveStoreOptions, type StoreOptions } from "../sql/store-options.js";
 import { type Enqueuing, enqueuing } from "./enqueue.js";

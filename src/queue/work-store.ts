@@ -51,6 +51,20 @@ export interface Abandonment<Key> {
   readonly costsAttempt?: boolean | undefined;
 }
 
+declare const isPrepared: unique symbol;
+
+/** Messages to send that an outbox has checked: `outbox.prepare` returns them, `ack` enqueues them. */
+export interface PreparedMessages {
+  readonly [isPrepared]: true;
+}
+
+/** One message to acknowledge, and what to send because of it. */
+export interface Acknowledgement<Key> {
+  readonly message: Key;
+  /** Enqueued in the transaction of the acknowledgement, unless the message is lost. */
+  readonly outgoing?: PreparedMessages | undefined;
+}
+
 /** The result of a settlement. Messages that the owner no longer held are `lost`: reported, never thrown. */
 export interface Settlement<Key> {
   readonly changed: readonly Key[];
@@ -164,9 +178,16 @@ interface Leasing<Message extends QueueMessage, Key, Settled, Tx, Topics extends
   readonly queue?: string;
   /** The schemas of its topics: a dispatcher checks messages by them before their handlers. */
   readonly topics?: Topics | undefined;
+  /** The database as an object: two queues that have the same can share a transaction. */
+  readonly database?: object;
   /** Leases due messages and returns them whole, in one round trip. A message with two crashes or more is returned by itself. */
   claim(options: ClaimOptions): Promise<readonly Message[]>;
-  ack(owner: OwnerToken, messages: readonly Key[], options?: AckOptions<Tx>): Promise<Settlement<Settled>>;
+  /** The messages are done. What is `outgoing` because of them is enqueued with it, in the same round trip. */
+  ack(
+    owner: OwnerToken,
+    messages: readonly (Key | Acknowledgement<Key>)[],
+    options?: AckOptions<Tx>,
+  ): Promise<Settlement<Settled>>;
   /** Returns messages for a retry: counts an attempt and applies the back-off. After the last attempt a message is dead. */
   abandon(
     owner: OwnerToken,

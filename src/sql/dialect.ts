@@ -282,6 +282,13 @@ export interface Dialect<Kind extends AnyDatabase = AnyDatabase> extends Receivi
   readonly inbox: (names: QueueNames, options: QueueStatementOptions) => InboxStatements;
   readonly outbox: (names: QueueNames, options: QueueStatementOptions) => OutboxStatements;
   readonly keys: (names: QueueNames) => KeyStatements;
+  /**
+   * As `ack` of a queue, and then enqueues `:outgoing` in an outbox, which may be the same: JSON objects as of `enqueueOnce`, each
+   * with `handled`, the number of a message in `:items`; only those whose message was acknowledged. `:keyed`, `:once`: some have
+   * partition keys, some have natural keys, no two of which are the same in one topic. → the rows of `ack`, and `seq` null with
+   * id, known_id as of `enqueueOnce`; or both in the same rows. Undefined where the database runs in this process.
+   */
+  readonly ackAndEnqueue?: (queue: QueueNames, outbox: QueueNames) => SqlStatement;
   /** → queue: "inbox" and "outbox", each when a claim could find something in it. A dispatcher polls many databases with it. */
   readonly pollStatement?: (inbox: QueueNames, outbox: QueueNames) => SqlStatement;
   readonly migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>>;

@@ -16,6 +16,7 @@ import { mostAttempts } from "../queue/retry-policy.js";
 import type {
   Abandonment,
   AbandonOptions,
+  Acknowledgement,
   AckOptions,
   AnyKey,
   AnyMessage,
@@ -24,11 +25,12 @@ import type {
   ReplayOptions,
   Settlement,
 } from "../queue/work-store.js";
+import { enqueueWith } from "./ack-and-enqueue.js";
 import { announceDead, reasonOf } from "./dead-letters.js";
 import type { Rows } from "./dialect.js";
-import { isTrue, rowNumber, type SqlExecutor, type SqlParams, type SqlStatement } from "./driver.js";
+import type { SqlExecutor } from "./driver.js";
 import { storedError } from "./message-content.js";
-import { inChunks } from "./statement-runner.js";
+import { settle } from "./settle.js";
 import type { QueueParts } from "./store.js";
 import { defaults } from "./store-options.js";
 
@@ -77,13 +79,22 @@ type Keys = readonly AnyKey[];
 export async function ack(
   parts: QueueParts,
   owner: OwnerToken,
-  messages: Keys,
+  messages: readonly (AnyKey | Acknowledgement<AnyKey>)[],
   call: AckOptions<SqlExecutor> = {},
 ): Promise<Settlement<AnyKey>> {
   checkCall(call, callInTransaction, "ack");
   const params = { owner: ownerToken(owner), processed_by: parts.options.processedBy ?? owner };
-  return settle(parts, messages, call, { verb: "ack", statement: parts.statements.ack, params });
+  const what = { verb: "ack", statement: parts.statements.ack, params };
+  requireList(messages, "messages");
+  if (!messages.some(isItem)) return settle(parts, messages as Keys, call, what);
+  const items = messages.map((entry) => (isItem(entry) ? entry : { message: entry }));
+  const keys = items.map(({ message }) => message);
+  return settle(parts, keys, call, { ...what, sendWith: enqueueWith(parts, items, params, call) });
 }
+
+/** An item has a message and more; anything else is the message. */
+const isItem = <Item extends { readonly message: AnyKey }>(entry: AnyKey | Item): entry is Item =>
+  typeof entry === "object" && entry !== null && "message" in entry;
 
 export async function abandon(
   parts: QueueParts,
@@ -98,7 +109,7 @@ export async function abandon(
   const { shape, statements } = parts;
   const items = new Map<string, Abandonment<AnyKey>>();
   for (const entry of messages) {
-    const own: Abandonment<AnyKey> = isAbandonment(entry) ? entry : { message: entry };
+    const own: Abandonment<AnyKey> = isItem(entry) ? entry : { message: entry };
     const delayMs = own.delayMs ?? call.delayMs;
     if (delayMs !== undefined) requireDuration(delayMs, "delayMs");
     items.set(shape.keyText(shape.key(own.message)), { ...own, delayMs, error: own.error ?? call.error });
@@ -118,9 +129,6 @@ export async function abandon(
     announceDead(parts, [key], items.get(shape.keyText(key))!.error ?? "The last attempt was abandoned.");
   return result;
 }
-
-const isAbandonment = (entry: AnyKey | Abandonment<AnyKey>): entry is Abandonment<AnyKey> =>
-  typeof entry === "object" && entry !== null && "message" in entry;
 
 export async function fail(
   parts: QueueParts,
@@ -179,83 +187,4 @@ export async function replay(
   const result = await settle(parts, messages, { signal }, { verb: "replay", statement, params });
   if (result.changed.length > 0) parts.options.logger.info("replay", { replayed: result.changed.length });
   return result;
-}
-
-interface SettleOptions {
-  /** For logs. */
-  readonly verb: string;
-  readonly statement: SqlStatement;
-  readonly params: SqlParams;
-  /** What the statement gets of each message in `:items`; its row number by default. */
-  readonly itemOf?: (message: AnyKey, seq: number) => unknown;
-}
-
-/** Runs a statement on the state rows of messages, and returns which of them it changed. See docs/decisions/0003. */
-export async function settle(
-  parts: QueueParts,
-  messages: Keys,
-  call: AckOptions<SqlExecutor>,
-  { verb, statement, params, itemOf }: SettleOptions,
-): Promise<Settlement<AnyKey>> {
-  requireList(messages, "messages");
-  if (messages.length === 0) return { changed: [], lost: [], dead: [] };
-  const { db, runner, options } = parts;
-  const bySeq = await byRowNumber(parts, messages, call);
-  const items = itemOf === undefined ? [...bySeq.keys()] : [...bySeq].map(([seq, key]) => itemOf(key, seq));
-  const send = (tx: SqlExecutor | undefined, some: readonly unknown[]) =>
-    runner.executeIn(tx, statement, { ...params, items: JSON.stringify(some), count: some.length }, call);
-  const { maxItems } = db.dialect;
-  const rows = items.length === 0 ? [] : await inChunks(runner, items, { maxItems, tx: call.tx, call }, send);
-  const result = settlementOf(parts, messages, bySeq, rows);
-  const { changed, lost, dead } = result;
-  options.logger.debug(verb, { changed: changed.length, lost: lost.length, dead: dead.length });
-  if (lost.length > 0 && "owner" in params)
-    options.logger.warn(`${verb}: no longer held by this owner`, { lost: lost.length });
-  return result;
-}
-
-/** By row number, ascending, each message once. A claimed message brings its row number; a plain key is looked up. */
-async function byRowNumber(
-  { shape, statements, runner }: QueueParts,
-  messages: Keys,
-  call: AckOptions<SqlExecutor>,
-): Promise<ReadonlyMap<number, AnyKey>> {
-  const bySeq = new Map<number, AnyKey>();
-  const unknown = new Map<string, AnyKey>();
-  for (const message of messages) {
-    const seq = (message as { seq?: unknown } | null)?.seq;
-    if (typeof seq === "number") bySeq.set(seq, message);
-    else unknown.set(shape.keyText(shape.key(message)), message);
-  }
-  if (unknown.size > 0) {
-    const items = JSON.stringify([...unknown.values()].map(shape.keyParams));
-    for (const row of await runner.executeIn(call.tx, statements.resolve, { items }, call)) {
-      const seq = rowNumber(row.seq);
-      if (!bySeq.has(seq)) bySeq.set(seq, unknown.get(shape.keyText(shape.keyOf(row)))!);
-    }
-  }
-  return new Map([...bySeq].sort(([a], [b]) => a - b));
-}
-
-function settlementOf(
-  { shape }: QueueParts,
-  messages: Keys,
-  bySeq: ReadonlyMap<number, AnyKey>,
-  rows: Rows,
-): Settlement<AnyKey> {
-  const settled = changedSeqs(rows, bySeq);
-  const changed = [...bySeq].filter(([seq]) => settled.has(seq)).map(([, message]) => message);
-  const dead = rows.filter((row) => isTrue(row.dead)).map((row) => bySeq.get(rowNumber(row.seq))!);
-  if (changed.length === messages.length) return { changed, dead, lost: [] };
-  const lost = new Map(messages.map((message) => [shape.keyText(message), message]));
-  for (const message of changed) lost.delete(shape.keyText(message));
-  return { changed, dead, lost: [...lost.values()] };
-}
-
-/** A row for each message that changed, or one row: `all_changed`, and `seqs` of the changed messages when not all changed. */
-function changedSeqs(rows: Rows, bySeq: ReadonlyMap<number, unknown>): { has(seq: number): boolean } {
-  const [first] = rows;
-  if (first?.all_changed === undefined) return new Set(rows.map((row) => rowNumber(row.seq)));
-  if (isTrue(first.all_changed)) return bySeq;
-  return new Set(((first.seqs as readonly unknown[] | null) ?? []).map(rowNumber));
 }

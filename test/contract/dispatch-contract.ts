@@ -2,6 +2,7 @@ import { describe } from "vitest";
 import { leaseTests } from "./dispatch/leases.js";
 import { longHandlerTests } from "./dispatch/long-handlers.js";
 import { otherTopicsTests } from "./dispatch/other-topics.js";
+import { returnedTests } from "./dispatch/returned.js";
 import { routingTests } from "./dispatch/routing.js";
 import { slowSettlementTests } from "./dispatch/slow-settlement.js";
 import { createDispatchContext } from "./dispatch/support.js";
@@ -21,6 +22,7 @@ export function dispatchContract(harness: ContractHarness): void {
     slowSettlementTests(context);
     longHandlerTests(context);
     transactionalTests(context);
+    returnedTests(context);
     workerTests(context);
   });
 }

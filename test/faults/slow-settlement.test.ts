@@ -38,7 +38,7 @@ describe("while a settlement waits in PostgreSQL", () => {
     const store: Inbox = {
       ...inbox,
       ack(owner, messages, call) {
-        isAckSent ||= messages.some(({ messageId }) => messageId === "1");
+        isAckSent ||= messages.some((one) => "messageId" in one && one.messageId === "1");
         return inbox.ack(owner, messages, call);
       },
       async renew(owner, messages, leaseMs, call) {

@@ -62,14 +62,14 @@ describe("the functions' user on PostgreSQL", () => {
     const handled: string[] = [];
     const app = await createApp(
       {
-        handlers: ({ outbox }) => ({
-          paid: {
-            transactional: true,
-            handle: async ({ messageId, payload }, { tx }) => {
-              await outbox.enqueue({ topic: "receipt", payload, correlationId: messageId }, tx ? { tx } : {});
-            },
-          },
-        }),
+        handlers: {
+          paid: ({ payload, messageId }) => ({
+            topic: "receipt",
+            payload,
+            partitionKey: "p",
+            naturalKey: messageId,
+          }),
+        },
         publishers: { receipt: ({ correlationId }) => void handled.push(correlationId!) },
         retentionMs: 1,
         deadRetentionMs: 86_400_000,

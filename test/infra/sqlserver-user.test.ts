@@ -14,6 +14,7 @@ import {
   PermissionDeniedError,
   timeBudget,
 } from "../../src/index.js";
+import { triggerMessage } from "../../src/middleware/consume.js";
 import { operatorsOf } from "../../src/operators/index.js";
 import { createSqlInboxStore } from "../../src/service/sql-inbox-store.js";
 import type { SqlStatement } from "../../src/sql/driver.js";
@@ -230,14 +231,14 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
       {
         database: () => db,
         schema: admin.schema!,
-        handlers: ({ outbox }) => ({
-          paid: {
-            transactional: true,
-            handle: async ({ messageId, payload }, { tx }) => {
-              await outbox.enqueue({ topic: "receipt", payload, correlationId: messageId }, tx ? { tx } : {});
-            },
-          },
-        }),
+        handlers: {
+          paid: ({ payload, messageId }) => ({
+            topic: "receipt",
+            payload,
+            partitionKey: "p",
+            naturalKey: messageId,
+          }),
+        },
         consumer: {
           subscriber: "orders",
           handle: ({ messageId, payload }) => ({ topic: "receipt", payload, correlationId: messageId }),
@@ -255,7 +256,8 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
       ["2", "3"].map((messageId) => ({ ...message, messageId, partitionKey: "customer" })),
     );
     const queued = { topic: "order", payload: "{}", headers: null, correlationId: null, partitionKey: null };
-    for (const _ of ["once", "again"]) await app.consume!({ ...queued, messageId: "4", deliveries: 1 });
+    for (const _ of ["once", "again"])
+      await app.consume!(triggerMessage({ ...queued, messageId: "4", deliveries: 1 }));
     await app.outbox.enqueue([
       { topic: "receipt", payload: "{}", partitionKey: "customer", correlationId: "0" },
     ]);

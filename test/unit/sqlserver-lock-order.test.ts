@@ -145,7 +145,21 @@ end`,
     const takers = procedures
       .filter(({ accesses }) => accesses.some(({ table, skips }) => table === "keys" && !skips))
       .map(({ name }) => name);
-    expect(takers).toEqual(["Inbox_Receive", "Outbox_Enqueue"]);
+    expect(takers).toEqual(["Inbox_Receive", "Outbox_Enqueue", "Outbox_LockKeys"]);
+  });
+
+  it("ADD-21 an acknowledgement that enqueues locks the outbox's partition keys before the states of the handled messages", () => {
+    const { text } = sqlServerDialect.ackAndEnqueue!(inbox, outbox);
+    const calls = [...text.matchAll(/exec \[infra\]\.\[(\w+)\]/g)].map(([, name]) => name!);
+    expect(calls).toEqual(["Outbox_LockKeys", "Inbox_Ack", "Outbox_Enqueue"]);
+    expect(calls.flatMap((name) => waits(procedures.find((one) => one.name === name)!.accesses))).toEqual([
+      "keys",
+      "state",
+      "keys", // which it holds already
+    ]);
+    // outside of a caller's transaction the whole batch fails, and is repeated
+    expect(text).toMatch(/@own = @outermost;\s+if @outermost = 1 commit transaction;/);
+    expect(textOf("Outbox_Enqueue")).toContain("if not (@outermost = 1 or @own = 1) set xact_abort off;");
   });
 
   it.each(procedures)(

@@ -15,13 +15,7 @@ const { DATABASE_URL: url = "", STRIPE_WEBHOOK_SECRET: secret = "", PORT = "3000
     OnceboxModule.forRoot({
       url,
       sources: { stripe: { scheme: stripe, secrets: [secret] } },
-      received: (outbox) => ({
-        "charge.succeeded": {
-          transactional: true,
-          handle: ({ messageId }, { tx }) =>
-            outbox.enqueue({ topic: "order.paid", payload: messageId }, { tx }),
-        },
-      }),
+      received: { "charge.succeeded": ({ messageId }) => ({ topic: "order.paid", payload: messageId }) },
       sent: { "*": ({ topic, payload }) => console.log(`published ${topic} ${payload}`) },
     }),
   ],

@@ -26,8 +26,8 @@ const WORKERS = Symbol("oncebox workers");
 export interface OnceboxOptions {
   readonly url: string;
   readonly sources: Readonly<Record<string, WebhookSource>>;
-  /** Handlers of what arrives. They may enqueue in their transaction. */
-  readonly received: (outbox: Outbox) => Handlers<InboxMessage, SqlExecutor>;
+  /** Handlers of what arrives. What they return is enqueued. */
+  readonly received: Handlers<InboxMessage, SqlExecutor>;
   /** Handlers that publish what was enqueued. */
   readonly sent: Handlers<OutboxMessage>;
 }
@@ -50,7 +50,8 @@ export class OnceboxModule implements OnApplicationShutdown {
       createWorker({
         store: inbox,
         dispatcher: createDispatcher<InboxMessage, SqlExecutor>({
-          handlers: received(outbox),
+          handlers: received,
+          outbox,
           ignore: ["*"],
         }),
       }),

@@ -8,6 +8,7 @@ import {
   createConsume,
   headersFrom,
   type TriggerMessage,
+  triggerMessage,
 } from "../../middleware/consume.js";
 import { optionalCount } from "../../queue/arguments.js";
 import { lambdaBudget } from "./events.js";
@@ -64,7 +65,7 @@ const isFifo = ({ eventSourceARN }: SQSRecord): boolean => eventSourceARN?.endsW
 export function sqsMessage(record: SQSRecord, topic = "sqs"): TriggerMessage {
   const sent = record.messageAttributes ?? {};
   const text = (name: string): string | undefined => sent[name]?.stringValue;
-  return {
+  return triggerMessage({
     messageId: text(attributeNames.messageId) ?? record.messageId,
     topic: text(attributeNames.topic) ?? topic,
     payload: record.body,
@@ -73,5 +74,5 @@ export function sqsMessage(record: SQSRecord, topic = "sqs"): TriggerMessage {
     // On a standard queue a group makes deliveries fair. It does not order them.
     partitionKey: isFifo(record) ? (record.attributes?.MessageGroupId ?? null) : null,
     deliveries: Number(record.attributes?.ApproximateReceiveCount ?? 1),
-  };
+  });
 }

@@ -8,6 +8,7 @@ import {
   createConsume,
   headersFrom,
   type TriggerMessage,
+  triggerMessage,
 } from "../../middleware/consume.js";
 import type { HttpHandler } from "../../middleware/idempotent-http.js";
 import { openEnvelope } from "../../publishers/azure.js";
@@ -129,7 +130,7 @@ const bodyText = (body: unknown): string => {
 
 function serviceBusMessage(body: unknown, metadata: Metadata, topic = "service-bus"): TriggerMessage {
   const sent = (metadata.applicationProperties ?? {}) as Metadata;
-  return {
+  return triggerMessage({
     messageId: idText(metadata) ?? text(sent[attributeNames.messageId]) ?? "",
     topic: text(sent[attributeNames.topic]) ?? text(metadata.subject) ?? topic,
     payload: bodyText(body),
@@ -137,13 +138,13 @@ function serviceBusMessage(body: unknown, metadata: Metadata, topic = "service-b
     correlationId: text(metadata.correlationId) ?? null,
     partitionKey: text(metadata.sessionId) ?? null,
     deliveries: Number(metadata.deliveryCount ?? 1),
-  };
+  });
 }
 
 function storageQueueMessage(body: unknown, metadata: Metadata, topic = "storage-queue"): TriggerMessage {
   const payload = bodyText(body);
   const envelope = openEnvelope(payload);
-  return {
+  return triggerMessage({
     messageId: envelope?.messageId ?? text(metadata.id) ?? "",
     topic: envelope?.topic ?? topic,
     payload: envelope?.payload ?? payload,
@@ -151,5 +152,5 @@ function storageQueueMessage(body: unknown, metadata: Metadata, topic = "storage
     correlationId: envelope?.correlationId ?? null,
     partitionKey: null,
     deliveries: Number(metadata.dequeueCount ?? 1),
-  };
+  });
 }

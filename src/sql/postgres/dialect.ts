@@ -5,6 +5,7 @@ import type { QueueNames } from "../names.js";
 import { quote } from "./expressions.js";
 import { isNameTaken } from "./faults.js";
 import { keyStatements } from "./keys.js";
+import { ackAndEnqueue } from "./leases.js";
 import { inboxStatements, outboxStatements, pollStatement } from "./queue.js";
 import { postgresReceiving } from "./receive.js";
 import { ledger, migrations, routines, sentView } from "./schema.js";
@@ -95,6 +96,7 @@ export const postgresDialect: Dialect<"postgres"> = {
   inbox: inboxStatements,
   outbox: outboxStatements,
   keys: keyStatements,
+  ackAndEnqueue,
   pollStatement,
   migrations,
   routines,

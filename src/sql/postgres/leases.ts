@@ -1,6 +1,7 @@
 import { crashesBeforeAlone } from "../../queue/leases.js";
 import { reasonGroup, reasons } from "../dead-letters.js";
 import { status } from "../dialect.js";
+import { type SqlStatement, statement } from "../driver.js";
 import { createdColumn, literal, type QueueNames } from "../names.js";
 import {
   controlsTable,
@@ -19,18 +20,8 @@ import { leavePartitions, rejoinPartitions } from "./partitions.js";
 export const leaseStatements = (n: QueueNames, blockOnDead: boolean) =>
   named({
     claim: `select r.* from ${n.object("_claim")}(${eachColumn(claimParameters, (name, type) => `:${name}::${type}`)}, ${blockOnDead}) r`,
-    ack: `with finished as (
-  delete from ${n.state} s
-  where s.seq = ${seqs} and ${ownedBy("s")}
-  returning s.seq, s.attempt, s.last_error, s.keyed
-), kept as (
-  insert into ${doneTable(n)} (seq, processed_at, attempt, processed_by, last_error)
-  select seq, ${now}, attempt, :processed_by, last_error
-  from finished
-  where ${leavePartitions(n, "finished")}
-)
-select count(*) = :count::int as all_changed, case when count(*) <> :count::int then array_agg(seq) end as seqs
-from finished`,
+    ack: `with ${finishing(n)}
+${finishedSeqs}`,
     abandon: `with abandoned as (
   update ${n.state} s
   set status = case when i.attempts is null and s.attempt + 1 >= :max_attempts::int then ${status.dead} else ${status.ready} end,
@@ -87,6 +78,45 @@ select seq
 from replayed
 where ${rejoinPartitions(n, "replayed")}`,
   });
+
+/** Deletes the states and keeps the messages as done. */
+const finishing = (n: QueueNames): string => `finished as (
+  delete from ${n.state} s
+  where s.seq = ${seqs} and ${ownedBy("s")}
+  returning s.seq, s.attempt, s.last_error, s.keyed
+), kept as (
+  insert into ${doneTable(n)} (seq, processed_at, attempt, processed_by, last_error)
+  select seq, ${now}, attempt, :processed_by, last_error
+  from finished
+  where ${leavePartitions(n, "finished")}
+)`;
+
+const finishedSeqs = `select count(*) = :count::int as all_changed, case when count(*) <> :count::int then array_agg(seq) end as seqs
+from finished`;
+
+/**
+ * Two steps: the acknowledgement, and a call of the outbox's function, which needs its result and so comes after it. Each step of the
+ * function sees what was committed before it. Partition queues of the outbox are locked at the commit, as by any enqueue. So
+ * what may be waited for while the acknowledged rows are locked is another transaction's message with the same natural key.
+ */
+export const ackAndEnqueue = (n: QueueNames, outbox: QueueNames): SqlStatement =>
+  statement(
+    "ack and enqueue",
+    `with ${finishing(n)}, acked as (
+${finishedSeqs}
+)
+select a.all_changed, a.seqs, e.id, e.known_id
+from acked a
+left join lateral ${outbox.object("_enqueue")}(
+  case when a.all_changed then :outgoing::json else (
+    select json_agg(o.message order by o.position)
+    from json_array_elements(:outgoing::json) with ordinality as o(message, position)
+    where (o.message ->> 'handled')::bigint = any (a.seqs)
+  ) end,
+  :once::boolean,
+  :now::timestamptz
+) e on true`,
+  );
 
 const claimParameters =
   "owner uuid, limit integer, lease_ms float8, base_ms float8, max_ms float8, factor float8, jitter_ms float8, max_attempts integer, now timestamptz";

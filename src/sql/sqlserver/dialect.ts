@@ -4,7 +4,7 @@ import type { Inspection, WrongSetting } from "../inspection.js";
 import { quote } from "./expressions.js";
 import { isNameTaken } from "./faults.js";
 import { keyStatements } from "./keys.js";
-import { inboxStatements, outboxStatements, pollStatement, procedures } from "./queue.js";
+import { ackAndEnqueue, inboxStatements, outboxStatements, pollStatement, procedures } from "./queue.js";
 import { sqlServerReceiving } from "./receive.js";
 import { ledger, migrations, routines, sentView } from "./schema.js";
 
@@ -127,6 +127,7 @@ export const sqlServerDialect: Dialect<"sqlserver"> = {
   inbox: inboxStatements,
   outbox: outboxStatements,
   keys: keyStatements,
+  ackAndEnqueue,
   pollStatement,
   migrations,
   routines,

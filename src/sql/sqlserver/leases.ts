@@ -170,7 +170,10 @@ ${insertDone(n, "f.last_error", { processed_by: "@processed_by" })}
 
 ${leavePartition(n, "@finished", "c.keyed = 1")}`)}
 
-select f.seq from @finished f;`;
+if @acked is null
+  select f.seq from @finished f;
+else
+  set @acked = coalesce((select f.seq from @finished f for json path), N'[]');`;
 
 /** With @max_attempts 0 the message has no attempt left: it fails, keeps no earlier error, and its crashes stay counted. */
 export function abandon(n: QueueNames): string {

@@ -24,6 +24,8 @@ const convertHash = "declare @bytes varbinary(max) = convert(varbinary(max), @ha
 /** A parameter has the same type in every procedure, except a message's id: text in the inbox, a GUID in the outbox. */
 const parametersByType = {
   bit: ["leased", "revive", "blocks", "ended", "paused"],
+  // own: the open transaction is a batch of ours, which is repeated as a whole after a fault
+  "bit = 0": ["own"],
   tinyint: ["status", "status_2", "status_3"],
   int: ["limit", "max_attempts"],
   bigint: ["after_seq", "before_seq", "matched", "done", "last_seq"],
@@ -55,7 +57,10 @@ const parametersByType = {
     ...(["source", "message_id", "key", "topic", "correlation_id", "partition_key", "natural_key"] as const),
     ...(["who", "name"] as const),
   ],
-  "nvarchar(max)": ["items", "error", "payload", "headers", "filter"],
+  // handled: what Ack has acknowledged in this transaction
+  "nvarchar(max)": ["items", "error", "payload", "headers", "filter", "handled"],
+  // acked: what Ack returns instead of rows, when it is not null
+  "nvarchar(max) = null output": ["acked"],
   "varbinary(max)": ["hash"],
 } as const;
 
@@ -74,7 +79,7 @@ const messageKey = { inbox: ["source", "message_id"], outbox: ["id"] } as const;
 
 const signatures = {
   Claim: ["now", "owner", "lease_ms", "limit", "max_attempts", ...backoff, "blocks"],
-  Ack: ["now", "owner", "items", "processed_by"],
+  Ack: ["now", "owner", "items", "processed_by", "acked"],
   Abandon: ["now", "owner", "items", "max_attempts", ...backoff, "blocks"],
   Fail: ["now", "owner", "items", "error", "error_group", "blocks"],
   Release: ["now", "owner", "items"],
@@ -103,7 +108,8 @@ const signatures = {
   MarkKey: ["now", "source", "key"],
   InspectKey: ["now", "source", "key"],
   PurgeKeys: ["now", "source", "retention_ms", "limit"],
-  Enqueue: ["now", "items", "id", "message_id", ...content, "partition_key", "natural_key"],
+  Enqueue: ["now", "items", "id", "message_id", ...content, "partition_key", "natural_key", "handled", "own"],
+  LockKeys: ["items"],
   ExpireDead: ["now", "owner", "lease_ms", "limit"],
   ListDone: ["after_seq", "limit"],
   Resend: ["now", "items", "ttl_ms"],
@@ -131,6 +137,7 @@ export const received = {
   one: ["now", "revive", "source", "message_id", ...content, "hash"],
   many: ["now", "revive", "blocks", "items"],
 } as const;
+export const acknowledged = ["now", "owner", "items", "processed_by"] as const;
 export const enqueued = {
   one: ["now", "id", "message_id", ...content],
   many: ["now", "items"],

@@ -23,9 +23,10 @@ export function procedure(
 ): Procedure {
   const name = n.object(`_${suffix}`);
   const parameters = parametersOf(n, suffix);
-  const declared = parameters.map(
-    (one) => `@${one} ${parameterType(n, one)}${optional.includes(one) ? " = null" : ""}`,
-  );
+  const declared = parameters.map((one) => {
+    const type = parameterType(n, one);
+    return `@${one} ${type}${optional.includes(one) && !type.includes("=") ? " = null" : ""}`;
+  });
   const clock = parameters.includes("now") ? " set @now = coalesce(@now, sysutcdatetime());" : "";
   return {
     suffix,
@@ -163,11 +164,13 @@ export const isKeyOf = (n: QueueNames, m = "m"): string =>
  * Finds the known messages and inserts the others, in a transaction of `beginUnlessOpen`. When another call inserts the same key in between, the insert waits for
  * it and fails. In a transaction of its own the procedure fails too, and the caller's retry finds the message. A caller's
  * transaction must not be doomed by that: XACT_ABORT is off for the insert, and the next round finds what the other call
- * has committed. A range lock would prevent all this, but would also make every new key wait for its neighbour.
+ * has committed. A range lock would prevent all this, but would also make every new key wait for its neighbour. `isOurs`: the
+ * transaction is no caller's.
  */
 export const findOrInsert = (
   find: string,
   insert: string,
+  isOurs = "@outermost = 1",
 ): string => `declare @rounds int = 0, @again bit = 1;
 
 while @again = 1
@@ -177,13 +180,13 @@ begin
 ${indented(find)}
 
   begin try
-    if @outermost = 0 set xact_abort off;
+    if not (${isOurs}) set xact_abort off;
 
 ${indented(indented(insert))}
   end try
   begin catch
     set @rounds = @rounds + 1;
-    if @outermost = 1 or @rounds = 10 or error_number() not in (2601, 2627)
+    if ${isOurs} or @rounds = 10 or error_number() not in (2601, 2627)
     begin; throw; end;
     set @again = 1;
   end catch;

@@ -28,7 +28,7 @@ import {
   seekEach,
   seqs,
 } from "./procedure.js";
-import { callProcedure, enqueued, parametersOf } from "./procedure-calls.js";
+import { acknowledged, callProcedure, enqueued, parametersOf } from "./procedure-calls.js";
 import { attempts, due, get, list, oldestDue, resolve, stats } from "./reads.js";
 import {
   alreadyProcessed,
@@ -63,7 +63,7 @@ function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions):
   const get = callProcedure(n, "get", "Get");
   return {
     claim: callProcedure(n, "claim", "Claim", { blocks }),
-    ack: callProcedure(n, "ack", "Ack"),
+    ack: callProcedure(n, "ack", "Ack", {}, acknowledged),
     abandon: callProcedure(n, "abandon", "Abandon", { blocks }),
     fail: callProcedure(n, "fail", "Fail", { blocks }),
     release: callProcedure(n, "release", "Release"),
@@ -88,6 +88,23 @@ const inTransaction = ({ name, text }: SqlStatement): SqlStatement =>
   statement(
     `${name} committed`,
     `set nocount, xact_abort on;\nbegin transaction;\n${text};\ncommit transaction;`,
+  );
+
+/**
+ * Calls the procedures of both queues in one round trip. The order of its locks is that of docs/decisions/0023: the outbox's partition
+ * keys, then the states of the handled messages. So a settlement that waits for a key of a long transaction does not hold its states
+ * meanwhile: their leases can be renewed, and the messages delivered again. What Enqueue locks then is new, but for natural keys:
+ * there it waits for the transaction that enqueued the same one, while it holds the states. A circle needs that transaction to touch
+ * one of the states, by receiving the same message again; the server ends it, and the call is repeated.
+ */
+export const ackAndEnqueue = (n: QueueNames, outbox: QueueNames): SqlStatement =>
+  statement(
+    "ack and enqueue",
+    `set nocount, xact_abort on;
+declare @acked nvarchar(max) = N'';
+${beginUnlessOpen(`if @keyed = 1 exec ${outbox.object("_LockKeys")} @items = @outgoing;
+exec ${n.object("_Ack")} @now = @now, @owner = @owner, @items = @items, @processed_by = @processed_by, @acked = @acked output;
+exec ${outbox.object("_Enqueue")} @now = @now, @items = @outgoing, @handled = @acked, @own = @outermost;`)}`,
   );
 
 /** Calls the procedures of both queues in one round trip. Returns no rows in the usual case. */
@@ -141,6 +158,7 @@ const inboxProcedures = (n: QueueNames) => [
 
 const outboxProcedures = (n: QueueNames) => [
   procedure(n, "Enqueue", enqueue(n), parametersOf(n, "Enqueue").slice(1)),
+  procedure(n, "LockKeys", lockKeys(n)),
   procedure(n, "ExpireDead", expireDead(n)),
   procedure(n, "ListDone", listDone(n)),
   procedure(n, "Resend", resend(n)),
@@ -156,6 +174,15 @@ declare @added table (
 
 ${beginUnlessOpen(`${lockArrivals(n)}
 
+-- what a message led to that was not acknowledged is left out
+if @handled is not null
+  delete from @messages
+  where position in (
+    select cast(a.[key] as int)
+    from openjson(@items) a
+    where cast(json_value(a.value, '$.handled') as bigint) not in (select h.seq from openjson(@handled) with (seq bigint) h)
+  );
+
 ${findOrInsert(
   findNaturalKeys(n),
   `insert into ${n.message} (${columnList(outboxColumns)}, created_at)
@@ -165,12 +192,28 @@ from @messages i
 where not exists (select 1 from ${n.message} m with (${keyIndex(n)}, forceseek, readcommittedlock) where m.id = i.id)
   and not exists (select 1 from @known k where k.position = i.position)
 order by i.position ${seekEach};`,
+  "@outermost = 1 or @own = 1",
 )}
 
 ${insertStates(n, "@added")}`)}
 
-if exists (select 1 from @known)
+if @handled is not null
+  select h.seq, cast(null as uniqueidentifier) as id, cast(null as uniqueidentifier) as known_id
+  from openjson(@handled) with (seq bigint) h
+  union all
+  select cast(null as bigint), i.id, k.id from @known k inner join @messages i on i.position = k.position;
+else if exists (select 1 from @known)
   select i.id, k.id as known_id from @known k inner join @messages i on i.position = k.position;`;
+
+/** Locks the partition keys of messages that this transaction is going to enqueue. */
+const lockKeys = (n: QueueNames) => `declare @messages table (partition_key nvarchar(255) ${binary} null);
+
+insert into @messages (partition_key)
+select i.partition_key
+from openjson(@items) with (partition_key nvarchar(255)) i
+where i.partition_key is not null;
+
+${lockArrivals(n)}`;
 
 /** Messages whose natural keys the outbox has. Their ids may be the caller's own: then a lost result is repeated. */
 const findNaturalKeys = (n: QueueNames) => `delete from @known;

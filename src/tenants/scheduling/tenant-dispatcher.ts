@@ -220,7 +220,7 @@ async function tenantTurn(
   ): Promise<DispatchResult | undefined> => {
     if (dispatcher === undefined) return undefined;
     const single = singleBatchStore(store);
-    const result = await dispatcher.run(single.store, budget);
+    const result = await dispatcher.run(single.store, budget, { outbox: stores.outbox });
     onResult(queue, result);
     if (single.pendingClaimMs() >= pollTimeoutMs)
       throw new InvalidOperationError(

@@ -3,22 +3,23 @@ import { timeBudget } from "../../../src/base/budget.js";
 import { createDispatcher } from "../../../src/dispatch/dispatcher.js";
 import { permanentFailure } from "../../../src/dispatch/settlement.js";
 import { compose } from "../../../src/middleware/compose.js";
-import { createConsume, type TriggerMessage } from "../../../src/middleware/consume.js";
+import { createConsume, type TriggerMessage, triggerMessage } from "../../../src/middleware/consume.js";
 import { currentTransaction } from "../../../src/middleware/transaction.js";
 import { newOwnerToken } from "../../../src/queue/leases.js";
 import type { InboxMessage } from "../../../src/queue/message.js";
 import type { ContractHarness } from "../harness.js";
 import { describeShops, insertOrder } from "./support.js";
 
-const message = (deliveries: number): TriggerMessage => ({
-  messageId: "m",
-  topic: "order",
-  payload: "a very secret payload",
-  headers: { a: "b" },
-  correlationId: "c",
-  partitionKey: null,
-  deliveries,
-});
+const message = (deliveries: number): TriggerMessage =>
+  triggerMessage({
+    messageId: "m",
+    topic: "order",
+    payload: "a very secret payload",
+    headers: { a: "b" },
+    correlationId: "c",
+    partitionKey: null,
+    deliveries,
+  });
 
 export function deadLettersContract(harness: ContractHarness): void {
   describeShops(harness, "poison messages", ({ shop }) => {
@@ -52,6 +53,21 @@ export function deadLettersContract(harness: ContractHarness): void {
       expect(await made.inboxStore.claim({ owner: newOwnerToken() })).toMatchObject([{ messageId: "m" }]);
     });
 
+    it("MID-11 a payload that is not JSON is dead when data is read, and the error says so without quoting it", async () => {
+      const made = await shop();
+      const read: unknown[] = [];
+      const handle = ({ data }: TriggerMessage) => void read.push(data);
+      const consume = createConsume({ handle, deadLetters: made.inboxStore, subscriber: "orders" }, "test");
+      expect(await consume(message(1))).toEqual({ end: "dead" });
+      expect((await made.inboxStore.list({ state: "Dead" })).messages).toMatchObject([
+        { lastError: 'PayloadNotJsonError: The payload of "order" is not JSON.' },
+      ]);
+      expect(await consume(triggerMessage({ ...message(1), payload: '{"id":7}' }))).toEqual({
+        end: "handled",
+      });
+      expect(read).toEqual([{ id: 7 }]);
+    });
+
     it("MID-11 ADD-02 a replayed dead letter is handled by the same composed handler, once", async () => {
       const made = await shop();
       let broken = true;
@@ -67,7 +83,9 @@ export function deadLettersContract(harness: ContractHarness): void {
       broken = false;
       await made.inboxStore.replay((await made.inboxStore.list({ state: "Dead" })).messages);
       const dispatcher = createDispatcher<InboxMessage>({
-        handlers: { order: async (replayed) => void (await handle({ ...replayed, partitionKey: null })) },
+        handlers: {
+          order: async (replayed) => void (await handle(triggerMessage({ ...replayed, partitionKey: null }))),
+        },
       });
       await dispatcher.run(made.inboxStore, timeBudget(10_000));
       await dispatcher.run(made.inboxStore, timeBudget(10_000));

@@ -8,7 +8,7 @@ import {
 } from "../../../src/app/index.js";
 import { omitUndefined } from "../../../src/base/defined.js";
 import { permanentFailure } from "../../../src/index.js";
-import type { TriggerMessage } from "../../../src/middleware/index.js";
+import { type TriggerMessage, triggerMessage } from "../../../src/middleware/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { tenantsFromConfiguration } from "../../../src/tenants/index.js";
 
@@ -19,15 +19,16 @@ const consumer = {
     return { topic: "receipt", payload, correlationId: messageId };
   },
 };
-const message = (messageId: string, payload = "{}"): TriggerMessage => ({
-  messageId,
-  payload,
-  topic: "order",
-  headers: null,
-  correlationId: null,
-  partitionKey: null,
-  deliveries: 1,
-});
+const message = (messageId: string, payload = "{}"): TriggerMessage =>
+  triggerMessage({
+    messageId,
+    payload,
+    topic: "order",
+    headers: null,
+    correlationId: null,
+    partitionKey: null,
+    deliveries: 1,
+  });
 
 async function appWith(definition: Partial<AppDefinition>, wake?: () => Promise<void>) {
   const app = await createApp(

@@ -26,13 +26,13 @@ const running = async (definition: Parameters<typeof defineApp>[0]): Promise<App
 const message = (topic: string) => ({ source: "s", messageId: topic, topic, payload: "" });
 
 describe("one run over both queues", () => {
-  it("FUN-03 ADD-16 delivers what inbox handlers enqueue while another inbox handler still runs", async () => {
+  it("FUN-03 ADD-16 ADD-21 delivers what inbox handlers return while another inbox handler still runs", async () => {
     const delivered = gate();
     const app = await running({
-      handlers: ({ outbox }) => ({
-        quick: async () => void (await outbox.enqueue({ topic: "out", payload: "" })),
+      handlers: {
+        quick: () => ({ topic: "out", payload: "" }),
         slow: () => delivered.promise, // only the delivery lets it end
-      }),
+      },
       publishers: { out: () => delivered.open() },
     });
     await app.inbox.enqueue([message("slow"), message("quick")]);

@@ -165,6 +165,28 @@ describe("an app with many tenants", () => {
     expect(await app.cleanup(timeBudget(20_000))).toEqual({ inbox: none, outbox: none });
   });
 
+  it("ADD-21 FUN-07 what handlers and publishers return goes to the outbox of their own tenant", async () => {
+    const published: string[] = [];
+    const note = (topic: string, store: string, correlationId: string | null) =>
+      void published.push(`${store} ${correlationId} ${topic}`);
+    const app = await running({
+      handlers: { t: () => ({ topic: "out", data: 1 }) },
+      publishers: {
+        out({ topic, correlationId }, { store }) {
+          note(topic, store, correlationId);
+          return { topic: "after", data: 2 };
+        },
+        after: ({ topic, correlationId }, { store }) => note(topic, store, correlationId),
+      },
+    });
+    for (const id of ids) await (await app.tenants!.inbox(id)).receive(message(`for-${id}`));
+    expect(await app.dispatch(timeBudget(20_000))).toMatchObject({
+      inbox: { acked: 3 },
+      outbox: { acked: 6 },
+    });
+    expect(published.sort()).toEqual(ids.flatMap((id) => [`${id} for-${id} after`, `${id} for-${id} out`]));
+  });
+
   it("FUN-04 FUN-07 clean-up deletes the old Done messages of every tenant, and reports how many", async () => {
     const app = await running({ handlers: { t: () => {} }, retentionMs: 1 });
     for (const id of ids) await (await app.tenants!.inbox(id)).receive(message(id));

@@ -10,6 +10,7 @@ import {
   readEnvironment,
 } from "../../../src/app/index.js";
 import { type MetricAttributes, type Metrics, newOwnerToken, timeBudget } from "../../../src/index.js";
+import { triggerMessage } from "../../../src/middleware/consume.js";
 import { operatorsOf } from "../../../src/operators/operators-of.js";
 import { functionPublisher, startOutboxPublisher } from "../../../src/publishers/index.js";
 import { openTelemetry } from "../../../src/telemetry/index.js";
@@ -100,13 +101,15 @@ describe("the telemetry of an app", () => {
       consumer: { subscriber: "orders", handle: () => ({ topic: "receipt", payload: "{}" }) },
     });
     const traceId = "0af7651916cd43dd8448eb211c80319c";
-    await app.consume!({
-      ...message,
-      headers: { traceparent: `00-${traceId}-b7ad6b7169203331-01` },
-      correlationId: null,
-      partitionKey: null,
-      deliveries: 1,
-    });
+    await app.consume!(
+      triggerMessage({
+        ...message,
+        headers: { traceparent: `00-${traceId}-b7ad6b7169203331-01` },
+        correlationId: null,
+        partitionKey: null,
+        deliveries: 1,
+      }),
+    );
     const [span] = sdk.spans();
     expect(span!.name).toBe("process t");
     expect(span!.parentSpanContext?.spanId).toBe("b7ad6b7169203331");

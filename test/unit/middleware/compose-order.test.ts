@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { outgoingMessages } from "../../../src/dispatch/returned-messages.js";
 import { InvalidArgumentError } from "../../../src/index.js";
-import { toOutgoing } from "../../../src/middleware/inbox-outbox.js";
 import {
   compose,
   currentTransaction,
@@ -64,15 +64,15 @@ describe("compose", () => {
 
 describe("a handler's output", () => {
   it("MID-06 is nothing, a message or a list; data and attributes become JSON", () => {
-    expect(toOutgoing(undefined, undefined)).toEqual([]);
-    expect(toOutgoing(null, undefined)).toEqual([]);
-    expect(toOutgoing([], undefined)).toEqual([]);
-    expect(toOutgoing({ data: null }, "t")).toEqual([{ topic: "t", payload: "null" }]);
-    expect(toOutgoing({ topic: "t", payload: "p", headers: { a: "1" } }, "other")).toEqual([
+    expect(outgoingMessages(undefined, undefined)).toEqual([]);
+    expect(outgoingMessages(null, undefined)).toEqual([]);
+    expect(outgoingMessages([], undefined)).toEqual([]);
+    expect(outgoingMessages({ data: null }, "t")).toEqual([{ topic: "t", payload: "null" }]);
+    expect(outgoingMessages({ topic: "t", payload: "p", headers: { a: "1" } }, "other")).toEqual([
       { topic: "t", payload: "p", headers: { a: "1" } },
     ]);
     expect(
-      toOutgoing(
+      outgoingMessages(
         { topic: "t", data: [1], attributes: { n: 1, s: "x", o: { a: 1 }, u: undefined } },
         undefined,
       ),
@@ -81,8 +81,8 @@ describe("a handler's output", () => {
 
   it("MID-06 anything else is refused rather than lost", () => {
     for (const output of ["text", 1, true, {}, [{ topic: "t" }], [[{ payload: "" }]]])
-      expect(() => toOutgoing(output, "t")).toThrow(InvalidArgumentError);
-    expect(() => toOutgoing({ payload: "" }, undefined)).toThrow(/topic/);
-    expect(() => toOutgoing({ data: () => 1 }, "t")).toThrow(/JSON/);
+      expect(() => outgoingMessages(output, "t")).toThrow(InvalidArgumentError);
+    expect(() => outgoingMessages({ payload: "" }, undefined)).toThrow(/topic/);
+    expect(() => outgoingMessages({ data: () => 1 }, "t")).toThrow(/JSON/);
   });
 });

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import type { Inbox } from "../../../src/index.js";
 import { createConsume } from "../../../src/middleware/consume.js";
-import { startCleanup, type TriggerMessage } from "../../../src/middleware/index.js";
+import { startCleanup, type TriggerMessage, triggerMessage } from "../../../src/middleware/index.js";
 import type { PurgeOptions } from "../../../src/queue/work-store.js";
 
 it("MID-10 clean-up asks every store to keep 7 days by default", async () => {
@@ -49,7 +49,7 @@ it("MID-11 a message is dead when its fifth delivery fails, by default", async (
     throw new Error("the business says no");
   };
   const consume = createConsume({ handle, deadLetters, subscriber: "s" }, "test");
-  const message: Omit<TriggerMessage, "deliveries"> = {
+  const message: Omit<TriggerMessage, "deliveries" | "data"> = {
     messageId: "m",
     topic: "t",
     payload: "",
@@ -57,6 +57,6 @@ it("MID-11 a message is dead when its fifth delivery fails, by default", async (
     correlationId: null,
     partitionKey: null,
   };
-  expect(await consume({ ...message, deliveries: 4 })).toMatchObject({ end: "failed" });
-  expect(await consume({ ...message, deliveries: 5 })).toEqual({ end: "dead" });
+  expect(await consume(triggerMessage({ ...message, deliveries: 4 }))).toMatchObject({ end: "failed" });
+  expect(await consume(triggerMessage({ ...message, deliveries: 5 }))).toEqual({ end: "dead" });
 });

@@ -1,0 +1,94 @@
+import { omitUndefined } from "../base/defined.js";
+import { InvalidArgumentError } from "../errors.js";
+import type { QueueMessage } from "../queue/message.js";
+import { type OutgoingMessage, withPayload } from "../queue/message-content.js";
+import { checkOutgoing, type TopicSchemas } from "../queue/topics.js";
+import type { DispatchStore, PreparedMessages } from "../queue/work-store.js";
+import type { ReturnedMessage } from "./handlers.js";
+
+/** The outbox that returned messages are stored in: what `createOutbox` returns. */
+export interface ReturnOutbox<Topics extends TopicSchemas = TopicSchemas> {
+  readonly database?: object;
+  /** Schemas of the data that is sent. */
+  readonly topics?: Topics | undefined;
+  prepare(messages: readonly OutgoingMessage[]): PreparedMessages;
+}
+
+/** Refuses an outbox that cannot share a transaction with the store's acknowledgements. */
+export function outboxOf(
+  store: Pick<DispatchStore<QueueMessage>, "database">,
+  outbox: ReturnOutbox | undefined,
+): ReturnOutbox | undefined {
+  if (outbox === undefined) return undefined;
+  if (typeof outbox?.prepare !== "function")
+    throw new InvalidArgumentError("createDispatcher: outbox must be an outbox, as createOutbox returns it.");
+  if (outbox.database === store.database) return outbox;
+  throw new InvalidArgumentError(
+    "createDispatcher: outbox must be on the store's database, made with the same db: what handlers return is stored in the transaction of the acknowledgement.",
+  );
+}
+
+/** Whether a handler returned messages: an object with a topic, or a list with such an object. Anything else is no message. */
+export const holdsMessages = (result: unknown): boolean =>
+  Array.isArray(result) ? result.some(hasTopic) : hasTopic(result);
+
+const hasTopic = (entry: unknown): boolean => typeof entry === "object" && entry !== null && "topic" in entry;
+
+/** The messages in what a handler returned, as the outbox takes them. What is not a message is refused: it would be lost silently. */
+export function outgoingMessages(
+  result: unknown,
+  defaultTopic?: string | undefined,
+): readonly OutgoingMessage[] {
+  if (result === undefined || result === null) return [];
+  const list: readonly unknown[] = Array.isArray(result) ? result : [result];
+  return list.map((entry) => toMessage(entry, defaultTopic));
+}
+
+function toMessage(entry: unknown, defaultTopic: string | undefined): OutgoingMessage {
+  const isMessage = typeof entry === "object" && entry !== null && ("data" in entry || "payload" in entry);
+  if (!isMessage) {
+    throw new InvalidArgumentError(
+      "A handler must return nothing, a message { topic, data } or { topic, payload }, or a list of messages.",
+    );
+  }
+  const { attributes = {}, topic = defaultTopic, ...rest } = entry as Partial<ReturnedMessage>;
+  if (topic === undefined)
+    throw new InvalidArgumentError(
+      'A message that a handler returned has no topic. Add one. The outbox middleware can have a default: outbox({ topic: "…" }).',
+    );
+  const texts = Object.entries(omitUndefined(attributes)).map(([name, value]) => [
+    name,
+    typeof value === "string" ? value : JSON.stringify(value),
+  ]);
+  const message = { ...withPayload<Omit<OutgoingMessage, "topic">>(rest as OutgoingMessage), topic };
+  return texts.length === 0
+    ? message
+    : { ...message, headers: { ...message.headers, ...Object.fromEntries(texts) } };
+}
+
+/**
+ * The messages that the handler of a message returned, checked as by `enqueue`. Without a correlation id of their own they have that
+ * of the handled message, or its id: the trace of an event shows them with it. A promise only where topics have schemas.
+ */
+export function preparedMessages(
+  result: unknown,
+  { handled, outbox }: Preparation,
+): PreparedMessages | Promise<PreparedMessages> {
+  const correlationId = correlationOf(handled);
+  const messages = outgoingMessages(result).map((message) => ({ correlationId, ...omitUndefined(message) }));
+  const { topics } = outbox;
+  if (topics === undefined) return outbox.prepare(messages);
+  const checks = messages.map((message) => checkOutgoing(topics, message));
+  return Promise.all(checks).then(() => outbox.prepare(messages));
+}
+
+interface Preparation {
+  readonly handled: QueueMessage;
+  readonly outbox: ReturnOutbox;
+}
+
+function correlationOf(handled: QueueMessage): string | undefined {
+  const { correlationId, source, messageId, id } = handled as QueueMessage &
+    Partial<Record<"source" | "messageId" | "id", string>>;
+  return correlationId ?? (source === undefined ? id : messageId);
+}
