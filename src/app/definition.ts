@@ -82,15 +82,10 @@ export interface AppOptions<
 
 /** Handlers by topic, or a function that makes them of the app's parts. */
 type AppHandlers<Message, Topics extends TopicSchemas, Kind extends AnyDatabase, Own, Made> =
-  | (TypedHandlers<Message, SqlExecutor<Kind>, Topics, Own, ReturnedOf<Topics>> & NoFunction)
+  | TypedHandlers<Message, SqlExecutor<Kind>, Topics, Own, ReturnedOf<Topics>>
   | ((
       parts: AppParts<Topics, Kind>,
     ) => MadeHandlers<Message, SqlExecutor<Kind>, Topics, Own> & Made & OnlyHandlerOptions<Made>);
-
-/** Every function has the property. */
-interface NoFunction {
-  readonly [Symbol.hasInstance]?: never;
-}
 
 /** What types the handlers that a function returns. */
 type MadeHandlers<Message, Tx, Topics extends TopicSchemas, Own> = {
@@ -183,9 +178,9 @@ interface AppSettings<Kind extends AnyDatabase> {
 /** Checks and returns the definition of an app. */
 type Define<Kind extends AnyDatabase> = <
   Topics extends TopicSchemas = TopicSchemas,
-  Own extends NoOwnSchemas = NoOwnSchemas,
+  Own = NoOwnSchemas<Topics>,
   Made = unknown,
-  OwnSent extends NoOwnSchemas = NoOwnSchemas,
+  OwnSent = NoOwnSchemas<Topics>,
   MadeSent = unknown,
 >(
   app: AppOptions<Topics, Kind, Own, Made, OwnSent, MadeSent>,

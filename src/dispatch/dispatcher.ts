@@ -44,7 +44,7 @@ export function createDispatcher<
   Message extends QueueMessage,
   StoreTx = unknown,
   Topics extends TopicSchemas = TopicSchemas,
-  Own = NoOwnSchemas,
+  Own = NoOwnSchemas<Topics>,
   Tx = StoreTx,
   Sent extends TopicSchemas = TopicSchemas,
 >(
@@ -65,7 +65,7 @@ export interface DispatcherOptions<
   Message extends QueueMessage,
   Tx = unknown,
   Topics extends TopicSchemas = TopicSchemas,
-  Own = NoOwnSchemas,
+  Own = NoOwnSchemas<Topics>,
   Sent extends TopicSchemas = TopicSchemas,
 > {
   /** By topic, case-sensitive. Written behind `store` and `transaction`, its messages and `tx` have their types. */

@@ -120,11 +120,14 @@ export type HandlerDefinition<Message, Tx = unknown, Data = unknown, Returned = 
 
 /** A function, or a definition. */
 export type HandlerEntry<Message, Tx = unknown, Data = unknown, Returned = ReturnedMessage> =
-  // Without a property that tells the three apart, the compiler would not type the parameters of a definition's `handle`.
-  | (HandlerFunction<Message & WithSchema<NoInfer<Data>>, Returned> & {
-      readonly transactional?: undefined;
-    })
+  | FunctionEntry<Message, Data, Returned>
   | HandlerDefinition<Message, Tx, Data, Returned>;
+
+/** Without a property that tells the three apart, the compiler would not type the parameters of a definition's `handle`. */
+type FunctionEntry<Message, Data, Returned> = HandlerFunction<
+  Message & WithSchema<NoInfer<Data>>,
+  Returned
+> & { readonly transactional?: undefined };
 
 /** By topic, case-sensitive. `"order.*"` is for every topic that begins so, `"*"` for every other; the longest that fits is used. */
 export type Handlers<Message, Tx = unknown> = Readonly<Record<TopicPattern, HandlerEntry<Message, Tx>>>;
@@ -137,8 +140,14 @@ export type TypedHandlers<Message, Tx, Topics extends TopicSchemas, Own, Returne
   readonly [Topic in keyof Own]: HandlerEntry<Message, Tx, DataOf<Topics, Topic, Own[Topic]>, Returned>;
 };
 
-/** What the compiler takes for `Own` where it infers nothing. */
-export type NoOwnSchemas = Readonly<Record<TopicPattern, unknown>>;
+/** What the compiler takes for `Own` where it infers nothing: any topics, and those of `topics` by name, so that it finds their data. */
+export type NoOwnSchemas<Topics extends TopicSchemas = TopicSchemas> = AnyTopics & {
+  readonly [Topic in keyof Topics]?: unknown;
+};
+
+interface AnyTopics {
+  readonly [topic: TopicPattern]: unknown;
+}
 
 declare const transactionOf: unique symbol;
 

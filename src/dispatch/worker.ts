@@ -55,7 +55,7 @@ export interface WorkerOptions<
   Message extends QueueMessage,
   Tx = unknown,
   Topics extends TopicSchemas = TopicSchemas,
-  Own = NoOwnSchemas,
+  Own = NoOwnSchemas<Topics>,
   Sent extends TopicSchemas = TopicSchemas,
 > extends WorkerSettings,
     DispatcherOptions<Message, Tx, Topics, Own, Sent> {}
@@ -89,7 +89,7 @@ export function createWorker<
   Message extends QueueMessage,
   StoreTx = unknown,
   Topics extends TopicSchemas = TopicSchemas,
-  Own = NoOwnSchemas,
+  Own = NoOwnSchemas<Topics>,
   Tx = StoreTx,
   Sent extends TopicSchemas = TopicSchemas,
 >(

@@ -57,7 +57,7 @@ export interface Enqueuing<
    * Checks messages and stores nothing: `ack` enqueues them, as `outgoing` of a message, when it acknowledges that message. They keep
    * the trace context of this call.
    */
-  prepare(messages: OutgoingOf<Topics> | readonly OutgoingOf<Topics>[]): PreparedMessages;
+  prepare(messages: WithData<OutgoingMessage> | readonly WithData<OutgoingMessage>[]): PreparedMessages;
 }
 
 type Given = WithData<OutgoingMessage> | readonly WithData<OutgoingMessage>[];

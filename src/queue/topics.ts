@@ -4,7 +4,9 @@ import type { OutgoingMessage, WithData } from "./message-content.js";
 import { type InputOf, type OutputOf, type StandardSchema, validated } from "./standard-schema.js";
 
 /** Schemas by topic: of zod, valibot, arktype or any other library of Standard Schema. */
-export type TopicSchemas = Readonly<Record<string, StandardSchema>>;
+export interface TopicSchemas {
+  readonly [topic: string]: StandardSchema;
+}
 
 /** What `topics` says of the data of a handler's topic; `Own` where it says nothing. */
 export type DataOf<Topics extends TopicSchemas, Topic, Own> = string extends keyof Topics

@@ -9,14 +9,34 @@ export type DatabaseKind = "postgres" | "sqlserver" | "sqlite";
 /** A kind that is known, or any. */
 export type AnyDatabase = DatabaseKind | "any";
 
-/** What each driver runs a transaction on. A type is `any` where its package is not installed. */
+/** What each driver runs a transaction on. It is unknown where the driver's types are not installed. */
 export interface NativeTransactions {
   /** pg's client. */
-  readonly postgres: PoolClient;
+  readonly postgres: IfInstalled<PoolClient>;
   /** mssql's transaction. */
-  readonly sqlserver: Transaction;
+  readonly sqlserver: IfInstalled<Transaction>;
   /** node:sqlite's connection, or that of `@photostructure/sqlite`, which has the same API. */
-  readonly sqlite: DatabaseSync;
+  readonly sqlite: IfInstalled<DatabaseSync, SqliteConnection>;
   /** One of them: it is not known which. */
   readonly any: unknown;
 }
+
+/** The types of a package that is not installed are `any`. */
+type IfInstalled<Type, Otherwise = unknown> = [0] extends [1 & Type] ? Otherwise : Type;
+
+/** What Node's older types do not have. */
+interface SqliteConnection {
+  exec(text: string): void;
+  prepare(text: string): SqliteStatement;
+}
+
+interface SqliteStatement {
+  all(...values: readonly SqliteValue[]): unknown[];
+  get(...values: readonly SqliteValue[]): unknown;
+  run(...values: readonly SqliteValue[]): {
+    readonly changes: number | bigint;
+    readonly lastInsertRowid: number | bigint;
+  };
+}
+
+type SqliteValue = null | number | bigint | string | Uint8Array;

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { dispatchAll } from "../../../src/app/dispatch-job.js";
-import { type App, createApp, defineApp, readEnvironment } from "../../../src/app/index.js";
+import { type App, type AppDefinition, createApp, readEnvironment } from "../../../src/app/index.js";
 import { silentLogger } from "../../../src/base/logger.js";
 import {
   type Budget,
@@ -15,10 +15,13 @@ import { gate } from "../../contract/support/gate.js";
 const open: App[] = [];
 afterEach(() => Promise.all(open.splice(0).map((app) => app.close())));
 
-const running = async (definition: Parameters<typeof defineApp>[0]): Promise<App> => {
-  const app = await createApp(defineApp({ database: "sqlite::memory:", ...definition }), {
-    environment: await readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" }),
-  });
+const running = async (definition: AppDefinition): Promise<App> => {
+  const app = await createApp(
+    { database: "sqlite::memory:", ...definition },
+    {
+      environment: await readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" }),
+    },
+  );
   open.push(app);
   await app.migrate();
   return app;
