@@ -8,6 +8,9 @@ const manifest = JSON.parse(readFileSync(new URL("../package.json", import.meta.
 /** Packages that are always there. Any other one that a type comes from may be missing. */
 const alwaysThere = [...Object.keys(manifest.dependencies), "oncebox", "node:"];
 
+/** Not in the types of older versions of Node. */
+const newInNode = ["node:sqlite"];
+
 const importedFrom = /(?:from |import\()"([^."][^"]*)"/;
 
 /**
@@ -20,7 +23,9 @@ export function letOptionalTypesBeMissing(folder: string): void {
     const lines = text.split("\n").flatMap((line) => {
       const name = importedFrom.exec(line)?.[1];
       const isOptional =
-        !/^\s*\*/.test(line) && name !== undefined && !alwaysThere.some((one) => name.startsWith(one));
+        !/^\s*\*/.test(line) &&
+        name !== undefined &&
+        (newInNode.includes(name) || !alwaysThere.some((one) => name.startsWith(one)));
       return isOptional ? ["// @ts-ignore: an optional package", line] : [line];
     });
     writeFileSync(file, lines.join("\n"));

@@ -13,7 +13,7 @@ export type {
 export type { DispatchResult } from "./dispatch/dispatch-run.js";
 export type { Dispatcher, DispatcherOptions, InTransactions, OfStore } from "./dispatch/dispatcher.js";
 export { createDispatcher } from "./dispatch/dispatcher.js";
-export type { HandlerMiddleware } from "./dispatch/handle-message.js";
+export type { HandlerMiddleware, MiddlewareContext } from "./dispatch/handle-message.js";
 export type {
   BeginHandlerTransaction,
   BeginOptions,
@@ -23,16 +23,18 @@ export type {
   HandlerFunction,
   HandlerResult,
   Handlers,
+  NonTransactionalContext,
   OnUnhandled,
   PlainHandlerDefinition,
   RanInTransaction,
   ReturnedMessage,
+  ReturnedTopicMessage,
   TopicOptions,
   TopicPattern,
   TransactionalContext,
   TransactionalHandlerDefinition,
+  TypedHandlers,
 } from "./dispatch/handlers.js";
-export { typedHandler } from "./dispatch/handlers.js";
 export { PermanentFailure, permanentFailure, RetryAfter, retryAfter } from "./dispatch/settlement.js";
 export type { OnStore, WakeUpSource, Worker, WorkerOptions, WorkerSettings } from "./dispatch/worker.js";
 export { createWorker } from "./dispatch/worker.js";
@@ -54,8 +56,6 @@ export type {
   ReceiveOutcome,
 } from "./inbox/inbox.js";
 export { createInbox } from "./inbox/inbox.js";
-export type { TopicSchemas, Topics, TypedHandlers, TypedMessage } from "./outbox/define-topics.js";
-export { defineTopics } from "./outbox/define-topics.js";
 export type { Enqueued, EnqueueOptions, OnceMessage } from "./outbox/enqueue.js";
 export type { Outbox, OutboxOptions } from "./outbox/outbox.js";
 export { createOutbox } from "./outbox/outbox.js";
@@ -76,7 +76,8 @@ export type { OutgoingMessage } from "./queue/message-content.js";
 export type { FailedAttempt } from "./queue/operators.js";
 export type { RetryPolicy } from "./queue/retry-policy.js";
 export { backoffMs, defaultRetryPolicy } from "./queue/retry-policy.js";
-export type { StandardSchema } from "./queue/standard-schema.js";
+export type { InputOf, OutputOf, StandardSchema } from "./queue/standard-schema.js";
+export type { OutgoingOf, TopicMessage, TopicSchemas } from "./queue/topics.js";
 export type {
   Abandonment,
   AbandonOptions,
@@ -102,6 +103,7 @@ export type {
 } from "./queue/work-store.js";
 export type { Database, Dialect } from "./sql/dialect.js";
 export type {
+  AdaptedTransaction,
   SqlDriver,
   SqlExecutor,
   SqlParams,
@@ -109,7 +111,9 @@ export type {
   SqlRow,
   SqlStatement,
   SqlValue,
+  TransactionParts,
 } from "./sql/driver.js";
 export { asTransaction, statement } from "./sql/driver.js";
 export type { MigrateOptions, MigrateResult } from "./sql/migrate.js";
 export { migrate, renderSchema, schemaBatches } from "./sql/migrate.js";
+export type { AnyDatabase, DatabaseKind, NativeTransactions } from "./sql/native.js";

@@ -13,7 +13,7 @@ export type ConsumeJob = (message: TriggerMessage) => Promise<void>;
 
 /** Runs the app's consumer in a transaction with inbox and outbox, and wakes the dispatcher for the messages it sends. */
 export function consumeJob({ definition, db, logger, wakeUp }: OpenApp): ConsumeJob {
-  const { consumer, schema, metrics, tracing } = definition;
+  const { consumer, schema, metrics, tracing, topics } = definition;
   if (consumer === undefined) {
     throw new InvalidOperationError(
       "This app has no consumer. Add one: defineApp({ consumer: { subscriber, handle } }).",
@@ -27,7 +27,7 @@ export function consumeJob({ definition, db, logger, wakeUp }: OpenApp): Consume
     [
       transaction(db),
       inbox({ subscriber: consumer.subscriber, ...optionsOf(definition.inbox) }),
-      outbox({ ...optionsOf(definition.outbox), ...omitUndefined({ metrics, tracing }) }),
+      outbox({ ...optionsOf(definition.outbox), ...omitUndefined({ metrics, tracing, topics }) }),
     ],
     consumer.handle,
   );

@@ -18,7 +18,7 @@ import { closeOnSignals, residentOf, type StartOptions } from "./resident.js";
 import { wakingApp } from "./waking-app.js";
 
 /** Where an app differs from what its definition and the environment say. */
-export type AppOptions = Partial<Omit<Platform, "wakeUp" | "fanOut">>;
+export type CreateAppOptions = Partial<Omit<Platform, "wakeUp" | "fanOut">>;
 
 /** One app, on any host. An app with tenants has `tenants`, and no `db`, `inbox` and `outbox` of its own. */
 export interface App extends AppParts {
@@ -65,7 +65,7 @@ const defaultTimeMs = 25_000;
  * await app.start({ stopOnSignals: true });
  * createServer(app.listener).listen(8080);
  */
-export async function createApp(definition: AppDefinition, options: AppOptions = {}): Promise<App> {
+export async function createApp(definition: AppDefinition, options: CreateAppOptions = {}): Promise<App> {
   refuseUnknown(options, optionNames, "createApp");
   const environment = options.environment ?? (await readEnvironment());
   const runs = { inbox: wakeUps(), outbox: wakeUps() }; // of `dispatch`

@@ -3,48 +3,126 @@ import { type Logger, type LoggerOption, loggerProblem } from "../base/logger.js
 import type { Metrics, Tracing } from "../base/telemetry.js";
 import { isSecretReference, type SecretReference } from "../config/secret-reference.js";
 import type { DispatcherOptions } from "../dispatch/dispatcher.js";
-import type { Handlers, OnUnhandled, TopicPattern } from "../dispatch/handlers.js";
+import type {
+  HandlerDefinition,
+  HandlerEntry,
+  Handlers,
+  NoOwnSchemas,
+  OnUnhandled,
+  ReturnedOf,
+  TopicPattern,
+  TypedHandlers,
+} from "../dispatch/handlers.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { Inbox, InboxOptions } from "../inbox/inbox.js";
 import type { TriggerMessage } from "../middleware/consume.js";
 import type { Outbox, OutboxOptions } from "../outbox/outbox.js";
 import { deadRetentionRule, isDeadRetention } from "../queue/maintenance.js";
 import type { InboxMessage, OutboxMessage, QueueMessage } from "../queue/message.js";
+import { checkTopics, type DataOf, type TopicSchemas } from "../queue/topics.js";
 import type { InboxServiceSettings } from "../service/http/inbox-service.js";
 import type { LeasingInboxStore } from "../service/inbox-store.js";
-import type { Database } from "../sql/dialect.js";
+import type { Database, ReceivingDatabase } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
+import type { AnyDatabase, DatabaseKind } from "../sql/native.js";
 import type { WebhookRouteOptions } from "../webhooks/route-options.js";
 import type { AppTenants } from "./multi-tenant.js";
 import type { AppSource, SecretOrReference } from "./sources.js";
 
 /** Passed to a function that returns handlers. */
-export interface AppParts {
-  readonly db: Database;
-  readonly inbox: Inbox;
-  readonly outbox: Outbox;
+export interface AppParts<
+  Topics extends TopicSchemas = TopicSchemas,
+  Kind extends AnyDatabase = AnyDatabase,
+> {
+  /** The app's database. */
+  readonly db: Database<Kind>;
+  /** Its inbox. */
+  readonly inbox: Inbox<Topics, Kind>;
+  /** Its outbox. */
+  readonly outbox: Outbox<Topics, Kind>;
 }
 
 type HandlersOf<Message extends QueueMessage> =
   | Handlers<Message, SqlExecutor>
   | ((parts: AppParts) => Handlers<Message, SqlExecutor>);
 
-/** Everything about an app that does not depend on the platform. It is the default export of one file. */
-export interface AppDefinition {
+/** Everything about an app that does not depend on the platform. It is the default export of one file; `defineApp` makes it. */
+export interface AppDefinition<
+  Topics extends TopicSchemas = TopicSchemas,
+  Kind extends AnyDatabase = AnyDatabase,
+> extends AppSettings<Kind> {
+  /** The only kind of database that the app works on: `defineApp.postgres` sets it, and its like. */
+  readonly databaseKind?: (Kind & DatabaseKind) | undefined;
+  readonly topics?: Topics | undefined;
+  /** Handlers of inbox messages, by topic. */
+  readonly handlers?: HandlersOf<InboxMessage>;
+  /** Handlers of outbox messages, by topic. Without any this app does not dispatch its outbox. */
+  readonly publishers?: HandlersOf<OutboxMessage>;
+}
+
+/** What `defineApp` takes. The compiler infers the last four types: the data of handlers' own schemas, and what functions return. */
+export interface AppOptions<
+  Topics extends TopicSchemas,
+  Kind extends AnyDatabase,
+  Own,
+  Made,
+  OwnSent,
+  MadeSent,
+> extends AppSettings<Kind> {
+  /**
+   * A schema for each topic, received or sent: zod's or that of any other library of Standard Schema. It types `data` in handlers, in the
+   * messages that handlers return and in `outbox.enqueue`, and checks it. With `topics`, no other topic can be sent.
+   */
+  readonly topics?: Topics | undefined;
+  /** Handlers of inbox messages, by topic: functions, `{ schema, handle }` and other options, or a function that returns all of them. */
+  readonly handlers?: AppHandlers<InboxMessage, Topics, Kind, Own, Made>;
+  /** Handlers of outbox messages, by topic. Without any this app does not dispatch its outbox. */
+  readonly publishers?: AppHandlers<OutboxMessage, Topics, Kind, OwnSent, MadeSent>;
+}
+
+/** Handlers by topic, or a function that makes them of the app's parts. */
+type AppHandlers<Message, Topics extends TopicSchemas, Kind extends AnyDatabase, Own, Made> =
+  | TypedHandlers<Message, SqlExecutor<Kind>, Topics, Own, ReturnedOf<Topics>>
+  | ((
+      parts: AppParts<Topics, Kind>,
+    ) => MadeHandlers<Message, SqlExecutor<Kind>, Topics, Own> & Made & OnlyHandlerOptions<Made>);
+
+/** What types the handlers that a function returns. */
+type MadeHandlers<Message, Tx, Topics extends TopicSchemas, Own> = {
+  readonly [Topic in keyof Own]: HandlerEntry<
+    Message,
+    Tx,
+    DataOf<Topics, Topic, unknown>,
+    ReturnedOf<Topics>
+  >;
+};
+
+/**
+ * The compiler does not look for unknown properties in what a function returns, and infers no schema in it: such a property has a
+ * type here that no value has, and that says what is wrong.
+ */
+type OnlyHandlerOptions<Made> = { readonly [Topic in keyof Made]: OnlyOptions<Made[Topic]> };
+type OnlyOptions<Entry> = Entry extends (...args: never) => unknown
+  ? unknown
+  : {
+      readonly [Name in Exclude<keyof Entry, KnownOption>]: Name extends "schema"
+        ? "A function that returns handlers has its schemas in topics"
+        : `"${Name & string}" is not an option of a handler`;
+    };
+type KnownOption = Exclude<keyof HandlerDefinition<QueueMessage>, "schema">;
+
+/** The options of an app that are the same whatever its handlers are. */
+interface AppSettings<Kind extends AnyDatabase> {
   /** A URL, a reference to where the URL is kept, or a function that opens the database. `ONCEBOX_DATABASE_URL` overrides it. */
-  readonly database?: string | SecretReference | (() => Database | Promise<Database>);
+  readonly database?: string | SecretReference | (() => Database<Kind> | Promise<Database<Kind>>);
   /** Many databases instead of one, discovered at run time: `multiTenant(…)` of `oncebox/app`. */
   readonly tenants?: AppTenants;
   /** The senders of webhooks, by the last part of the path. `ONCEBOX_WEBHOOKS` adds sources and overrides those of the same name. */
   readonly sources?: Readonly<Record<string, AppSource>>;
-  /** Handlers of inbox messages, by topic. */
-  readonly handlers?: HandlersOf<InboxMessage>;
   /** Topics of inbox messages that are acknowledged without a handler: a provider sends more than an app needs. */
   readonly ignore?: readonly TopicPattern[];
   /** What becomes of an inbox message without a handler: `"retry"` by default, or `"ack"` or `"dead"`. */
   readonly onUnhandled?: OnUnhandled;
-  /** Handlers of outbox messages, by topic. Without any this app does not dispatch its outbox. */
-  readonly publishers?: HandlersOf<OutboxMessage>;
   /**
    * Handles messages of a queue service. One transaction records that `subscriber` has handled the message and enqueues
    * the messages that `handle` returns in the outbox. Not available with `tenants`.
@@ -99,18 +177,65 @@ export interface AppDefinition {
   readonly tracing?: Tracing;
 }
 
+/** Checks and returns the definition of an app. */
+type Define<Kind extends AnyDatabase> = <
+  Topics extends TopicSchemas = TopicSchemas,
+  Own = NoOwnSchemas<Topics>,
+  Made = unknown,
+  OwnSent = NoOwnSchemas<Topics>,
+  MadeSent = unknown,
+>(
+  app: AppOptions<Topics, Kind, Own, Made, OwnSent, MadeSent>,
+) => AppDefinition<Topics, Kind>;
+
+interface DefineApp extends Define<AnyDatabase> {
+  /** An app on PostgreSQL: `tx.native` is pg's `PoolClient`. A URL of another database is refused. */
+  readonly postgres: Define<"postgres">;
+  /** An app on SQL Server: `tx.native` is mssql's `Transaction`. A URL of another database is refused. */
+  readonly sqlserver: Define<"sqlserver">;
+  /** An app on SQLite: `tx.native` is node:sqlite's `DatabaseSync`. A URL of another database is refused. */
+  readonly sqlite: Define<"sqlite">;
+}
+
+const defineOn =
+  <Kind extends DatabaseKind>(databaseKind: Kind): Define<Kind> =>
+  (app) =>
+    defined<Kind, never>({ ...app, databaseKind } as never);
+
+function defined<Kind extends AnyDatabase, Topics extends TopicSchemas>(
+  app: object,
+): AppDefinition<Topics, Kind> {
+  checkDefinition(app);
+  return app as AppDefinition<Topics, Kind>;
+}
+
 /**
- * Checks and returns the definition of an app. Opens nothing.
+ * Checks and returns the definition of an app. Opens nothing. `defineApp.postgres`, `defineApp.sqlserver` and `defineApp.sqlite` are for
+ * apps on one kind of database: they type `tx.native`, the driver's own client.
  *
  * @example
  * export default defineApp({
  *   sources: { stripe: { scheme: "stripe", secrets: { from: "env", name: "STRIPE_SECRET" } } },
- *   handlers: { "invoice.paid": ({ data }) => ({ topic: "receipt.send", data }) },
+ *   topics: { "receipt.send": z.object({ invoice: z.string() }) },
+ *   handlers: {
+ *     "invoice.paid": ({ messageId }) => ({ topic: "receipt.send", data: { invoice: messageId } }),
+ *   },
+ *   publishers: { "receipt.send": ({ data }) => console.log("sending", data.invoice) },
  * });
  */
-export function defineApp(app: AppDefinition): AppDefinition {
-  checkDefinition(app);
-  return app;
+export const defineApp: DefineApp = Object.assign(((app) => defined(app)) as Define<AnyDatabase>, {
+  postgres: defineOn("postgres"),
+  sqlserver: defineOn("sqlserver"),
+  sqlite: defineOn("sqlite"),
+});
+
+/** Returns the database, unless the app is for another kind: its handlers would get another `tx.native` than they are written for. */
+export function requireKind<Of extends ReceivingDatabase>({ databaseKind }: AppDefinition, db: Of): Of {
+  if (databaseKind === undefined || db.dialect.name === databaseKind) return db;
+  const given = `${db.dialect.name} (${db.id})`;
+  throw new InvalidArgumentError(
+    `The app is for ${databaseKind}: defineApp.${databaseKind}. Its database is ${given}. Give the URL of a ${databaseKind} database, or use defineApp.`,
+  );
 }
 
 /** The service of an app. Only types here: the bundle of a function that does not serve it holds no code of it. */
@@ -179,9 +304,24 @@ const handlers = must(
 
 /** The rest is checked where it is served. */
 const withTokens = must((value) => isRecord(value) && value.tokens !== undefined, "an object with tokens");
+
+const topicsProblem: Check = (value) => {
+  try {
+    checkTopics(value, "topics");
+    return undefined;
+  } catch (error) {
+    return `is wrong: ${(error as Error).message}`;
+  }
+};
+
 const aboveZero = must((value) => Number.isFinite(value) && (value as number) > 0, "a number above 0");
 
 const fields: Readonly<Record<keyof AppDefinition, Check>> = {
+  databaseKind: must(
+    (value) => ["postgres", "sqlserver", "sqlite"].includes(value as string),
+    '"postgres", "sqlserver" or "sqlite"',
+  ),
+  topics: topicsProblem,
   database: must(
     (value) => isText(value) || isFunction(value) || isSecretReference(value),
     "a URL, a reference to a secret, or a function that opens a database",

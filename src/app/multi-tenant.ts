@@ -1,6 +1,7 @@
 import type { Budget } from "../base/budget.js";
 import { omitUndefined } from "../base/defined.js";
 import type { Logger } from "../base/logger.js";
+import { openDatabase } from "../config/database-url.js";
 import type { Environment } from "../config/environment.js";
 import type { SecretResolver } from "../config/secret-reference.js";
 import { InvalidOperationError } from "../errors.js";
@@ -43,7 +44,7 @@ import {
   tenantKey,
 } from "../tenants/tenant.js";
 import type { ReceivedWebhook } from "../webhooks/route-options.js";
-import type { AppDefinition, AppParts } from "./definition.js";
+import { type AppDefinition, type AppParts, requireKind } from "./definition.js";
 import { appDispatchers, type DispatchJob, type DispatchReport } from "./dispatch-job.js";
 import { type MaintenanceJob, type MaintenanceReport, retentionsOf } from "./maintenance-jobs.js";
 import { coalesced, throttleByKey, type WakeUp, wakeUpIntervalMs } from "./wake-up.js";
@@ -212,11 +213,17 @@ function openStores(
   { definition, resolveSecret, logger, signInAs }: TenantsContext,
 ) {
   const telemetry = omitUndefined({ metrics: definition.metrics, tracing: definition.tracing });
-  const withoutTable = ({ table: _, ...rest }: { table?: string } = {}) => ({ ...rest, ...telemetry });
+  const withoutTable = ({ table: _, ...rest }: { table?: string } = {}) => ({
+    ...rest,
+    ...telemetry,
+    ...omitUndefined({ topics: definition.topics }),
+  });
+  const { open = openDatabase } = stores;
   return createTenantStores(
     {
       ...stores,
       discover: withDefaultTables(stores.discover, definition),
+      open: async (url, limits) => requireKind(definition, await open(url, limits)),
       resolveSecret,
       logger,
       inbox: withoutTable(definition.inbox),

@@ -20,7 +20,7 @@ import { type QueueParts, queueParts } from "../sql/store.js";
 import { resolveStoreOptions } from "../sql/store-options.js";
 import type { SignIn } from "../tenants/connections/tenant-stores.js";
 import type { FanOut } from "../tenants/fan-out/tenant-batch.js";
-import type { AppDefinition, AppParts } from "./definition.js";
+import { type AppDefinition, type AppParts, requireKind } from "./definition.js";
 import type { OpenTenants } from "./multi-tenant.js";
 import type { WakeUp } from "./wake-up.js";
 
@@ -51,11 +51,11 @@ export async function openApp(definition: AppDefinition, platform: Platform): Pr
     db,
     partsFor: (kind) => queueParts(db, kind, optionsOf(kind)),
     get inbox() {
-      inbox ??= createInbox(db, { ...definition.inbox, ...options });
+      inbox ??= createInbox(db, { ...definition.inbox, ...options, topics: definition.topics });
       return inbox;
     },
     get outbox() {
-      outbox ??= createOutbox(db, { ...definition.outbox, ...options });
+      outbox ??= createOutbox(db, { ...definition.outbox, ...options, topics: definition.topics });
       return outbox;
     },
     close: () => db.close(),
@@ -129,18 +129,19 @@ export const storeOptionsOf = ({
 });
 
 /** The database that the environment or the definition names; `open` opens a URL. */
-export async function databaseOf<Opened>(
+export async function databaseOf<Opened extends ReceivingDatabase>(
   { definition, environment, resolveSecret }: AppContext,
   { maxConnections }: Platform,
   open: (url: string, options: OpenDatabaseOptions) => Promise<Opened>,
 ): Promise<Opened | Database> {
   const from = environment.databaseUrl ?? definition.database;
-  if (typeof from === "function") return from();
+  const ofKind = <Of extends ReceivingDatabase>(db: Of): Of => requireKind(definition, db);
+  if (typeof from === "function") return ofKind(await from());
   if (from === undefined) {
     throw new InvalidArgumentError(`There is no database. Set ONCEBOX_DATABASE_URL to ${databaseUrlForms}.`);
   }
   const url = typeof from === "string" ? from : await resolveSecret(from);
-  return open(url, omitUndefined({ maxConnections }));
+  return ofKind(await open(url, omitUndefined({ maxConnections })));
 }
 
 export const migrateOptionsOf = ({ schema, inbox, outbox }: AppDefinition): MigrateOptions =>

@@ -6,20 +6,24 @@ import { InvalidArgumentError } from "../errors.js";
 import { optionalCount, refuseUnknown, requireBatchSize, requireDuration } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
 import { type RetryPolicy, retryPolicy } from "../queue/retry-policy.js";
+import type { TopicSchemas } from "../queue/topics.js";
 import type { DispatchStore } from "../queue/work-store.js";
 import { type DispatchResult, DispatchRun, type RunOptions } from "./dispatch-run.js";
 import type { HandlerMiddleware } from "./handle-message.js";
 import {
   type BeginHandlerTransaction,
-  type Handlers,
+  type NoOwnSchemas,
   type OnUnhandled,
+  type ReturnedOf,
   type TopicPattern,
   type TopicPlans,
+  type TypedHandlers,
   topicPlans,
 } from "./handlers.js";
-import { outboxOf, type ReturnOutbox, type TopicSchemas } from "./returned-messages.js";
+import { outboxOf, type ReturnOutbox } from "./returned-messages.js";
 import { type DurationEstimate, type Lateness, lateness } from "./timing.js";
 
+/** Handles the messages of a store. */
 export interface Dispatcher<Message extends QueueMessage, Tx = unknown> {
   /** Claims, handles and settles until nothing is left or the budget is nearly used up. */
   run<Stored extends Message>(
@@ -36,14 +40,19 @@ export interface Dispatcher<Message extends QueueMessage, Tx = unknown> {
  * const dispatcher = createDispatcher({ store: inbox, handlers: { "invoice.paid": (message) => book(message.data) } });
  * await dispatcher.run(inbox, timeBudget(context.getRemainingTimeInMillis()));
  */
-export function createDispatcher<Message extends QueueMessage, StoreTx, Tx>(
-  options: OfStore<Message, StoreTx> & InTransactions<StoreTx, Tx> & DispatcherOptions<Message, Tx>,
-): Dispatcher<Message, StoreTx>;
-export function createDispatcher<Message extends QueueMessage, Tx = unknown>(
-  options: OfStore<Message, Tx> & DispatcherOptions<Message, Tx> & { readonly transaction?: undefined },
-): Dispatcher<Message, Tx>;
-export function createDispatcher<Message extends QueueMessage, Tx>(options: object): Dispatcher<Message, Tx> {
-  const config = dispatcherConfig(options as AnyOptions);
+export function createDispatcher<
+  Message extends QueueMessage,
+  StoreTx = unknown,
+  Topics extends TopicSchemas = TopicSchemas,
+  Own = NoOwnSchemas<Topics>,
+  Tx = StoreTx,
+  Sent extends TopicSchemas = TopicSchemas,
+>(
+  options: OfStore<Message, StoreTx, Topics> &
+    InTransactions<StoreTx, Tx> &
+    DispatcherOptions<Message, Tx, Topics, Own, Sent>,
+): Dispatcher<Message, StoreTx> {
+  const config = dispatcherConfig(options as unknown as AnyOptions);
   return {
     // From here on the type of messages and transactions does not matter: handlers get what the store returns.
     run: async (store, budget, runOptions) =>
@@ -51,17 +60,25 @@ export function createDispatcher<Message extends QueueMessage, Tx>(options: obje
   };
 }
 
-export interface DispatcherOptions<Message extends QueueMessage, Tx = unknown> {
+/** Options of a dispatcher. `Own` has the data of handlers' own schemas: the compiler infers it. */
+export interface DispatcherOptions<
+  Message extends QueueMessage,
+  Tx = unknown,
+  Topics extends TopicSchemas = TopicSchemas,
+  Own = NoOwnSchemas<Topics>,
+  Sent extends TopicSchemas = TopicSchemas,
+> {
   /** By topic, case-sensitive. Written behind `store` and `transaction`, its messages and `tx` have their types. */
-  readonly handlers: Handlers<Message, Tx>;
+  readonly handlers: TypedHandlers<Message, Tx, Topics, Own, ReturnedOf<Sent>>;
   /** Topics that are acknowledged without a handler: `["customer.*"]`. A handler of the topic itself comes first. */
   readonly ignore?: readonly TopicPattern[];
   /** What becomes of a message without a handler: `"retry"` by default, because the next deployment may bring one. */
   readonly onUnhandled?: OnUnhandled;
-  /** Where messages that handlers return are stored: an outbox on the store's database. Without one, handlers may return none. */
-  readonly outbox?: ReturnOutbox;
-  /** Schemas of messages that handlers return, by topic. Data that does not fit makes the handled message dead. */
-  readonly topics?: TopicSchemas;
+  /**
+   * Where messages that handlers return are stored: an outbox on the store's database. Without one, handlers may return none. Its
+   * `topics` type and check them.
+   */
+  readonly outbox?: ReturnOutbox<Sent>;
   /** Runs around every handler; the first is the outermost. */
   readonly use?: readonly HandlerMiddleware<Message, Tx>[];
   /** Handlers that may run at once: 10 by default. */
@@ -94,9 +111,9 @@ export interface DispatcherOptions<Message extends QueueMessage, Tx = unknown> {
 }
 
 /** Types the handlers by the queue they are for. */
-export interface OfStore<Message extends QueueMessage, Tx> {
-  /** An inbox or an outbox that the dispatcher runs on: it types messages and `tx`. `run` takes it, or another of its kind. */
-  readonly store?: DispatchStore<Message, Tx>;
+export interface OfStore<Message extends QueueMessage, Tx, Topics extends TopicSchemas = TopicSchemas> {
+  /** An inbox or an outbox that the dispatcher runs on: it types messages, their data and `tx`. `run` takes it, or another of its kind. */
+  readonly store?: DispatchStore<Message, Tx, Topics>;
 }
 
 /** `Tx` is the transaction of the user's library, `StoreTx` the store's own. */
@@ -105,12 +122,12 @@ export interface InTransactions<StoreTx, Tx> {
    * Begins the transactions of handlers with `transactional: true` with your own library, on the store's database. Handlers
    * get its transaction as `tx`: `(work) => knex.transaction((trx) => work(fromKnex(trx), trx))`.
    */
-  readonly transaction: BeginHandlerTransaction<StoreTx, Tx>;
+  readonly transaction?: BeginHandlerTransaction<StoreTx, Tx>;
 }
 
 type AnyOptions = DispatcherOptions<QueueMessage> &
   OfStore<QueueMessage, unknown> &
-  Partial<InTransactions<unknown, unknown>>;
+  InTransactions<unknown, unknown>;
 
 /** The options, checked and with their defaults, and what is learned over all runs. */
 export interface DispatcherConfig {
@@ -118,8 +135,6 @@ export interface DispatcherConfig {
   readonly middleware: readonly HandlerMiddleware<QueueMessage>[];
   /** Undefined: a run has its own, or handlers may return no messages. */
   readonly outbox: ReturnOutbox | undefined;
-  /** Schemas of messages that handlers return. */
-  readonly sentTopics: TopicSchemas | undefined;
   /** The topics, or patterns, of handlers that have returned something else than messages. */
   readonly warnedOf: Set<TopicPattern>;
   readonly concurrency: number;
@@ -166,7 +181,6 @@ export const dispatcherOptions: readonly string[] = [
   "store",
   "transaction",
   "outbox",
-  "topics",
 ];
 
 function dispatcherConfig(given: AnyOptions): DispatcherConfig {
@@ -184,7 +198,6 @@ function dispatcherConfig(given: AnyOptions): DispatcherConfig {
     topics: topicPlans(options, options.retry && retryPolicy(options.retry)),
     middleware: options.use,
     outbox: options.outbox,
-    sentTopics: options.topics,
     warnedOf: new Set(),
     concurrency,
     batchSize,
@@ -204,13 +217,8 @@ function dispatcherConfig(given: AnyOptions): DispatcherConfig {
 
 /** A store that is given and undefined, or a transaction instead of a function that begins them, is a mistake. */
 function requireStoreAndTransaction(options: AnyOptions): void {
-  const { store, transaction, outbox, topics = {} } = options;
+  const { store, transaction, outbox } = options;
   if (outbox !== undefined) outboxOf(store ?? outbox, outbox);
-  for (const [topic, schema] of Object.entries(topics))
-    if (typeof schema?.["~standard"]?.validate !== "function")
-      throw new InvalidArgumentError(
-        `createDispatcher: the schema of the topic "${topic}" is not a Standard Schema.`,
-      );
   if ("store" in options && typeof store?.claim !== "function")
     throw new InvalidArgumentError(
       "createDispatcher: store must be an inbox or an outbox. Leave it out if the dispatcher serves several.",

@@ -12,6 +12,7 @@ import { InvalidArgumentError, InvalidOperationError, PayloadNotJsonError } from
 import { LeaseLostError } from "../queue/leases.js";
 import { parsed, type QueueMessage } from "../queue/message.js";
 import { describeIssues, type StandardSchema } from "../queue/standard-schema.js";
+import { schemaOf } from "../queue/topics.js";
 import type { DispatchStore, PreparedMessages } from "../queue/work-store.js";
 import type {
   BeginHandlerTransaction,
@@ -31,13 +32,19 @@ import {
   withOwnText,
 } from "./settlement.js";
 
+/** What middleware gets beside the message: the context of the handler that it wraps. */
+export interface MiddlewareContext<Tx = unknown> extends HandlerContext {
+  /** The handler's transaction; undefined without `transactional: true`. */
+  readonly tx: Tx | undefined;
+}
+
 /**
  * Wraps every handler: `(message, context, next) => …`. The first is the outermost. What the handler returned counts, unless the
  * middleware returns something else: null for nothing.
  */
 export type HandlerMiddleware<Message, Tx = unknown> = (
   message: Message,
-  context: HandlerContext<Tx>,
+  context: MiddlewareContext<Tx>,
   next: () => Promise<HandlerResult>,
 ) => Promise<HandlerResult>;
 
@@ -76,8 +83,9 @@ function handle(run: LeasedRunParts, held: HeldMessage): HandlingEnd | Promise<H
     return onUnhandled === "ignore"
       ? { kind: "ignored" }
       : { kind: "noHandler", topic: message.topic, onUnhandled };
-  if (run.config.middleware.length > 0 || handler.schema !== undefined || handler.transactional)
-    return handleWithin(run, held, handler);
+  const schema = handler.schema ?? schemaOf(run.store.topics, message.topic);
+  if (run.config.middleware.length > 0 || schema !== undefined || handler.transactional)
+    return handleWithin(run, held, handler, schema);
   try {
     const result: unknown = handler.handle(message, contextOf(run, held, undefined));
     if (result === undefined) return ok;
@@ -139,7 +147,7 @@ function returned(
       ),
     );
   try {
-    const prepared = preparedMessages(result, { handled, outbox, topics: config.sentTopics });
+    const prepared = preparedMessages(result, { handled, outbox });
     return prepared instanceof Promise ? prepared.catch(refuse) : prepared;
   } catch (error) {
     return refuse(error);
@@ -157,7 +165,7 @@ const thrown = (error: unknown): HandlingEnd => ({ kind: "error", error });
 const isFailure = (result: unknown): boolean =>
   result instanceof PermanentFailure || result instanceof RetryAfter;
 
-const contextOf = ({ store, config }: LeasedRunParts, held: HeldMessage, tx: unknown): HandlerContext =>
+const contextOf = ({ store, config }: LeasedRunParts, held: HeldMessage, tx: unknown): MiddlewareContext =>
   new LazyContext(store.id, tx, config.telemetry, held);
 
 /**
@@ -190,8 +198,9 @@ async function handleWithin(
   run: LeasedRunParts,
   held: HeldMessage,
   handler: TopicHandler,
+  schema: StandardSchema | undefined,
 ): Promise<HandlingEnd> {
-  const { schema, transactional = false } = handler;
+  const { transactional = false } = handler;
   const attempt = async (message: QueueMessage, tx: unknown): Promise<PreparedMessages | undefined> => {
     const context = contextOf(run, held, tx);
     const chain = run.config.middleware.reduceRight<() => Promise<HandlerResult>>(

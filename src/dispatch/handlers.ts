@@ -4,31 +4,49 @@ import { optionalCount, refuseUnknown, requireDuration, requireName } from "../q
 import type { QueueMessage } from "../queue/message.js";
 import type { OutgoingMessage, WithData } from "../queue/message-content.js";
 import { type RetryPolicy, retryPolicy } from "../queue/retry-policy.js";
-import type { StandardSchema } from "../queue/standard-schema.js";
+import type { InputOf, StandardSchema } from "../queue/standard-schema.js";
+import type { DataOf, TopicMessage, TopicSchemas } from "../queue/topics.js";
 import type { PermanentFailure, RetryAfter } from "./settlement.js";
 import { type DurationEstimate, durationEstimate } from "./timing.js";
 
-export interface HandlerContext<Tx = unknown> {
+/** What every handler gets beside its message. */
+export interface HandlerContext {
   /** Fires when the handler's or the function's time is nearly up, or when the lease is lost. A handler that stops then loses nothing. */
   readonly signal: AbortSignal;
-  /** The transaction that also holds the acknowledgement; only with `transactional: true`. */
-  readonly tx: Tx | undefined;
   /** The store the message is from. */
   readonly store: string;
   /** The dispatcher's metrics and tracing, by which a publisher reports what it sends. */
   readonly telemetry?: Telemetry | undefined;
 }
 
+/** The context of a handler without `transactional: true`. It has no `tx`, and its name says why where the compiler misses one. */
+export interface NonTransactionalContext extends HandlerContext {}
+
 /** The context of a handler with `transactional: true`. */
-export interface TransactionalContext<Tx = unknown> extends HandlerContext<Tx> {
+export interface TransactionalContext<Tx = unknown> extends HandlerContext {
+  /** The transaction that also holds the acknowledgement. */
   readonly tx: Tx;
 }
 
 /** A message that a handler returns: as the outbox takes it, with attributes if they are wanted. */
-export type ReturnedMessage = WithData<OutgoingMessage> & {
+export type ReturnedMessage = WithData<OutgoingMessage> & WithAttributes;
+
+interface WithAttributes {
   /** Stored as headers. Values that are not text are stored as JSON. */
   readonly attributes?: Readonly<Record<string, unknown>> | undefined;
-};
+}
+
+/** A message of one of the topics that have a schema, as a handler returns it. */
+export interface ReturnedTopicMessage<Topic extends string, Data>
+  extends TopicMessage<Topic, Data>,
+    WithAttributes {}
+
+/** What handlers may return: any message, or one of `topics`. */
+export type ReturnedOf<Topics extends TopicSchemas> = string extends keyof Topics
+  ? ReturnedMessage
+  : {
+      [Topic in keyof Topics & string]: ReturnedTopicMessage<Topic, InputOf<Topics[Topic]>>;
+    }[keyof Topics & string];
 
 /** What a handler returns: nothing, or what to send: it is stored in the outbox in the transaction of the acknowledgement. */
 export type HandlerResult<Outgoing = ReturnedMessage> =
@@ -39,13 +57,20 @@ export type HandlerResult<Outgoing = ReturnedMessage> =
  * Returns to acknowledge the message, throws to retry it. Throw or return `permanentFailure` to make it dead at once, `retryAfter`
  * to set the delay. Return messages to send them.
  */
-export type HandlerFunction<Message, Tx = unknown> = (
-  message: Message,
-  context: HandlerContext<Tx>,
-) => HandlerResult | Promise<HandlerResult>;
+export type HandlerFunction<Message, Returned = ReturnedMessage> = Handling<
+  Message,
+  NonTransactionalContext,
+  Returned
+>["handle"];
 
+/** A method, because the compiler compares the parameters of methods in both directions: a topic's data is more than `unknown`. */
+interface Handling<Message, Context, Returned> {
+  handle(message: Message, context: Context): HandlerResult<Returned> | Promise<HandlerResult<Returned>>;
+}
+
+/** How the messages of one topic are handled, where that differs from the dispatcher's options. */
 export interface TopicOptions {
-  /** A handler that takes longer is abandoned. By default the dispatcher's `timeoutMs`; without one, the function's end or the worker's `defaultTimeoutMs`. */
+  /** A handler that takes longer is abandoned. By default the dispatcher's `timeoutMs`; without one, the function's end or five minutes in a worker. */
   readonly timeoutMs?: number;
   /** Handlers of this topic that may run at once, within the dispatcher's own limit. */
   readonly concurrency?: number;
@@ -55,44 +80,73 @@ export interface TopicOptions {
   readonly retry?: Partial<RetryPolicy>;
 }
 
-interface CheckedTopicOptions extends TopicOptions {
-  /** Parses the payload as JSON and validates it. A message that fails is dead; its error names the path. */
-  readonly schema?: StandardSchema;
+interface CheckedTopicOptions<Data = unknown> extends TopicOptions {
+  /** Parses the payload as JSON and validates it: `data` is what it makes of it. A message that fails is dead; its error names the path. */
+  readonly schema?: StandardSchema<Data>;
 }
 
-export interface PlainHandlerDefinition<Message, Tx = unknown> extends CheckedTopicOptions {
+/** The message with what a schema made of its payload. */
+interface WithSchema<Data> {
+  readonly data: Data;
+}
+
+/** A handler with options. Its `schema` types `data`. */
+export interface PlainHandlerDefinition<Message, Data = unknown, Returned = ReturnedMessage>
+  extends CheckedTopicOptions<Data> {
   readonly transactional?: false | undefined;
-  readonly handle: HandlerFunction<Message, Tx>;
+  readonly handle: HandlerFunction<Message & WithSchema<NoInfer<Data>>, Returned>;
 }
 
-export interface TransactionalHandlerDefinition<Message, Tx = unknown> extends CheckedTopicOptions {
+/** A handler in a transaction with the acknowledgement: what it writes by `tx`, and what it returns, commits with it. */
+export interface TransactionalHandlerDefinition<
+  Message,
+  Tx = unknown,
+  Data = unknown,
+  Returned = ReturnedMessage,
+> extends CheckedTopicOptions<Data> {
   /** Runs the handler in a transaction with the acknowledgement: `context.tx`. A worker that lost its lease cannot commit. */
   readonly transactional: true;
-  readonly handle: (
-    message: Message,
-    context: TransactionalContext<Tx>,
-  ) => HandlerResult | Promise<HandlerResult>;
+  readonly handle: Handling<
+    Message & WithSchema<NoInfer<Data>>,
+    TransactionalContext<Tx>,
+    Returned
+  >["handle"];
 }
 
-export type HandlerDefinition<Message, Tx = unknown> =
-  | PlainHandlerDefinition<Message, Tx>
-  | TransactionalHandlerDefinition<Message, Tx>;
+/** A handler with options, in a transaction or not. */
+export type HandlerDefinition<Message, Tx = unknown, Data = unknown, Returned = ReturnedMessage> =
+  | PlainHandlerDefinition<Message, Data, Returned>
+  | TransactionalHandlerDefinition<Message, Tx, Data, Returned>;
 
 /** A function, or a definition. */
-export type HandlerEntry<Message, Tx = unknown> =
-  // Without a property that tells the three apart, the compiler would not type the parameters of a definition's `handle`.
-  (HandlerFunction<Message, Tx> & { readonly transactional?: undefined }) | HandlerDefinition<Message, Tx>;
+export type HandlerEntry<Message, Tx = unknown, Data = unknown, Returned = ReturnedMessage> =
+  | FunctionEntry<Message, Data, Returned>
+  | HandlerDefinition<Message, Tx, Data, Returned>;
+
+/** Without a property that tells the three apart, the compiler would not type the parameters of a definition's `handle`. */
+type FunctionEntry<Message, Data, Returned> = HandlerFunction<
+  Message & WithSchema<NoInfer<Data>>,
+  Returned
+> & { readonly transactional?: undefined };
 
 /** By topic, case-sensitive. `"order.*"` is for every topic that begins so, `"*"` for every other; the longest that fits is used. */
 export type Handlers<Message, Tx = unknown> = Readonly<Record<TopicPattern, HandlerEntry<Message, Tx>>>;
 
-/** A handler whose message has its payload as `data`, validated and typed by a schema. */
-export function typedHandler<Data, Message extends QueueMessage = QueueMessage, Tx = unknown>(
-  schema: StandardSchema<Data>,
-  handle: HandlerFunction<Message & { readonly data: Data }, Tx>,
-  options: TopicOptions & { readonly transactional?: boolean } = {},
-): HandlerDefinition<Message, Tx> {
-  return { ...options, schema, handle } as HandlerDefinition<Message, Tx>;
+/**
+ * Handlers whose `data` is typed by `topics`, or by a schema of their own. `Own` has the data of each handler's own schema: the
+ * compiler infers it.
+ */
+export type TypedHandlers<Message, Tx, Topics extends TopicSchemas, Own, Returned = ReturnedMessage> = {
+  readonly [Topic in keyof Own]: HandlerEntry<Message, Tx, DataOf<Topics, Topic, Own[Topic]>, Returned>;
+};
+
+/** What the compiler takes for `Own` where it infers nothing: any topics, and those of `topics` by name, so that it finds their data. */
+export type NoOwnSchemas<Topics extends TopicSchemas = TopicSchemas> = AnyTopics & {
+  readonly [Topic in keyof Topics]?: unknown;
+};
+
+interface AnyTopics {
+  readonly [topic: TopicPattern]: unknown;
 }
 
 declare const transactionOf: unique symbol;
@@ -149,7 +203,7 @@ export interface TopicPlan {
 }
 
 export interface TopicHandler extends CheckedTopicOptions {
-  readonly handle: HandlerFunction<QueueMessage>;
+  handle(message: QueueMessage, context: HandlerContext): HandlerResult | Promise<HandlerResult>;
   readonly transactional?: boolean;
 }
 

@@ -1,14 +1,16 @@
 import { omitUndefined } from "../base/defined.js";
 import { InvalidArgumentError } from "../errors.js";
-import { parsed, type QueueMessage } from "../queue/message.js";
+import type { QueueMessage } from "../queue/message.js";
 import { type OutgoingMessage, withPayload } from "../queue/message-content.js";
-import { type StandardSchema, validated } from "../queue/standard-schema.js";
+import { checkOutgoing, type TopicSchemas } from "../queue/topics.js";
 import type { DispatchStore, PreparedMessages } from "../queue/work-store.js";
 import type { ReturnedMessage } from "./handlers.js";
 
 /** The outbox that returned messages are stored in: what `createOutbox` returns. */
-export interface ReturnOutbox {
+export interface ReturnOutbox<Topics extends TopicSchemas = TopicSchemas> {
   readonly database?: object;
+  /** Schemas of the data that is sent. */
+  readonly topics?: Topics | undefined;
   prepare(messages: readonly OutgoingMessage[]): PreparedMessages;
 }
 
@@ -25,8 +27,6 @@ export function outboxOf(
     "createDispatcher: outbox must be on the store's database, made with the same db: what handlers return is stored in the transaction of the acknowledgement.",
   );
 }
-
-export type TopicSchemas = Readonly<Record<string, StandardSchema>>;
 
 /** Whether a handler returned messages: an object with a topic, or a list with such an object. Anything else is no message. */
 export const holdsMessages = (result: unknown): boolean =>
@@ -68,28 +68,23 @@ function toMessage(entry: unknown, defaultTopic: string | undefined): OutgoingMe
 
 /**
  * The messages that the handler of a message returned, checked as by `enqueue`. Without a correlation id of their own they have that
- * of the handled message, or its id: the trace of an event shows them with it. A promise only where a topic has a schema.
+ * of the handled message, or its id: the trace of an event shows them with it. A promise only where topics have schemas.
  */
 export function preparedMessages(
   result: unknown,
-  { handled, outbox, topics }: Preparation,
+  { handled, outbox }: Preparation,
 ): PreparedMessages | Promise<PreparedMessages> {
   const correlationId = correlationOf(handled);
   const messages = outgoingMessages(result).map((message) => ({ correlationId, ...omitUndefined(message) }));
-  const checks = messages.flatMap(({ topic, payload }) =>
-    topics !== undefined && Object.hasOwn(topics, topic) ? [{ topic, payload, schema: topics[topic]! }] : [],
-  );
-  if (checks.length === 0) return outbox.prepare(messages);
-  const check = async ({ topic, payload, schema }: (typeof checks)[number]): Promise<unknown> =>
-    validated(schema, parsed(topic, payload), `The data of "${topic}"`);
-  return Promise.all(checks.map(check)).then(() => outbox.prepare(messages));
+  const { topics } = outbox;
+  if (topics === undefined) return outbox.prepare(messages);
+  const checks = messages.map((message) => checkOutgoing(topics, message));
+  return Promise.all(checks).then(() => outbox.prepare(messages));
 }
 
 interface Preparation {
   readonly handled: QueueMessage;
   readonly outbox: ReturnOutbox;
-  /** Schemas of the data that is sent. */
-  readonly topics: TopicSchemas | undefined;
 }
 
 function correlationOf(handled: QueueMessage): string | undefined {

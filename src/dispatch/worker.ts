@@ -5,6 +5,7 @@ import { sleep, withDeadline } from "../base/timers.js";
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown, requireDuration } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
+import type { TopicSchemas } from "../queue/topics.js";
 import type { DispatchStore, ReapOptions, ReapResult } from "../queue/work-store.js";
 import type { RunOptions } from "./dispatch-run.js";
 import {
@@ -14,6 +15,7 @@ import {
   dispatcherOptions,
   type InTransactions,
 } from "./dispatcher.js";
+import type { NoOwnSchemas } from "./handlers.js";
 import { defaultPollIntervals } from "./timing.js";
 
 /** Subscribes to wake-ups: `wake` makes the worker poll before its next poll is due. Returns how to unsubscribe. */
@@ -25,9 +27,9 @@ interface ReapedStore {
 }
 
 /** What the worker works on: an inbox or an outbox. */
-export interface OnStore<Message extends QueueMessage, Tx> {
-  /** It types messages and `tx`. */
-  readonly store: DispatchStore<Message, Tx> & ReapedStore;
+export interface OnStore<Message extends QueueMessage, Tx, Topics extends TopicSchemas = TopicSchemas> {
+  /** It types messages, their data and `tx`. */
+  readonly store: DispatchStore<Message, Tx, Topics> & ReapedStore;
 }
 
 /** Where polling and stopping differ from the defaults. */
@@ -48,10 +50,17 @@ export interface WorkerSettings {
   readonly wakeUp?: WakeUpSource;
 }
 
-export interface WorkerOptions<Message extends QueueMessage, Tx = unknown>
-  extends WorkerSettings,
-    DispatcherOptions<Message, Tx> {}
+/** Options of a worker. */
+export interface WorkerOptions<
+  Message extends QueueMessage,
+  Tx = unknown,
+  Topics extends TopicSchemas = TopicSchemas,
+  Own = NoOwnSchemas<Topics>,
+  Sent extends TopicSchemas = TopicSchemas,
+> extends WorkerSettings,
+    DispatcherOptions<Message, Tx, Topics, Own, Sent> {}
 
+/** A worker that runs. */
 export interface Worker {
   /** Stops polling, lets running handlers finish or aborts them, and settles. Resolves when all is settled. */
   stop(): Promise<void>;
@@ -76,15 +85,20 @@ const defaultTimeoutMs = 5 * 60_000;
  * const worker = createWorker({ store: inbox, handlers: { "stripe.invoice.paid": ({ data }) => book(data) } });
  * process.once("SIGTERM", () => worker.stop());
  */
-export function createWorker<Message extends QueueMessage, StoreTx, Tx>(
-  options: OnStore<Message, StoreTx> & InTransactions<StoreTx, Tx> & WorkerOptions<Message, Tx>,
-): Worker;
-export function createWorker<Message extends QueueMessage, Tx = unknown>(
-  options: OnStore<Message, Tx> & WorkerOptions<Message, Tx> & { readonly transaction?: undefined },
-): Worker;
-export function createWorker(given: object): Worker {
+export function createWorker<
+  Message extends QueueMessage,
+  StoreTx = unknown,
+  Topics extends TopicSchemas = TopicSchemas,
+  Own = NoOwnSchemas<Topics>,
+  Tx = StoreTx,
+  Sent extends TopicSchemas = TopicSchemas,
+>(
+  given: OnStore<Message, StoreTx, Topics> &
+    InTransactions<StoreTx, Tx> &
+    WorkerOptions<Message, Tx, Topics, Own, Sent>,
+): Worker {
   refuseUnknown(given, [...settingNames, ...dispatcherOptions], "createWorker");
-  const options = given as OnStore<QueueMessage, unknown> & WorkerOptions<QueueMessage>;
+  const options = given as unknown as OnStore<QueueMessage, unknown> & WorkerOptions<QueueMessage>;
   if (typeof options.store?.claim !== "function")
     throw new InvalidArgumentError("createWorker: store must be an inbox or an outbox.");
   const { pollMs, idlePollMs, reapMs, drainMs, exitWhenStuck, wakeUp, ...ofDispatcher } = options;

@@ -1,10 +1,12 @@
 import { callInTransaction, checkCall, optionalHash, plainCall } from "../queue/arguments.js";
 import type { InboxKey, InboxMessage, InboxState } from "../queue/message.js";
+import type { TopicSchemas } from "../queue/topics.js";
 import type { CallOptions, WorkStore } from "../queue/work-store.js";
 import { announceDead } from "../sql/dead-letters.js";
 import { type Database, status } from "../sql/dialect.js";
 import { isTrue, type SqlExecutor } from "../sql/driver.js";
 import { inboxShape } from "../sql/message-rows.js";
+import type { AnyDatabase } from "../sql/native.js";
 import { createQueueStore, queueParts } from "../sql/store.js";
 import {
   type InboxCallOptions,
@@ -22,13 +24,20 @@ export type {
   ReceiveOutcome,
 } from "./receiver.js";
 
-export interface Inbox extends WorkStore<InboxKey, InboxMessage, InboxState, SqlExecutor>, InboxReceiver {
+/** Received messages, each once: deduplicated, claimed by dispatchers and kept as done. */
+export interface Inbox<Topics extends TopicSchemas = TopicSchemas, Kind extends AnyDatabase = AnyDatabase>
+  extends WorkStore<InboxKey, InboxMessage, InboxState, SqlExecutor<Kind>, Topics>,
+    InboxReceiver<Kind> {
   /** Records an unknown message as Seen. Returns whether the message is done. */
-  alreadyProcessed(key: InboxKey, hash?: Uint8Array | null, options?: InboxCallOptions): Promise<boolean>;
+  alreadyProcessed(
+    key: InboxKey,
+    hash?: Uint8Array | null,
+    options?: InboxCallOptions<Kind>,
+  ): Promise<boolean>;
   /** For a caller that handles the message itself, without a claim. Only a Seen message changes. */
   markProcessing(key: InboxKey, options?: CallOptions): Promise<void>;
   /** Returns whether this call made the message Done. Of any number of calls at once, exactly one returns true. */
-  markProcessed(key: InboxKey, options?: InboxCallOptions): Promise<boolean>;
+  markProcessed(key: InboxKey, options?: InboxCallOptions<Kind>): Promise<boolean>;
   /** A Done message stays Done. */
   markDead(key: InboxKey, error?: string, options?: CallOptions): Promise<void>;
 }
@@ -40,11 +49,20 @@ export interface Inbox extends WorkStore<InboxKey, InboxMessage, InboxState, Sql
  * const inbox = createInbox(db);
  * const outcome = await inbox.receive({ source: "stripe", messageId: event.id, topic: event.type, payload: body });
  */
-export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
+export function createInbox<
+  Topics extends TopicSchemas = TopicSchemas,
+  Kind extends AnyDatabase = AnyDatabase,
+>(db: Database<Kind>, options: InboxOptions<Topics> = {}): Inbox<Topics, Kind> {
   const resolved = resolveInboxOptions(db, options);
   const parts = queueParts(db, "inbox", resolved);
   const { runner, statements } = parts;
-  const store = createQueueStore(parts) as WorkStore<InboxKey, InboxMessage, InboxState, SqlExecutor>;
+  const store = createQueueStore(parts) as unknown as WorkStore<
+    InboxKey,
+    InboxMessage,
+    InboxState,
+    SqlExecutor<Kind>,
+    Topics
+  >;
   const { logger } = resolved;
   const { receive, enqueue, mark } = inboxReceiving(db, resolved, runner);
 

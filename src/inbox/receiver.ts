@@ -10,11 +10,13 @@ import {
 } from "../queue/arguments.js";
 import type { InboxKey } from "../queue/message.js";
 import { contentFields, type MessageContent, type WithData, withPayload } from "../queue/message-content.js";
+import type { TopicSchemas } from "../queue/topics.js";
 import type { CallOptions } from "../queue/work-store.js";
 import { announceDead } from "../sql/dead-letters.js";
 import { type ReceivingDatabase, type ReceivingDialect, status } from "../sql/dialect.js";
 import { isTrue, type SqlExecutor, type SqlParams, type SqlRow } from "../sql/driver.js";
 import { inboxKey, storedError, withContent, withTrace } from "../sql/message-content.js";
+import type { AnyDatabase } from "../sql/native.js";
 import { inChunks, type StatementRunner, statementRunner } from "../sql/statement-runner.js";
 import { type ResolvedStoreOptions, resolveStoreOptions, type StoreOptions } from "../sql/store-options.js";
 import { receiveBatching } from "./receive-batching.js";
@@ -40,23 +42,27 @@ export interface BatchMessage extends IncomingMessage {
   readonly dead?: string | undefined;
 }
 
-export interface InboxOptions extends StoreOptions<InboxKey> {
+/** Options of an inbox. */
+export interface InboxOptions<Topics extends TopicSchemas = TopicSchemas>
+  extends StoreOptions<InboxKey, Topics> {
   /** What a redelivery does to a dead message: `keep` (the default) updates its content, `revive` also makes it claimable. */
   readonly deadOnRedelivery?: "keep" | "revive";
 }
 
-export interface InboxCallOptions extends CallOptions {
+/** Options of a call that can be part of the caller's transaction. */
+export interface InboxCallOptions<Kind extends AnyDatabase = AnyDatabase> extends CallOptions {
   /** The caller's transaction. The call takes effect when it commits. */
-  readonly tx?: SqlExecutor;
+  readonly tx?: SqlExecutor<Kind>;
 }
 
-export interface InboxReceiver {
+/** Puts messages into an inbox. */
+export interface InboxReceiver<Kind extends AnyDatabase = AnyDatabase> {
   /** Deduplicates and enqueues in one round trip. */
-  receive(message: WithData<IncomingMessage>, options?: InboxCallOptions): Promise<ReceiveOutcome>;
+  receive(message: WithData<IncomingMessage>, options?: InboxCallOptions<Kind>): Promise<ReceiveOutcome>;
   /** The same for many messages in one round trip, all or none of them. The outcomes are in the messages' order. */
   enqueue(
     messages: readonly WithData<BatchMessage>[],
-    options?: InboxCallOptions,
+    options?: InboxCallOptions<Kind>,
   ): Promise<readonly ReceiveOutcome[]>;
 }
 

@@ -2,22 +2,26 @@ import { isGuid, uuidV7 } from "../base/uuid.js";
 import { InvalidArgumentError } from "../errors.js";
 import { callInTransaction, checkCall, optionalKey, refuseUnknown, requireName } from "../queue/arguments.js";
 import { contentFields, type OutgoingMessage, type WithData, withPayload } from "../queue/message-content.js";
+import { checkOutgoing, type OutgoingOf, type TopicSchemas } from "../queue/topics.js";
 import type { CallOptions, PreparedMessages } from "../queue/work-store.js";
 import type { FilledOutbox, PreparedRows } from "../sql/ack-and-enqueue.js";
 import type { Database, OutboxStatements, Rows } from "../sql/dialect.js";
 import type { SqlExecutor, SqlParams } from "../sql/driver.js";
 import { withContent, withTrace } from "../sql/message-content.js";
+import type { AnyDatabase } from "../sql/native.js";
 import { inChunks } from "../sql/statement-runner.js";
 import type { QueueParts } from "../sql/store.js";
 
-export interface EnqueueOptions extends CallOptions {
+/** Options of an enqueue. */
+export interface EnqueueOptions<Kind extends AnyDatabase = AnyDatabase> extends CallOptions {
   /** The caller's transaction: `fromPg(client)`, `fromMssql(transaction)`, `fromSqlite(db)`, or one of `db.driver`'s. */
-  readonly tx?: SqlExecutor;
+  readonly tx?: SqlExecutor<Kind>;
 }
 
 /** A message with a natural key. */
 export type OnceMessage = OutgoingMessage & { readonly naturalKey: string };
 
+/** What became of a message with a natural key. */
 export interface Enqueued {
   /** The message's id; that of the first message with its topic and natural key, when there was one. */
   readonly id: string;
@@ -25,23 +29,30 @@ export interface Enqueued {
   readonly existing: boolean;
 }
 
-export interface Enqueuing {
+/** Puts messages into an outbox. */
+export interface Enqueuing<
+  Topics extends TopicSchemas = TopicSchemas,
+  Kind extends AnyDatabase = AnyDatabase,
+> {
   /**
    * Enqueues in the caller's transaction, or in one of its own. Returns the message's id: where the outbox has the message's
    * natural key, the id of the first message with it.
    */
   enqueue(
-    messages: readonly WithData<OutgoingMessage>[],
-    options?: EnqueueOptions,
+    messages: readonly OutgoingOf<Topics>[],
+    options?: EnqueueOptions<Kind>,
   ): Promise<readonly string[]>;
   // last, so that the compiler explains a wrong message by it
-  enqueue(message: WithData<OutgoingMessage>, options?: EnqueueOptions): Promise<string>;
+  enqueue(message: OutgoingOf<Topics>, options?: EnqueueOptions<Kind>): Promise<string>;
   /** The same for messages that all have a natural key. Returns which of them existed. */
   enqueueOnce(
-    messages: readonly WithData<OnceMessage>[],
-    options?: EnqueueOptions,
+    messages: readonly (OutgoingOf<Topics> & { readonly naturalKey: string })[],
+    options?: EnqueueOptions<Kind>,
   ): Promise<readonly Enqueued[]>;
-  enqueueOnce(message: WithData<OnceMessage>, options?: EnqueueOptions): Promise<Enqueued>;
+  enqueueOnce(
+    message: OutgoingOf<Topics> & { readonly naturalKey: string },
+    options?: EnqueueOptions<Kind>,
+  ): Promise<Enqueued>;
   /**
    * Checks messages and stores nothing: `ack` enqueues them, as `outgoing` of a message, when it acknowledges that message. They keep
    * the trace context of this call.
@@ -51,7 +62,9 @@ export interface Enqueuing {
 
 type Given = WithData<OutgoingMessage> | readonly WithData<OutgoingMessage>[];
 
-export function enqueuing(parts: QueueParts<OutboxStatements>): Enqueuing {
+export function enqueuing<Topics extends TopicSchemas, Kind extends AnyDatabase>(
+  parts: QueueParts<OutboxStatements>,
+): Enqueuing<Topics, Kind> {
   const { db, statements, runner, options } = parts;
 
   const rowsOf = (given: Given): readonly SqlParams[] =>
@@ -95,6 +108,9 @@ export function enqueuing(parts: QueueParts<OutboxStatements>): Enqueuing {
   };
 
   const enqueueAll = async (given: Given, call: EnqueueOptions): Promise<readonly Enqueued[]> => {
+    if (options.topics !== undefined)
+      for (const message of [given].flat())
+        await checkOutgoing(options.topics, message as WithData<OutgoingMessage>);
     const rows = rowsOf(given);
     const found = rows.length === 0 ? [] : await insert(rows, call);
     return report(rows, found, call.tx !== undefined);
@@ -127,7 +143,7 @@ export function enqueuing(parts: QueueParts<OutboxStatements>): Enqueuing {
   const prepare = (given: Given): PreparedMessages =>
     ({ outbox: filled, rows: rowsOf(given) }) satisfies Omit<PreparedRows, symbol> as PreparedRows;
 
-  return { enqueue, enqueueOnce, prepare } as Enqueuing;
+  return { enqueue, enqueueOnce, prepare } as Enqueuing<Topics, Kind>;
 }
 
 const noneExisting: ReadonlyMap<string, string> = new Map();

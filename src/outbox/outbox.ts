@@ -8,20 +8,23 @@ import {
 } from "../queue/arguments.js";
 import { newOwnerToken, type OwnerToken } from "../queue/leases.js";
 import type { OutboxKey, OutboxMessage, OutboxState } from "../queue/message.js";
+import type { TopicSchemas } from "../queue/topics.js";
 import type { CallOptions, Page, ReplayOptions, Settlement, WorkStore } from "../queue/work-store.js";
 import { announceDead, reasons } from "../sql/dead-letters.js";
 import type { Database, OutboxStatements } from "../sql/dialect.js";
 import { rowNumber, type SqlExecutor } from "../sql/driver.js";
 import { toStoredError } from "../sql/message-content.js";
 import { outboxShape } from "../sql/message-rows.js";
+import type { AnyDatabase } from "../sql/native.js";
 import { settle } from "../sql/settle.js";
 import { createQueueStore, type QueueParts, queueParts } from "../sql/store.js";
 import { defaults, resolveStoreOptions, type StoreOptions } from "../sql/store-options.js";
 import { type Enqueuing, enqueuing } from "./enqueue.js";
 
-export interface Outbox
-  extends WorkStore<OutboxKey, OutboxMessage, OutboxState, SqlExecutor>,
-    Enqueuing,
+/** Messages to send, stored in the transaction of what they are about. */
+export interface Outbox<Topics extends TopicSchemas = TopicSchemas, Kind extends AnyDatabase = AnyDatabase>
+  extends WorkStore<OutboxKey, OutboxMessage, OutboxState, SqlExecutor<Kind>, Topics>,
+    Enqueuing<Topics, Kind>,
     Resending {
   /** Makes messages Failed at once. `error` says why. */
   fail(
@@ -43,25 +46,35 @@ interface BatchOptions extends CallOptions {
   readonly batchSize?: number;
 }
 
-export type OutboxOptions = StoreOptions<OutboxKey>;
+/** Options of an outbox. */
+export type OutboxOptions<Topics extends TopicSchemas = TopicSchemas> = StoreOptions<OutboxKey, Topics>;
 
 /**
  * An outbox on a database. Does no I/O until it is used.
  *
  * @example
  * const outbox = createOutbox(db);
- * await outbox.enqueue({ topic: "order.created", payload: JSON.stringify(order) }, { tx: fromPg(client) });
+ * await outbox.enqueue({ topic: "order.created", data: order }, { tx: fromPg(client) });
  */
-export function createOutbox(db: Database, options: OutboxOptions = {}): Outbox {
+export function createOutbox<
+  Topics extends TopicSchemas = TopicSchemas,
+  Kind extends AnyDatabase = AnyDatabase,
+>(db: Database<Kind>, options: OutboxOptions<Topics> = {}): Outbox<Topics, Kind> {
   const resolved = resolveStoreOptions(db, "outbox", options);
   const parts = queueParts(db, "outbox", resolved);
   const { runner, statements } = parts;
-  const store = createQueueStore(parts) as WorkStore<OutboxKey, OutboxMessage, OutboxState, SqlExecutor>;
+  const store = createQueueStore(parts) as unknown as WorkStore<
+    OutboxKey,
+    OutboxMessage,
+    OutboxState,
+    SqlExecutor<Kind>,
+    Topics
+  >;
 
   return {
     ...store,
     ...resending(parts),
-    ...enqueuing(parts),
+    ...enqueuing<Topics, Kind>(parts),
     async expireFailed(call = {}) {
       checkCall(call, ["batchSize", "signal"], "expireFailed");
       const { batchSize = defaults.reapBatchSize, signal } = call;

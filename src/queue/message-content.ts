@@ -38,12 +38,20 @@ export interface OutgoingMessage extends MessageContent {
 
 /** A message whose content is given as a value, instead of as text. */
 export type WithData<Message extends { readonly payload: string }> =
-  | Message
+  | (Omit<Message, "payload"> & {
+      /** Any text; it may be empty. */
+      readonly payload: string | GiveObjectsAsData;
+    })
   | (Omit<Message, "payload"> & {
       /** Stored as JSON. Handlers read it as `data`. */
       readonly data: unknown;
       readonly payload?: undefined;
     });
+
+/** No value has this type: its name is what the compiler says of an object as `payload`. */
+interface GiveObjectsAsData {
+  readonly "payload is text: give an object as data": never;
+}
 
 /** The message with its data as the payload. */
 export function withPayload<Message extends { readonly payload: string }>(

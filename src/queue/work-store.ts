@@ -11,6 +11,7 @@ import {
   type Resolution,
 } from "./message.js";
 import type { FailedAttempt, Operators } from "./operators.js";
+import type { TopicSchemas } from "./topics.js";
 
 export interface CallOptions {
   /** An abort rejects the call with the signal's reason. What the database has committed stays. */
@@ -170,11 +171,13 @@ export interface AckOptions<Tx> extends CallOptions {
 }
 
 /** Claiming and settling. `Key` is what a settlement takes, and `Settled` what it returns of those. */
-interface Leasing<Message extends QueueMessage, Key, Settled, Tx> {
+interface Leasing<Message extends QueueMessage, Key, Settled, Tx, Topics extends TopicSchemas> {
   /** Names the store in logs. */
   readonly id: string;
   /** Names the queue in metrics and traces: its table, in lower case. */
   readonly queue?: string;
+  /** The schemas of its topics: a dispatcher checks messages by them before their handlers. */
+  readonly topics?: Topics | undefined;
   /** The database as an object: two queues that have the same can share a transaction. */
   readonly database?: object;
   /** Leases due messages and returns them whole, in one round trip. A message with two crashes or more is returned by itself. */
@@ -212,15 +215,23 @@ interface Leasing<Message extends QueueMessage, Key, Settled, Tx> {
 }
 
 /** The part of a WorkStore that a dispatcher needs. Settlements return the messages that were passed. */
-export interface DispatchStore<Message extends QueueMessage, Tx = unknown>
-  extends Leasing<Message, NoInfer<Message>, unknown, Tx> {}
+export interface DispatchStore<
+  Message extends QueueMessage,
+  Tx = unknown,
+  Topics extends TopicSchemas = TopicSchemas,
+> extends Leasing<Message, NoInfer<Message>, unknown, Tx, Topics> {}
 
 /**
  * The work queue behind inbox and outbox. `Key` identifies a message. A claimed message is a key too, and settling by it
  * saves a query.
  */
-export interface WorkStore<Key, Message extends QueueMessage, State extends string, Tx = unknown>
-  extends Leasing<Message, Key, Key, Tx> {
+export interface WorkStore<
+  Key,
+  Message extends QueueMessage,
+  State extends string,
+  Tx = unknown,
+  Topics extends TopicSchemas = TopicSchemas,
+> extends Leasing<Message, Key, Key, Tx, Topics> {
   /** Deploys the schema when `enableSchemaDeployment` is set; does nothing otherwise. */
   init(options?: CallOptions): Promise<void>;
   /** Ends expired leases and messages past their `expiresAt`, in short batches. */

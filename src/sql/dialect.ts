@@ -3,6 +3,7 @@ import type { WakeUpSource } from "../dispatch/worker.js";
 import type { Fault, SqlDriver, SqlExecutor, SqlRow, SqlStatement, SqlValue } from "./driver.js";
 import type { Inspection, WrongSetting } from "./inspection.js";
 import type { QueueNames } from "./names.js";
+import type { AnyDatabase, DatabaseKind } from "./native.js";
 
 /**
  * The values of the status column of a state row. The tables, their columns and what they mean are the same on every
@@ -254,8 +255,8 @@ export interface Migration {
 }
 
 /** The part of a dialect that a function needs to put messages into an inbox. */
-export interface ReceivingDialect {
-  readonly name: "sqlserver" | "postgres" | "sqlite";
+export interface ReceivingDialect<Kind extends AnyDatabase = AnyDatabase> {
+  readonly name: Kind & DatabaseKind;
   /** The database runs within the process: there are no round trips that calls could share. */
   readonly embedded: boolean;
   readonly defaults: { readonly schema: string; readonly inbox: string; readonly outbox: string };
@@ -277,7 +278,7 @@ export interface ReceivingDialect {
 }
 
 /** A database as data: its names, schema and statements, and how values cross the boundary. */
-export interface Dialect extends ReceivingDialect {
+export interface Dialect<Kind extends AnyDatabase = AnyDatabase> extends ReceivingDialect<Kind> {
   readonly inbox: (names: QueueNames, options: QueueStatementOptions) => InboxStatements;
   readonly outbox: (names: QueueNames, options: QueueStatementOptions) => OutboxStatements;
   readonly keys: (names: QueueNames) => KeyStatements;
@@ -333,9 +334,9 @@ export interface LedgerStatements {
 }
 
 /** A database for a function that only puts messages into it: its bundle holds nothing else of the dialect. */
-export interface ReceivingDatabase {
-  readonly dialect: ReceivingDialect;
-  readonly driver: SqlDriver;
+export interface ReceivingDatabase<Kind extends AnyDatabase = AnyDatabase> {
+  readonly dialect: ReceivingDialect<Kind>;
+  readonly driver: SqlDriver<Kind>;
   /** For logs; never a secret. */
   readonly id: string;
   close(): Promise<void>;
@@ -357,10 +358,10 @@ export interface CommitNotifications {
 }
 
 /** An open database: a dialect and its driver. Made by `oncebox/postgres`, `oncebox/sqlserver` and `oncebox/sqlite`. */
-export interface Database extends ReceivingDatabase {
-  readonly dialect: Dialect;
+export interface Database<Kind extends AnyDatabase = AnyDatabase> extends ReceivingDatabase<Kind> {
+  readonly dialect: Dialect<Kind>;
   /** Runs `work` alone among all processes that migrate this schema, in a transaction where DDL allows one. */
-  exclusively<T>(schema: string, work: (tx: SqlExecutor) => Promise<T>): Promise<T>;
+  exclusively<T>(schema: string, work: (tx: SqlExecutor<Kind>) => Promise<T>): Promise<T>;
   /** Only PostgreSQL has it. */
   readonly notifications?: CommitNotifications;
   /** What is wrong with the way to the server, for `oncebox doctor`. Only PostgreSQL has it. */

@@ -2,6 +2,7 @@ import { requirePackage } from "../base/require-package.js";
 import { abortable, sleep } from "../base/timers.js";
 import { DriverMissingError, InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import type { ReceivingDatabase } from "./dialect.js";
+import type { AnyDatabase, NativeTransactions } from "./native.js";
 
 /** The values that cross the driver boundary. Dates are sent as ISO strings or as milliseconds, as the dialect says. */
 export type SqlValue = string | number | boolean | Uint8Array | null;
@@ -41,12 +42,28 @@ export interface SqlQueryable {
 /** The same symbol in every copy of this package: a process may load it as ESM and as CommonJS. */
 const transactionMark: unique symbol = Symbol.for("oncebox.transaction");
 
+declare const kindOfDatabase: unique symbol;
+
 /**
  * A transaction: `fromPg(client)`, `fromMssql(transaction)`, `fromSqlite(db)`, that of a library's adapter, or the `tx` of
  * `db.driver.transaction(…)`. It is marked, so that a driver's own client is not taken for one.
+ *
+ * @example
+ * const insertOrder = statement("insert order", "insert into orders (id) values (:id)");
+ * await tx.query(insertOrder, { id: 7 });
  */
-export interface SqlExecutor extends SqlQueryable {
+export interface SqlExecutor<Kind extends AnyDatabase = AnyDatabase> extends SqlQueryable {
+  /** Only for the compiler, which says this name when a driver's own object is given. */
+  readonly "use fromPg(client), fromMssql(transaction), fromSqlite(db) or an adapter of oncebox/orm": true;
+  /** Only for the compiler: a transaction on one database is not taken for one on another. */
+  readonly [kindOfDatabase]: Kind;
   readonly [transactionMark]: true;
+  /**
+   * What the driver runs this transaction on: pg's client, mssql's transaction, node:sqlite's connection. For your own library:
+   * `drizzle(tx.native)`. Its statements and those of `query` run in this one transaction, in the order in which they are
+   * sent. Neither end the transaction by it nor keep it: what is sent by it after the end is outside of any transaction.
+   */
+  readonly native: NativeTransactions[Kind];
   /**
    * Statements of this transaction, its commit included, may be sent before the ones before them have returned.
    * When one of them fails, so does the commit.
@@ -54,15 +71,48 @@ export interface SqlExecutor extends SqlQueryable {
   readonly pipelines?: boolean;
 }
 
-/** Marks what runs its statements in one open transaction. For a library that has no adapter here. */
-export const asTransaction = (executor: SqlQueryable & { readonly pipelines?: boolean }): SqlExecutor => ({
-  [transactionMark]: true,
-  pipelines: executor.pipelines ?? false,
-  query: (statement, params, options) => executor.query(statement, params, options),
-});
+/** What runs its statements in one open transaction. */
+export interface TransactionParts extends SqlQueryable {
+  /** As `pipelines` of a transaction; not by default. */
+  readonly pipelines?: boolean;
+  /** As `native` of a transaction. */
+  readonly native?: unknown;
+}
 
-export interface SqlDriver extends SqlQueryable {
-  transaction<T>(work: (tx: SqlExecutor) => Promise<T>, options?: QueryOptions): Promise<T>;
+/** A transaction of a library that works on several databases: which one it is on is not known to the compiler. */
+export type AdaptedTransaction = SqlExecutor<never>;
+
+/**
+ * Marks what runs its statements in one open transaction. For a library that has no adapter here.
+ *
+ * @example
+ * const tx = asTransaction({ query: async ({ text }, params) => await order.run(text, params) });
+ */
+export const asTransaction = <Kind extends AnyDatabase = never>(
+  executor: TransactionParts,
+): SqlExecutor<Kind> => {
+  const marked = {
+    [transactionMark]: true,
+    get native() {
+      return executor.native;
+    },
+    pipelines: executor.pipelines ?? false,
+    query: (statement, params, options) => executor.query(statement, params, options),
+  } satisfies Omit<SqlExecutor, keyof TypeMarks>;
+  return marked as unknown as SqlExecutor<Kind>;
+};
+
+/** What only the compiler knows of a transaction. */
+type TypeMarks = Pick<
+  SqlExecutor,
+  | typeof kindOfDatabase
+  | "use fromPg(client), fromMssql(transaction), fromSqlite(db) or an adapter of oncebox/orm"
+>;
+
+/** A pool of connections to a database, or its one connection. */
+export interface SqlDriver<Kind extends AnyDatabase = AnyDatabase> extends SqlQueryable {
+  /** Runs `work` in a transaction: commits when it resolves, rolls back when it rejects. */
+  transaction<T>(work: (tx: SqlExecutor<Kind>) => Promise<T>, options?: QueryOptions): Promise<T>;
   /** Connects ahead of the first call. A call that comes meanwhile waits for that connection. */
   open?(): Promise<void>;
   close(): Promise<void>;
@@ -154,13 +204,19 @@ export async function retryTransient<T>(
  * An executor that works until its transaction ends. Code that a failed `Promise.all` left running would otherwise write
  * outside of the transaction, or into the next one on the same connection.
  */
-export function transactionScope(inner: SqlQueryable & { readonly pipelines?: boolean }): {
-  readonly tx: SqlExecutor;
+export function transactionScope<Kind extends AnyDatabase>(
+  inner: TransactionParts,
+): {
+  readonly tx: SqlExecutor<Kind>;
   end(): void;
 } {
   let ended = false;
   return {
     tx: asTransaction({
+      get native() {
+        if (ended) throw endedError();
+        return inner.native;
+      },
       pipelines: inner.pipelines ?? false,
       async query(statement, params, options) {
         if (ended) throw endedError();

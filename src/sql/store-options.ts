@@ -3,11 +3,18 @@ import { guardedMetrics, type Metrics, type Tracing } from "../base/telemetry.js
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import { type RetryPolicy, retryPolicy } from "../queue/retry-policy.js";
+import { checkTopics, type TopicSchemas } from "../queue/topics.js";
 import type { DeadLetterListener } from "../queue/work-store.js";
 import type { ReceivingDatabase } from "./dialect.js";
 import { requireIdentifier } from "./names.js";
 
-export interface StoreOptions<Key> {
+/** Options of inboxes and outboxes. */
+export interface StoreOptions<Key, Topics extends TopicSchemas = TopicSchemas> {
+  /**
+   * A schema for each topic: zod's or that of any other library of Standard Schema. It types `data` and checks it: before a handler, and
+   * when a message is put into an outbox. An outbox then takes no other topics.
+   */
+  readonly topics?: Topics | undefined;
   /** "infra" by default; none on SQLite. */
   readonly schema?: string;
   /** "Inbox" or "Outbox" by default ("inbox", "outbox" on PostgreSQL). */
@@ -38,6 +45,7 @@ export interface StoreOptions<Key> {
 }
 
 const known = [
+  "topics",
   "schema",
   "table",
   "enableSchemaDeployment",
@@ -53,6 +61,7 @@ const known = [
 ];
 
 export interface ResolvedStoreOptions<Key> {
+  readonly topics: TopicSchemas | undefined;
   readonly schema: string;
   readonly table: string;
   readonly enableSchemaDeployment: boolean;
@@ -117,8 +126,10 @@ export function resolveStoreOptions<Key>(
   if (options.schema !== undefined) requireIdentifier(schema, "schema");
   requireIdentifier(table, "table");
   requireTypes(kind, options);
+  checkTopics(options.topics, kind);
   const id = options.id ?? db.id;
   return {
+    topics: options.topics,
     schema,
     table,
     id,

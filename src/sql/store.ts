@@ -53,6 +53,7 @@ export function createQueueStore(
     [queueInternals]: parts,
     id: options.id,
     queue: options.queue,
+    topics: options.topics,
     database: db,
     async init(call = {}) {
       checkCall(call, plainCall, "init");

@@ -42,6 +42,21 @@ console.log(JSON.stringify({
 }));
 await db.close();`;
 
+/** Without a driver's types its client is unknown, and not any. */
+const nativeWithoutDriver = `
+import { defineApp } from "oncebox/app";
+export default defineApp.postgres({
+  handlers: {
+    paid: {
+      transactional: true,
+      handle(_message, { tx }) {
+        // @ts-expect-error
+        tx.native.query("select 1");
+      },
+    },
+  },
+});`;
+
 describe("the packed package, in projects of every kind", () => {
   let packed: PackedPackage;
   let folder: string;
@@ -197,12 +212,13 @@ describe("the packed package, in projects of every kind", () => {
     expect(await output("bundle.cjs")).toBe(ended);
   });
 
-  it("its types need none of the optional packages, in modules and in CommonJS, with every library checked", async () => {
+  it("ADD-19 its types need none of the optional packages, in modules and in CommonJS, with every library checked", async () => {
     const names = subpaths.map((one) => `oncebox${one.slice(1)}`.replace("*", "stripe"));
     const imports = names.map((name, i) => `import * as m${i} from "${name}";\nvoid m${i};`);
     const requires = names.map((name, i) => `import m${i} = require("${name}");\nvoid m${i};`);
     await writeFile(join(folder, "all.mts"), imports.join("\n"));
     await writeFile(join(folder, "all.cts"), requires.join("\n"));
+    await writeFile(join(folder, "native.mts"), nativeWithoutDriver);
     const compilerOptions = {
       strict: true,
       noEmit: true,
@@ -213,7 +229,7 @@ describe("the packed package, in projects of every kind", () => {
     };
     await writeFile(
       join(folder, "tsconfig.json"),
-      JSON.stringify({ compilerOptions, files: ["all.mts", "all.cts"] }),
+      JSON.stringify({ compilerOptions, files: ["all.mts", "all.cts", "native.mts"] }),
     );
     const tsc = join(require.resolve("typescript/package.json"), "../bin/tsc");
     const { stdout } = await run(process.execPath, [tsc, "-p", folder]).catch((error) => error);

@@ -6,9 +6,9 @@ import type { Knex } from "knex";
 import type { Kysely, Transaction } from "kysely";
 import type pg from "pg";
 import { z } from "zod";
-import { createDispatcher, createInbox, createOutbox, createWorker, defineTopics, timeBudget, type InboxMessage, type OutboxMessage, type SqlExecutor } from "oncebox";
+import { createDispatcher, createInbox, createOutbox, createWorker, timeBudget, type InboxMessage, type OutboxMessage, type SqlExecutor } from "oncebox";
 import { fromKnex, fromKysely } from "oncebox/orm";
-import { fromPg } from "oncebox/postgres";
+import { fromPg, openPostgres } from "oncebox/postgres";
 import { webhookPublisher } from "oncebox/publishers";
 import { openSqlite } from "oncebox/sqlite";
 
@@ -19,7 +19,10 @@ declare const pool: pg.Pool;
 const db = openSqlite({ file: ":memory:" });
 const inbox = createInbox(db);
 const outbox = createOutbox(db);
-const topics = defineTopics({ "order.created": z.object({ id: z.number() }) });
+const order = z.object({ id: z.number() });
+const topics = { "order.created": order };
+const typedInbox = createInbox(db, { topics });
+const typedOutbox = createOutbox(db, { topics });
 `;
 
 const right = `
@@ -27,12 +30,10 @@ const ofInbox = createDispatcher({
   store: inbox,
   outbox,
   handlers: {
-    plain: (message) => console.log(message.source.length + message.deliveries),
+    plain: (message) => void (message.source.length + message.deliveries),
     transactional: {
       transactional: true,
-      async handle(message, { tx }) {
-        await outbox.enqueue({ topic: message.source, payload: "" }, { tx });
-      },
+      handle: async (message, { tx }) => void (await outbox.enqueue({ topic: message.source, payload: "" }, { tx })),
     },
     annotated: (message: InboxMessage) => ({ topic: message.source, data: message.deliveries }),
     many: async ({ data, partitionKey }) => [{ topic: "t", data, partitionKey }, { topic: "u", payload: "", attributes: { a: 1 } }],
@@ -43,7 +44,7 @@ await ofInbox.run(inbox, timeBudget(1));
 createWorker({
   store: inbox,
   pollMs: 100,
-  handlers: { t: { transactional: true, handle: ({ source }) => ({ topic: source, payload: "" }) } },
+  handlers: { t: { transactional: true, handle: async ({ source }, { tx }) => void (await outbox.enqueue({ topic: source, payload: "" }, { tx })) } },
 });
 createWorker({
   store: inbox,
@@ -51,21 +52,41 @@ createWorker({
   handlers: {
     t: {
       transactional: true,
-      handle: async ({ source }, { tx }) => {
-        await tx.insertInto("orders").values({ id: source.length }).execute();
-      },
+      handle: async ({ source }, { tx }) => void (await tx.insertInto("orders").values({ id: source.length }).execute()),
     },
   },
 });
 
-const ofOutbox = createDispatcher({ store: outbox, handlers: { t: ({ id, naturalKey }) => console.log(id + naturalKey) } });
+const ofOutbox = createDispatcher({ store: outbox, handlers: { t: ({ id, naturalKey }) => void (id + naturalKey) } });
 await ofOutbox.run(outbox, timeBudget(1));
 
 const typed = createDispatcher({
-  store: outbox,
-  handlers: topics.publishers({ "order.created": ({ data, id }) => console.log(data.id.toFixed() + id) }),
+  store: typedOutbox,
+  handlers: {
+    "order.created": ({ data, id }) => void (data.id.toFixed() + id),
+    "order.*": ({ data }) => { const nothing: unknown = data; void nothing; },
+  },
 });
-await typed.run(outbox, timeBudget(1));
+await typed.run(typedOutbox, timeBudget(1));
+await typedOutbox.enqueue({ topic: "order.created", data: { id: 7 }, partitionKey: "k" });
+await typedOutbox.enqueue([{ topic: "order.created", data: { id: 7 } }]);
+
+createDispatcher({
+  store: inbox,
+  handlers: {
+    "order.paid": { schema: order, timeoutMs: 5, handle: ({ data, source }) => void (data.id.toFixed() + source) },
+    "order.booked": {
+      schema: order,
+      transactional: true,
+      async handle({ data, deliveries }, { tx, signal }) {
+        signal.throwIfAborted();
+        await outbox.enqueue({ topic: "t", data: { id: data.id + deliveries } }, { tx });
+        const native: { prepare(text: string): unknown } = tx.native;
+        return [{ topic: "t", data: native }, { topic: "t", payload: "", naturalKey: "k" }];
+      },
+    },
+  },
+});
 
 const inKysely = createDispatcher({
   store: inbox,
@@ -84,12 +105,12 @@ await inKysely.run(inbox, timeBudget(1));
 
 const inKnex = createDispatcher({
   transaction: (work, { signal, store }) => knex.transaction((trx) => (signal.throwIfAborted(), store, work(fromKnex(trx), trx))),
-  handlers: { t: { transactional: true, handle: async (_message, { tx }) => void (await tx.table("orders").insert({ id: 1 })) } },
+  handlers: { t: { transactional: true, handle: (_message, { tx }) => tx.table("orders").insert({ id: 1 }) } },
 });
 await inKnex.run(inbox, timeBudget(1));
 
 createDispatcher({
-  store: inbox,
+  store: createInbox(openPostgres({ url: "postgres://h/d" })),
   async transaction(work) {
     const client = await pool.connect();
     try {
@@ -110,25 +131,25 @@ createDispatcher({
 });
 
 createDispatcher({
-  store: inbox,
+  store: typedInbox,
   transaction: (work) => kysely.transaction().execute((trx) => work(fromKysely(trx), trx)),
-  handlers: topics.handlers<Transaction<Tables>>({
+  handlers: {
     "order.created": { transactional: true, handle: async ({ data }, { tx }) => void (await tx.insertInto("orders").values(data).execute()) },
-  }),
+  },
 });
 
-const ofPublishers = createDispatcher({ store: outbox, handlers: { t: webhookPublisher({ url: "https://x.example", secrets: "s" }), u: ({ id }) => console.log(id) } });
+const ofPublishers = createDispatcher({ store: outbox, handlers: { t: webhookPublisher({ url: "https://x.example", secrets: "s" }), u: ({ id }) => void id } });
 await ofPublishers.run(outbox, timeBudget(1));
 
-const ofAny = createDispatcher({ handlers: { t: (message) => console.log(message.topic) } });
+const ofAny = createDispatcher({ handlers: { t: (message) => void message.topic } });
 await ofAny.run(inbox, timeBudget(1));
-const annotated = createDispatcher({ handlers: { t: (message: InboxMessage) => console.log(message.source) } });
+const annotated = createDispatcher({ handlers: { t: (message: InboxMessage) => void message.source } });
 await annotated.run(inbox, timeBudget(1));
-const byType = createDispatcher<OutboxMessage, SqlExecutor>({ handlers: { t: ({ id }) => console.log(id) } });
+const byType = createDispatcher<OutboxMessage, SqlExecutor>({ handlers: { t: ({ id }) => void id } });
 await byType.run(outbox, timeBudget(1));
 const { id, existing }: { id: string; existing: boolean } = await outbox.enqueueOnce({ topic: "t", data: 1, naturalKey: "7" });
 const list: readonly { id: string; existing: boolean }[] = await outbox.enqueueOnce([{ topic: "t", payload: "", naturalKey: "7" }]);
-await topics.enqueueOnce(outbox, { topic: "order.created", data: { id: 7 }, naturalKey: "7" });
+await typedOutbox.enqueueOnce({ topic: "order.created", data: { id: 7 }, naturalKey: "7" });
 export { id, existing, list };
 `;
 
@@ -142,7 +163,7 @@ const wrong = {
     /'source' does not exist/,
   ],
   "handlers of the inbox for an outbox": [
-    `createDispatcher({ store: outbox, handlers: topics.handlers({ "order.created": ({ data }) => data.id }) });`,
+    `createDispatcher({ store: outbox, handlers: { t: (message: InboxMessage) => void message.source } });`,
     /InboxMessage|source/,
   ],
   "publishers on an inbox": [
@@ -154,12 +175,32 @@ const wrong = {
     /'OutboxMessage' is (missing|not assignable)/,
   ],
   "data of another type": [
-    `createDispatcher({ store: inbox, handlers: topics.handlers({ "order.created": ({ data }) => data.id.toUpperCase() }) });`,
+    `createDispatcher({ store: typedInbox, handlers: { "order.created": ({ data }) => void data.id.toUpperCase() } });`,
     /toUpperCase/,
   ],
+  "data of a handler's own schema, of another type": [
+    `createDispatcher({ store: inbox, handlers: { t: { schema: order, handle: ({ data }) => void data.id.toUpperCase() } } });`,
+    /toUpperCase/,
+  ],
+  "data without a schema": [
+    `createDispatcher({ store: inbox, handlers: { t: ({ data }) => void data.id } });`,
+    /'data' is of type 'unknown'/,
+  ],
+  "a topic that the outbox has no schema of": [
+    `await typedOutbox.enqueue({ topic: "order.cretaed", data: { id: 7 } });`,
+    /"order.cretaed"' is not assignable to type '"order.created"/,
+  ],
+  "data that the schema of an outbox's topic does not take": [
+    `await typedOutbox.enqueue({ topic: "order.created", data: { id: "7" } });`,
+    /'string' is not assignable to type 'number'/,
+  ],
+  "a transaction on another database": [
+    `declare const client: pg.Client;\nawait outbox.enqueue({ topic: "t", data: 1 }, { tx: fromPg(client) });`,
+    /SqlExecutor<"postgres">' is not assignable to type 'SqlExecutor<"sqlite">/,
+  ],
   "a tx in a handler that has none": [
-    `createDispatcher({ store: inbox, handlers: { t: (_message, { tx }) => tx.query } });`,
-    /'tx' is possibly/,
+    `createDispatcher({ store: inbox, handlers: { t: (_message, { tx }) => void tx.query } });`,
+    /'tx' does not exist on type 'NonTransactionalContext'/,
   ],
   "the library's transaction where the adapted one belongs": [
     `createDispatcher({ store: inbox, transaction: (work) => kysely.transaction().execute((trx) => work(trx, trx)), handlers: {} });`,
@@ -188,22 +229,6 @@ const wrong = {
   handlers: { t: { transactional: true, handle: (_message, { tx }) => tx.selectFrom("invoices").execute() } },
 });`,
     /invoices/,
-  ],
-  "a returned message without data": [
-    `createDispatcher({ store: inbox, outbox, handlers: { t: () => ({ topic: "t" }) } });`,
-    /data|payload/,
-  ],
-  "a returned message whose topic is misspelt": [
-    `createDispatcher({ store: inbox, outbox, handlers: { t: async () => ({ topik: "t", data: 1 }) } });`,
-    /topic/,
-  ],
-  "a list with something else than messages": [
-    `createDispatcher({ store: inbox, outbox, handlers: { t: () => [{ topic: "t", data: 1 }, 7] } });`,
-    /number/,
-  ],
-  "a result that is no message": [
-    `createDispatcher({ store: inbox, handlers: { t: () => outbox.enqueue({ topic: "t", payload: "" }) } });`,
-    /Promise<string>/,
   ],
   "an unknown option": [`createDispatcher({ store: inbox, begin: () => {}, handlers: {} });`, /begin/],
   "enqueueOnce without a natural key": [

@@ -1,9 +1,9 @@
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
 import type { Dialect } from "../../sql/dialect.js";
 import {
+  type AdaptedTransaction,
   asTransaction,
   endedError,
-  type SqlExecutor,
   type SqlParams,
   type SqlRow,
   type SqlStatement,
@@ -22,8 +22,13 @@ interface TextRunner {
 }
 
 /** A caller's transaction in another library, as the executor that stores take. */
-export function executorOf(dialect: Dialect["name"], runner: TextRunner): SqlExecutor {
+export function executorOf(
+  dialect: Dialect["name"],
+  native: unknown,
+  runner: TextRunner,
+): AdaptedTransaction {
   return asTransaction({
+    native,
     async query(statement, params) {
       try {
         return await runOn(dialect, runner, statement, params);
@@ -160,9 +165,10 @@ export function transactionEnd(owner: object, bind: (end: TransactionEnd) => voi
 }
 
 /** The executor until the transaction that is open now ends. */
-export function untilEnd(end: TransactionEnd, executor: SqlExecutor): SqlExecutor {
+export function untilEnd(end: TransactionEnd, executor: AdaptedTransaction): AdaptedTransaction {
   const endsBefore = end.count();
   return asTransaction({
+    native: executor.native,
     query: (statement, params) =>
       end.before(async () => {
         if (end.count() !== endsBefore) throw endedError();

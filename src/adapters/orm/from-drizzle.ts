@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from "../../errors.js";
-import type { SqlExecutor } from "../../sql/driver.js";
+import type { AdaptedTransaction } from "../../sql/driver.js";
 import { endsTransaction, executorOf, rowsOf, transactionEnd, untilEnd } from "./executor.js";
 
 /** The used part of a Drizzle transaction: `execute` on PostgreSQL, `all` on SQLite. */
@@ -19,7 +19,7 @@ export interface DrizzleTransaction {
  *   await outbox.enqueue({ topic: "order.created", payload }, { tx: fromDrizzle(tx) });
  * });
  */
-export function fromDrizzle(tx: DrizzleTransaction): SqlExecutor {
+export function fromDrizzle(tx: DrizzleTransaction): AdaptedTransaction {
   if (typeof tx?.rollback !== "function") {
     throw new InvalidArgumentError(
       "fromDrizzle takes the transaction that drizzle's transaction hands to its callback.",
@@ -27,7 +27,7 @@ export function fromDrizzle(tx: DrizzleTransaction): SqlExecutor {
   }
   if (typeof tx.execute === "function") {
     const execute = tx.execute.bind(tx);
-    return executorOf("postgres", {
+    return executorOf("postgres", tx, {
       run: async (text, values) => rowsOf(await execute(query(text, values) as never)),
     });
   }
@@ -37,7 +37,7 @@ export function fromDrizzle(tx: DrizzleTransaction): SqlExecutor {
     );
   }
   const all = tx.all.bind(tx);
-  const executor = executorOf("sqlite", {
+  const executor = executorOf("sqlite", tx, {
     run: async (text, values) => rowsOf(await all(query(text, values) as never)),
   });
   return boundToEnd(tx as unknown as DrizzleOnSqlite, executor);
@@ -50,7 +50,7 @@ interface DrizzleOnSqlite {
 }
 
 /** Drizzle sends the commit or rollback by its session, whether statements run or not. */
-function boundToEnd({ session, dialect }: DrizzleOnSqlite, executor: SqlExecutor): SqlExecutor {
+function boundToEnd({ session, dialect }: DrizzleOnSqlite, executor: AdaptedTransaction): AdaptedTransaction {
   const end = transactionEnd(session, ({ after }) => {
     const run = session.run.bind(session);
     session.run = (text) =>

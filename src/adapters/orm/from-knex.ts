@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from "../../errors.js";
-import type { SqlExecutor } from "../../sql/driver.js";
+import type { AdaptedTransaction } from "../../sql/driver.js";
 import { executorOf, requireDialect, rowsOf } from "./executor.js";
 
 /** The used part of a Knex transaction. */
@@ -27,14 +27,14 @@ const mark = "\u0001";
  *   await outbox.enqueue({ topic: "order.created", payload }, { tx: fromKnex(trx) });
  * });
  */
-export function fromKnex(trx: KnexTransaction): SqlExecutor {
+export function fromKnex(trx: KnexTransaction): AdaptedTransaction {
   if (typeof trx?.raw !== "function" || trx.isTransaction !== true) {
     throw new InvalidArgumentError(
       "fromKnex takes the transaction that knex.transaction hands to its callback.",
     );
   }
   const dialect = requireDialect(dialects[trx.client?.dialect ?? ""], "fromKnex");
-  return executorOf(dialect, {
+  return executorOf(dialect, trx, {
     placeholder: () => mark,
     async run(text, values) {
       const escaped = dialect === "sqlite" ? text : text.replaceAll("?", "\\?").replaceAll(mark, "?");

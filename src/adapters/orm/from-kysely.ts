@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from "../../errors.js";
-import { asTransaction, type SqlExecutor, type SqlRow } from "../../sql/driver.js";
+import { type AdaptedTransaction, asTransaction, type SqlRow } from "../../sql/driver.js";
 import { endsTransaction, executorOf, requireDialect, transactionEnd, untilEnd } from "./executor.js";
 
 interface KyselyAdapter {
@@ -24,14 +24,14 @@ export interface KyselyTransaction {
  *   await outbox.enqueue({ topic: "order.created", payload }, { tx: fromKysely(trx) });
  * });
  */
-export function fromKysely(trx: KyselyTransaction): SqlExecutor {
+export function fromKysely(trx: KyselyTransaction): AdaptedTransaction {
   if (typeof trx?.executeQuery !== "function" || trx.isTransaction !== true) {
     throw new InvalidArgumentError(
       "fromKysely takes the transaction that kysely.transaction().execute hands to its callback.",
     );
   }
   const dialect = requireDialect(dialectOf(trx.getExecutor().adapter), "fromKysely");
-  const executor = executorOf(dialect, {
+  const executor = executorOf(dialect, trx, {
     placeholder: (index, name) => (name === "sqlserver" ? `@${index}` : `$${index}`),
     async run(text, values) {
       const query = {
@@ -70,8 +70,8 @@ interface KyselyProvider {
  * Kysely sends its statements one after the other, and the commit or rollback at once. So on PostgreSQL a statement that had
  * to wait would run after the end, on its own. The other databases are asked whether the transaction is open.
  */
-function boundToEnd(trx: KyselyTransaction, executor: SqlExecutor): SqlExecutor {
-  let boundExecutor: SqlExecutor | undefined;
+function boundToEnd(trx: KyselyTransaction, executor: AdaptedTransaction): AdaptedTransaction {
+  let boundExecutor: AdaptedTransaction | undefined;
   // the connection is given at once, unless a statement of the caller's still runs
   const provider = trx.getExecutor() as unknown as KyselyProvider;
   const bound = provider.provideConnection(async (connection) => {
@@ -84,6 +84,7 @@ function boundToEnd(trx: KyselyTransaction, executor: SqlExecutor): SqlExecutor 
   });
   bound.catch(() => {}); // the first statement throws it
   return asTransaction({
+    native: trx,
     async query(statement, params) {
       if (boundExecutor === undefined) await bound;
       return boundExecutor!.query(statement, params);

@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from "../../errors.js";
-import type { SqlExecutor, SqlRow } from "../../sql/driver.js";
+import type { AdaptedTransaction, SqlRow } from "../../sql/driver.js";
 import { executorOf, requireDialect } from "./executor.js";
 
 /** The used part of the client in a Prisma interactive transaction. A client outside of one has `$transaction` too. */
@@ -23,7 +23,7 @@ const dialects: Readonly<Record<string, string>> = {
  *   await outbox.enqueue({ topic: "order.created", payload }, { tx: fromPrisma(tx) });
  * });
  */
-export function fromPrisma(tx: PrismaTransaction): SqlExecutor {
+export function fromPrisma(tx: PrismaTransaction): AdaptedTransaction {
   const client = tx as PrismaTransaction & { $transaction?: unknown; _activeProvider?: string };
   if (typeof client?.$queryRawUnsafe !== "function" || client.$transaction !== undefined) {
     throw new InvalidArgumentError(
@@ -31,7 +31,7 @@ export function fromPrisma(tx: PrismaTransaction): SqlExecutor {
     );
   }
   const dialect = requireDialect(dialects[client._activeProvider ?? ""], "fromPrisma");
-  return executorOf(dialect, {
+  return executorOf(dialect, tx, {
     refusesWhenEnded: true,
     placeholder: (index, name) => (name === "sqlserver" ? `@P${index}` : `$${index}`),
     run: async (text, values) =>

@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from "../../errors.js";
-import { asTransaction, endedError, type SqlExecutor, type SqlRow } from "../../sql/driver.js";
+import { type AdaptedTransaction, asTransaction, endedError, type SqlRow } from "../../sql/driver.js";
 import { executorOf, requireDialect, transactionEnd } from "./executor.js";
 
 /** The used part of TypeORM's EntityManager inside of a transaction. */
@@ -33,7 +33,7 @@ const dialects: Readonly<Record<string, string>> = {
  *   await outbox.enqueue({ topic: "order.created", payload }, { tx: fromTypeOrm(manager) });
  * });
  */
-export function fromTypeOrm(manager: TypeOrmManager): SqlExecutor {
+export function fromTypeOrm(manager: TypeOrmManager): AdaptedTransaction {
   const runner = manager?.queryRunner;
   if (runner?.isTransactionActive !== true) {
     throw new InvalidArgumentError(
@@ -48,7 +48,7 @@ export function fromTypeOrm(manager: TypeOrmManager): SqlExecutor {
       rollbackTransaction: () => after(() => rollbackTransaction.call(runner)),
     }),
   );
-  const executor = executorOf(dialect, {
+  const executor = executorOf(dialect, manager, {
     placeholder: (index, name) => (name === "sqlserver" ? `@${index - 1}` : `$${index}`),
     async run(text, values) {
       const { records } = (await runner.query(text, values as never[], true)) as {
@@ -58,6 +58,7 @@ export function fromTypeOrm(manager: TypeOrmManager): SqlExecutor {
     },
   });
   return asTransaction({
+    native: manager,
     query: (statement, params) =>
       end.before(async () => {
         if (!runner.isTransactionActive) throw endedError();

@@ -22,7 +22,7 @@ interface OpenedPool {
 }
 
 /** A pool of connections. The driver is loaded and the pool made at first use. */
-export function pgClient({ config, prepare, pool: given }: PgClientOptions): SqlDriver {
+export function pgClient({ config, prepare, pool: given }: PgClientOptions): SqlDriver<"postgres"> {
   let closed = false;
   let opening: Promise<OpenedPool> | undefined;
   const slots = transactionSlots(config.max ?? 10); // pg's own default

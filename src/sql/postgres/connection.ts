@@ -14,35 +14,48 @@ import { type PositionalText, toPositional } from "../named-parameters.js";
 import { explained, withoutDetail } from "./faults.js";
 
 /**
- * Runs `work` in a transaction on the client. BEGIN is sent together with the first statement: one round trip less where
- * pg pipelines, and none for a transaction without statements.
+ * Runs `work` in a transaction on the client. BEGIN is sent together with the first statement, or when `native` is first read: one
+ * round trip less where pg pipelines, and none for a transaction without statements.
  */
 export async function runTransaction<T>(
   client: PoolClient,
   prepare: boolean,
-  work: (tx: SqlExecutor) => Promise<T>,
+  work: (tx: SqlExecutor<"postgres">) => Promise<T>,
 ): Promise<T> {
-  let begun = false;
-  const scope = transactionScope({
+  let begun: Promise<unknown> | undefined;
+  const begin = (): Promise<unknown> => {
+    begun ??= client.query("begin");
+    begun.catch(() => {}); // whoever waits for it reports it
+    return begun;
+  };
+  const scope = transactionScope<"postgres">({
     // Only a pipelining client sends every statement at once. Otherwise a statement that waits behind a failed one could
     // be dropped, and the rest committed without it.
     pipelines: client.pipeline === true,
     async query(statement, params) {
-      if (begun && isOutside(client)) throw endedError();
-      const begin = begun ? undefined : client.query("begin");
-      begun = true;
-      const [rows] = await Promise.all([pgClientQuery(client, statement, params, prepare), begin]);
+      if (begun !== undefined && isOutside(client)) throw endedError();
+      const beginning = begin();
+      const [rows] = await Promise.all([pgClientQuery(client, statement, params, prepare), beginning]);
       return rows;
+    },
+    /** Whoever reads it may send a statement next, which must be behind BEGIN. */
+    get native() {
+      begin();
+      return client;
     },
   });
   try {
     const result = await work(scope.tx);
     scope.end();
-    if (begun) await commit(client);
+    if (begun !== undefined) {
+      await begun;
+      await commit(client);
+    }
     return result;
   } catch (error) {
     scope.end();
-    if (begun) await client.query("rollback").catch((failure: Error) => client.emit("error", failure));
+    if (begun !== undefined)
+      await client.query("rollback").catch((failure: Error) => client.emit("error", failure));
     throw error;
   }
 }

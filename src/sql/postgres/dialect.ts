@@ -91,7 +91,7 @@ const inspection: Inspection = {
   wrongSettings: () => [],
 };
 
-export const postgresDialect: Dialect = {
+export const postgresDialect: Dialect<"postgres"> = {
   ...postgresReceiving,
   inbox: inboxStatements,
   outbox: outboxStatements,

@@ -19,9 +19,9 @@ export type { PostgresOptions } from "./open.js";
  * @example
  * const db = openPostgres({ url: "postgres://app@db.example/orders" });
  */
-export function openPostgres(options: PostgresOptions): Database {
+export function openPostgres(options: PostgresOptions): Database<"postgres"> {
   const opened = connectPostgres(options);
-  const db: Database = {
+  const db: Database<"postgres"> = {
     ...opened,
     dialect: postgresDialect,
     exclusively: (schema, work) =>
@@ -54,13 +54,14 @@ const lock = statement("migration lock", "select pg_advisory_xact_lock(hashtexte
  * await outbox.enqueue({ topic: "order.created", payload }, { tx: fromPg(client) });
  * await client.query("commit");
  */
-export function fromPg(client: PgQueryable): SqlExecutor {
+export function fromPg(client: PgQueryable): SqlExecutor<"postgres"> {
   if (typeof client?.query !== "function" || "totalCount" in client) {
     throw new InvalidArgumentError(
       "fromPg takes a pg Client or PoolClient with an open transaction, not a Pool.",
     );
   }
   return asTransaction({
+    native: client,
     async query(statement, params) {
       if (isOutside(client)) throw endedError();
       return pgQuery(client, statement, params);

@@ -25,7 +25,7 @@ export interface PostgresOptions {
 }
 
 /** Enough to receive messages: it imports neither the other statements nor the schema, so bundles that only receive stay small. */
-export function connectPostgres(options: PostgresOptions): ReceivingDatabase {
+export function connectPostgres(options: PostgresOptions): ReceivingDatabase<"postgres"> {
   refuseUnknown(options, ["url", "config", "pool", "maxConnections", "prepare"], "openPostgres");
   const { pool } = options;
   if (pool !== undefined) requirePool(options, pool);

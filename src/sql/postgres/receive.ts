@@ -8,7 +8,7 @@ import type { QueueNames } from "../names.js";
 import { doneTable, named, names, now } from "./expressions.js";
 import { classify, isDenied, isSchemaMissing } from "./faults.js";
 
-export const postgresReceiving: ReceivingDialect = {
+export const postgresReceiving: ReceivingDialect<"postgres"> = {
   name: "postgres",
   embedded: false,
   defaults: { schema: "infra", inbox: "inbox", outbox: "outbox" },

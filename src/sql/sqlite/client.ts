@@ -43,7 +43,7 @@ interface Opened {
 }
 
 /** One connection, opened at first use. A transaction has it to itself; other calls wait until it has ended. */
-export function sqliteClient(options: SqliteClientOptions): SqlDriver {
+export function sqliteClient(options: SqliteClientOptions): SqlDriver<"sqlite"> {
   const opening = memoisePromise(() => openFile(options));
   const isInTransaction = new AsyncLocalStorage<{ open: boolean }>();
   const runAlone = oneAtATime();
@@ -118,11 +118,12 @@ function runAtOnce(opened: Opened, statement: SqlStatement, params: SqlParams): 
 async function runTransaction<T>(
   { handle, run, commit }: Opened,
   isInTransaction: AsyncLocalStorage<{ open: boolean }>,
-  work: (tx: SqlExecutor) => Promise<T>,
+  work: (tx: SqlExecutor<"sqlite">) => Promise<T>,
   signal: AbortSignal | undefined,
 ): Promise<T> {
   const inside = { open: true };
-  const scope = transactionScope({
+  const scope = transactionScope<"sqlite">({
+    native: handle,
     async query(statement, params) {
       requireOpen(handle);
       return run(statement, params);

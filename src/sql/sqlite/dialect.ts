@@ -95,7 +95,7 @@ where m.type = 'table' and :schema is not null`,
   file: inspectFile,
 };
 
-export const sqliteDialect: Dialect = {
+export const sqliteDialect: Dialect<"sqlite"> = {
   ...sqliteReceiving,
   inbox: inboxStatements,
   outbox: outboxStatements,

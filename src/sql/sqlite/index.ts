@@ -29,7 +29,7 @@ export type { SqliteOptions } from "./open.js";
  * @example
  * const db = openSqlite({ file: "app.db" });
  */
-export function openSqlite(options: SqliteOptions): Database {
+export function openSqlite(options: SqliteOptions): Database<"sqlite"> {
   const opened = connectSqlite(options);
   return {
     ...opened,
@@ -51,13 +51,14 @@ const runners = new WeakMap<object, RunStatement>();
  * await outbox.enqueue({ topic: "order.created", payload }, { tx: fromSqlite(connection) });
  * connection.exec("commit");
  */
-export function fromSqlite(connection: SqliteTransactionConnection): SqlExecutor {
+export function fromSqlite(connection: SqliteTransactionConnection): SqlExecutor<"sqlite"> {
   if (typeof connection?.prepare !== "function") {
     throw new InvalidArgumentError("fromSqlite takes an open node:sqlite or better-sqlite3 database.");
   }
   const run = runners.get(connection) ?? statementsOn(connection);
   runners.set(connection, run);
   return asTransaction({
+    native: connection,
     async query(statement, params) {
       requireOpen(connection);
       return run(statement, params);

@@ -14,7 +14,7 @@ export interface SqliteOptions {
 }
 
 /** For functions that only receive: without the rest of the dialect. */
-export function connectSqlite(options: SqliteOptions): ReceivingDatabase {
+export function connectSqlite(options: SqliteOptions): ReceivingDatabase<"sqlite"> {
   refuseUnknown(options, ["file", "synchronous"], "openSqlite");
   if (typeof options.file !== "string" || options.file === "") {
     throw new InvalidArgumentError('openSqlite: file must be a path or ":memory:".');

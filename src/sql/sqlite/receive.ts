@@ -10,7 +10,7 @@ import { addStates, doneTable, field, names, now, stepSeqs } from "./expressions
 import { classify, isSchemaMissing } from "./faults.js";
 import { joinPartitions, leavePartitions } from "./partitions.js";
 
-export const sqliteReceiving: ReceivingDialect = {
+export const sqliteReceiving: ReceivingDialect<"sqlite"> = {
   name: "sqlite",
   embedded: true,
   defaults: { schema: "", inbox: "Inbox", outbox: "Outbox" },

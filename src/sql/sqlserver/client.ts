@@ -34,8 +34,11 @@ export interface MssqlTransactionOptions extends QueryOptions {
   readonly requestTimeoutMs?: number | undefined;
 }
 
-export interface MssqlDriver extends SqlDriver {
-  transaction<T>(work: (tx: SqlExecutor) => Promise<T>, options?: MssqlTransactionOptions): Promise<T>;
+export interface MssqlDriver extends SqlDriver<"sqlserver"> {
+  transaction<T>(
+    work: (tx: SqlExecutor<"sqlserver">) => Promise<T>,
+    options?: MssqlTransactionOptions,
+  ): Promise<T>;
 }
 
 interface Opened {

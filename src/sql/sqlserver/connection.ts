@@ -61,11 +61,14 @@ export function startRequest(
 export async function runTransaction<T>(
   transaction: MssqlTransaction,
   types: Types | undefined,
-  work: (tx: SqlExecutor) => Promise<T>,
+  work: (tx: SqlExecutor<"sqlserver">) => Promise<T>,
   signal: AbortSignal | undefined,
 ): Promise<T> {
   const tx = transactionExecutor(transaction, types);
-  const scope = transactionScope({ query: (s, p, o) => tx.query(s, p, { signal, ...o }) });
+  const scope = transactionScope<"sqlserver">({
+    native: transaction,
+    query: (s, p, o) => tx.query(s, p, { signal, ...o }),
+  });
   try {
     const result = await abortable(work(scope.tx), signal);
     scope.end();
@@ -136,7 +139,7 @@ type End = (callback?: EndCallback) => unknown;
  * own refuse to run while a request is in progress, and race with one that is about to start: its statement may then run
  * outside of the transaction, or after it. See docs/decisions/0024.
  */
-export function callersTransaction(transaction: MssqlTransaction): SqlExecutor {
+export function callersTransaction(transaction: MssqlTransaction): SqlExecutor<"sqlserver"> {
   const executor = transactionExecutor(transaction);
   /** Called with a callback or without, as mssql's own. */
   const bind = (end: () => Promise<void>, prepare: () => void): End => {
@@ -155,7 +158,7 @@ export function callersTransaction(transaction: MssqlTransaction): SqlExecutor {
     commit: bind(transaction.commit, () => {}),
     rollback: bind(transaction.rollback, executor.refuseQueued),
   });
-  return asTransaction(executor);
+  return asTransaction({ native: transaction, query: executor.query });
 }
 
 /** Error numbers from 50000 are free for applications. */

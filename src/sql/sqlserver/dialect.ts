@@ -122,7 +122,7 @@ where name = db_name()`,
   },
 };
 
-export const sqlServerDialect: Dialect = {
+export const sqlServerDialect: Dialect<"sqlserver"> = {
   ...sqlServerReceiving,
   inbox: inboxStatements,
   outbox: outboxStatements,

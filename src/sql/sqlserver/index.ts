@@ -15,7 +15,7 @@ export type { SqlServerOptions } from "./open.js";
  * @example
  * const db = openSqlServer({ url: "mssql://app:secret@db.example/orders" });
  */
-export function openSqlServer(options: SqlServerOptions): Database {
+export function openSqlServer(options: SqlServerOptions): Database<"sqlserver"> {
   const opened = connectSqlServer(options);
   return {
     ...opened,
@@ -48,7 +48,7 @@ const notLocked = (schema: string, result: number) =>
     `Another process has been migrating the schema "${schema}" for five minutes (sp_getapplock: ${result}). Try again when it has finished.`,
   );
 
-const executors = new WeakMap<MssqlTransaction, SqlExecutor>();
+const executors = new WeakMap<MssqlTransaction, SqlExecutor<"sqlserver">>();
 
 /**
  * A caller's own mssql Transaction that has begun. From now on its `commit` waits for the statements that were given before
@@ -60,7 +60,7 @@ const executors = new WeakMap<MssqlTransaction, SqlExecutor>();
  * await outbox.enqueue({ topic: "order.created", payload }, { tx: fromMssql(transaction) });
  * await transaction.commit();
  */
-export function fromMssql(transaction: MssqlTransaction): SqlExecutor {
+export function fromMssql(transaction: MssqlTransaction): SqlExecutor<"sqlserver"> {
   const fits = [transaction?.request, transaction?.commit, transaction?.rollback].every(
     (it) => typeof it === "function",
   );

@@ -20,7 +20,7 @@ export interface SqlServerOptions {
   readonly maxConnections?: number;
 }
 
-export interface SqlServerConnection extends ReceivingDatabase {
+export interface SqlServerConnection extends ReceivingDatabase<"sqlserver"> {
   readonly driver: MssqlDriver;
 }
 

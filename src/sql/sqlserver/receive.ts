@@ -4,7 +4,7 @@ import { names } from "./expressions.js";
 import { classify, isDenied, isSchemaMissing } from "./faults.js";
 import { callProcedure, received } from "./procedure-calls.js";
 
-export const sqlServerReceiving: ReceivingDialect = {
+export const sqlServerReceiving: ReceivingDialect<"sqlserver"> = {
   name: "sqlserver",
   embedded: false,
   defaults: { schema: "infra", inbox: "Inbox", outbox: "Outbox" },

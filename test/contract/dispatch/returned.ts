@@ -51,6 +51,7 @@ export function returnedTests(context: DispatchContext): void {
         outbox,
         outboxLog: filled.log,
         outboxNames: filled.names,
+        settings: filled.settings,
         store: handled.on(db),
         options,
         /** Runs a dispatcher whose handler of "t" is this. */
@@ -451,25 +452,25 @@ export function returnedTests(context: DispatchContext): void {
               : { issues: [{ message: "Expected number", path: ["id"] }] },
         },
       };
-      const { store, outbox, options, sent, first } = await setUp();
-      const dispatcher = (result: HandlerResult) =>
-        createDispatcher<AnyMessage>({
-          ...options,
-          outbox,
-          topics: { out: schema },
-          handlers: { t: () => result },
-        });
-      await dispatcher([
-        { topic: "other", data: "anything" },
-        { topic: "out", data: { id: "seven" } },
-      ]).run(store, testBudget());
-      expect(await first()).toMatchObject({
+      const { store, db, settings, options, sent } = await setUp({ count: 0 });
+      const outbox = createOutbox(db, { ...settings, topics: { out: schema } });
+      const dispatch = async (result: HandlerResult) => {
+        const [key] = await store.add(messages(1, { topic: "t" }));
+        const handlers = { t: () => result as never };
+        await createDispatcher({ ...options, store, outbox, handlers }).run(store, testBudget());
+        return store.get(keyOf(key!));
+      };
+      const fitting = { topic: "out", data: { id: 6 } };
+      expect(await dispatch([fitting, { topic: "out", data: { id: "seven" } }])).toMatchObject({
         state: states.dead,
         lastError: expect.stringContaining('The data of "out" does not fit its schema: id: Expected number'),
       });
+      expect(await dispatch([fitting, { topic: "other", data: "anything" }])).toMatchObject({
+        state: states.dead,
+        lastError: expect.stringContaining('The topic "other" is none of topics: out'),
+      });
       expect(await sent()).toEqual([]);
-      await store.add(messages(1, { topic: "t" }));
-      await dispatcher({ topic: "out", data: { id: 7 } }).run(store, testBudget());
+      await dispatch({ topic: "out", data: { id: 7 } });
       expect(payloads(await sent())).toEqual(['{"id":7}']);
     });
 

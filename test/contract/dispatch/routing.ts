@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { createDispatcher } from "../../../src/dispatch/dispatcher.js";
-import { type HandlerContext, typedHandler } from "../../../src/dispatch/handlers.js";
+import type { HandlerContext } from "../../../src/dispatch/handlers.js";
 import { permanentFailure, retryAfter } from "../../../src/dispatch/settlement.js";
 import type { StandardSchema } from "../../../src/queue/standard-schema.js";
 import { queueKinds } from "../queue/set-up.js";
@@ -203,12 +203,9 @@ export function routingTests(context: DispatchContext): void {
       const { store, enqueue, all, countIn } = await context.subject(kind);
       await enqueue("t", ['{"amount":42}', '{"amount":"secret-words"}', "not json"]);
       const amounts: number[] = [];
-      const dispatcher = createDispatcher<AnyMessage>({
-        handlers: {
-          t: typedHandler<{ amount: number }, AnyMessage>(amountSchema, ({ data }) => {
-            amounts.push(data.amount);
-          }),
-        },
+      const dispatcher = createDispatcher({
+        store,
+        handlers: { t: { schema: amountSchema, handle: ({ data }) => void amounts.push(data.amount) } },
       });
       expect(await dispatcher.run(store, budget())).toMatchObject({ acked: 1, failed: 2 });
       expect(amounts).toEqual([42]);

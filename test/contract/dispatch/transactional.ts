@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createDispatcher, type InTransactions } from "../../../src/dispatch/dispatcher.js";
+import { createDispatcher } from "../../../src/dispatch/dispatcher.js";
 import type {
   BeginHandlerTransaction,
   TransactionalHandlerDefinition,
@@ -65,7 +65,8 @@ export function transactionalTests(context: DispatchContext): void {
           return whose === "store"
             ? createDispatcher<AnyMessage, SqlExecutor>(options)
             : // one at a time: SQLite has one writer, for which a caller's driver does not wait
-              createDispatcher<AnyMessage, SqlExecutor, CallerTransaction>({
+              createDispatcher({
+                store: made.store,
                 ...options,
                 concurrency: 1,
                 transaction,
@@ -291,10 +292,7 @@ export function transactionalTests(context: DispatchContext): void {
 
     it("ADD-06 an invalid transaction function or store is refused when the dispatcher is created", () => {
       const options = { handlers: {} };
-      for (const transaction of [null, {}, "begin"] as unknown as InTransactions<
-        unknown,
-        unknown
-      >["transaction"][])
+      for (const transaction of [null, {}, "begin"] as unknown as Begin[])
         expect(() => createDispatcher({ ...options, transaction })).toThrow(InvalidArgumentError);
       for (const store of [undefined, null, {}] as unknown as never[])
         expect(() => createDispatcher({ ...options, store })).toThrow(InvalidArgumentError);

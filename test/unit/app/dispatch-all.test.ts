@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { dispatchAll } from "../../../src/app/dispatch-job.js";
-import { defineApp, readEnvironment } from "../../../src/app/index.js";
+import { type AppDefinition, readEnvironment } from "../../../src/app/index.js";
 import { type AppJobs, openJobs } from "../../../src/app/jobs.js";
 import { silentLogger } from "../../../src/base/logger.js";
 import {
@@ -16,10 +16,13 @@ import { gate } from "../../contract/support/gate.js";
 const open: AppJobs[] = [];
 afterEach(() => Promise.all(open.splice(0).map((app) => app.close())));
 
-const running = async (definition: Parameters<typeof defineApp>[0]): Promise<AppJobs> => {
-  const app = await openJobs(defineApp({ database: "sqlite::memory:", ...definition }), {
-    environment: await readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" }),
-  });
+const running = async (definition: AppDefinition): Promise<AppJobs> => {
+  const app = await openJobs(
+    { database: "sqlite::memory:", ...definition },
+    {
+      environment: await readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" }),
+    },
+  );
   open.push(app);
   await app.migrate();
   return app;

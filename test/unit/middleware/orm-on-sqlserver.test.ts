@@ -8,7 +8,7 @@ const check = "if @@trancount = 0 throw 50266, N'The transaction has ended.', 1;
 
 describe("a library's transaction on SQL Server", () => {
   const runs: { readonly text: string; readonly values: readonly unknown[] }[] = [];
-  const tx = executorOf("sqlserver", {
+  const tx = executorOf("sqlserver", undefined, {
     placeholder: (index) => `@P${index}`,
     async run(text, values) {
       runs.push({ text, values });
@@ -45,7 +45,7 @@ describe("libraries on SQL Server", () => {
   const outbox = createOutbox(openSqlServer({ url: "mssql://app:x@localhost/shop" }));
   const given = async (placeholder?: (index: number) => string) => {
     const calls: { text: string; values: readonly unknown[] }[] = [];
-    const tx = executorOf("sqlserver", {
+    const tx = executorOf("sqlserver", undefined, {
       ...(placeholder === undefined ? {} : { placeholder }),
       run: async (text, values) => {
         calls.push({ text, values });

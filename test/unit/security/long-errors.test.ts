@@ -4,8 +4,10 @@ import {
   createDispatcher,
   createInbox,
   type Database,
+  type HandlerEntry,
   type Inbox,
   migrate,
+  type QueueMessage,
   timeBudget,
 } from "../../../src/index.js";
 import type { StandardSchema } from "../../../src/queue/standard-schema.js";
@@ -28,10 +30,7 @@ describe("errors as long as a payload", () => {
   });
   afterEach(() => db.close());
 
-  const run = async (
-    payload: string,
-    handler: Parameters<typeof createDispatcher>[0]["handlers"][string],
-  ) => {
+  const run = async (payload: string, handler: HandlerEntry<QueueMessage>) => {
     await inbox.enqueue([{ source: "s", messageId: "1", topic: "t", payload }]);
     const dispatcher = createDispatcher({ handlers: { t: handler }, logger: recordingLogger(lines) });
     const budget = timeBudget(60_000);

@@ -1,0 +1,32 @@
+import { describe, inject } from "vitest";
+import { defineApp } from "../../../src/app/index.js";
+import { sqlServerHarness } from "../../support/sqlserver-harness.js";
+import { type NativeDatabase, nativeSuite } from "./native-suite.js";
+
+const url = inject("sqlServerUrl");
+
+async function open(): Promise<NativeDatabase> {
+  const { raw, close, schema = "" } = await sqlServerHarness(url).open();
+  await raw(`create schema ${schema}`);
+  await raw(`create table ${schema}.orders (id int not null primary key)`);
+  return {
+    url,
+    schema,
+    countOrders: async () => Number((await raw(`select count(*) as n from ${schema}.orders`))[0]!.n),
+    close,
+  };
+}
+
+// some servers that speak T-SQL need seconds for the first statement of each session
+describe.skipIf(url === "")(
+  "SQL Server (needs ONCEBOX_TEST_MSSQL_URL or Docker)",
+  { timeout: 300_000 },
+  () => {
+    nativeSuite<"sqlserver">("mssql itself", {
+      define: defineApp.sqlserver,
+      open,
+      insertOrder: (tx, id, schema) =>
+        tx.native.request().input("id", id).query(`insert into ${schema}.orders (id) values (@id)`),
+    });
+  },
+);

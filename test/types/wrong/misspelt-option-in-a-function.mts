@@ -1,0 +1,7 @@
+import { defineApp } from "oncebox/app";
+
+export default defineApp({
+  handlers: ({ outbox }) => ({
+    "order.placed": { timeout: 5_000, handle: async () => void (await outbox.stats()) },
+  }),
+});

@@ -1,0 +1,5 @@
+import { defineApp } from "oncebox/app";
+
+export default defineApp({
+  handler: { "order.placed": () => {} },
+});

@@ -1,0 +1,11 @@
+import { drizzle } from "drizzle-orm/node-postgres";
+import { defineApp } from "oncebox/app";
+
+export default defineApp({
+  handlers: {
+    "order.placed": {
+      transactional: true,
+      handle: async (_message, { tx }) => void (await drizzle(tx.native).execute("select 1")),
+    },
+  },
+});

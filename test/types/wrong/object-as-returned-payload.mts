@@ -1,0 +1,7 @@
+import { defineApp } from "oncebox/app";
+
+export default defineApp({
+  handlers: {
+    "order.placed": { handle: () => ({ topic: "receipt.send", payload: { invoice: "7" } }) },
+  },
+});

@@ -1,0 +1,9 @@
+import { defineApp } from "oncebox/app";
+
+const receipt = async (line: string) => ({ topic: "receipt.send", data: { line } });
+
+export default defineApp({
+  handlers: {
+    "order.placed": { handle: () => ["a", "b"].map(receipt) },
+  },
+});

@@ -1,0 +1,8 @@
+import { defineApp } from "oncebox/app";
+import { z } from "zod";
+
+export default defineApp({
+  handlers: () => ({
+    "order.placed": { schema: z.object({ id: z.string() }), handle: () => {} },
+  }),
+});

@@ -1,0 +1,9 @@
+import { defineApp } from "oncebox/app";
+
+export default defineApp({
+  handlers: ({ outbox }) => ({
+    "order.placed": async ({ data }, { tx }) => {
+      await outbox.enqueue({ topic: "receipt.send", data }, { tx });
+    },
+  }),
+});

@@ -1,0 +1,9 @@
+import { defineApp } from "oncebox/app";
+import { z } from "zod";
+
+export default defineApp({
+  topics: { "receipt.send": z.object({ invoice: z.string() }) },
+  handlers: {
+    "order.placed": ({ messageId }) => ({ topic: "recept.send", data: { invoice: messageId } }),
+  },
+});

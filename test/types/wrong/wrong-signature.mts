@@ -1,0 +1,5 @@
+import { defineApp } from "oncebox/app";
+
+export default defineApp({
+  handlers: { "order.placed": (id: number) => void id },
+});
