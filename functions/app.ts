@@ -2,14 +2,14 @@
  * The example app, which every function in this folder runs: its webhook sources, the handlers of received messages, the
  * consumer of a queue and the publishers of outgoing messages. Replace it by your own.
  */
-import { defineApp } from "../src/app/index.js";
+import { defineApp, env } from "../src/app/index.js";
 
 export default defineApp({
   sources: {
-    stripe: { scheme: "stripe", secrets: { from: "env", name: "STRIPE_WEBHOOK_SECRET" } },
+    stripe: { secrets: env("STRIPE_WEBHOOK_SECRET") },
   },
   handlers: ({ outbox }) => ({
-    "invoice.paid": {
+    "stripe.invoice.paid": {
       transactional: true, // the receipt is enqueued if and only if the payment is acknowledged
       handle: ({ payload, messageId }, { tx }) =>
         outbox.enqueue({ topic: "receipt.send", payload, correlationId: messageId }, { tx }),

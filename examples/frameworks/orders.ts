@@ -30,7 +30,7 @@ export async function openOrders({ url, secret, publish }: OrdersOptions): Promi
   const received = createDispatcher({
     store: inbox,
     handlers: {
-      "charge.succeeded": {
+      "stripe.charge.succeeded": {
         transactional: true,
         handle: ({ messageId }, { tx }) =>
           outbox.enqueue({ topic: "order.paid", payload: messageId }, { tx }),

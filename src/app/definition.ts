@@ -15,6 +15,8 @@ import type { LeasingInboxStore } from "../service/inbox-store.js";
 import type { Database } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
 import type { WebhookRouteOptions } from "../webhooks/route-options.js";
+import { sharedNames } from "../webhooks/source-names.js";
+import type { SchemesOf } from "../webhooks/sources.js";
 import type { AppTenants } from "./multi-tenant.js";
 import type { AppSource, SecretOrReference } from "./sources.js";
 
@@ -76,6 +78,7 @@ export interface AppDefinition {
     | "secretsMaxAgeMs"
     | "publicUrl"
     | "trustForwardedHeaders"
+    | "sharedTopics"
     | "fetchText"
   >;
   /** The inbox as an HTTP service at `/v1/inbox`, for consumers in any language. */
@@ -102,13 +105,15 @@ export interface AppDefinition {
  *
  * @example
  * export default defineApp({
- *   sources: { stripe: { scheme: "stripe", secrets: { from: "env", name: "STRIPE_SECRET" } } },
+ *   sources: { stripe: { secrets: env("STRIPE_WEBHOOK_SECRET") } },
  *   handlers: ({ outbox }) => ({
- *     "invoice.paid": (message) => outbox.enqueue({ topic: "receipt.send", payload: message.payload }),
+ *     "stripe.invoice.paid": (message) => outbox.enqueue({ topic: "receipt.send", payload: message.payload }),
  *   }),
  * });
  */
-export function defineApp(app: AppDefinition): AppDefinition {
+export function defineApp<Source extends string = string>(
+  app: AppDefinition & { readonly sources?: SchemesOf<Source, AppSource> },
+): AppDefinition {
   checkDefinition(app);
   return app;
 }
@@ -225,6 +230,8 @@ function checkDefinition(app: unknown): void {
     problems.push("database and tenants both define where messages are stored; give one of them");
   if (app.consumer !== undefined && app.tenants !== undefined)
     problems.push("a consumer needs the app's one database, and an app with tenants has none");
+  if (isRecord(app.sources) && !(isRecord(app.webhooks) && app.webhooks.sharedTopics === true))
+    problems.push(...sharedNames(app.sources as Readonly<Record<string, AppSource>>));
   if (isRecord(app.service)) problems.push(...serviceProblems(app, app.service));
   if (problems.length > 0) throw new InvalidArgumentError(`defineApp: ${problems.join("; ")}.`);
 }

@@ -1,7 +1,7 @@
 export { jsonLogger, type LogLevel } from "../base/logger.js";
 export { openDatabase } from "../config/database-url.js";
 export { type Environment, readEnvironment } from "../config/environment.js";
-export type { SecretReference, SecretResolver } from "../config/secret-reference.js";
+export { env, type SecretReference, type SecretResolver } from "../config/secret-reference.js";
 export { type App, createApp } from "./create-app.js";
 export { type AppDefinition, type AppParts, defineApp } from "./definition.js";
 export type { DispatchReport } from "./dispatch-job.js";

@@ -32,7 +32,7 @@ export interface Dispatcher<Message extends QueueMessage, Tx = unknown> {
  * Creates what a timer-triggered function runs.
  *
  * @example
- * const dispatcher = createDispatcher({ store: inbox, handlers: { "invoice.paid": (message) => book(message.data) } });
+ * const dispatcher = createDispatcher({ store: inbox, handlers: { "stripe.invoice.paid": (message) => book(message.data) } });
  * await dispatcher.run(inbox, timeBudget(context.getRemainingTimeInMillis()));
  */
 export function createDispatcher<Message extends QueueMessage, StoreTx, Tx>(

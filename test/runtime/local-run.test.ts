@@ -158,7 +158,7 @@ describe("oncebox dev", () => {
       export default {
         tenants: multiTenant({ discover: tenantsFromConfiguration(tenants) }),
         sources: { stripe: { scheme: "stripe", secrets: ["whsec_own_secret_of_tests"], tenant: "{path}" } },
-        handlers: { "invoice.paid"() {} },
+        handlers: { "stripe.invoice.paid"() {} },
       };\n`,
     );
     const { url, stop } = await dev(["--app", app], {}, folder);
@@ -185,7 +185,7 @@ describe("oncebox dev", () => {
       export default {
         sources: { stripe: { scheme: "stripe", secrets: ["whsec_own_secret_of_tests"] } },
         handlers: {
-          async "invoice.paid"() {
+          async "stripe.invoice.paid"() {
             console.log("handler begins");
             await sleep(1_000);
             console.log("handler ends");
@@ -257,7 +257,7 @@ describe("the local run's server", () => {
         database: "sqlite::memory:",
         sources: { stripe: { scheme: "stripe", secrets: secret } },
         handlers: {
-          "invoice.paid": async (message) => {
+          "stripe.invoice.paid": async (message) => {
             if (message.messageId === "evt_slow") await slow;
             handled.push(message.messageId);
           },

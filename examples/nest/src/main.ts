@@ -16,7 +16,7 @@ const { DATABASE_URL: url = "", STRIPE_WEBHOOK_SECRET: secret = "", PORT = "3000
       url,
       sources: { stripe: { scheme: stripe, secrets: [secret] } },
       received: (outbox) => ({
-        "charge.succeeded": {
+        "stripe.charge.succeeded": {
           transactional: true,
           handle: ({ messageId }, { tx }) =>
             outbox.enqueue({ topic: "order.paid", payload: messageId }, { tx }),

@@ -107,7 +107,7 @@ describe("an app", () => {
     const app = await running(
       {
         handlers: ({ outbox }) => ({
-          "invoice.paid": async ({ messageId }) => {
+          "stripe.invoice.paid": async ({ messageId }) => {
             handled.push(messageId);
             await outbox.enqueue({ topic: "receipt.send", payload: "", correlationId: messageId });
           },

@@ -330,7 +330,7 @@ describe("an app with many tenants", () => {
       return [{ id: guid, database: `sqlite:${join(folder, "guid.db")}` }];
     };
     const app = await running(
-      { sources, handlers: { t: (_, { store }) => void handled.push(store) } },
+      { sources, handlers: { "shop.t": (_, { store }) => void handled.push(store) } },
       { fanOut: { send: async (batch) => void batches.push(batch) }, tenants: { discover: found } },
     );
     expect((await app.webhook(webhook("evt_1", guid.toUpperCase()))).status).toBe(200);
