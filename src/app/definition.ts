@@ -3,7 +3,12 @@ import { type Logger, type LoggerOption, loggerProblem } from "../base/logger.js
 import type { Metrics, Tracing } from "../base/telemetry.js";
 import { isSecretReference, type SecretReference } from "../config/secret-reference.js";
 import type { DispatcherOptions } from "../dispatch/dispatcher.js";
-import type { Handlers, OnUnhandled, TopicPattern } from "../dispatch/handlers.js";
+import {
+  type Handlers,
+  type OnUnhandled,
+  onUnhandledChoices,
+  type TopicPattern,
+} from "../dispatch/handlers.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { Inbox, InboxOptions } from "../inbox/inbox.js";
 import type { TriggerMessage } from "../middleware/consume.js";
@@ -43,7 +48,10 @@ export interface AppDefinition {
   readonly handlers?: HandlersOf<InboxMessage>;
   /** Topics of inbox messages that are acknowledged without a handler: a provider sends more than an app needs. */
   readonly ignore?: readonly TopicPattern[];
-  /** What becomes of an inbox message without a handler: `"retry"` by default, or `"ack"` or `"dead"`. */
+  /**
+   * What becomes of an inbox message without a handler. `"bySource"`, the default, acknowledges and reports it where its source has
+   * other handlers, and retries it otherwise. Or `"retry"`, `"dead"` or `"ack"` for all of them.
+   */
   readonly onUnhandled?: OnUnhandled;
   /** Handlers of outbox messages, by topic. Without any this app does not dispatch its outbox. */
   readonly publishers?: HandlersOf<OutboxMessage>;
@@ -186,8 +194,8 @@ const fields: Readonly<Record<keyof AppDefinition, Check>> = {
   handlers,
   ignore: must((value) => Array.isArray(value) && value.every(isText), "a list of topics"),
   onUnhandled: must(
-    (value) => ["ack", "dead", "retry"].includes(value as string),
-    '"ack", "dead" or "retry"',
+    (value) => (onUnhandledChoices as readonly unknown[]).includes(value),
+    `one of ${onUnhandledChoices.join(", ")}`,
   ),
   publishers: handlers,
   consumer: must(

@@ -61,7 +61,7 @@ export function appDispatchers(
   definition: AppDefinition,
   logger: Logger,
 ): TenantDispatchers {
-  const { dispatch, metrics, tracing, ignore, onUnhandled, handlers, publishers } = definition;
+  const { dispatch, metrics, tracing, ignore, onUnhandled = "bySource", handlers, publishers } = definition;
   const options = { ...dispatch, ...omitUndefined({ metrics, tracing }), logger };
   return {
     inbox:

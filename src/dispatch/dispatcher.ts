@@ -55,7 +55,10 @@ export interface DispatcherOptions<Message extends QueueMessage, Tx = unknown> {
   readonly handlers: Handlers<Message, Tx>;
   /** Topics that are acknowledged without a handler: `["customer.*"]`. A handler of the topic itself comes first. */
   readonly ignore?: readonly TopicPattern[];
-  /** What becomes of a message without a handler: `"retry"` by default, because the next deployment may bring one. */
+  /**
+   * What becomes of a message without a handler: `"retry"` by default, because the next deployment may bring one. An app has
+   * `"bySource"` by default.
+   */
   readonly onUnhandled?: OnUnhandled;
   /** Runs around every handler; the first is the outermost. */
   readonly use?: readonly HandlerMiddleware<Message, Tx>[];

@@ -22,6 +22,7 @@ const suffixes = [
   "Attempts",
   "Archive",
   "Controls",
+  "Unhandled",
   "_state",
   "_messages",
   "_done",
@@ -31,6 +32,7 @@ const suffixes = [
   "_attempts",
   "_archive",
   "_controls",
+  "_unhandled",
 ];
 
 /**

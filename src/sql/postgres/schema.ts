@@ -10,6 +10,7 @@ import { claimFunction } from "./leases.js";
 import { partitionFunctions, partitionTables } from "./partitions.js";
 import { enqueueFunction } from "./queue.js";
 import { inboxFunctions } from "./receive-routines.js";
+import { unhandledRows } from "./unhandled.js";
 
 export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>> = {
   inbox: [{ number: 1, name: "inbox", up: tables }],
@@ -37,6 +38,7 @@ function tables(n: QueueNames): readonly string[] {
     attemptRows(n),
     archiveRows(n),
     controlRows(n),
+    unhandledRows(n),
     ...partitionTables(n),
   ];
 }

@@ -7,6 +7,7 @@ import { attemptsTable, doneTable, inSchema, messages, partitionQueue } from "./
 import { createArchive, createAttempts, createOperations } from "./history.js";
 import { createKeys } from "./keys.js";
 import { createPartitionQueue } from "./partitions.js";
+import { createUnhandled } from "./unhandled.js";
 
 const instant = (column: string) => `strftime('%Y-%m-%dT%H:%M:%fZ', ${column} / 1000.0, 'unixepoch')`;
 
@@ -159,6 +160,7 @@ const otherTables = (n: QueueNames): readonly string[] => [
   ...createAttempts(n),
   createArchive(n),
   createControls(n),
+  createUnhandled(n),
   correlationIndex(n),
   deleteTrigger(n),
 ];

@@ -39,6 +39,7 @@ import {
   outboxColumns,
   receive,
 } from "./receive-routines.js";
+import { readUnhandled, recordUnhandled } from "./unhandled.js";
 
 export const inboxStatements = (n: QueueNames, options: QueueStatementOptions): InboxStatements => ({
   ...queueStatements(n, options),
@@ -80,6 +81,7 @@ function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions):
     stats: callProcedure(n, "stats", "Stats"),
     oldestDue: callProcedure(n, "oldest_due", "OldestDue"),
     replay: callProcedure(n, "replay", "Replay"),
+    recordUnhandled: callProcedure(n, "record unhandled", "RecordUnhandled"),
   };
 }
 
@@ -128,6 +130,8 @@ const queueProcedures = (n: QueueNames) => [
   procedure(n, "OldestDue", oldestDue(n)),
   procedure(n, "Due", due(n)),
   procedure(n, "Replay", replay(n)),
+  procedure(n, "RecordUnhandled", recordUnhandled(n)),
+  procedure(n, "Unhandled", readUnhandled(n)),
   ...deadProcedures(n),
   ...controlProcedures(n),
 ];

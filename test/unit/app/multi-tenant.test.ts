@@ -320,6 +320,20 @@ describe("an app with many tenants", () => {
     expect(report.tenants).toMatchObject({ turns: 1, failed: 0 });
   });
 
+  it("ADD-12 ADD-22 FUN-07 what the tenants' sources send besides is acknowledged, and listed as a sum over all tenants", async () => {
+    const found = ["a", "b"].map((id) => ({ id, database: `sqlite:${join(folder, `besides-${id}.db`)}` }));
+    const app = await running(
+      { sources, handlers: ({ outbox }) => ({ "shop.paid": () => void outbox.id }) },
+      { tenants: { discover: () => found } },
+    );
+    for (const [id, tenant] of Object.entries({ evt_1: "a", evt_2: "b", evt_3: "b" }))
+      expect((await app.webhook(webhook(id, tenant))).status).toBe(200);
+    expect((await app.dispatch(timeBudget(20_000))).inbox).toMatchObject({ acked: 3, unhandled: 3 });
+    expect((await appStats(app)).unhandled).toEqual([
+      { topic: "shop.t", messages: 3, lastSeenAt: expect.any(Date) },
+    ]);
+  });
+
   it("FUN-06 FUN-07 a GUID in capital letters wakes a worker for its tenant", async () => {
     const batches: TenantBatch[] = [];
     const handled: string[] = [];

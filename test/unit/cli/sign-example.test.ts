@@ -36,7 +36,7 @@ describe("oncebox sign without a body", () => {
       await running.close();
       return inbox;
     };
-    const both = expect.objectContaining({ acked: 2 });
+    const both = expect.objectContaining({ acked: 2, unhandled: 0 });
     expect(await dispatched("real.mjs", '{ "stripe.a.b"() {}, "stripe.invoice.paid"() {} }')).toEqual(both);
     expect(
       await dispatched("made.mjs", '({ outbox }) => ({ "stripe.order.placed"() { outbox.stats; } })'),
