@@ -130,7 +130,13 @@ describe("oncebox dev", () => {
           acme: { scheme: "standard", secrets: { from: "env", name: "ACME_SECRET" } },
           github: { scheme: "github", secrets: { from: "env", name: "GITHUB_SECRET" } },
         },
-        handlers: () => ({ "it's.shipped": ({ source }) => console.log("handled one of " + source) }),
+        handlers: () =>
+          Object.fromEntries(
+            ["acme", "github"].map((name) => [
+              name + ".it's.shipped",
+              ({ source }) => console.log("handled one of " + source),
+            ]),
+          ),
       };\n`,
     );
     const { output, stop } = await dev(["--app", app], {}, folder);
