@@ -2,15 +2,15 @@
  * The example app, which every function in this folder runs: its webhook sources, the handlers of received messages, the
  * consumer of a queue and the publishers of outgoing messages. Replace it by your own.
  */
-import { defineApp } from "../src/app/index.js";
+import { defineApp, env } from "../src/app/index.js";
 
 export default defineApp({
   sources: {
-    stripe: { scheme: "stripe", secrets: { from: "env", name: "STRIPE_WEBHOOK_SECRET" } },
+    stripe: { secrets: env("STRIPE_WEBHOOK_SECRET") },
   },
   handlers: {
     // What a handler returns is stored in the outbox if and only if the payment is acknowledged.
-    "invoice.paid": ({ payload }) => ({ topic: "receipt.send", payload }),
+    "stripe.invoice.paid": ({ payload }) => ({ topic: "receipt.send", payload }),
   },
   // Handles messages of a queue that other services fill.
   consumer: {

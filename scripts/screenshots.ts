@@ -13,7 +13,7 @@ import { openPage, showView } from "../test/support/browser/admin-page.js";
 import { startBrowser } from "../test/support/browser/start-browser.js";
 
 const minutes = 60;
-const topic = "invoice.paid";
+const topic = "stripe.invoice.paid";
 const source = "stripe";
 let now = new Date();
 

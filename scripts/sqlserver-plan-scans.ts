@@ -30,11 +30,11 @@ export const readsOfAll = ["dead groups", "count dead", "unfinished", "blocked p
 
 /**
  * Lists and counts have no row to seek, nor has maintenance, which looks for ended leases among the unfinished messages, and for
- * the dead in the index that has no others. Of changes, controls and operations there are few.
+ * the dead in the index that has no others. Of changes, controls, operations and unhandled topics there are few.
  */
 export const mayScan = ({ procedure, table, index }: Scan): boolean =>
   /_(List|Stats|OldestDue|Controls)$/.test(procedure) ||
   readsOfAll.some((read) => procedure.endsWith(` ${read}`)) ||
-  /(PartitionChanges|Controls)$|^oncebox_operations$/.test(table) ||
+  /(PartitionChanges|Controls|Unhandled)$|^oncebox_operations$/.test(table) ||
   (/_Reap$/.test(procedure) && /State_PK$|_Dead$|PartitionQueue_/.test(index)) ||
   (/_ExpireDead$/.test(procedure) && /_Dead$/.test(index));

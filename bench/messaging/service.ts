@@ -38,7 +38,7 @@ export async function openReceiver(url: string, schema: string, started: () => v
     db,
     ...inSchema(schema),
     messages,
-    sources: { sender: { secrets } },
+    sources: { sender: { secrets, endpoints: ["OrderApproved"] } },
     receive: { OrderApproved: started },
     logger: { ...silent, error: console.error },
   });

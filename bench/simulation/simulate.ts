@@ -126,6 +126,7 @@ async function onePeriod(world: World, time: VirtualTime, random: () => number):
           failed: 0,
           released: 0,
           lost: 0,
+          unhandled: 0,
           stuck: 0,
           claimed: 1,
           handled: 1,

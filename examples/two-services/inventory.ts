@@ -14,7 +14,7 @@ const service = createService({
   serviceId: "inventory",
   db,
   messages,
-  sources: { orders: { secrets: [secret] } },
+  sources: { orders: { secrets: [secret], endpoints: ["ReserveStock", "OrderShipped"] } },
   receive: {
     // What a handler writes through `tx` commits together with the record that its message was handled, or not at all.
     ReserveStock: async ({ orderId, quantity }, { tx }) => {

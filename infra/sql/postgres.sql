@@ -154,6 +154,12 @@ create table "infra"."inbox_controls" (
   primary key (scope, name)
 );
 
+create table "infra"."inbox_unhandled" (
+  topic varchar(255) collate "C" primary key,
+  messages bigint not null,
+  last_seen_at timestamptz not null
+);
+
 create table "infra"."inbox_partition_lock" (
   partition_key varchar(255) collate "C" primary key,
   version bigint not null default 0
@@ -1104,6 +1110,12 @@ create table "infra"."outbox_controls" (
   who varchar(255) not null,
   changed_at timestamptz not null,
   primary key (scope, name)
+);
+
+create table "infra"."outbox_unhandled" (
+  topic varchar(255) collate "C" primary key,
+  messages bigint not null,
+  last_seen_at timestamptz not null
 );
 
 create table "infra"."outbox_partition_lock" (

@@ -157,6 +157,12 @@ create table "InboxControls" (
   primary key (scope, name)
 ) strict;
 
+create table "InboxUnhandled" (
+  topic text primary key,
+  messages integer not null,
+  last_seen_at integer not null
+) strict;
+
 create index "InboxCorrelation" on "Inbox" (correlation_id) where correlation_id is not null;
 
 create trigger "InboxRemoveState"
@@ -461,6 +467,12 @@ create table "OutboxControls" (
   who text not null,
   changed_at integer not null,
   primary key (scope, name)
+) strict;
+
+create table "OutboxUnhandled" (
+  topic text primary key,
+  messages integer not null,
+  last_seen_at integer not null
 ) strict;
 
 create index "OutboxCorrelation" on "Outbox" (correlation_id) where correlation_id is not null;

@@ -698,6 +698,46 @@ commit transaction;
 select c.seq from @changed c;
 go
 
+create or alter procedure [$(Schema)].[$(Queue)_RecordUnhandled]
+  @now datetime2(3) = null, @items nvarchar(max)
+as
+set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+declare @seen table (topic nvarchar(255) collate Latin1_General_100_BIN2 not null primary key, messages bigint not null);
+
+insert into @seen (topic, messages)
+select i.topic, i.messages
+from openjson(@items) with (topic nvarchar(255), messages bigint) i;
+
+begin transaction;
+update [$(Schema)].[$(Queue)Unhandled]
+set messages = [$(Queue)Unhandled].messages + s.messages, last_seen_at = @now
+from @seen s, [$(Schema)].[$(Queue)Unhandled] with (forceseek, updlock, rowlock, serializable)
+where [$(Queue)Unhandled].topic = s.topic option (loop join, force order);
+
+insert into [$(Schema)].[$(Queue)Unhandled] (topic, messages, last_seen_at)
+select s.topic, s.messages, @now
+from @seen s
+where not exists (select 1 from [$(Schema)].[$(Queue)Unhandled] u with (forceseek, updlock, rowlock, serializable) where u.topic = s.topic) option (loop join, force order);
+commit transaction;
+
+declare @before datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, -2592000000) a);
+delete from [$(Schema)].[$(Queue)Unhandled]
+from [$(Schema)].[$(Queue)Unhandled] with (index([$(Queue)Unhandled_PK]), updlock, readpast, rowlock, readcommittedlock)
+where [$(Queue)Unhandled].last_seen_at < @before;
+go
+
+create or alter procedure [$(Schema)].[$(Queue)_Unhandled]
+  @limit int
+as
+set nocount, xact_abort on;
+if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
+  set transaction isolation level read uncommitted;
+
+select top (@limit) u.topic, u.messages, u.last_seen_at
+from [$(Schema)].[$(Queue)Unhandled] u
+order by u.last_seen_at desc, u.topic;
+go
+
 create or alter procedure [$(Schema)].[$(Queue)_Discard]
   @items nvarchar(max)
 as

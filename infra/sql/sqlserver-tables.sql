@@ -73,6 +73,12 @@
     changed_at datetime2(3) not null,
     constraint [$(Queue)Controls_PK] primary key clustered (scope, name)
   );
+  create table [$(Schema)].[$(Queue)Unhandled] (
+    topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    messages bigint not null,
+    last_seen_at datetime2(3) not null,
+    constraint [$(Queue)Unhandled_PK] primary key clustered (topic)
+  );
   alter table [$(Schema)].[$(Queue)] set (lock_escalation = disable);
   alter table [$(Schema)].[$(Queue)State] set (lock_escalation = disable);
   alter table [$(Schema)].[$(Queue)Done] set (lock_escalation = disable);
@@ -81,6 +87,7 @@
   alter table [$(Schema)].[$(Queue)Attempts] set (lock_escalation = disable);
   alter table [$(Schema)].[$(Queue)Archive] set (lock_escalation = disable);
   alter table [$(Schema)].[$(Queue)Controls] set (lock_escalation = disable);
+  alter table [$(Schema)].[$(Queue)Unhandled] set (lock_escalation = disable);
   insert into [$(Schema)].[oncebox_migrations] (queue, number, name) values (N'$(Kind):$(Queue)', 1, N'$(Kind)');
 
   commit transaction;

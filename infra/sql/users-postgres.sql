@@ -34,6 +34,8 @@ grant select, insert, delete on "infra"."inbox_done", "infra"."outbox_done" to o
 grant select, insert, delete on "infra"."inbox_attempts", "infra"."outbox_attempts" to oncebox_functions;
 -- Pauses and limits: claims keep to them and count the tokens of limits. Operators add and end them.
 grant select, update on "infra"."inbox_controls", "infra"."outbox_controls" to oncebox_functions;
+-- Topics whose messages were acknowledged without a handler.
+grant select, insert, update, delete on "infra"."inbox_unhandled", "infra"."outbox_unhandled" to oncebox_functions;
 -- The keys of the inbox as a service.
 grant select, insert, update, delete on "infra"."inbox_keys" to oncebox_functions;
 -- The records of operations: the clean-up deletes them after their retention. Only operators write them.
@@ -107,6 +109,7 @@ grant select, delete on "infra"."inbox_attempts", "infra"."outbox_attempts" to o
 -- Archived messages. Whoever deletes them after their time needs the right to do so.
 grant select, insert on "infra"."inbox_archive", "infra"."outbox_archive" to oncebox_operators;
 grant select, insert, update, delete on "infra"."inbox_controls", "infra"."outbox_controls" to oncebox_operators;
+grant select on "infra"."inbox_unhandled", "infra"."outbox_unhandled" to oncebox_operators;
 grant select, insert, delete on "infra"."inbox_partition_queue", "infra"."outbox_partition_queue" to oncebox_operators;
 grant select, insert, update, delete on "infra"."inbox_partition_lock", "infra"."outbox_partition_lock" to oncebox_operators;
 grant select, insert, delete on "infra"."inbox_pending_arrivals", "infra"."outbox_pending_arrivals" to oncebox_operators;

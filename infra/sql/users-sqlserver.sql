@@ -44,6 +44,8 @@ grant execute on [infra].[Inbox_List] to [oncebox_functions];
 grant execute on [infra].[Inbox_Stats] to [oncebox_functions];
 grant execute on [infra].[Inbox_OldestDue] to [oncebox_functions];
 grant execute on [infra].[Inbox_Controls] to [oncebox_functions];
+grant execute on [infra].[Inbox_RecordUnhandled] to [oncebox_functions];
+grant execute on [infra].[Inbox_Unhandled] to [oncebox_functions];
 grant execute on [infra].[Inbox_Due] to [oncebox_functions];
 grant execute on [infra].[Inbox_Replay] to [oncebox_functions];
 grant execute on [infra].[Inbox_Receive] to [oncebox_functions];
@@ -71,6 +73,8 @@ grant execute on [infra].[Outbox_List] to [oncebox_functions];
 grant execute on [infra].[Outbox_Stats] to [oncebox_functions];
 grant execute on [infra].[Outbox_OldestDue] to [oncebox_functions];
 grant execute on [infra].[Outbox_Controls] to [oncebox_functions];
+grant execute on [infra].[Outbox_RecordUnhandled] to [oncebox_functions];
+grant execute on [infra].[Outbox_Unhandled] to [oncebox_functions];
 grant execute on [infra].[Outbox_Due] to [oncebox_functions];
 grant execute on [infra].[Outbox_Replay] to [oncebox_functions];
 grant execute on [infra].[Outbox_Enqueue] to [oncebox_functions];
@@ -104,6 +108,7 @@ grant execute on [infra].[Inbox_MoveOperation] to [oncebox_operators];
 grant execute on [infra].[Inbox_Controls] to [oncebox_operators];
 grant execute on [infra].[Inbox_PutControl] to [oncebox_operators];
 grant execute on [infra].[Inbox_EndControl] to [oncebox_operators];
+grant execute on [infra].[Inbox_Unhandled] to [oncebox_operators];
 grant execute on [infra].[Inbox_Receive] to [oncebox_operators];
 
 grant execute on [infra].[Outbox_Get] to [oncebox_operators];
@@ -120,6 +125,7 @@ grant execute on [infra].[Outbox_MoveOperation] to [oncebox_operators];
 grant execute on [infra].[Outbox_Controls] to [oncebox_operators];
 grant execute on [infra].[Outbox_PutControl] to [oncebox_operators];
 grant execute on [infra].[Outbox_EndControl] to [oncebox_operators];
+grant execute on [infra].[Outbox_Unhandled] to [oncebox_operators];
 grant execute on [infra].[Outbox_Enqueue] to [oncebox_operators];
 
 -- What operators look at besides: groups of dead messages, activity, partitions, what they have done.

@@ -115,6 +115,9 @@ function messageRoutes(queue: QueueKind, get: QueueRoute): readonly AdminRoute[]
     get("partitions", limited, async (store, { limit }, { signal }) => ({
       ok: { partitions: await store.blockedPartitions({ limit, signal }) },
     })),
+    get("unhandled", limited, async (store, { limit }, { signal }) => ({
+      ok: { topics: await store.unhandled({ limit, signal }) },
+    })),
     get("messages", filtered, (store, { state: given, ...filter }, { signal }) =>
       list(store, { ...filter, ...given, signal }),
     ),

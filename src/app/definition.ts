@@ -3,15 +3,16 @@ import { type Logger, type LoggerOption, loggerProblem } from "../base/logger.js
 import type { Metrics, Tracing } from "../base/telemetry.js";
 import { isSecretReference, type SecretReference } from "../config/secret-reference.js";
 import type { DispatcherOptions } from "../dispatch/dispatcher.js";
-import type {
-  HandlerDefinition,
-  HandlerEntry,
-  Handlers,
-  NoOwnSchemas,
-  OnUnhandled,
-  ReturnedOf,
-  TopicPattern,
-  TypedHandlers,
+import {
+  type HandlerDefinition,
+  type HandlerEntry,
+  type Handlers,
+  type NoOwnSchemas,
+  type OnUnhandled,
+  onUnhandledChoices,
+  type ReturnedOf,
+  type TopicPattern,
+  type TypedHandlers,
 } from "../dispatch/handlers.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { Inbox, InboxOptions } from "../inbox/inbox.js";
@@ -26,6 +27,8 @@ import type { Database, ReceivingDatabase } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
 import type { AnyDatabase, DatabaseKind } from "../sql/native.js";
 import type { WebhookRouteOptions } from "../webhooks/route-options.js";
+import { sharedNames } from "../webhooks/source-names.js";
+import type { SchemesOf } from "../webhooks/sources.js";
 import type { AppTenants } from "./multi-tenant.js";
 import type { AppSource, SecretOrReference } from "./sources.js";
 
@@ -121,7 +124,10 @@ interface AppSettings<Kind extends AnyDatabase> {
   readonly sources?: Readonly<Record<string, AppSource>>;
   /** Topics of inbox messages that are acknowledged without a handler: a provider sends more than an app needs. */
   readonly ignore?: readonly TopicPattern[];
-  /** What becomes of an inbox message without a handler: `"retry"` by default, or `"ack"` or `"dead"`. */
+  /**
+   * What becomes of an inbox message without a handler. `"bySource"`, the default, acknowledges and reports it where its source has
+   * other handlers, and retries it otherwise. Or `"retry"`, `"dead"` or `"ack"` for all of them.
+   */
   readonly onUnhandled?: OnUnhandled;
   /**
    * Handles messages of a queue service. One transaction records that `subscriber` has handled the message and enqueues
@@ -154,6 +160,7 @@ interface AppSettings<Kind extends AnyDatabase> {
     | "secretsMaxAgeMs"
     | "publicUrl"
     | "trustForwardedHeaders"
+    | "sharedTopics"
     | "fetchText"
   >;
   /** The inbox as an HTTP service at `/v1/inbox`, for consumers in any language. */
@@ -184,8 +191,11 @@ type Define<Kind extends AnyDatabase> = <
   Made = unknown,
   OwnSent = NoOwnSchemas<Topics>,
   MadeSent = unknown,
+  Source extends string = string,
 >(
-  app: AppOptions<Topics, Kind, Own, Made, OwnSent, MadeSent>,
+  app: AppOptions<Topics, Kind, Own, Made, OwnSent, MadeSent> & {
+    readonly sources?: SchemesOf<Source, AppSource>;
+  },
 ) => AppDefinition<Topics, Kind>;
 
 interface DefineApp extends Define<AnyDatabase> {
@@ -215,10 +225,10 @@ function defined<Kind extends AnyDatabase, Topics extends TopicSchemas>(
  *
  * @example
  * export default defineApp({
- *   sources: { stripe: { scheme: "stripe", secrets: { from: "env", name: "STRIPE_SECRET" } } },
+ *   sources: { stripe: { secrets: env("STRIPE_WEBHOOK_SECRET") } },
  *   topics: { "receipt.send": z.object({ invoice: z.string() }) },
  *   handlers: {
- *     "invoice.paid": ({ messageId }) => ({ topic: "receipt.send", data: { invoice: messageId } }),
+ *     "stripe.invoice.paid": ({ messageId }) => ({ topic: "receipt.send", data: { invoice: messageId } }),
  *   },
  *   publishers: { "receipt.send": ({ data }) => console.log("sending", data.invoice) },
  * });
@@ -334,8 +344,8 @@ const fields: Readonly<Record<keyof AppDefinition, Check>> = {
   handlers,
   ignore: must((value) => Array.isArray(value) && value.every(isText), "a list of topics"),
   onUnhandled: must(
-    (value) => ["ack", "dead", "retry"].includes(value as string),
-    '"ack", "dead" or "retry"',
+    (value) => (onUnhandledChoices as readonly unknown[]).includes(value),
+    `one of ${onUnhandledChoices.join(", ")}`,
   ),
   publishers: handlers,
   consumer: must(
@@ -379,6 +389,8 @@ function checkDefinition(app: unknown): void {
     problems.push("database and tenants both define where messages are stored; give one of them");
   if (app.consumer !== undefined && app.tenants !== undefined)
     problems.push("a consumer needs the app's one database, and an app with tenants has none");
+  if (isRecord(app.sources) && !(isRecord(app.webhooks) && app.webhooks.sharedTopics === true))
+    problems.push(...sharedNames(app.sources as Readonly<Record<string, AppSource>>));
   if (isRecord(app.service)) problems.push(...serviceProblems(app, app.service));
   if (problems.length > 0) throw new InvalidArgumentError(`defineApp: ${problems.join("; ")}.`);
 }

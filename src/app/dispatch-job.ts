@@ -62,7 +62,7 @@ export function appDispatchers(
   definition: AppDefinition,
   logger: Logger,
 ): TenantDispatchers {
-  const { dispatch, metrics, tracing, ignore, onUnhandled, handlers, publishers } = definition;
+  const { dispatch, metrics, tracing, ignore, onUnhandled = "bySource", handlers, publishers } = definition;
   const { outbox } = parts;
   const options = { ...dispatch, ...omitUndefined({ metrics, tracing, outbox }), logger };
   return {

@@ -1,7 +1,7 @@
 export { jsonLogger, type LogLevel } from "../base/logger.js";
 export { openDatabase } from "../config/database-url.js";
 export { type Environment, readEnvironment } from "../config/environment.js";
-export type { SecretReference, SecretResolver } from "../config/secret-reference.js";
+export { env, type SecretReference, type SecretResolver } from "../config/secret-reference.js";
 export type { AppFetch, AppListener, FetchHost } from "./app-http.js";
 export { type App, type CreateAppOptions, createApp } from "./create-app.js";
 export { type AppCron, type AppDefinition, type AppOptions, type AppParts, defineApp } from "./definition.js";

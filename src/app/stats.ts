@@ -9,7 +9,7 @@ import {
   type Phase,
   phases,
 } from "../queue/message.js";
-import type { Control } from "../queue/operators.js";
+import type { Control, UnhandledTopic } from "../queue/operators.js";
 import type { QueueStats } from "../queue/work-store.js";
 import type { AppJobs } from "./jobs.js";
 
@@ -25,6 +25,8 @@ export interface AppStats {
   readonly outbox: QueueStats<OutboxState>;
   /** All pauses and limits. */
   readonly controls: readonly AppControl[];
+  /** Topics of the inbox whose messages were acknowledged without a handler, the last seen first. */
+  readonly unhandled: readonly UnhandledTopic[];
   /** Tenants whose numbers could not be read; the sums are without them. */
   readonly failed?: readonly string[];
 }
@@ -44,7 +46,8 @@ async function statsOf(
   for (const [queue, operators] of both)
     for (const control of await operators.controls())
       controls.push({ queue, ...omitUndefined({ tenant }), ...control });
-  return { inbox: await inbox.stats(), outbox: await outbox.stats(), controls };
+  const unhandled = await operatorsOf(inbox).unhandled();
+  return { inbox: await inbox.stats(), outbox: await outbox.stats(), controls, unhandled };
 }
 
 /** The numbers of both queues; for an app with many tenants, their sums. */
@@ -72,7 +75,19 @@ export async function appStats({ inbox, outbox, tenants }: MeasuredStores): Prom
       all.map((one) => one.outbox),
     ),
     controls: all.flatMap((one) => one.controls),
+    unhandled: mergedTopics(all.flatMap((one) => one.unhandled)),
   };
+}
+
+/** The topics of several tenants: a topic is the same in all of them. */
+function mergedTopics(topics: readonly UnhandledTopic[]): readonly UnhandledTopic[] {
+  const merged = new Map<string, UnhandledTopic>();
+  for (const one of topics) {
+    const { messages = 0, lastSeenAt = one.lastSeenAt } = merged.get(one.topic) ?? {};
+    const last = lastSeenAt > one.lastSeenAt ? lastSeenAt : one.lastSeenAt;
+    merged.set(one.topic, { topic: one.topic, messages: messages + one.messages, lastSeenAt: last });
+  }
+  return [...merged.values()].sort((a, b) => b.lastSeenAt.getTime() - a.lastSeenAt.getTime());
 }
 
 function sumOf<State extends string>(

@@ -94,7 +94,7 @@ export const deadCommand: Command = {
     json: flag("print JSON; list, groups and operations print one object per line"),
   },
   examples: [
-    "oncebox dead list --topic invoice.paid --newer-than 1d",
+    "oncebox dead list --topic stripe.invoice.paid --newer-than 1d",
     "oncebox dead groups",
     "oncebox dead show stripe/evt_1 --payload",
     "oncebox dead replay stripe/evt_1",

@@ -31,7 +31,7 @@ import {
   signingWith,
   unsetVariables,
 } from "./development-keys.js";
-import { exampleEvent, firstTopic, providerTopic, withTopics } from "./example-event.js";
+import { exampleEvent, firstType, providerType, withTopics } from "./example-event.js";
 import { definitionFor, devDatabase, secretStores } from "./load-app.js";
 import { count, databaseOptions, text } from "./options.js";
 import { quoted } from "./output.js";
@@ -88,7 +88,7 @@ export const devCommand: Command = {
         definition,
         sources,
         keys,
-        topic: firstTopic(topics),
+        topics,
         sample: source && { id: exampleId(), source },
         adminToken: admin.token,
         serviceToken: shownServiceToken(definition, env, keys),
@@ -162,8 +162,8 @@ interface DevRun {
   readonly definition: AppDefinition;
   readonly sources: readonly DevSource[];
   readonly keys: DevelopmentKeys;
-  /** The first topic that the app handles. */
-  readonly topic: string | undefined;
+  /** What the app handles. */
+  readonly topics: readonly string[];
   /** The webhook that `--try` sends. */
   readonly sample: { readonly id: string; readonly source: DevSource } | undefined;
   /** Undefined where the user has given tokens, which are not printed. */
@@ -193,7 +193,8 @@ function introduce({ terminal, values }: CommandInput, run: DevRun): void {
     const isShared = isDevelopment && keyTypeOf(scheme) === undefined;
     const secret = isShared ? ` --secret ${developmentSecretOf(scheme, run.keys)}` : "";
     const what = (isDevelopment && presetOf(source)) || `${name}${file}`;
-    const event = run.topic === undefined ? "" : eventOptions(scheme, run.topic);
+    const type = firstType(source, run.topics);
+    const event = type === undefined ? "" : eventOptions(scheme, type);
     out(`  a ${name} webhook  ${self} sign ${what}${secret} --url ${webhookUrl(url, name)}${event} --send`);
   }
   if (run.sources.length === 0 && service === undefined)
@@ -219,9 +220,9 @@ function presetOf({ own }: KnownSource): string | undefined {
   return typeof own?.scheme === "string" && !isOverridden ? own.scheme : undefined;
 }
 
-/** The options of `oncebox sign` for an event of this topic. */
-function eventOptions(scheme: WebhookScheme, topic: string): string {
-  const event = exampleEvent(scheme, exampleId(), topic);
+/** The options of `oncebox sign` for an event of this type. */
+function eventOptions(scheme: WebhookScheme, type: string): string {
+  const event = exampleEvent(scheme, exampleId(), type);
   const headers = Object.entries(event.headers).map(
     ([name, value]) => ` --header ${quoted(`${name}: ${value}`)}`,
   );
@@ -231,16 +232,16 @@ function eventOptions(scheme: WebhookScheme, topic: string): string {
 const exampleId = (): string => `evt_${randomUUID().slice(0, 8)}`;
 
 /** Sends a webhook and its duplicate. The log lines that follow, and the admin page, show how it is handled. */
-async function sendSample(terminal: Terminal, { local, sample, keys, topic }: DevRun): Promise<void> {
+async function sendSample(terminal: Terminal, { local, sample, keys, topics }: DevRun): Promise<void> {
   if (sample === undefined) return;
   const { name, scheme } = sample.source;
-  const sent = topic ?? providerTopic(presetOf(sample.source));
+  const type = firstType(sample.source, topics) ?? providerType(presetOf(sample.source));
   const request = signWebhook(scheme, {
     url: webhookUrl(local.url, name),
-    ...exampleEvent(scheme, sample.id, sent),
+    ...exampleEvent(scheme, sample.id, type),
     ...signingWith(scheme, keys),
     messageId: sample.id,
-    topic: sent,
+    topic: type,
   });
   for (const what of ["a webhook arrives", "the provider sends it again"]) {
     const response = await fetch(request.url, request as RequestInit);

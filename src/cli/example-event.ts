@@ -9,6 +9,7 @@ import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
 import type { Alternatives, TemplatePart } from "../webhooks/schemes/template.js";
 import { setAt } from "../webhooks/signing/draft.js";
 import { devDatabase } from "./load-app.js";
+import type { KnownSource } from "./sources.js";
 
 /** A request of a provider, before it is signed. */
 interface ExampleEvent {
@@ -25,18 +26,18 @@ interface Field {
 
 const formType = "application/x-www-form-urlencoded";
 
-/** Makes an event from which the scheme reads this id and topic, and that has all that the provider signs. */
-export function exampleEvent(scheme: WebhookScheme, id: string, topic: string): ExampleEvent {
+/** Makes an event from which the scheme reads this id and type, and that has all that the provider signs. */
+export function exampleEvent(scheme: WebhookScheme, id: string, type: string): ExampleEvent {
   const checked = checkScheme(scheme, []);
-  const ofTopic = fieldsOf(checked.topic, topic);
-  const isForm = hasForm(checked, ofTopic);
+  const ofType = fieldsOf(checked.topic, type);
+  const isForm = hasForm(checked, ofType);
   // a form has no JSON, unless one of its fields has
   const ofId = fieldsOf(
     isForm && !checked.split?.field ? withoutJson(checked.messageId) : checked.messageId,
     id,
   );
   const known = ofId.length > 0 ? ofId : [ownField(checked, isForm, id)];
-  const fields = [...signedFields(checked), ...known, ...ofTopic];
+  const fields = [...signedFields(checked), ...known, ...ofType];
   const ofKind = (kind: Field["in"]) => fields.filter((field) => field.in === kind);
   const hasBody = fields.some((field) => field.in !== "header");
   const inBody = hasBody ? fields : [{ in: isForm ? "form" : "json", name: "id", value: id } as const];
@@ -142,15 +143,15 @@ function formOf(fields: readonly Field[], { split }: CheckedScheme): string {
 }
 
 /**
- * The topic of an example event: what the provider really sends, or, where the app does not handle that, the first topic
- * that it handles. An event without a handler would be tried ten times and then be dead.
+ * The type of an example event: what the provider really sends, or, where the app does not handle that, the first type of
+ * the source that it handles.
  */
-export async function exampleTopic(
-  provider: unknown,
+export async function exampleType(
+  source: KnownSource,
   given: AppDefinition,
   environment: Environment,
 ): Promise<string> {
-  const real = providerTopic(provider);
+  const real = providerType(source.own?.scheme ?? source.name);
   const { definition, topics } = withTopics(given);
   if (typeof definition.handlers === "function" && given.tenants === undefined) {
     // An app with only the handlers opens no connection. `oncebox dev` says what is wrong with them.
@@ -158,8 +159,8 @@ export async function exampleTopic(
     const app = await openJobs({ database: devDatabase, handlers }, { environment }).catch(() => undefined);
     await app?.close();
   }
-  const isHandled = topicMatcher(new Map(topics.map((topic) => [topic, true])))(real);
-  return isHandled ? real : (firstTopic(topics) ?? real);
+  const isHandled = topicMatcher(new Map(topics.map((topic) => [topic, true])))(prefixOf(source) + real);
+  return isHandled ? real : (firstType(source, topics) ?? real);
 }
 
 /**
@@ -184,18 +185,24 @@ export function withTopics(given: AppDefinition): {
   return { definition, topics };
 }
 
-export const firstTopic = (topics: readonly string[]): string | undefined =>
-  topics.find((topic) => !topic.endsWith("*"));
+/** The type of the first topic that is the source's, and no pattern. */
+export function firstType(source: KnownSource, topics: readonly string[]): string | undefined {
+  const prefix = prefixOf(source);
+  return topics.find((topic) => topic.startsWith(prefix) && !topic.endsWith("*"))?.slice(prefix.length);
+}
+
+/** What stands before the type in the source's topics. */
+const prefixOf = ({ name, own }: KnownSource): string => (own?.sharedTopics ? "" : `${name}.`);
 
 /** An event type that the provider really sends. */
-export const providerTopic = (provider: unknown): string =>
-  isPresetName(provider) ? providerTopics[provider] : "test";
+export const providerType = (provider: unknown): string =>
+  isPresetName(provider) ? providerTypes[provider] : "test";
 
 /**
  * An event type of each provider, to show and to sign as an example. Most were found in its documentation or in its own library.
- * Those whose topic is not the kind of an event have an example of what it is.
+ * Those that have something else than the kind of an event have an example of that.
  */
-const providerTopics: Readonly<Record<PresetName, string>> = {
+const providerTypes: Readonly<Record<PresetName, string>> = {
   adyen: "AUTHORISATION",
   asana: "task.added",
   bitbucket: "repo:push",
@@ -205,7 +212,7 @@ const providerTopics: Readonly<Record<PresetName, string>> = {
   clickup: "taskCreated",
   discord: "APPLICATION_AUTHORIZED",
   docusign: "envelope-completed",
-  dropbox: "dropbox", // the source's name: a notification has no kind
+  dropbox: "dropbox", // a notification has no kind
   eventgrid: "Microsoft.Storage.BlobCreated",
   github: "push",
   gitlab: "push",

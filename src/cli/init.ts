@@ -264,6 +264,6 @@ npx oncebox migrate
 
 ${deployments[cloud]}
 
-\`functions/app.ts\` handles Stripe's \`invoice.paid\`. \`STRIPE_WEBHOOK_SECRET\` has the secret of the endpoint; a run that
+\`functions/app.ts\` handles \`stripe.invoice.paid\`. \`STRIPE_WEBHOOK_SECRET\` has the secret of the endpoint; a run that
 only this machine can reach makes one of its own.
 `;

@@ -230,7 +230,7 @@ async function receiveAndReport(
 }
 
 function routeSource({ scheme, secrets, own }: ListenSource): WebhookSource {
-  const { tenantSecrets, toleranceMs } = own ?? {};
+  const { tenantSecrets, toleranceMs, sharedTopics, allowUnsignedPartitionKey } = own ?? {};
   const asksForToken = scheme.handshakes?.some(({ verifyToken }) => verifyToken !== undefined) ?? false;
   return {
     scheme,
@@ -238,6 +238,7 @@ function routeSource({ scheme, secrets, own }: ListenSource): WebhookSource {
     ...(tenantSecrets === undefined ? { secrets } : { tenantSecrets }),
     // a handshake's token is that of the source: nothing else is at hand
     ...omitUndefined({ verifyToken: asksForToken ? secrets : undefined, toleranceMs }),
+    ...omitUndefined({ sharedTopics, allowUnsignedPartitionKey }),
   };
 }
 

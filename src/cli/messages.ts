@@ -50,7 +50,7 @@ export const listCommand: Command = {
   },
   examples: [
     "oncebox list --queue inbox --state retrying --older-than 1h",
-    "oncebox list --source stripe --topic invoice.paid --limit 200 --json",
+    "oncebox list --source stripe --topic stripe.invoice.paid --limit 200 --json",
     "oncebox list --queue outbox --after 4711 --app dist/app.js --tenant acme",
   ],
   run(input) {

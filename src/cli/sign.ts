@@ -22,7 +22,7 @@ import {
   sharedDevelopmentKeys,
   signingWith,
 } from "./development-keys.js";
-import { exampleEvent, exampleTopic, hasIdInHeader } from "./example-event.js";
+import { exampleEvent, exampleType, hasIdInHeader } from "./example-event.js";
 import { jsonOption, readGivenFile, text } from "./options.js";
 import { print, quoted } from "./output.js";
 import {
@@ -49,7 +49,7 @@ export const signCommand: Command = {
     id: option(
       "the message id; where the provider gives none, two examples with the same --id are one message",
     ),
-    topic: option("the topic, for schemes that read it from a header"),
+    topic: option("the event's type, for schemes that read it from a header"),
     header: { ...option('another header, "name: value"; may be repeated'), multiple: true },
     send: flag("send the request and print the response, instead of printing a curl command"),
     ...jsonOption,
@@ -63,12 +63,12 @@ export const signCommand: Command = {
     const { values, positionals } = input;
     const { definition, environment, sources } = await knownSources(input);
     const source = await findSource(sources, positionals[0] ?? "", "sign");
-    const { name, scheme, own } = source;
+    const { name, scheme } = source;
     const id = text(values, "id");
     const topic = text(values, "topic");
     const url =
       text(values, "url") ?? `http://127.0.0.1:${environment.port}/webhooks/${encodeURIComponent(name)}`;
-    const exampleOf = topic ?? (await exampleTopic(own?.scheme ?? name, definition, environment));
+    const exampleOf = topic ?? (await exampleType(source, definition, environment));
     const example = exampleEvent(scheme, id ?? `test-${randomUUID()}`, exampleOf);
     const body = await givenBody(values);
     if (body !== undefined && id !== undefined && !hasIdInHeader(scheme))

@@ -6,7 +6,7 @@ import { checkScheme } from "../webhooks/schemes/check-scheme.js";
 import { createDelivery } from "../webhooks/schemes/delivery.js";
 import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
 import { fillFirst } from "../webhooks/schemes/template.js";
-import { schemeOf, withOverrides } from "../webhooks/sources.js";
+import { schemeOf, withOverrides, withSchemes } from "../webhooks/sources.js";
 import { type CommandInput, option, UsageError, type Values } from "./command.js";
 import { definitionFor, secretStores } from "./load-app.js";
 import { text, variableOf } from "./options.js";
@@ -38,8 +38,16 @@ export async function knownSources(input: CommandInput): Promise<KnownSources> {
   return { definition, environment, sources: sourcesOf(definition, environment) };
 }
 
-export const sourcesOf = (definition: AppDefinition, environment: Environment) =>
-  ({ ...definition.sources, ...environment.sources }) as Readonly<Record<string, AppSource>>;
+export function sourcesOf(
+  { sources, webhooks }: AppDefinition,
+  environment: Environment,
+): Readonly<Record<string, AppSource>> {
+  const all = withSchemes({ ...sources, ...environment.sources } as Readonly<Record<string, AppSource>>);
+  if (webhooks?.sharedTopics !== true) return all;
+  return Object.fromEntries(
+    Object.entries(all).map(([name, source]) => [name, { sharedTopics: true, ...source }]),
+  );
+}
 
 /** Finds the source of the app with this name, or else the provider. */
 export async function findSource(

@@ -3,7 +3,7 @@ import { appDatabases } from "../app/jobs.js";
 import { type AppStats, appStats, type MeasuredStores } from "../app/stats.js";
 import { sleep } from "../base/timers.js";
 import { inboxPhases, phases } from "../queue/message.js";
-import type { Control } from "../queue/operators.js";
+import type { Control, UnhandledTopic } from "../queue/operators.js";
 import type { QueueKind, QueueStats } from "../queue/work-store.js";
 import { type Command, type CommandInput, exitCodes, flag, option, UsageError } from "./command.js";
 import { chosenStores, requireDatabaseFile, withApp, withQueues } from "./load-app.js";
@@ -13,7 +13,7 @@ import { printable, printTable } from "./output.js";
 export const statusCommand: Command = {
   name: "status",
   summary:
-    "count the messages that wait, run, are paused, done or dead; show the age of the oldest due message, pauses and limits",
+    "count the messages that wait, run, are paused, done or dead; show the age of the oldest due message, pauses, limits and topics without a handler",
   usage: "status [--max-age SECONDS] [--max-dead N] [--watch] [options]",
   options: {
     ...storeOptions,
@@ -85,20 +85,29 @@ async function printStatus(
   deadRetentionMs: number | null | undefined,
 ): Promise<number> {
   const stats = await appStats(stores);
-  const { inbox, outbox, controls, failed } = stats;
+  const { inbox, outbox, controls, unhandled, failed } = stats;
   const at = values.watch ? { at: new Date().toISOString() } : {};
-  if (values.json) terminal.out(JSON.stringify({ ...at, inbox, outbox, controls, deadRetentionMs, failed }));
+  if (values.json)
+    terminal.out(JSON.stringify({ ...at, inbox, outbox, controls, unhandled, deadRetentionMs, failed }));
   else {
     if (at.at !== undefined) terminal.out(terminal.columns === undefined ? at.at : `${clear}${at.at}`);
     terminal.out(statusLine("inbox", inbox));
     terminal.out(statusLine("outbox", outbox));
     for (const control of controls) terminal.out(controlLine(control.queue, control));
+    for (const topic of unhandled) terminal.out(unhandledLine(topic));
     if (deadRetentionMs !== undefined && deadIn(stats) > 0) terminal.out(retentionLine(deadRetentionMs));
   }
   if (failed === undefined) return isExceeded(stats, limits) ? exitCodes.exceeded : exitCodes.ok;
   terminal.err(`${failed.length} tenants did not respond and are not counted: ${failed.join(", ")}`);
   return exitCodes.failed;
 }
+
+/** Such as `topic "stripe.customer.created": no handler, 12 acknowledged, the last at 2026-01-02T03:04:05.000Z`. */
+const unhandledLine = ({ topic, messages, lastSeenAt }: UnhandledTopic): string =>
+  queueLine(
+    "inbox",
+    `topic "${printable(topic)}": no handler, ${messages} acknowledged, the last at ${lastSeenAt.toISOString()}`,
+  );
 
 const deadIn = ({ inbox, outbox }: AppStats): number => inbox.phases.dead + outbox.phases.dead;
 

@@ -104,7 +104,7 @@ export type SourcesFromJson = Readonly<
   Record<
     string,
     {
-      readonly scheme: string | object;
+      readonly scheme?: string | object;
       readonly secrets: SecretsFromJson;
       readonly verifyToken?: SecretsFromJson;
     }
@@ -129,7 +129,7 @@ function readSources(env: NodeJS.ProcessEnv): SourcesFromJson | undefined {
 function sourceProblems(source: unknown): readonly string[] {
   if (!isObject(source)) return [": must be an object"];
   const { scheme, secrets, verifyToken } = source;
-  const isScheme = typeof scheme === "string" || isObject(scheme);
+  const isScheme = scheme === undefined || typeof scheme === "string" || isObject(scheme);
   const areSecrets = (given: unknown): boolean =>
     Array.isArray(given) ? given.length > 0 && given.every(isSecret) : isSecret(given);
   return [

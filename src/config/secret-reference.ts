@@ -10,6 +10,14 @@ export type SecretReference =
   /** Azure Key Vault. `vault` is the vault's URL. */
   | { readonly from: "azure-key-vault"; readonly vault: string; readonly name: string };
 
+/**
+ * Refers to an environment variable.
+ *
+ * @example
+ * const sources = { stripe: { secrets: env("STRIPE_WEBHOOK_SECRET") } };
+ */
+export const env = (name: string): SecretReference => ({ from: "env", name });
+
 export const secretReferenceForms =
   '{"from": "env", "name": …}, {"from": "aws-secrets-manager", "id": …} or {"from": "azure-key-vault", "vault": …, "name": …}';
 

@@ -10,6 +10,8 @@ export interface RunCounts {
   failed: number;
   released: number;
   lost: number;
+  /** Of those acknowledged: the ones that no handler is for. Topics of `ignore` do not count. */
+  unhandled: number;
   /** Handlers that were given up and have not returned since. */
   stuck: number;
 }
@@ -34,6 +36,7 @@ export class Counts {
     failed: 0,
     released: 0,
     lost: 0,
+    unhandled: 0,
     stuck: 0,
   };
   readonly #metrics: Metrics | undefined;
@@ -63,6 +66,11 @@ export class Counts {
     if (this.#metrics === undefined) return;
     const attributes = attributesOf(topic, end);
     this.#unreported.set(attributes, (this.#unreported.get(attributes) ?? 0) + 1);
+  }
+
+  unhandled(): void {
+    this.total.unhandled++;
+    this.#metrics?.count("oncebox.unhandled", 1, { queue: this.#queue });
   }
 
   stuck(topic: string): void {

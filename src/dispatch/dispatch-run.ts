@@ -21,6 +21,7 @@ import {
   type RunTime,
   runTime,
 } from "./timing.js";
+import { UnhandledTopics } from "./unhandled-topics.js";
 
 export interface DispatchResult extends Readonly<RunCounts> {
   /** Why it ended: nothing was left, the time was used up, or it was stopped. */
@@ -82,6 +83,7 @@ export class DispatchRun {
   readonly #held = new HeldMessages(this.#changed.notify, () => this.#expectMessages());
   readonly #leases: Leases;
   readonly #settlements: Settlements;
+  readonly #unhandled: UnhandledTopics;
   readonly #handlers: RunningHandlers;
 
   #isClaiming = false;
@@ -126,8 +128,10 @@ export class DispatchRun {
     };
     this.#leases = new Leases(shared);
     this.#settlements = new Settlements({ ...shared, leases: this.#leases });
+    this.#unhandled = new UnhandledTopics(shared);
     this.#handlers = new RunningHandlers({
       ...shared,
+      unhandled: this.#unhandled,
       leases: this.#leases,
       onDatabaseFault: (error) => this.#databaseFailed(error),
       onAllStuck: () => {
@@ -148,6 +152,7 @@ export class DispatchRun {
     } finally {
       await this.#windDown(fullRunMs);
       this.#counts.flushHandled();
+      await this.#unhandled.record(this.#time.untilReturnMs());
       signal.removeEventListener("abort", this.#changed.notify);
       unsubscribe?.();
       stopWatching?.();
@@ -167,6 +172,7 @@ export class DispatchRun {
       this.#settlements.send();
       this.#counts.flushHandled();
       const now = performance.now();
+      this.#unhandled.recordDue(now);
       this.#handlers.check(now);
       this.#leases.renewDue(now);
       this.#claimMore();
@@ -201,6 +207,7 @@ export class DispatchRun {
       this.#time.usableMs(),
       this.#handlers.untilNextCheckMs(now),
       this.#leases.untilNextMs(now),
+      this.#unhandled.untilDueMs(now),
       canRelease ? this.#untilBlockedMs(now) : Number.POSITIVE_INFINITY,
       pollMs > 0 ? Math.max(1, pollMs) : Number.POSITIVE_INFINITY, // 0: the next change decides
     );

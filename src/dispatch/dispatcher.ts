@@ -37,7 +37,7 @@ export interface Dispatcher<Message extends QueueMessage, Tx = unknown> {
  * Creates what a timer-triggered function runs.
  *
  * @example
- * const dispatcher = createDispatcher({ store: inbox, handlers: { "invoice.paid": (message) => book(message.data) } });
+ * const dispatcher = createDispatcher({ store: inbox, handlers: { "stripe.invoice.paid": (message) => book(message.data) } });
  * await dispatcher.run(inbox, timeBudget(context.getRemainingTimeInMillis()));
  */
 export function createDispatcher<
@@ -72,7 +72,10 @@ export interface DispatcherOptions<
   readonly handlers: TypedHandlers<Message, Tx, Topics, Own, ReturnedOf<Sent>>;
   /** Topics that are acknowledged without a handler: `["customer.*"]`. A handler of the topic itself comes first. */
   readonly ignore?: readonly TopicPattern[];
-  /** What becomes of a message without a handler: `"retry"` by default, because the next deployment may bring one. */
+  /**
+   * What becomes of a message without a handler: `"retry"` by default, because the next deployment may bring one. An app has
+   * `"bySource"` by default.
+   */
   readonly onUnhandled?: OnUnhandled;
   /**
    * Where messages that handlers return are stored: an outbox on the store's database. Without one, handlers may return none. Its

@@ -78,11 +78,13 @@ function spanEndOf(end: HandlingEnd): SpanEnd {
 /** Returns no promise for a plain handler that returns none: with fast handlers, promises would be most of the cost. */
 function handle(run: LeasedRunParts, held: HeldMessage): HandlingEnd | Promise<HandlingEnd> {
   const { message, topic } = held;
-  const { handler, onUnhandled } = topic;
-  if (handler === undefined)
+  const { handler } = topic;
+  if (handler === undefined) {
+    const onUnhandled = run.config.topics.unhandled(topic, message);
     return onUnhandled === "ignore"
       ? { kind: "ignored" }
       : { kind: "noHandler", topic: message.topic, onUnhandled };
+  }
   const schema = handler.schema ?? schemaOf(run.store.topics, message.topic);
   if (run.config.middleware.length > 0 || schema !== undefined || handler.transactional)
     return handleWithin(run, held, handler, schema);

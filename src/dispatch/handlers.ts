@@ -1,7 +1,7 @@
 import type { MetricAttributes, Telemetry } from "../base/telemetry.js";
 import { InvalidArgumentError } from "../errors.js";
 import { optionalCount, refuseUnknown, requireDuration, requireName } from "../queue/arguments.js";
-import type { QueueMessage } from "../queue/message.js";
+import type { InboxMessage, QueueMessage } from "../queue/message.js";
 import type { OutgoingMessage, WithData } from "../queue/message-content.js";
 import { type RetryPolicy, retryPolicy } from "../queue/retry-policy.js";
 import type { InputOf, StandardSchema } from "../queue/standard-schema.js";
@@ -178,9 +178,12 @@ export type BeginHandlerTransaction<StoreTx, Tx> = (
 /** A topic, or all that begin with some text: `"order.created"`, `"order.*"`, `"*"`. */
 export type TopicPattern = string;
 
-const onUnhandledChoices = ["ack", "dead", "retry"] as const;
+export const onUnhandledChoices = ["ack", "bySource", "dead", "retry"] as const;
 
-/** What becomes of a message whose topic has no handler. */
+/**
+ * What becomes of a message whose topic has no handler. `"bySource"` acknowledges it where its source has other handlers, because a
+ * provider sends more types than an app needs, and retries it otherwise. What is acknowledged is counted and reported.
+ */
 export type OnUnhandled = (typeof onUnhandledChoices)[number];
 
 /** How the messages of a topic, or of all topics of one pattern, are handled. */
@@ -207,7 +210,12 @@ export interface TopicHandler extends CheckedTopicOptions {
   readonly transactional?: boolean;
 }
 
+/** What becomes of one message without a handler. */
+export type UnhandledOutcome = Exclude<OnUnhandled, "bySource"> | "ignore";
+
 export interface TopicPlans {
+  /** What becomes of a message whose plan has no handler. */
+  unhandled(plan: TopicPlan, message: QueueMessage): UnhandledOutcome;
   /** The plan of the topic's handler or of `ignore`, whichever pattern is longer, else of `onUnhandled`. */
   of(topic: string): TopicPlan;
   /** The mean duration of the fastest topic. */
@@ -249,7 +257,15 @@ export function topicPlans(options: TopicsOptions, defaultRetry: RetryPolicy | u
   );
   const ignored = ignore.map((topic) => planOf(topic, undefined, "ignore"));
   const find = topicMatcher(new Map([...ignored, ...handled].map((plan) => [plan.name, plan])));
+  const patterns = Object.keys(handlers);
   return {
+    unhandled({ onUnhandled: outcome }, message) {
+      if (outcome !== "bySource") return outcome;
+      const { source } = message as Partial<InboxMessage>;
+      if (source === undefined) return "retry"; // a message of an outbox
+      const isOfSource = (topic: string) => topic === source || topic.startsWith(`${source}.`);
+      return isOfSource(message.topic) && patterns.some(isOfSource) ? "ack" : "retry";
+    },
     of: (topic) => find(topic) ?? planOf(topic, undefined, onUnhandled),
     quickestMs: () =>
       handled.length === 0

@@ -4,12 +4,14 @@ import type { QueueMessage } from "../queue/message.js";
 import { endHandlerTransaction, handleMessage, NotCalledError } from "./handle-message.js";
 import { describeKey, type HeldMessage, type LeasedRunParts } from "./held-messages.js";
 import { decisionOf, type HandlingEnd } from "./settlement.js";
+import type { UnhandledTopics } from "./unhandled-topics.js";
 
 /** How long a handler that was given up may take to return before it counts as stuck; no longer than its time-out. */
 const longestGraceMs = 5_000;
 
 /** What running handlers need of their run. */
 interface HandlersHost extends LeasedRunParts {
+  readonly unhandled: UnhandledTopics;
   /** No transaction could be begun for a handler. */
   readonly onDatabaseFault: (error: unknown) => void;
   /** As many handlers ignore their signal as may run at once. */
@@ -97,7 +99,7 @@ export class RunningHandlers {
 
   /** Decides the outcome of a message whose handler has ended or is given up. */
   #decide(held: HeldMessage, end: HandlingEnd): void {
-    const { held: all, counts, config, onDatabaseFault } = this.#run;
+    const { held: all, counts, config, unhandled, onDatabaseFault } = this.#run;
     const { message, topic } = held;
     topic.running--;
     all.running.delete(message.seq);
@@ -116,11 +118,17 @@ export class RunningHandlers {
     } else if (error instanceof NotCalledError) {
       if (error.cause !== undefined) onDatabaseFault(error.cause);
       all.settle(held, { kind: "release" }); // the message was not tried
-    } else all.settle(held, decisionOf(end, message, topic.retry, config.random));
+    } else {
+      if (isAckedUnhandled(end)) {
+        counts.unhandled();
+        unhandled.add(message.topic);
+      }
+      all.settle(held, decisionOf(end, message, topic.retry, config.random));
+    }
   }
 
   #logEnd(message: QueueMessage, end: HandlingEnd): void {
-    if (end.kind === "ok" || end.kind === "ignored") return;
+    if (end.kind === "ok" || end.kind === "ignored" || isAckedUnhandled(end)) return;
     const { logger } = this.#run;
     const fields = fieldsOf(message);
     if (end.kind === "noHandler")
@@ -163,6 +171,9 @@ export class RunningHandlers {
     onAllStuck();
   }
 }
+
+/** It is reported once for its topic, and not for each message. */
+const isAckedUnhandled = (end: HandlingEnd): boolean => end.kind === "noHandler" && end.onUnhandled === "ack";
 
 const timeoutAt = ({ startedAt, topic }: HeldMessage): number => startedAt + topic.timeoutMs;
 

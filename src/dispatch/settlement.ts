@@ -6,7 +6,7 @@ import { ArgumentRangeError, knownByCode, PayloadNotJsonError } from "../errors.
 import type { QueueMessage } from "../queue/message.js";
 import { backoffMs, longestMs, type RetryPolicy } from "../queue/retry-policy.js";
 import type { Acknowledgement, DispatchStore, PreparedMessages, Settlement } from "../queue/work-store.js";
-import type { OnUnhandled } from "./handlers.js";
+import type { UnhandledOutcome } from "./handlers.js";
 import type { HeldMessage, LeasedRunParts } from "./held-messages.js";
 
 /** Thrown or returned by a handler: no retry can help, so the message is dead at once. */
@@ -71,7 +71,11 @@ export type HandlingEnd =
   | { readonly kind: "timedOut"; readonly afterMs: number }
   | { readonly kind: "cutOff" }
   | { readonly kind: "ignored" }
-  | { readonly kind: "noHandler"; readonly topic: string; readonly onUnhandled: OnUnhandled };
+  | {
+      readonly kind: "noHandler";
+      readonly topic: string;
+      readonly onUnhandled: Exclude<UnhandledOutcome, "ignore">;
+    };
 
 /** What the dispatcher does with the message then. */
 export type Decision =

@@ -41,7 +41,8 @@ export function serviceDestinations(options: AnyServiceOptions, problems: Proble
     const what = `destinations.${id}`;
     problems.checkServiceId(id, `the destination "${id}"`);
     checkTopics(id, options, problems);
-    problems.check(() => refuseUnknown(given, ["address", "secrets", "transport"], what));
+    problems.check(() => refuseUnknown(given, ["address", "secrets", "transport", "endpoints"], what));
+    if (given?.endpoints !== undefined) checkEndpoints(what, given.endpoints, options, problems);
     problems.check(() => {
       const resolved = transports?.resolve(id, given ?? {});
       if (resolved !== undefined) all.set(id, { serviceId: id, secrets: given.secrets ?? [], ...resolved });
@@ -50,10 +51,30 @@ export function serviceDestinations(options: AnyServiceOptions, problems: Proble
   }
   for (const [id, source] of Object.entries(options.sources ?? {})) {
     problems.checkServiceId(id, `the source "${id}"`);
-    problems.check(() => refuseUnknown(source, ["secrets", "retryWindowMs"], `sources.${id}`));
+    problems.check(() => refuseUnknown(source, ["secrets", "endpoints", "retryWindowMs"], `sources.${id}`));
+    checkEndpoints(`sources.${id}`, source?.endpoints, options, problems);
     problems.add(...sharedSecretProblems(source?.secrets, `sources.${id}.secrets`));
   }
   return { all, close: async () => transports?.close() };
+}
+
+/** A source without a list is refused: whoever wants all endpoints for it writes so. */
+function checkEndpoints(
+  what: string,
+  given: unknown,
+  { messages }: AnyServiceOptions,
+  problems: Problems,
+): void {
+  if (given === "*") return;
+  if (!Array.isArray(given)) {
+    problems.add(
+      `${what}.endpoints must be a list of the endpoints that it may call, or "*" for all of them`,
+    );
+    return;
+  }
+  const known = [...combinedMessages(messages).keys()];
+  for (const name of given.filter((one) => !known.includes(one as string)))
+    problems.add(`${what}.endpoints: no message ${JSON.stringify(name)}. Known: ${known.join(", ")}`);
 }
 
 /** A direct call within the process: nobody in between could change or forge a message. */
@@ -110,7 +131,7 @@ export function createTransports(options: TransportsOptions = {}) {
     /** The full address and the transport of a destination. Throws for one that cannot work. */
     resolve(
       serviceId: string,
-      { address, transport }: Omit<DestinationOptions, "secrets">,
+      { address, transport }: Pick<DestinationOptions, "address" | "transport">,
     ): { readonly address: string; readonly transport: Transport } {
       if (isTransport(transport)) {
         const full = address ?? `${transport.schemes[0] ?? "own:"}//${encodeURIComponent(serviceId)}`;

@@ -43,6 +43,7 @@ export {
   type DeadMessage,
   type DeadReason,
   type DestinationOptions,
+  type Endpoints,
   type RetryOptions,
   retryWindowMs,
   type SeparateDatabases,

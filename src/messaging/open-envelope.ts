@@ -9,13 +9,20 @@ import {
 import { isSignature, signedBytes } from "./sign-envelope.js";
 
 /** Why an envelope is not accepted. It is logged and never sent to the caller. */
-type EnvelopeRefusal = "unknown source" | "signature wrong" | "timestamp too old" | "timestamp too new";
+type EnvelopeRefusal =
+  | "unknown source"
+  | "signature wrong"
+  | "timestamp too old"
+  | "timestamp too new"
+  | "endpoint not allowed";
 
 export interface OpenOptions {
   /** The id of the service that received the message. */
   readonly serviceId: string;
   /** Returns the secrets of a source, each of which is valid, or undefined for a source that may not send. */
   secretsOf(source: string): readonly string[] | undefined;
+  /** Whether a source whose signature is right may send this message. It may by default. */
+  mayCall?(message: Pick<Envelope, "sourceServiceId" | "endpoint" | "messageType">): boolean;
   readonly now: Date;
   /** How far the message's timestamp may be from now, before or after. 5 minutes by default. */
   readonly toleranceMs?: number;
@@ -34,6 +41,7 @@ export type OpenedEnvelope =
       /** Not verified: what the message claims. */
       readonly messageId: string;
       readonly sourceServiceId: string;
+      readonly endpoint: string;
     };
 
 const openDefaults = { toleranceMs: 5 * 60_000, maxBytes: 1_048_576 } as const;
@@ -44,8 +52,8 @@ export function openEnvelope(body: Uint8Array, options: OpenOptions): OpenedEnve
   if (parsed.kind === "malformed") return parsed;
   const { payloadText, ...fields } = parsed.fields;
   const reason = refusalOf(parsed.fields, options);
-  const { messageId, sourceServiceId } = fields;
-  if (reason !== undefined) return { kind: "refused", reason, messageId, sourceServiceId };
+  const { messageId, sourceServiceId, endpoint } = fields;
+  if (reason !== undefined) return { kind: "refused", reason, messageId, sourceServiceId, endpoint };
   const others = Object.entries(fields.headers).filter(([name]) => !isProtocolHeader(name));
   // From the text that was signed: whatever the body says twice or as -0, the handler gets what the sender signed.
   const payload = JSON.parse(payloadText) as unknown;
@@ -63,7 +71,8 @@ function refusalOf(fields: SignedEnvelope, options: OpenOptions): EnvelopeRefusa
   const bytes = signedBytes(fields, serviceId);
   const secrets = secretsOf(sourceServiceId) ?? [];
   if (secrets.length === 0) return "unknown source";
-  return isSignature(headers["rf-hmac"]!, bytes, secrets, sourceServiceId) ? undefined : "signature wrong";
+  if (!isSignature(headers["rf-hmac"]!, bytes, secrets, sourceServiceId)) return "signature wrong";
+  return (options.mayCall?.(fields) ?? true) ? undefined : "endpoint not allowed";
 }
 
 /** The reason says why a body is no envelope. It quotes nothing of the body. */

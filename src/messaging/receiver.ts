@@ -22,7 +22,7 @@ import { type MessageDefinition, type ReceiveContext, validatedPayload } from ".
 import { openEnvelope } from "./open-envelope.js";
 import { type HandleResponse, responseText, sentCommand } from "./responses.js";
 import type { Sender } from "./sender.js";
-import { type AnyHandler, handlerFor } from "./service-options.js";
+import { type AnyHandler, type Endpoints, handlerFor } from "./service-options.js";
 import { type Handling, type ServiceParts, timedTransaction } from "./service-parts.js";
 import { headerNames } from "./stored-message.js";
 import type { TransportResponse } from "./transports/transport.js";
@@ -79,6 +79,7 @@ function openRequest(parts: ServiceParts, body: Uint8Array): Envelope | 400 | 40
   const opened = openEnvelope(body, {
     serviceId,
     secretsOf: (source) => secretsOfSource(parts, source),
+    mayCall: (message) => mayCall(parts, message),
     now: new Date(),
     toleranceMs: settings.toleranceMs,
     maxBytes: settings.maxBodyBytes,
@@ -86,8 +87,9 @@ function openRequest(parts: ServiceParts, body: Uint8Array): Envelope | 400 | 40
   if (opened.kind === "opened") return opened.envelope;
   const { reason } = opened;
   if (opened.kind === "refused") {
-    const { messageId, sourceServiceId } = opened;
-    reports.notVerified({ messageId, sourceServiceId }, reason);
+    const { messageId, sourceServiceId, endpoint } = opened;
+    if (reason === "endpoint not allowed") reports.notAllowed({ messageId, sourceServiceId, endpoint });
+    else reports.notVerified({ messageId, sourceServiceId }, reason);
     return 401;
   }
   reports.malformed(reason);
@@ -101,6 +103,23 @@ function secretsOfSource(
 ): readonly string[] {
   const own = Object.hasOwn(sources, source) ? sources[source]!.secrets : [];
   return [...own, ...(destinations.get(source)?.secrets ?? [])];
+}
+
+/** A response needs no endpoint: it is accepted where this service has sent its command. */
+function mayCall(
+  { options: { sources = {}, destinations = {} } }: ServiceParts,
+  {
+    sourceServiceId: source,
+    endpoint,
+    messageType,
+  }: Pick<Envelope, "sourceServiceId" | "endpoint" | "messageType">,
+): boolean {
+  if (messageType === "Response") return true;
+  const own = (peers: Readonly<Record<string, { readonly endpoints?: Endpoints }>>) =>
+    Object.hasOwn(peers, source) ? peers[source]!.endpoints : undefined;
+  return [own(sources), own(destinations)].some(
+    (endpoints) => endpoints === "*" || (endpoints?.includes(endpoint) ?? false),
+  );
 }
 
 /** Handles a message whose sender is known. Never rejects: the response says why a message is not acknowledged. */

@@ -115,6 +115,9 @@ export function serviceReports(serviceId: string, options: { logger?: LoggerOpti
     notVerified(message: Omit<Incoming, "endpoint">, reason: string): void {
       logger.warn("Inbox: HMAC verification failed", { ...message, reason });
     },
+    notAllowed(message: Incoming): void {
+      logger.warn("Inbox: the source may not call this endpoint", { ...message });
+    },
     malformed(reason: string): void {
       logger.warn("Inbox: malformed message refused", { reason });
     },

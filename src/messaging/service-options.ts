@@ -58,10 +58,17 @@ export interface DestinationOptions {
   readonly secrets?: readonly string[];
   /** By name, or a transport for this destination only. By default that of the address. */
   readonly transport?: TransportName | Transport;
+  /** The endpoints of this service that the destination may call, as those of a source. None by default: it may only respond. */
+  readonly endpoints?: Endpoints;
 }
+
+/** Names of messages, or `"*"` for all of them. */
+export type Endpoints = readonly string[] | "*";
 
 export interface SourceOptions {
   readonly secrets: readonly string[];
+  /** The endpoints that the source may call. Who has its secret can call no other. */
+  readonly endpoints: Endpoints;
   /** The source's own longest time from a message's first attempt to its last retry, where it is not this service's. */
   readonly retryWindowMs?: number;
 }

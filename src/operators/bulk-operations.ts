@@ -35,7 +35,7 @@ const known = ["by", "ratePerSecond", "dryRun", "onProgress", "signal", "resume"
  * is killed half-way can be resumed, and replays each message once. Messages that die meanwhile are not replayed.
  *
  * @example
- * await replayDead(operatorsOf(inbox), { topic: "invoice.paid" }, { by: "alice", ratePerSecond: 50 });
+ * await replayDead(operatorsOf(inbox), { topic: "stripe.invoice.paid" }, { by: "alice", ratePerSecond: 50 });
  */
 export const replayDead = (store: Store, filter: DeadFilter, options: ReplayDeadOptions) =>
   overDead(store, "replay", filter, options);

@@ -17,9 +17,9 @@ import { deadConditions, deadParams } from "../sql/reads.js";
 import { activityLimits, defaults } from "../sql/store-options.js";
 import type { OperatedQueue } from "./dead-letters.js";
 
-type Names = "deadGroups" | "countDead" | "blockedPartitions" | "byCorrelation" | "activity";
+type Names = "deadGroups" | "countDead" | "blockedPartitions" | "byCorrelation" | "activity" | "unhandled";
 
-/** What operators read: dead messages as a whole, blocked partition keys, the messages of one event, activity. */
+/** What operators read: dead messages as a whole, blocked partition keys, the messages of one event, activity, unhandled topics. */
 export function operatorReads({
   parts: { db, shape, runner },
   statements,
@@ -126,6 +126,18 @@ export function operatorReads({
           resolution,
         };
       });
+    },
+
+    async unhandled(options = {}) {
+      refuseUnknown(options, ["limit", "signal"], "unhandled");
+      const { limit = defaults.listLimit, signal } = options;
+      requireBatchSize(limit, "limit");
+      const rows = await runner.execute(statements.unhandled, { limit }, { signal });
+      return rows.map((row) => ({
+        topic: row.topic as string,
+        messages: Number(row.messages),
+        lastSeenAt: time(row.last_seen_at)!,
+      }));
     },
 
     /** No index has the times, so it reads up to a bound. */

@@ -77,6 +77,7 @@ const partOf: {
   activity: operatorReads,
   blockedPartitions: operatorReads,
   byCorrelation: operatorReads,
+  unhandled: operatorReads,
   pause: controlOperations,
   resume: controlOperations,
   limit: controlOperations,

@@ -262,4 +262,14 @@ export interface OperatorReads<Key> {
   blockedPartitions(options?: LimitOptions): Promise<readonly BlockedPartition<Key>[]>;
   /** Messages with this correlation id, and those with this message id (inbox) or id (outbox), the oldest first. */
   byCorrelation(id: string, options?: LimitOptions): Promise<readonly CorrelatedMessage<Key>[]>;
+  /** Topics whose messages were acknowledged without a handler, the last seen first. One is forgotten 30 days after its last message. */
+  unhandled(options?: LimitOptions): Promise<readonly UnhandledTopic[]>;
+}
+
+/** A topic that no handler is for, and that is not to be retried: see `onUnhandled`. */
+export interface UnhandledTopic {
+  readonly topic: string;
+  /** How many were acknowledged, since the topic was first seen. A process that is killed may not have counted its last ones. */
+  readonly messages: number;
+  readonly lastSeenAt: Date;
 }

@@ -214,12 +214,21 @@ interface Leasing<Message extends QueueMessage, Key, Settled, Tx, Topics extends
   transaction<T>(work: (tx: Tx) => Promise<T>, options?: CallOptions): Promise<T>;
 }
 
+/** Messages of one topic that were acknowledged without a handler. */
+export interface UnhandledCount {
+  readonly topic: string;
+  readonly messages: number;
+}
+
 /** The part of a WorkStore that a dispatcher needs. Settlements return the messages that were passed. */
 export interface DispatchStore<
   Message extends QueueMessage,
   Tx = unknown,
   Topics extends TopicSchemas = TopicSchemas,
-> extends Leasing<Message, NoInfer<Message>, unknown, Tx, Topics> {}
+> extends Leasing<Message, NoInfer<Message>, unknown, Tx, Topics> {
+  /** Adds to what `unhandled` of the operators returns. Each topic is there once. */
+  recordUnhandled?(topics: readonly UnhandledCount[], options?: CallOptions): Promise<void>;
+}
 
 /**
  * The work queue behind inbox and outbox. `Key` identifies a message. A claimed message is a key too, and settling by it
@@ -253,6 +262,7 @@ export interface WorkStore<
   stats(options?: CallOptions): Promise<QueueStats<State>>;
   /** `oldestDueAgeMs` of `stats`, without counting: cheap enough for every minute, however many messages are kept. */
   oldestDueAgeMs(options?: CallOptions): Promise<number | null>;
+  recordUnhandled(topics: readonly UnhandledCount[], options?: CallOptions): Promise<void>;
   /** Dead messages become claimable again, with attempt 0 and without their old expiry. `operatorsOf` records who does it. */
   replay(messages: readonly Key[], options?: ReplayOptions): Promise<Settlement<Key>>;
 }

@@ -89,6 +89,8 @@ export interface OperatorReadStatements extends DeadStatements {
    * waiting: the messages of its target that are ready or blocked and not leased
    */
   readonly controls: SqlStatement;
+  /** → topic, messages, last_seen_at of the topics whose messages were acknowledged without a handler, the newest first */
+  readonly unhandled: SqlStatement;
   /** → one row: count of the messages that are to be handled, `:limit` of each kind at most; now */
   readonly unfinished: SqlStatement;
   readonly enqueuedBefore: SqlStatement;
@@ -163,6 +165,8 @@ export interface QueueStatements {
   readonly oldestDue: SqlStatement;
   /** → seq */
   readonly replay: SqlStatement;
+  /** Adds `:items`, each with a `topic` and the number of its `messages`, to the topics without a handler. */
+  readonly recordUnhandled: SqlStatement;
 }
 
 export interface ReceiveStatements {

@@ -22,6 +22,7 @@ const suffixes = [
   "Attempts",
   "Archive",
   "Controls",
+  "Unhandled",
   "_state",
   "_messages",
   "_done",
@@ -35,6 +36,7 @@ const suffixes = [
   "_Enqueuing",
   "_Receive",
   "_Receiving",
+  "_unhandled",
 ];
 
 /**

@@ -175,3 +175,6 @@ export const activityLimits = {
 
 /** The sources of an inbox among which a message is looked for by its message id alone. */
 export const maxSources = 1_000;
+
+/** How long a topic without a handler is listed after its last message: 30 days. */
+export const unhandledKeptMs = 30 * 24 * 60 * 60 * 1000;

@@ -79,6 +79,11 @@ export function createQueueStore(
     list: (filter) => list(parts, filter),
     stats: (call) => stats(parts, call),
     oldestDueAgeMs: (call) => oldestDueAgeMs(parts, call),
+    async recordUnhandled(topics, call = {}) {
+      checkCall(call, plainCall, "recordUnhandled");
+      if (topics.length === 0) return;
+      await runner.execute(parts.statements.recordUnhandled, { items: JSON.stringify(topics) }, call);
+    },
     replay: (messages, call) => replay(parts, messages, call),
   };
 }

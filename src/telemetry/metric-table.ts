@@ -32,6 +32,7 @@ export const metricTable: Readonly<Record<string, MetricEntry>> = {
   "oncebox.runs": entry("count", "{run}", ["queue", "stopped"], "Runs of a dispatcher, by why they ended"),
   "oncebox.handled": entry("count", "{message}", ["topic", "outcome"], "Handled messages"),
   "oncebox.handler.duration": entry("duration", "ms", ["topic", "outcome"], "Time of a handler"),
+  "oncebox.unhandled": entry("count", "{message}", ["queue"], "Messages acknowledged without a handler"),
   "oncebox.handler.stuck": entry("count", "{handler}", ["topic"], "Handlers that ignore their signal"),
   "oncebox.send.duration": entry("duration", "ms", ["destination", "outcome"], "Time of a publisher's send"),
   "oncebox.breaker": entry("count", "{event}", ["destination", "event"], "Events of circuit breakers"),

@@ -138,10 +138,13 @@ export class DeliveryAcceptor {
 const tooManyEvents = `the delivery has more than ${maxEvents} events: let the sender send fewer at once, or leave out split`;
 
 /**
- * A handshake that is stored takes neither id nor topic from its body: whoever knows the token of the URL could otherwise
+ * A handshake that is stored takes neither id, topic nor order from its body: whoever knows the token of the URL could otherwise
  * make it look like an event, or take the id of one.
  */
-const asHandshake = (source: ResolvedSource): ResolvedSource => ({ ...source, messageId: [], topic: [] });
+const asHandshake = (source: ResolvedSource): ResolvedSource => ({
+  ...source,
+  ...{ messageId: [], topic: [], partitionKey: [] },
+});
 
 /** Compressed JSON is stored as it is. */
 const isEncoded = (delivery: Delivery): boolean =>

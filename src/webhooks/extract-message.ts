@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { uuidV7 } from "../base/uuid.js";
 import type { BatchMessage } from "../inbox/inbox.js";
 import { maxNameLength } from "../queue/arguments.js";
+import { coveredByProof } from "./schemes/covered-by-proof.js";
 import {
   type Delivery,
   isJsonList,
@@ -11,15 +12,7 @@ import {
   splitDelivery,
 } from "./schemes/delivery.js";
 import { isObject } from "./schemes/field-checks.js";
-import {
-  type Alternatives,
-  fill,
-  fillFirst,
-  type OwnValues,
-  type ParsedTemplate,
-  type Placeholder,
-  timeWindow,
-} from "./schemes/template.js";
+import { type Alternatives, fill, fillFirst, type OwnValues, timeWindow } from "./schemes/template.js";
 import type { ResolvedSource } from "./sources.js";
 
 export interface WebhookMessage extends BatchMessage {
@@ -59,7 +52,9 @@ export function extractMessages(
   const messages = events.flatMap((event) => {
     const message = extractMessage(event, source, now);
     if (message === undefined) return [];
-    return event === delivery || isObject(event.item()) ? message : { ...message, dead: noEvent };
+    return event === delivery || isObject(event.item())
+      ? message
+      : { ...message, partitionKey: null, dead: noEvent };
   });
   return messages.length < events.length ? "no id" : messages;
 }
@@ -72,13 +67,14 @@ function extractMessage(event: Delivery, source: ResolvedSource, now: Date): Web
   const hash = createHash("sha256").update(content).digest();
   const messageId = messageIdOf(event, source, { content, hash, now });
   if (messageId === undefined) return undefined;
-  const topic = nameOf(source.topic, event);
+  const partitionKey = partitionKeyOf(event, source);
   const tenant = nameOf(source.tenant, event);
   const text = event.text();
   return {
     source: source.name,
     messageId,
-    topic: topic ?? source.name,
+    topic: topicOf(event, source),
+    ...(partitionKey !== undefined && { partitionKey }),
     tenant: tenant ?? null,
     payload: text ?? Buffer.from(event.body).toString("base64"),
     hash,
@@ -88,6 +84,25 @@ function extractMessage(event: Delivery, source: ResolvedSource, now: Date): Web
       ...(tenant !== undefined && { [tenantHeader]: tenant }),
     },
   };
+}
+
+/**
+ * A topic belongs to its source: whoever can send as one source never names the handler of another. An event whose type is
+ * missing or cannot be stored has the source's name.
+ */
+function topicOf(event: Delivery, { name, topic, sharedTopics }: ResolvedSource): string {
+  const type = fillFirst(topic, event);
+  if (type === undefined) return name;
+  const full = sharedTopics ? type : `${name}.${type}`;
+  return isName(full) ? full : name;
+}
+
+/** Starts with the source, and with the tenant where each tenant signs for itself: nobody delays the messages of another. */
+function partitionKeyOf(event: Delivery, source: ResolvedSource): string | undefined {
+  const own = fillFirst(source.partitionKey, event);
+  if (own === undefined) return undefined;
+  const key = `${source.name}/${ofTenant(own, event, source)}`;
+  return isName(key) ? key : `sha256:${namedHash(source.name, exactBytes(key))}`;
 }
 
 interface Content {
@@ -121,13 +136,15 @@ function messageIdOf(
 }
 
 function storable(own: string, event: Delivery, source: ResolvedSource): string {
-  const id = source.hasTenantSecrets ? withTenant(own, fillFirst(source.tenant, event) ?? "") : own;
+  const id = ofTenant(own, event, source);
   return isName(id) ? id : `id-sha256:${namedHash(source.name, exactBytes(id))}`;
 }
 
-/** A tenant signs what it likes. With its name as a part of the id that is never the id of another tenant's message. */
-const withTenant = (id: string, tenant: string): string =>
-  `${encodeURIComponent(tenant.toWellFormed())}/${id}`;
+/** A tenant signs what it likes. With its name as a part, an id or a partition key is never that of another tenant's message. */
+function ofTenant(own: string, event: Delivery, { hasTenantSecrets, tenant }: ResolvedSource): string {
+  if (!hasTenantSecrets) return own;
+  return `${encodeURIComponent((fillFirst(tenant, event) ?? "").toWellFormed())}/${own}`;
+}
 
 /**
  * Whoever has a copy of a signed delivery can send it with any id that is not signed. With the content as a part of the id
@@ -166,40 +183,6 @@ function keptHeaders(delivery: Delivery, source: ResolvedSource): Readonly<Recor
     return value === null || value.length > maxKeptLength ? [] : [[name, value] as const];
   });
   return Object.fromEntries(kept);
-}
-
-/**
- * Whether the proof of a delivery covers all values of a template. A token proves all or nothing, and so does a JSON web
- * token without a hash of the body.
- */
-function coveredByProof(
-  { scheme, proof }: Pick<ResolvedSource, "scheme" | "proof">,
-  template: ParsedTemplate,
-): boolean {
-  const { verify } = scheme;
-  if (verify.kind === "token" || (verify.kind === "jwt" && verify.bodyHash === undefined)) return true;
-  const hasBody = verify.kind === "jwt";
-  const covers = (placeholder: Placeholder, name?: string) =>
-    verify.kind === "signature" &&
-    proof.every((parts) =>
-      parts.some((part) => part.placeholder === placeholder && (name === undefined || part.text === name)),
-    );
-  // a checksum covers nothing: a body with the same one is easily made
-  const coversBody = hasBody || covers("body") || covers("sortedForm");
-  return template.every(({ placeholder, text }) => {
-    switch (placeholder) {
-      case "header":
-        return covers("header", text);
-      case "query":
-        return covers("query", text) || covers("url");
-      case "json":
-      case "form":
-      case "item":
-        return coversBody || covers(placeholder, text);
-      default: // literal text, or a value that does not come from the request
-        return true;
-    }
-  });
 }
 
 /**

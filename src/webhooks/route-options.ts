@@ -22,6 +22,8 @@ export interface WebhookRouteOptions {
   readonly inbox: WebhookInbox | ((webhook: ReceivedWebhook) => WebhookInbox | Promise<WebhookInbox>);
   /** By name, which is the part of the path after `/webhooks/`. */
   readonly sources: Readonly<Record<string, WebhookSource>>;
+  /** Says `sharedTopics` for all sources: topics are without the source's name. */
+  readonly sharedTopics?: boolean;
   /** Called for every new message after its commit, for example to wake a dispatcher. An error is logged. The answer waits for it no longer than `afterEnqueueMs`, and within `receiveMs`. */
   readonly afterEnqueue?: (webhook: ReceivedWebhook) => unknown;
   /** 1 s by default. */
@@ -68,6 +70,7 @@ export const webhookDefaults = {
 const known = [
   "inbox",
   "sources",
+  "sharedTopics",
   "afterEnqueue",
   "publicUrl",
   "trustForwardedHeaders",
@@ -87,7 +90,9 @@ export function checkRouteOptions(options: WebhookRouteOptions) {
     requireDuration(settings[name], name);
   optionalCount(options.maxUnverifiedBytes, "maxUnverifiedBytes", 1);
   requirePublicUrl(options.publicUrl);
-  const { inbox, afterEnqueue } = options;
+  const { inbox, afterEnqueue, sharedTopics = false } = options;
+  if (typeof sharedTopics !== "boolean")
+    throw new InvalidArgumentError("webhooks: sharedTopics must be true or false.");
   if (typeof inbox !== "function" && !isInbox(inbox)) {
     throw new InvalidArgumentError("webhooks: inbox must be an inbox, or a function that returns one.");
   }

@@ -21,7 +21,7 @@ import { checkScheme } from "./schemes/check-scheme.js";
 import { contentTypeOf, createDelivery } from "./schemes/delivery.js";
 import type { ReadScheme } from "./schemes/read-scheme.js";
 import { webhookPath } from "./schemes/template.js";
-import { loadSources, type ResolvedSource } from "./sources.js";
+import { loadSources, type ResolvedSource, type SchemesOf, type WebhookSource } from "./sources.js";
 
 export interface WebhookRoute extends Preparing {
   (request: Request): Promise<Response>;
@@ -43,11 +43,13 @@ interface Preparing {
  * @example
  * const route = createWebhookRoute({
  *   inbox: createInbox(db),
- *   sources: { stripe: { scheme: "stripe", secrets: ["whsec_…"] } },
+ *   sources: { stripe: { secrets: ["whsec_…"] } },
  * });
  * const response = await route(request);
  */
-export function createWebhookRoute(options: WebhookRouteOptions): WebhookRoute {
+export function createWebhookRoute<Source extends string = string>(
+  options: WebhookRouteOptions & { readonly sources: SchemesOf<Source, WebhookSource> },
+): WebhookRoute {
   const receive = createWebhookReceiver(options, checkScheme);
   const route = async (request: Request) => toWebResponse(await receive(request));
   return Object.assign(route, { prepare: receive.prepare });

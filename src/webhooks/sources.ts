@@ -4,6 +4,7 @@ import { InvalidArgumentError } from "../errors.js";
 import { requireName } from "../queue/arguments.js";
 import { longestMs } from "../queue/retry-policy.js";
 import { isPresetName, loadPreset, type PresetName, presetNames } from "./preset-names.js";
+import { coveredByProof } from "./schemes/covered-by-proof.js";
 import { type Report, refuseFields } from "./schemes/field-checks.js";
 import type { FetchText } from "./schemes/provider-keys.js";
 import {
@@ -26,11 +27,15 @@ import {
   toTokenKey,
   type Verifier,
 } from "./schemes/verifier.js";
+import { sharedNames } from "./source-names.js";
 
 /** A sender of webhooks to `/webhooks/{name}`, and how its webhooks are read. */
 export interface WebhookSource extends Pick<WebhookScheme, (typeof overridableFields)[number]> {
-  /** A preset, the name of one, or a scheme of your own. A preset that is named is loaded at the first request. */
-  readonly scheme: PresetName | WebhookScheme;
+  /**
+   * A preset, the name of one, or a scheme of your own. A preset that is named is loaded at the first request. A source with
+   * the name of a preset needs no scheme: `stripe: { secrets: … }`.
+   */
+  readonly scheme?: PresetName | WebhookScheme;
   /** All secrets that are valid at present. Not with `tenantSecrets`. */
   readonly secrets?: Secrets;
   /**
@@ -40,6 +45,16 @@ export interface WebhookSource extends Pick<WebhookScheme, (typeof overridableFi
   readonly tenantSecrets?: TenantSecrets;
   /** Accepts secrets of fewer than 16 bytes, which can be guessed from a single signed delivery. */
   readonly allowShortSecrets?: boolean;
+  /**
+   * Takes what `topic` gives as the whole topic, without the source's name. Whoever can send as this source can then run the
+   * handlers of every other one.
+   */
+  readonly sharedTopics?: boolean;
+  /**
+   * Accepts a `partitionKey` that the provider does not sign. Whoever has a copy of a delivery can then put its event behind
+   * those of another object, but cannot change it.
+   */
+  readonly allowUnsignedPartitionKey?: boolean;
   /** For handshakes that send one (Meta's `hub.verify_token`). */
   readonly verifyToken?: Secrets;
   /** How far a timestamp may differ from the clock, in the past and in the future. 5 minutes by default. */
@@ -58,6 +73,7 @@ export interface ResolvedSource extends CheckedScheme {
   readonly verify: Verifier;
   /** Whether each tenant signs for itself: an id is then unique within its tenant only. */
   readonly hasTenantSecrets: boolean;
+  readonly sharedTopics: boolean;
   readonly handshakes: readonly ResolvedHandshake[];
 }
 
@@ -76,6 +92,8 @@ interface SourceDefaults {
   readonly receiveMs: number;
   /** Where the route sets it: no scheme may take longer. */
   readonly longestReceiveMs?: number | undefined;
+  /** For all sources. */
+  readonly sharedTopics?: boolean | undefined;
   /** `checkScheme`, or `readScheme` where all schemes are presets. */
   readonly readScheme: ReadScheme;
   readonly clock: () => Date;
@@ -85,6 +103,13 @@ interface SourceDefaults {
 
 type Sources = Readonly<Record<string, WebhookSource>>;
 
+/** What sources of these names must also have: only one with the name of a preset may leave out its scheme. */
+export type SchemesOf<Name extends string, Source> = {
+  readonly [One in Name]: One extends PresetName ? Source : string extends One ? Source : WithScheme<Source>;
+};
+
+type WithScheme<Source> = Source & { readonly scheme: PresetName | WebhookScheme };
+
 /**
  * Checks the sources whose schemes are at hand. The function that it returns loads the presets that the others name, and
  * checks those.
@@ -93,22 +118,35 @@ export function loadSources(
   given: Sources,
   defaults: SourceDefaults,
 ): () => Promise<ReadonlyMap<string, ResolvedSource>> {
-  const all = Object.entries(given ?? {});
+  const all = Object.entries(withSchemes(given ?? {}));
   const named = all.filter(([, source]) => typeof source?.scheme === "string");
   const problems = named.flatMap(([name, { scheme }]) =>
     isPresetName(scheme) ? [] : `${name}: ${unknownPreset(scheme)}`,
   );
+  if (!defaults.sharedTopics) problems.push(...sharedNames(given ?? {}));
   if (all.length === 0) problems.push("there is no source");
   const atHand = Object.fromEntries(all.filter((entry) => !named.includes(entry)));
   const resolved = resolveSources(atHand, problems, defaults);
   return memoisePromise(async () => {
     const loaded = named.map(
-      async ([name, source]) => [name, { ...source, scheme: await schemeOf(source.scheme) }] as const,
+      async ([name, source]) => [name, { ...source, scheme: await schemeOf(source.scheme!) }] as const,
     );
     const others = Object.fromEntries(await Promise.all(loaded));
     return new Map([...resolved, ...resolveSources(others, [], defaults)]);
   });
 }
+
+/** The sources with their schemes: a source without one has the preset of its own name, where there is one. */
+export const withSchemes = <Source extends Pick<WebhookSource, "scheme">>(
+  sources: Readonly<Record<string, Source>>,
+): Readonly<Record<string, Source>> =>
+  Object.fromEntries(
+    Object.entries(sources).map(([name, source]) =>
+      source?.scheme === undefined && isPresetName(name)
+        ? [name, { ...source, scheme: name }]
+        : [name, source],
+    ),
+  );
 
 /** Checks all sources and returns them by name. One error lists all their problems, and those that are known already. */
 export function resolveSources(
@@ -128,11 +166,13 @@ export function resolveSources(
   return resolved;
 }
 
+const flags = ["allowShortSecrets", "sharedTopics", "allowUnsignedPartitionKey"] as const;
+
 const sourceFields = [
   "scheme",
   "secrets",
   "tenantSecrets",
-  "allowShortSecrets",
+  ...flags,
   "verifyToken",
   "toleranceMs",
   "maxBodyBytes",
@@ -158,9 +198,20 @@ function resolveSource(
   if (!(Number.isSafeInteger(maxBodyBytes) && maxBodyBytes > 0))
     report("maxBodyBytes must be a whole number from 1 on");
 
+  for (const flag of flags)
+    if (![undefined, true, false].includes(given[flag])) report(`${flag} must be true or false`);
+  if (given.scheme === undefined) {
+    report(noScheme(name));
+    return undefined;
+  }
   const wrong: string[] = [];
   const checked = defaults.readScheme(withOverrides(given.scheme, given), wrong);
-  if (wrong.length === 0) checkSecrets(given, checked, report);
+  const sharedTopics = given.sharedTopics ?? defaults.sharedTopics ?? false;
+  if (wrong.length === 0) {
+    checkSecrets(given, checked, report);
+    if (!sharedTopics) checkTopic(name, checked, report);
+    if (given.allowUnsignedPartitionKey !== true) checkPartitionKey(checked, report);
+  }
   problems.push(...wrong);
   if (problems.length > 0) return undefined;
 
@@ -189,7 +240,8 @@ function resolveSource(
     (await import("./schemes/provider-keys.js")).confirmAddress(address, hostsOf(checked), settings);
   return {
     ...checked,
-    ...{ name, maxBodyBytes, receiveMs, verify, hasTenantSecrets: tenantSecrets !== undefined },
+    ...{ name, maxBodyBytes, receiveMs, verify, sharedTopics },
+    hasTenantSecrets: tenantSecrets !== undefined,
     handshakes: checked.handshakes.map((one) => ({
       ...one,
       verify: verifierOf(one),
@@ -229,6 +281,20 @@ function checkTenantSecrets(
   if (handshakes.some(({ hmac }) => hmac !== undefined)) report("a handshake with {hmac} needs secrets");
 }
 
+/** The source's name would stand there twice. */
+function checkTopic(name: string, { topic }: CheckedScheme, report: Report): void {
+  if (topic.some(([first]) => first?.placeholder === undefined && first?.text.startsWith(`${name}.`)))
+    report(`topic must give only the type: the topic begins with "${name}." already`);
+}
+
+/** Whoever has a copy of a signed delivery could send it again, and let it wait behind the messages of another object. */
+function checkPartitionKey(checked: CheckedScheme, report: Report): void {
+  if (!checked.partitionKey.every((template) => coveredByProof(checked, template)))
+    report(
+      "partitionKey has a value that the provider does not sign; take a signed one, or say allowUnsignedPartitionKey: true",
+    );
+}
+
 function checkName(name: string, report: Report): void {
   try {
     requireName(name, "the source's name");
@@ -262,13 +328,17 @@ export async function schemeOf(scheme: string | WebhookScheme): Promise<WebhookS
  * Returns what reads the schemes of these sources. Presets as they are were checked by the tests, so that an app with
  * nothing else does not load the code that checks schemes.
  */
-export async function schemeReader(sources: Sources): Promise<ReadScheme> {
+export async function schemeReader(given: Sources): Promise<ReadScheme> {
+  const sources = withSchemes(given);
   const isPreset = (source: WebhookSource): boolean =>
     isPresetName(source?.scheme) &&
     [...overridableFields, "handshakes" as const].every((field) => source[field] === undefined);
   if (Object.values(sources).every(isPreset)) return readScheme;
   return (await import("./schemes/check-scheme.js")).checkScheme;
 }
+
+const noScheme = (name: string): string =>
+  `it has no scheme, and its name is not that of a preset: write ${JSON.stringify(name)}: { scheme: … } with one of ${presetNames.join(", ")}, or with a scheme of your own`;
 
 const unknownPreset = (name: unknown): string =>
   `the scheme ${JSON.stringify(name)} is not known; known: ${presetNames.join(", ")}`;

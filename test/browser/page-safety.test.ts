@@ -45,6 +45,7 @@ await describeInBrowser("the safety of the admin page", (browser) => {
     await inbox.ack(owner, await inbox.claim({ owner }));
     await outbox.enqueue([{ ...content, topic: names.topic }]);
     await operators.pause({ topic: names.topic }, { by: markup("by") });
+    await inbox.recordUnhandled([{ topic: markup("unhandled"), messages: 1 }]);
     const stores = { inbox, outbox };
     admin = await startAdmin({
       tenants: { list: async () => [tenant], find: async (id) => (id === tenant ? stores : undefined) },
@@ -74,7 +75,7 @@ await describeInBrowser("the safety of the admin page", (browser) => {
     const key = new URLSearchParams({ source: names.source, messageId: names.messageId });
     const id = new URLSearchParams({ id: content.correlationId });
     const views: readonly (readonly [hash: string, texts: readonly string[]])[] = [
-      ["#/", [tenant, names.topic]],
+      ["#/", [tenant, names.topic, markup("unhandled")]],
       ["#/dead/inbox", [keyText(names), names.topic, error]],
       ["#/dead/inbox", [markup("operator"), `topic: ${names.topic}`]],
       ["#/messages/inbox", [keyText(names), names.topic, error]],

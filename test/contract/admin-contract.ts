@@ -313,6 +313,16 @@ export function adminContract(harness: ContractHarness): void {
       expect((await get("correlation/none")).json).toEqual({ steps: [] });
     });
 
+    it("ADD-12 MSG-14 lists topics whose messages were acknowledged without a handler", async () => {
+      const { get, inbox } = await opened();
+      expect((await get("inbox/unhandled")).json).toEqual({ topics: [] });
+      await inbox.recordUnhandled([{ topic: "stripe.customer.created", messages: 3 }]);
+      expect((await get("inbox/unhandled?limit=5")).json).toEqual({
+        topics: [{ topic: "stripe.customer.created", messages: 3, lastSeenAt: expect.any(String) }],
+      });
+      expect((await get("outbox/unhandled")).json).toEqual({ topics: [] });
+    });
+
     it("MSG-14 health is ok without a token; with one it has the version and the state of each store, and is 503 when one is away", async () => {
       const { get, as, db, inbox } = await opened();
       await inbox.receive({ source: "a", messageId: "1", topic: "t", payload: secret });

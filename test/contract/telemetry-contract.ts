@@ -32,7 +32,7 @@ export function telemetryContract(harness: ContractHarness): void {
       const [webhook, received, publishing, sending] = spansInOrder(sdk);
       expect([webhook, received, publishing, sending].map((span) => span?.name)).toEqual([
         "webhook bank",
-        "process invoice.paid",
+        "process bank.invoice.paid",
         "process receipt.send",
         "send receipt.send",
       ]);
@@ -81,14 +81,14 @@ export function telemetryContract(harness: ContractHarness): void {
       const app = await appOn(database(), sdk, "retry", {
         inbox: { retry: { baseMs: 1, maxMs: 1, jitterMs: 0 } },
         handlers: {
-          "invoice.paid": () => {
+          "bank.invoice.paid": () => {
             if (++calls === 1) throw new TypeError(`cannot book ${payload}`);
           },
         },
       });
       await app.post();
       while (calls < 2) await app.dispatch();
-      const attempts = sdk.spans().filter(({ name }) => name === "process invoice.paid");
+      const attempts = sdk.spans().filter(({ name }) => name === "process bank.invoice.paid");
       expect(attempts.map(({ attributes }) => attributes["oncebox.attempt"])).toEqual([0, 1]);
       expect(attempts.map(({ attributes }) => attributes["error.type"])).toEqual(["TypeError", undefined]);
       expect(new Set(attempts.map((span) => span.spanContext().traceId)).size).toBe(1);
@@ -212,7 +212,7 @@ async function appOn(
     handlers:
       own.handlers ??
       (({ outbox }) => ({
-        "invoice.paid": {
+        "bank.invoice.paid": {
           transactional: true,
           handle: async (message, { tx }) => {
             await outbox.enqueue(

@@ -4,6 +4,7 @@ import { createInboxContext } from "./inbox/support.js";
 import { batchTests } from "./webhooks/batches.js";
 import { concurrencyTests } from "./webhooks/concurrency.js";
 import { durabilityTests } from "./webhooks/durability.js";
+import { orderTests } from "./webhooks/order.js";
 import { storageTests } from "./webhooks/storage.js";
 
 /**
@@ -18,6 +19,7 @@ export function webhookContract(harness: ContractHarness): void {
     batchTests(context);
     concurrencyTests(context);
     durabilityTests(context);
+    orderTests(context);
     storageTests(context);
   });
 }

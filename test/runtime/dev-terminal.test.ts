@@ -19,7 +19,7 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 /** Its handler says that it has begun, and does not end. */
 const slowApp = `export default {
   sources: { stripe: { scheme: "stripe", secrets: { from: "env", name: "STRIPE_WEBHOOK_SECRET" } } },
-  handlers: { "invoice.paid": () => new Promise((end) => (console.log("begun"), setTimeout(end, 600_000))) },
+  handlers: { "stripe.invoice.paid": () => new Promise((end) => (console.log("begun"), setTimeout(end, 600_000))) },
 };\n`;
 
 /** What `dev --try` prints until the example was sent twice. */

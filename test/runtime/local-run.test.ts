@@ -130,7 +130,13 @@ describe("oncebox dev", () => {
           acme: { scheme: "standard", secrets: { from: "env", name: "ACME_SECRET" } },
           github: { scheme: "github", secrets: { from: "env", name: "GITHUB_SECRET" } },
         },
-        handlers: () => ({ "it's.shipped": ({ source }) => console.log("handled one of " + source) }),
+        handlers: () =>
+          Object.fromEntries(
+            ["acme", "github"].map((name) => [
+              name + ".it's.shipped",
+              ({ source }) => console.log("handled one of " + source),
+            ]),
+          ),
       };\n`,
     );
     const { output, stop } = await dev(["--app", app], {}, folder);
@@ -158,7 +164,7 @@ describe("oncebox dev", () => {
       export default {
         tenants: multiTenant({ discover: tenantsFromConfiguration(tenants) }),
         sources: { stripe: { scheme: "stripe", secrets: ["whsec_own_secret_of_tests"], tenant: "{path}" } },
-        handlers: { "invoice.paid"() {} },
+        handlers: { "stripe.invoice.paid"() {} },
       };\n`,
     );
     const { url, stop } = await dev(["--app", app], {}, folder);
@@ -185,7 +191,7 @@ describe("oncebox dev", () => {
       export default {
         sources: { stripe: { scheme: "stripe", secrets: ["whsec_own_secret_of_tests"] } },
         handlers: {
-          async "invoice.paid"() {
+          async "stripe.invoice.paid"() {
             console.log("handler begins");
             await sleep(1_000);
             console.log("handler ends");
@@ -257,7 +263,7 @@ describe("the local run's server", () => {
         database: "sqlite::memory:",
         sources: { stripe: { scheme: "stripe", secrets: secret } },
         handlers: {
-          "invoice.paid": async (message) => {
+          "stripe.invoice.paid": async (message) => {
             if (message.messageId === "evt_slow") await slow;
             handled.push(message.messageId);
           },

@@ -118,7 +118,7 @@ export function describeMessageFunctions(runtime: MessageRuntime): void {
           serviceId: "office",
           db: officeDb,
           messages,
-          destinations: { cloud: { address, secrets: [secret] } },
+          destinations: { cloud: { address, secrets: [secret], endpoints: ["Note"] } },
           receive: { Note: ({ number }) => void notes.push(number) },
           onResponse: { Reserve: ({ reservation }) => void responses.push(reservation) },
         });

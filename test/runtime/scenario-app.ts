@@ -15,7 +15,7 @@ export default defineApp({
   schema,
   sources: { stripe: { scheme: "stripe", secrets: { from: "env", name: "SCENARIO_SECRET" } } },
   handlers: ({ outbox }) => ({
-    "invoice.paid": {
+    "stripe.invoice.paid": {
       transactional: true,
       async handle({ messageId, payload }, { tx }) {
         await outbox.enqueue({ topic: "receipt", payload, correlationId: messageId }, tx ? { tx } : {});

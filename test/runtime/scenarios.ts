@@ -215,7 +215,12 @@ export function describeFunctions(runtime: CloudRuntime): void {
       await Promise.all([one.run("dispatch"), two.run("dispatch")]); // both are connected before there is work
       const all = ids(400, "evt");
       await scenario.inbox.enqueue(
-        all.map((messageId) => ({ source: "stripe", messageId, topic: "invoice.paid", payload: "{}" })),
+        all.map((messageId) => ({
+          source: "stripe",
+          messageId,
+          topic: "stripe.invoice.paid",
+          payload: "{}",
+        })),
       );
       await Promise.all([one.run("dispatch"), one.run("dispatch"), two.run("dispatch")]);
       expect((await scenario.log("handled")).sort()).toEqual([...all].sort());
@@ -243,7 +248,7 @@ export function describeFunctions(runtime: CloudRuntime): void {
       const doomed = await started(scenario, 3_000);
       const all = ids(30, "evt");
       for (const [index, id] of all.entries()) {
-        const topic = index === 12 ? "stuck" : "invoice.paid";
+        const topic = index === 12 ? "stuck" : "stripe.invoice.paid";
         expect((await doomed.webhook(stripeWebhook(id, topic))).status).toBe(200);
       }
       await expect(doomed.run("dispatch")).rejects.toThrow();

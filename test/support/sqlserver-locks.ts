@@ -10,7 +10,8 @@ export interface Access {
     | "partition changes"
     | "attempts"
     | "archive"
-    | "controls";
+    | "controls"
+    | "unhandled topics";
   /** The hints of the table, such as `forceseek, updlock`. */
   readonly hints: string;
   /** It takes update or exclusive locks. */
@@ -37,6 +38,7 @@ const tables = {
   Attempts: "attempts",
   Archive: "archive",
   Controls: "controls",
+  Unhandled: "unhandled topics",
 } as const;
 
 /**

@@ -162,6 +162,8 @@ export const api = {
   partitions: async (queue: Queue, call?: Call) =>
     (await get<{ readonly partitions: readonly wire.BlockedPartition[] }>(`${queue}/partitions`, call))
       .partitions,
+  unhandled: async (queue: Queue, call?: Call) =>
+    (await get<{ readonly topics: readonly wire.UnhandledTopic[] }>(`${queue}/unhandled`, call)).topics,
   controls: async (queue: Queue, call?: Call) =>
     (await get<{ readonly controls: readonly wire.Control[] }>(`${queue}/controls`, call)).controls,
   pause: (queue: Queue, target: ControlTarget) => post(`${queue}/pause`, targetOf(target)),

@@ -130,6 +130,12 @@ export interface BlockedPartition {
   readonly since: string;
 }
 
+export interface UnhandledTopic {
+  readonly topic: string;
+  readonly messages: number;
+  readonly lastSeenAt: string;
+}
+
 export interface Control {
   readonly scope: "queue" | "topic" | "source";
   /** Null for the whole queue. */

@@ -141,7 +141,7 @@ export function openCalls(timeoutMs: number) {
 const refusals: Readonly<Record<number, { readonly why: string; readonly permanent: boolean }>> = {
   400: { why: "it is malformed for this receiver. A retry cannot help", permanent: true },
   401: {
-    why: "compare the secrets and the clocks of both services, and the receiver's list of sources",
+    why: "compare the secrets and the clocks of both services, and the receiver's sources with their endpoints",
     permanent: false,
   },
   413: { why: "it is too large. A retry cannot help", permanent: true },

@@ -64,6 +64,7 @@ const tablePrivileges: Readonly<Record<string, readonly string[]>> = {
   _done: withoutUpdate,
   _attempts: withoutUpdate,
   _controls: ["select", "update"],
+  _unhandled: allPrivileges,
   _keys: allPrivileges,
   _partition_queue: withoutUpdate,
   _partition_lock: allPrivileges,

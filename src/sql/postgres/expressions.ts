@@ -24,6 +24,9 @@ export const archiveTable = (n: QueueNames): string => n.object("_archive");
 /** Pauses and limits; empty nearly always. */
 export const controlsTable = (n: QueueNames): string => n.object("_controls");
 
+/** Topics whose messages were acknowledged without a handler. */
+export const unhandledTable = (n: QueueNames): string => n.object("_unhandled");
+
 /**
  * Statements, each named after its property: `purgeKeys` is "purge keys" in logs and errors. The texts of `unprepared` are planned
  * each time, for their own conditions and limits.

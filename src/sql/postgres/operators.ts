@@ -22,6 +22,7 @@ import {
 import { operationsTable } from "./history.js";
 import { seqs } from "./leases.js";
 import { leavePartitions, partitionQueue } from "./partitions.js";
+import { readUnhandled } from "./unhandled.js";
 
 export const postgresOperators: OperatorDialect = { changes, reads };
 
@@ -196,6 +197,7 @@ where ${dead(n)}`,
       controls: `select ${control(n)}
 from ${controlsTable(n)} c
 order by c.changed_at, c.scope, c.name`,
+      unhandled: readUnhandled(n),
       unfinished: `select count(*)::float8 as count, ${epochMs(now)} as now
 from (
   select from ${n.state} s

@@ -24,6 +24,7 @@ import { leaseStatements, seqs } from "./leases.js";
 import { expireDead, maintenanceStatements } from "./maintenance.js";
 import { pendingArrivals, rejoinPartitions } from "./partitions.js";
 import { readStatements } from "./reads.js";
+import { recordUnhandled } from "./unhandled.js";
 
 export const inboxStatements = (n: QueueNames, options: QueueStatementOptions): InboxStatements => ({
   ...queueStatements(n, options),
@@ -95,6 +96,7 @@ const queueStatements = (n: QueueNames, { blockOnDead }: QueueStatementOptions):
   ...leaseStatements(n, blockOnDead),
   ...maintenanceStatements(n, blockOnDead),
   ...readStatements(n),
+  ...named({ recordUnhandled: recordUnhandled(n) }),
 });
 
 const content =

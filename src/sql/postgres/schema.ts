@@ -11,6 +11,7 @@ import { partitionFunctions, partitionTables } from "./partitions.js";
 import { plainRoutine } from "./plain-routines.js";
 import { enqueueFunction } from "./queue.js";
 import { inboxFunctions } from "./receive-routines.js";
+import { unhandledRows } from "./unhandled.js";
 
 export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>> = {
   inbox: [{ number: 1, name: "inbox", up: tables }],
@@ -39,6 +40,7 @@ function tables(n: QueueNames): readonly string[] {
     attemptRows(n),
     archiveRows(n),
     controlRows(n),
+    unhandledRows(n),
     ...partitionTables(n),
   ];
 }

@@ -29,6 +29,9 @@ export const archiveTable = (n: QueueNames) => n.object("Archive");
 /** Pauses and limits; empty nearly always. */
 export const controlsTable = (n: QueueNames) => n.object("Controls");
 
+/** Topics whose messages were acknowledged without a handler. */
+export const unhandledTable = (n: QueueNames) => n.object("Unhandled");
+
 /** What operators have done. */
 export const operationsTable = (schema: string) => inSchema(schema, "oncebox_operations");
 

@@ -26,6 +26,7 @@ import {
 } from "./expressions.js";
 import { insertArchived } from "./history.js";
 import { leavePartitions } from "./partitions.js";
+import { readUnhandled } from "./unhandled.js";
 
 /** The time to which ages refer: that of an operation's record, else now. */
 const at = `coalesce(:at, ${now})`;
@@ -198,6 +199,7 @@ group by 1`,
 export const operatorReadStatements = (n: QueueNames): OperatorReadStatements => ({
   ...deadStatements(n),
   controls: steps("controls", () => readControls(n)),
+  unhandled: steps("unhandled", () => readUnhandled(n)),
   unfinished: steps(
     "unfinished",
     () =>

@@ -15,6 +15,7 @@ import * as maintenance from "./maintenance.js";
 import { joinPartitions } from "./partitions.js";
 import * as reads from "./reads.js";
 import { addSeen } from "./receive.js";
+import { recordUnhandled } from "./unhandled.js";
 
 const queueStatements = (n: QueueNames, { blockOnDead }: QueueStatementOptions): QueueStatements => ({
   claim: steps("claim", () => leases.claim(n, blockOnDead)),
@@ -34,6 +35,7 @@ const queueStatements = (n: QueueNames, { blockOnDead }: QueueStatementOptions):
   stats: steps("stats", () => reads.stats(n)),
   oldestDue: steps("oldest_due", () => reads.oldestDue(n)),
   replay: steps("replay", () => leases.replay(n)),
+  recordUnhandled: steps("record unhandled", () => recordUnhandled(n)),
 });
 
 export function inboxStatements(n: QueueNames, options: QueueStatementOptions): InboxStatements {

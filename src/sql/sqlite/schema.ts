@@ -8,6 +8,7 @@ import { createArchive, createAttempts, createOperations } from "./history.js";
 import { createKeys } from "./keys.js";
 import { createPartitionQueue } from "./partitions.js";
 import { plainRoutine } from "./plain-routines.js";
+import { createUnhandled } from "./unhandled.js";
 
 const instant = (column: string) => `strftime('%Y-%m-%dT%H:%M:%fZ', ${column} / 1000.0, 'unixepoch')`;
 
@@ -160,6 +161,7 @@ const otherTables = (n: QueueNames): readonly string[] => [
   ...createAttempts(n),
   createArchive(n),
   createControls(n),
+  createUnhandled(n),
   correlationIndex(n),
   deleteTrigger(n),
 ];

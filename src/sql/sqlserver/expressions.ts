@@ -23,6 +23,9 @@ export const archiveTable = (n: QueueNames): string => n.object("Archive");
 /** Pauses and limits; empty nearly always. */
 export const controlsTable = (n: QueueNames): string => n.object("Controls");
 
+/** Topics whose messages were acknowledged without a handler. */
+export const unhandledTable = (n: QueueNames): string => n.object("Unhandled");
+
 export const unicodeLiteral = (value: string): string => `N${literal(value)}`;
 
 /** Compares byte by byte: `=` must not depend on the collation that the database was created with. */

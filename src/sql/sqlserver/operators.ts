@@ -39,6 +39,7 @@ export const sqlServerOperators: OperatorDialect = {
       deadGroups: readStatement(n, reads.deadGroups),
       countDead: readStatement(n, reads.countDead),
       controls: callProcedure(n, "controls", "Controls", {}, []),
+      unhandled: callProcedure(n, "unhandled", "Unhandled"),
       unfinished: readStatement(n, reads.unfinished),
       enqueuedBefore: readStatement(n, reads.enqueuedBefore),
       doneBefore: readStatement(n, reads.doneBefore),

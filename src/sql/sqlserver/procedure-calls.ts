@@ -96,6 +96,8 @@ const signatures = {
   OldestDue: ["now"],
   Due: ["now"],
   Replay: ["now", "items", "ttl_ms"],
+  RecordUnhandled: ["now", "items"],
+  Unhandled: ["limit"],
   Receive: [
     ...(["now", "revive", "blocks", "items", "source", "message_id"] as const),
     ...content,

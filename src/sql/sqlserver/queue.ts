@@ -40,6 +40,7 @@ import {
   outboxColumns,
   receive,
 } from "./receive-routines.js";
+import { readUnhandled, recordUnhandled } from "./unhandled.js";
 
 export const inboxStatements = (n: QueueNames, options: QueueStatementOptions): InboxStatements => ({
   ...queueStatements(n, options),
@@ -81,6 +82,7 @@ function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions):
     stats: callProcedure(n, "stats", "Stats"),
     oldestDue: callProcedure(n, "oldest_due", "OldestDue"),
     replay: callProcedure(n, "replay", "Replay"),
+    recordUnhandled: callProcedure(n, "record unhandled", "RecordUnhandled"),
   };
 }
 
@@ -146,6 +148,8 @@ const queueProcedures = (n: QueueNames) => [
   procedure(n, "OldestDue", oldestDue(n)),
   procedure(n, "Due", due(n)),
   procedure(n, "Replay", replay(n)),
+  procedure(n, "RecordUnhandled", recordUnhandled(n)),
+  procedure(n, "Unhandled", readUnhandled(n)),
   ...deadProcedures(n),
   ...controlProcedures(n),
 ];

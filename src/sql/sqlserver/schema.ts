@@ -12,6 +12,7 @@ import {
   doneTable,
   keyDefinition,
   quote,
+  unhandledTable,
   unicodeLiteral,
 } from "./expressions.js";
 import { archiveRows, attemptRows, createOperations, doneRows } from "./history.js";
@@ -19,6 +20,7 @@ import { createKeys } from "./keys.js";
 import { partitionChangesTable, partitionQueueTable, partitionTables } from "./partitions.js";
 import { indented, rowFunctions } from "./procedure.js";
 import { procedures } from "./queue.js";
+import { createUnhandled } from "./unhandled.js";
 
 export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>> = {
   inbox: [{ number: 1, name: "inbox", up: tables }],
@@ -46,6 +48,7 @@ function tables(n: QueueNames): readonly string[] {
     attemptRows(n),
     correlationIndex(n),
     createControls(n),
+    createUnhandled(n),
     ...withoutEscalation(n),
   ];
 }
@@ -124,7 +127,7 @@ const naturalKeyIndex = (n: QueueNames) =>
 const withoutEscalation = (n: QueueNames) =>
   [
     ...[n.message, n.state, doneTable(n), partitionQueueTable(n), partitionChangesTable(n)],
-    ...[attemptsTable(n), archiveTable(n), controlsTable(n)],
+    ...[attemptsTable(n), archiveTable(n), controlsTable(n), unhandledTable(n)],
   ].map((table) => `alter table ${table} set (lock_escalation = disable)`);
 
 const shown = (n: QueueNames): ShownStatusParts => ({

@@ -93,6 +93,7 @@ const schemeChecks = {
   split: anything,
   messageId: anything,
   topic: anything,
+  partitionKey: anything,
   tenant: anything,
   keepHeaders: keptHeaders,
   volatileFields: texts,

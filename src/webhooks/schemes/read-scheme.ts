@@ -24,6 +24,7 @@ export interface CheckedScheme extends CheckedProof {
   readonly split: CheckedSplit | undefined;
   readonly messageId: Alternatives;
   readonly topic: Alternatives;
+  readonly partitionKey: Alternatives;
   readonly tenant: Alternatives;
   readonly handshakes: readonly CheckedHandshake[];
 }
@@ -33,6 +34,7 @@ export const overridableFields = [
   "split",
   "messageId",
   "topic",
+  "partitionKey",
   "tenant",
   "keepHeaders",
   "volatileFields",
@@ -59,6 +61,7 @@ export const readScheme: ReadScheme = (given, problems) => {
     ...readProof(scheme.verify, item, parser),
     messageId: parser.all(scheme.messageId, [...inEvent, ...placeholdersOfId], "messageId"),
     topic: parser.all(scheme.topic, inEvent, "topic"),
+    partitionKey: parser.all(scheme.partitionKey, inEvent, "partitionKey"),
     tenant: parser.all(scheme.tenant, [...placeholdersOfTenant, ...item], "tenant"),
     handshakes: asList(scheme.handshakes).map((one, index) =>
       readHandshake(one, `handshakes[${index}]`, inEvent, parser),

@@ -90,8 +90,16 @@ export interface WebhookScheme {
    * notifications that all look alike: they are never deduplicated.
    */
   readonly messageId?: Templates;
-  /** The source's name by default. */
+  /**
+   * The type of the event. The topic is the source's name and the type, `stripe.invoice.paid`, and the name alone where an
+   * event has no type.
+   */
   readonly topic?: Templates;
+  /**
+   * What the event is about, `{json:data.object.customer}`: messages with the same value are handled one at a time, in the
+   * order of their arrival. An event without the value is handled beside the others. It must be signed.
+   */
+  readonly partitionKey?: Templates;
   /** The tenant of the event, where one source serves several. */
   readonly tenant?: Templates;
   /** Headers kept with the message, beside content type, content encoding and trace context. */

@@ -23,6 +23,7 @@ export interface SignOptions {
   readonly privateKey?: string;
   /** Set in the header that the scheme reads the id from, if it reads it from one. */
   readonly messageId?: string;
+  /** The type of the event, for the header that the scheme reads it from, if it reads it from one. */
   readonly topic?: string;
   readonly headers?: Readonly<Record<string, string>>;
   /** Now by default. */

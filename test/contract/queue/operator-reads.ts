@@ -11,6 +11,50 @@ import { messages, type QueueContext } from "./support.js";
 
 const minute = 60_000;
 
+/** Topics whose messages were acknowledged without a handler. */
+export function unhandledTests({ queue }: QueueContext): void {
+  describe("unhandled topics", () => {
+    it("ADD-12 adds up by topic, case-sensitively, the last seen first, and forgets a topic after 30 days", async () => {
+      const { store, clock } = await queue();
+      expect(await store.unhandled()).toEqual([]);
+      await store.recordUnhandled([]);
+      await store.recordUnhandled([
+        { topic: "stripe.b", messages: 2 },
+        { topic: "stripe.B", messages: 1 },
+        { topic: "stripe.ß ☃", messages: 5_000_000_000 },
+      ]);
+      const first = clock();
+      clock.advance(29 * 24 * 60 * minute);
+      await store.recordUnhandled([{ topic: "stripe.b", messages: 40 }]);
+      const second = clock();
+      expect(await store.unhandled()).toEqual([
+        { topic: "stripe.b", messages: 42, lastSeenAt: second },
+        { topic: "stripe.B", messages: 1, lastSeenAt: first },
+        { topic: "stripe.ß ☃", messages: 5_000_000_000, lastSeenAt: first },
+      ]);
+      expect(await store.unhandled({ limit: 1 })).toHaveLength(1);
+      clock.advance(2 * 24 * 60 * minute);
+      // seen again just when it would be forgotten: it goes on
+      await store.recordUnhandled([{ topic: "stripe.B", messages: 1 }]);
+      expect((await store.unhandled()).map(({ topic, messages }) => [topic, messages])).toEqual([
+        ["stripe.B", 2],
+        ["stripe.b", 42],
+      ]);
+      await expect(store.unhandled({ limit: 0 })).rejects.toThrow(ArgumentRangeError);
+    });
+
+    it("ADD-12 workers that record the same topics at once lose no message", async () => {
+      const { store } = await queue();
+      const topics = Array.from({ length: 20 }, (_, index) => ({ topic: `t.${index}`, messages: 1 }));
+      const shuffled = (by: number) => topics.map((_, index) => topics[(index * 7 + by) % topics.length]!);
+      await Promise.all(Array.from({ length: 8 }, (_, worker) => store.recordUnhandled(shuffled(worker))));
+      const listed = await store.unhandled();
+      expect(listed).toHaveLength(20);
+      expect(new Set(listed.map(({ messages }) => messages))).toEqual(new Set([8]));
+    });
+  });
+}
+
 /** What happened in a queue over time. */
 export function activityTests({ queue }: QueueContext): void {
   describe("activity", () => {

@@ -17,7 +17,7 @@ import { leaseTests } from "./lease.js";
 import { mistakeTests } from "./mistakes.js";
 import { observabilityTests } from "./observability.js";
 import { operationsTests } from "./operations.js";
-import { activityTests, correlationTests } from "./operator-reads.js";
+import { activityTests, correlationTests, unhandledTests } from "./operator-reads.js";
 import { optionTests } from "./options.js";
 import { permissionTests } from "./permissions.js";
 import { retryTests } from "./retry.js";
@@ -49,6 +49,7 @@ export function queueTests(kind: QueueKind, database: () => TestDatabase): void 
   viewTests(context);
   replayDeadTests(context);
   activityTests(context);
+  unhandledTests(context);
   correlationTests(context);
   pauseTests(context);
   limitTests(context);

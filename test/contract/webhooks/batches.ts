@@ -34,7 +34,7 @@ export function batchTests({ freshInbox, database }: InboxContext): void {
       expect(outcomes.slice(100)).toEqual(new Array(900).fill("enqueued"));
       expect(announced).toHaveLength(1_000);
       expect(await stored(inbox, { source: "acme", messageId: "e999" })).toMatchObject({
-        topic: "paid",
+        topic: "acme.paid",
         payload: '{"id":"e999","type":"paid"}',
       });
     });

@@ -4,16 +4,20 @@ import type { WebhookInbox, WebhookRouteOptions } from "../../../src/webhooks/ro
 import type { WebhookScheme } from "../../../src/webhooks/schemes/scheme.js";
 import { signWebhook } from "../../../src/webhooks/signing/sign-webhook.js";
 
-const secrets = "whsec_contract_secret_of_tests";
+export const stripeSecrets = "whsec_contract_secret_of_tests";
 
 /** A route with Stripe as its one source. */
 export const stripeRoute = (inbox: WebhookInbox, options: Partial<WebhookRouteOptions> = {}): WebhookRoute =>
-  createWebhookRoute({ inbox, sources: { stripe: { scheme: stripe, secrets } }, ...options });
+  createWebhookRoute({ inbox, sources: { stripe: { scheme: stripe, secrets: stripeSecrets } }, ...options });
 
 /** An event as Stripe would send it. */
 export function stripeEvent(id: string, content: Readonly<Record<string, unknown>> = {}): Request {
   const body = JSON.stringify({ id, type: "charge.succeeded", ...content });
-  const signed = signWebhook(stripe, { url: "https://example.com/webhooks/stripe", body, secrets });
+  const signed = signWebhook(stripe, {
+    url: "https://example.com/webhooks/stripe",
+    body,
+    secrets: stripeSecrets,
+  });
   return new Request(signed.url, { ...signed, body });
 }
 

@@ -84,7 +84,7 @@ export const createInventory = (setup: ServiceSetup) => {
     };
   return createService({
     ...common(setup, "inventory"),
-    destinations: { orders: setup.peer },
+    destinations: { orders: { ...setup.peer, endpoints: ["OrderApproved", "ReserveStock"] } },
     receive: { OrderApproved: received("OrderApproved"), ReserveStock: received("ReserveStock") },
   });
 };

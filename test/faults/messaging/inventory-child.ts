@@ -33,7 +33,7 @@ async function reserve({ orderId }: { readonly orderId: string }, { tx }: Receiv
 const service = createService({
   ...settings,
   db: watched,
-  destinations: { orders: { address: peer, secrets: [secret] } },
+  destinations: { orders: { address: peer, secrets: [secret], endpoints: "*" } },
   receive: { ReserveStock: reserve },
 });
 

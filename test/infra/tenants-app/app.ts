@@ -18,6 +18,6 @@ export default defineApp({
     stripe: { scheme: "stripe", secrets: { from: "env", name: "STRIPE_WEBHOOK_SECRET" }, tenant: "{path}" },
   },
   handlers: {
-    "invoice.paid": ({ messageId }, { store }) => console.log(`${store} handled ${messageId}`),
+    "stripe.invoice.paid": ({ messageId }, { store }) => console.log(`${store} handled ${messageId}`),
   },
 });

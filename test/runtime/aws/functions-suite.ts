@@ -140,7 +140,7 @@ export function functionsSuite({ database, provided = [], open }: SuiteOptions):
 
     it("FUN-03 a function that is killed at its time-out loses nothing", async () => {
       await enqueue("keeps.thread", ["evt_hang"]);
-      await enqueue("invoice.paid", numbered(5));
+      await enqueue("stripe.invoice.paid", numbered(5));
       const dispatch = start("dispatch", { timeoutMs: 2_000 });
       await expect(dispatch.invoke(schedule)).rejects.toThrow("Task timed out");
       const reap = start("reap");

@@ -17,7 +17,7 @@ export default defineApp({
   handlers: ({ db, outbox }) => {
     const done = (message: string) => db.driver.query(leave, { message, process: process.pid });
     return {
-      "invoice.paid": async ({ messageId, payload }) => {
+      "stripe.invoice.paid": async ({ messageId, payload }) => {
         await done(messageId);
         await outbox.enqueue({ topic: "receipt.send", payload, correlationId: messageId });
       },

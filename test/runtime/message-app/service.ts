@@ -17,7 +17,7 @@ export const open: OpenService = async ({ logger }) =>
     db: await openDatabase(url),
     ...(schema === undefined ? {} : { schema }),
     messages,
-    destinations: { office: { address, secrets: [secret] } },
+    destinations: { office: { address, secrets: [secret], endpoints: "*" } },
     receive: {
       Reserve: async ({ item }, { tx }) => {
         await tx.query(leave, { message: item });

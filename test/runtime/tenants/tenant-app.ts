@@ -18,7 +18,7 @@ export default defineApp({
     },
   },
   handlers: ({ outbox }) => ({
-    async "invoice.paid"({ messageId, payload }, { store }) {
+    async "stripe.invoice.paid"({ messageId, payload }, { store }) {
       await outbox.enqueue({ topic: "receipt", payload, correlationId: messageId });
       write("handled", store, messageId);
     },

@@ -48,7 +48,7 @@ export async function openTenantScenario(count: number, secret: string): Promise
     },
     ids,
     stores,
-    async fill(name, topic = "invoice.paid") {
+    async fill(name, topic = "stripe.invoice.paid") {
       const filled: string[] = [];
       for (const [index, id] of ids.entries()) {
         const messages = Array.from({ length: index * 3 }, (_, number) => `${name}_${number}`);

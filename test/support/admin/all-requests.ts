@@ -14,6 +14,7 @@ const onQueue = (queue: "inbox" | "outbox"): readonly AdminRequest[] => [
   { method: "GET", path: `${queue}/stats`, status: 200 },
   { method: "GET", path: `${queue}/activity`, status: 200 },
   { method: "GET", path: `${queue}/partitions`, status: 200 },
+  { method: "GET", path: `${queue}/unhandled`, status: 200 },
   { method: "GET", path: `${queue}/controls`, status: 200 },
   { method: "POST", path: `${queue}/pause`, body: { topic: "t" }, status: 200 },
   { method: "POST", path: `${queue}/resume`, body: { topic: "t" }, status: 200 },

@@ -52,7 +52,10 @@ export async function openHttpApis(logger: Logger) {
     serviceId: "inventory",
     db,
     messages: defineMessages({ OrderApproved: signal(z.object({ orderId: z.string() })) }),
-    sources: { orders: { secrets: [secretOf(1)] }, billing: { secrets: [secretOf(2)] } },
+    sources: {
+      orders: { secrets: [secretOf(1)], endpoints: "*" },
+      billing: { secrets: [secretOf(2)], endpoints: "*" },
+    },
     receive: { OrderApproved: () => {} },
     logger,
   });

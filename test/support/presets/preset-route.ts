@@ -29,6 +29,7 @@ export interface DeliverOptions {
 
 export interface StoredMessage {
   readonly messageId: string;
+  /** Without the source's name before it. */
   readonly topic: string;
   readonly tenant: string | undefined;
   readonly payload: string;
@@ -64,8 +65,10 @@ export async function openPresetRoutes(name: string, preset: WebhookScheme, samp
       },
       async messages() {
         const { messages } = await inbox.list({ source, limit: 1_000 });
+        const typeOf = (topic: string) =>
+          topic.startsWith(`${source}.`) ? topic.slice(source.length + 1) : topic;
         return messages.map(({ messageId, topic, payload, state, headers }) => {
-          return { messageId, topic, payload, state, tenant: headers?.["oncebox-tenant"] };
+          return { messageId, topic: typeOf(topic), payload, state, tenant: headers?.["oncebox-tenant"] };
         });
       },
       reason: () => logs.at(-1)?.fields.reason,

@@ -55,6 +55,7 @@ describe("what the diagnostics API refuses", () => {
     ["inbox/activity?sinceMs=2678400001", "InvalidField", "sinceMs"],
     ["inbox/activity?buckets=501", "InvalidField", "buckets"],
     ["inbox/partitions?limit=0", "InvalidField", "limit"],
+    ["inbox/unhandled?limit=0", "InvalidField", "limit"],
     ["inbox/controls?x=1", "UnknownField", "x"],
     ["correlation/evt_1?x=1", "UnknownField", "x"],
     ["correlation/a%20", "InvalidField", "id"],

@@ -10,6 +10,7 @@ import type {
   DeadGroup,
   FailedAttempt,
   Operation,
+  UnhandledTopic,
 } from "../../../src/queue/operators.js";
 import type { QueueStats, Settlement } from "../../../src/queue/work-store.js";
 
@@ -39,6 +40,7 @@ describe("what the admin page reads", () => {
     expectTypeOf<Json<Settlement<InboxKey>>>().toExtend<wire.Settlement>();
     expectTypeOf<Json<BlockedPartition<InboxKey>>>().toExtend<wire.BlockedPartition>();
     expectTypeOf<Json<Control>>().toExtend<wire.Control>();
+    expectTypeOf<Json<UnhandledTopic>>().toExtend<wire.UnhandledTopic>();
     expectTypeOf<Json<PhasedStep>>().toExtend<wire.TraceStep>();
     expectTypeOf<TenantReport["state"]>().toExtend<wire.Tenant["state"]>();
   });

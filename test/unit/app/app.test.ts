@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { type AppDefinition, defineApp, readEnvironment } from "../../../src/app/index.js";
 import { openJobs } from "../../../src/app/jobs.js";
 import { openApp } from "../../../src/app/open-app.js";
+import { appStats } from "../../../src/app/stats.js";
 import { coalesced, wakeUpIntervalMs } from "../../../src/app/wake-up.js";
 import { InvalidArgumentError } from "../../../src/errors.js";
 import { createInbox, createOutbox, newOwnerToken, timeBudget } from "../../../src/index.js";
@@ -26,10 +27,10 @@ const running = async (
   return app;
 };
 
-const stripe = (id: string, secret = "whsec_test_secret_of_tests") => {
+const stripe = (id: string, secret = "whsec_test_secret_of_tests", type = "invoice.paid") => {
   const signed = signWebhook(preset, {
     url: "http://localhost/webhooks/stripe",
-    body: JSON.stringify({ id, type: "invoice.paid" }),
+    body: JSON.stringify({ id, type }),
     secrets: secret,
   });
   return new Request(signed.url, { ...signed, body: signed.body as string });
@@ -102,13 +103,55 @@ describe("defineApp", () => {
 });
 
 describe("an app", () => {
+  it("ADD-12 ADD-22 acknowledges and reports what a source sends besides what is handled, unless it is told otherwise", async () => {
+    const secrets = "whsec_test_secret_of_tests";
+    const dispatched = async (definition: AppDefinition) => {
+      const logs: LogLine[] = [];
+      const app = await running({
+        sources: { stripe: { secrets } },
+        handlers: { "stripe.invoice.paid": () => {} },
+        ignore: ["stripe.product.*"],
+        logger: recordingLogger(logs),
+        ...definition,
+      });
+      const types = ["invoice.paid", "customer.created", "customer.created", "product.created"];
+      for (const [index, type] of types.entries())
+        expect((await app.webhook(stripe(`evt_${index}`, secrets, type))).status).toBe(200);
+      const { inbox } = await app.dispatch(timeBudget(10_000));
+      const { unhandled, inbox: stats } = await appStats(app);
+      await app.close();
+      const lines = logs.filter(({ message }) => message.startsWith("no handler for this topic"));
+      return { inbox, unhandled, phases: stats.phases, lines: lines.map(({ fields }) => fields.topic) };
+    };
+    const usual = await dispatched({});
+    expect(usual.inbox).toMatchObject({ acked: 4, abandoned: 0, failed: 0, unhandled: 2 });
+    expect(usual.phases).toMatchObject({ done: 4, retrying: 0, dead: 0 });
+    expect(usual.lines).toEqual(["stripe.customer.created"]);
+    const listed = { topic: "stripe.customer.created", messages: 2, lastSeenAt: expect.any(Date) };
+    expect(usual.unhandled).toEqual([listed]);
+
+    const retried = await dispatched({ onUnhandled: "retry" });
+    expect(retried.inbox).toMatchObject({ acked: 2, abandoned: 2, unhandled: 0 });
+    expect(retried.lines).toHaveLength(2);
+    expect(retried.unhandled).toEqual([]);
+    expect((await dispatched({ onUnhandled: "dead" })).phases).toMatchObject({ dead: 2 });
+    // a source without any handler: nothing says that its messages are this app's
+    const others = await dispatched({ handlers: { "github.push": () => {} } });
+    expect(others.inbox).toMatchObject({ acked: 1, abandoned: 3, unhandled: 0 });
+    const all = await dispatched({ handlers: { "github.push": () => {} }, onUnhandled: "ack" });
+    expect(all.inbox).toMatchObject({ acked: 4, unhandled: 3 });
+    expect(() => defineApp({ onUnhandled: "drop" as never })).toThrow(
+      /onUnhandled must be one of ack, bySource/,
+    );
+  });
+
   it("FUN-01 FUN-03 FUN-04 takes webhooks, handles, publishes, reaps and cleans up", async () => {
     const handled: string[] = [];
     const published: string[] = [];
     const app = await running(
       {
         handlers: ({ outbox }) => ({
-          "invoice.paid": async ({ messageId }) => {
+          "stripe.invoice.paid": async ({ messageId }) => {
             handled.push(messageId);
             await outbox.enqueue({ topic: "receipt.send", payload: "", correlationId: messageId });
           },

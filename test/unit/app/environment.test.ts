@@ -46,7 +46,7 @@ describe("the environment", () => {
   it("one error lists everything that is wrong, and quotes no value", async () => {
     const error = await readEnvironment({
       ONCEBOX_WEBHOOKS:
-        '{"stripe": {"scheme": "stripe", "secrets": [""]}, "x": {"secrets": {"from": "attic-5"}}}',
+        '{"stripe": {"scheme": "stripe", "secrets": [""]}, "x": {"scheme": 7, "secrets": {"from": "attic-5"}}}',
       ONCEBOX_DATABASE_URL: '{"from": "hunter2"',
       ONCEBOX_LOG_LEVEL: "loud",
       PORT: "70710",

@@ -30,7 +30,7 @@ async function hosted(wakeUp: WakeUp, sendMs = 0) {
     serviceId: "inventory",
     db,
     messages,
-    destinations: { orders: { address: "slow://orders", secrets: [secret] } },
+    destinations: { orders: { address: "slow://orders", secrets: [secret], endpoints: "*" } },
     receive: { Noted: () => {}, Reserve: ({ item }) => ({ reserved: item }) },
     concurrency: 1,
     transports: {

@@ -343,6 +343,20 @@ describe("an app with many tenants", () => {
     expect(report.tenants).toMatchObject({ turns: 1, failed: 0 });
   });
 
+  it("ADD-12 ADD-22 FUN-07 what the tenants' sources send besides is acknowledged, and listed as a sum over all tenants", async () => {
+    const found = ["a", "b"].map((id) => ({ id, database: `sqlite:${join(folder, `besides-${id}.db`)}` }));
+    const app = await running(
+      { sources, handlers: ({ outbox }) => ({ "shop.paid": () => void outbox.id }) },
+      { tenants: { discover: () => found } },
+    );
+    for (const [id, tenant] of Object.entries({ evt_1: "a", evt_2: "b", evt_3: "b" }))
+      expect((await app.webhook(webhook(id, tenant))).status).toBe(200);
+    expect((await app.dispatch(timeBudget(20_000))).inbox).toMatchObject({ acked: 3, unhandled: 3 });
+    expect((await appStats(app)).unhandled).toEqual([
+      { topic: "shop.t", messages: 3, lastSeenAt: expect.any(Date) },
+    ]);
+  });
+
   it("FUN-06 FUN-07 a GUID in capital letters wakes a worker for its tenant", async () => {
     const batches: TenantBatch[] = [];
     const handled: string[] = [];
@@ -353,7 +367,7 @@ describe("an app with many tenants", () => {
       return [{ id: guid, database: `sqlite:${join(folder, "guid.db")}` }];
     };
     const app = await running(
-      { sources, handlers: { t: (_, { store }) => void handled.push(store) } },
+      { sources, handlers: { "shop.t": (_, { store }) => void handled.push(store) } },
       { fanOut: { send: async (batch) => void batches.push(batch) }, tenants: { discover: found } },
     );
     expect((await app.webhook(webhook("evt_1", guid.toUpperCase()))).status).toBe(200);

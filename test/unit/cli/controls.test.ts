@@ -55,6 +55,16 @@ describe("pause, resume and limit", () => {
       return all.map(({ topic }) => topic);
     });
 
+  it("ADD-07 ADD-12 status lists topics whose messages were acknowledged without a handler", async () => {
+    await inDatabase(({ inbox }) => inbox.recordUnhandled([{ topic: "stripe.created", messages: 12 }]));
+    expect((await run("status")).out).toMatch(
+      /^inbox {3}topic "stripe.created": no handler, 12 acknowledged, the last at \d{4}-\S+Z$/m,
+    );
+    expect(JSON.parse((await run("status", "--json")).out).unhandled).toEqual([
+      { topic: "stripe.created", messages: 12, lastSeenAt: expect.any(String) },
+    ]);
+  });
+
   it("ADD-07 ADD-17 pauses a topic, shows it in status, and resumes it", async () => {
     const paused = await run("pause", "--topic", "mail", "--queue", "outbox", "--by", "alice");
     expect(paused).toMatchObject({ code: exitCodes.ok, err: "" });

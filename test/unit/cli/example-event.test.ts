@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { exampleEvent, providerTopic } from "../../../src/cli/example-event.js";
+import { exampleEvent, providerType } from "../../../src/cli/example-event.js";
 import { loadPreset, presetNames } from "../../../src/webhooks/preset-names.js";
 import { checkScheme } from "../../../src/webhooks/schemes/check-scheme.js";
 import { createDelivery, splitDelivery } from "../../../src/webhooks/schemes/delivery.js";
@@ -64,7 +64,7 @@ describe("the example event of a provider", () => {
     "ADD-07 FUN-11 of %s is of a kind that its preset reads back",
     async (name) => {
       const scheme = await loadPreset(name);
-      const { body, headers } = exampleEvent(scheme, "evt_1", providerTopic(name));
+      const { body, headers } = exampleEvent(scheme, "evt_1", providerType(name));
       const url = "http://localhost/webhooks/x";
       const delivery = createDelivery({
         method: "POST",
@@ -74,7 +74,7 @@ describe("the example event of a provider", () => {
       });
       const checked = checkScheme(scheme, []);
       const [event] = splitDelivery(delivery, checked.split);
-      expect(fillFirst(checked.topic, event!)).toBe(providerTopic(name));
+      expect(fillFirst(checked.topic, event!)).toBe(providerType(name));
     },
   );
 });

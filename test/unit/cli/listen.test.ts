@@ -70,7 +70,7 @@ describe("oncebox listen", () => {
     await sendBatch(event(1));
     await sendBatch(`${event(1)},5,${event(2)}`);
     expect(listening.lines().at(-1)).toMatch(
-      /200 enqueued\n {2}events: 1 enqueued, 1 dead, 1 duplicate\n {2}id t2\/\S+, topic INVOICE.UPDATE, tenant t2\n {2}signed/,
+      /200 enqueued\n {2}events: 1 enqueued, 1 dead, 1 duplicate\n {2}id t2\/\S+, topic xero\.INVOICE.UPDATE, tenant t2\n {2}signed/,
     );
     await listening.stop();
   });
@@ -100,7 +100,7 @@ describe("oncebox listen", () => {
     expect((await fetch(`${listening.url}/webhooks/nobody`, { method: "POST" })).status).toBe(404);
     const [enqueued, duplicate, changed, wrong, nobody] = listening.lines();
     expect(enqueued).toMatch(
-      /POST \/webhooks\/github {2}200 enqueued\n {2}id 1~\w+, topic push\n {2}signed text: "\{\\"a\\":1\}"$/,
+      /POST \/webhooks\/github {2}200 enqueued\n {2}id 1~\w+, topic github\.push\n {2}signed text: "\{\\"a\\":1\}"$/,
     );
     expect(duplicate).toContain("200 duplicate");
     expect(changed).toMatch(

@@ -44,7 +44,7 @@ const unlucky: Transport = {
   },
 };
 const destinations = { stock: { transport: inProcess }, payments: { transport: unlucky } };
-const stock = createStock(stockDb, { orders: { secrets: ["Yt1Wq0m2bZ4cQ9n8Xr5sVg=="] } });
+const stock = createStock(stockDb, { orders: { secrets: ["Yt1Wq0m2bZ4cQ9n8Xr5sVg=="], endpoints: "*" } });
 const upsert = "insert into charges values (:id, :state) on conflict (id) do update set state = :state";
 const payments = createService({
   serviceId: "payments",

@@ -32,7 +32,7 @@ function inventory(failures = 0) {
       serviceId: "inventory",
       db,
       messages: defineMessages({ OrderApproved: signal(z.object({ orderId: z.string() })) }),
-      sources: { orders: { secrets: [secret] } },
+      sources: { orders: { secrets: [secret], endpoints: "*" } },
       receive: { OrderApproved: () => {} },
       logger: { ...logger, info() {}, warn() {} },
     });

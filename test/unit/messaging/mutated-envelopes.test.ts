@@ -56,7 +56,9 @@ async function inventory() {
     serviceId: opening.serviceId,
     db,
     messages: defineMessages({ OrderApproved: signal(z.unknown()) }),
-    sources: Object.fromEntries(Object.entries(sources).map(([id, given]) => [id, { secrets: given }])),
+    sources: Object.fromEntries(
+      Object.entries(sources).map(([id, given]) => [id, { secrets: given, endpoints: "*" as const }]),
+    ),
     receive: { OrderApproved: () => {} },
   });
   await service.init();

@@ -49,6 +49,7 @@ async function inventory(maxBodyBytes: number) {
   const destination = (secret: Buffer) => ({
     address: "http://127.0.0.1:1/_rf/receive",
     secrets: [secret.toString("base64")],
+    endpoints: "*" as const,
   });
   const service = createService({
     serviceId: "inventory",

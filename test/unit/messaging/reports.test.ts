@@ -85,7 +85,7 @@ async function everyEvent(metrics: (into: Measurement[]) => Metrics = recordingM
   };
   const inventory = await open({
     serviceId: "inventory",
-    sources: { orders: { secrets: [secret] } },
+    sources: { orders: { secrets: [secret], endpoints: "*" } },
     receive: { OrderApproved: () => {} },
     metrics: metrics(measured),
   });

@@ -74,7 +74,7 @@ describe("the definition of a service", () => {
           inventory: { address },
           billing: { address: "ftp://host", secrets: ["c2hvcnQ="] },
         },
-        sources: { shop: { secrets: [] } },
+        sources: { shop: { secrets: [] }, web: { secrets: [secret], endpoints: ["ReserveStok"] } },
         receive: { Unknown: () => {} },
         onResponse: { OrderApproved: () => {} },
         onDead: "call me",
@@ -91,10 +91,23 @@ describe("the definition of a service", () => {
       "destinations.inventory has no secret; give secrets: [the text that both services share]",
       expect.stringMatching(/^destinations.billing.address: Unknown scheme ftp:/),
       expect.stringMatching(/^destinations.billing.secrets\[0\] /),
+      'sources.shop.endpoints must be a list of the endpoints that it may call, or "*" for all of them',
       expect.stringMatching(/^sources.shop.secrets is empty/),
+      'sources.web.endpoints: no message "ReserveStok". Known: OrderApproved, ReserveStock',
       "onDead must be a function",
       expect.stringMatching(/^batchSize must be/),
     ]);
+  });
+
+  it("ADD-22 a source without endpoints is refused; all of them must be asked for", () => {
+    const from = (source: object) => problems({ sources: { shop: { secrets: [secret], ...source } } });
+    expect(from({})).toEqual([expect.stringMatching(/^sources.shop.endpoints must be a list/)]);
+    expect(from({ endpoints: true })).toEqual([
+      expect.stringMatching(/^sources.shop.endpoints must be a list/),
+    ]);
+    expect(from({ endpoints: ["*"] })).toEqual([expect.stringMatching(/no message "\*"/)]);
+    expect(from({ endpoints: "*" })).toEqual([]);
+    expect(from({ endpoints: ["OrderApproved"] })).toEqual([]);
   });
 
   it("MSG-12 MSG-22 a schema that says that it cannot be JSON is refused, unless it does take JSON", () => {
@@ -138,7 +151,7 @@ describe("the definition of a service", () => {
     ]);
     const tenHours = { retry: { maxRetries: 150, baseMs: 300_000, jitterMs: 0 } };
     expect(problems(tenHours)).toEqual([expect.stringMatching(/the retry window, which is 45000000 ms/)]);
-    const source = { sources: { slow: { secrets: [secret], retryWindowMs: 13 * 3_600_000 } } };
+    const source = { sources: { slow: { secrets: [secret], endpoints: [], retryWindowMs: 13 * 3_600_000 } } };
     expect(problems(source)).toEqual([expect.stringMatching(/the retry window of the source "slow"/)]);
     expect(problems({ ttlMs: 48 * 3_600_000 })).toEqual([
       expect.stringMatching(/^inboxRetentionMs must be at least ttlMs/),

@@ -37,7 +37,7 @@ async function inventory(options: Partial<ServiceOptions<typeof messages, "order
     serviceId: "inventory",
     db,
     messages,
-    sources: { orders: { secrets: [secretOf(1), secretOf(2)] } },
+    sources: { orders: { secrets: [secretOf(1), secretOf(2)], endpoints: "*" } },
     receive: {
       OrderApproved: () => void handled++,
       ReserveStock: ({ item }) => {
@@ -125,6 +125,47 @@ const signed = (
   message: Envelope,
   { secret = secretOf(1), destination = "inventory", now = new Date() } = {},
 ): string => signEnvelope(message, { destination, secrets: [secret], now });
+
+describe("the endpoints of a source", () => {
+  const reserve = (): Envelope => ({
+    ...approved(),
+    messageType: "Command",
+    endpoint: "ReserveStock",
+    payload: { item: "chair" },
+  });
+
+  it("ADD-22 MSG-08 a call to any other endpoint is refused as one of a stranger, and leaves no trace", async () => {
+    const { service, log, handled } = await inventory({
+      sources: { orders: { secrets: [secretOf(1)], endpoints: ["OrderApproved"] } },
+    });
+    const refused = await service.receiver.fetch(post(signed(reserve())));
+    expect(refused.status).toBe(401);
+    expect(await refused.text()).toBe("");
+    expect(handled()).toBe(0);
+    expect((await service.inboxStats()).size).toBe(0);
+    expect(log.at(-1)).toMatchObject({
+      message: "Inbox: the source may not call this endpoint",
+      fields: { sourceServiceId: "orders", endpoint: "ReserveStock" },
+    });
+    expect((await service.receiver.fetch(post(signed(approved())))).status).toBe(200);
+    expect(handled()).toBe(1);
+  });
+
+  it("ADD-22 a destination may respond, and call only the endpoints that it is given", async () => {
+    const destination = { address: "http://127.0.0.1:1/_rf/receive", secrets: [secretOf(1)] };
+    const silent = await inventory({ sources: {}, destinations: { orders: destination } });
+    expect((await silent.service.receiver.fetch(post(signed(reserve())))).status).toBe(401);
+    const response: Envelope = { ...reserve(), messageType: "Response", payload: { reservation: "chair" } };
+    // its signature and its sender are right: that no such command was sent is found out later
+    expect((await silent.service.receiver.fetch(post(signed(response)))).status).toBe(500);
+    const calling = await inventory({
+      sources: {},
+      destinations: { orders: { ...destination, endpoints: ["ReserveStock"] } },
+    });
+    expect((await calling.service.receiver.fetch(post(signed(reserve())))).status).toBe(200);
+    expect((await calling.service.receiver.fetch(post(signed(approved())))).status).toBe(401);
+  });
+});
 
 const post = (body: string, at = url): Request => new Request(at, { method: "POST", body });
 
@@ -240,7 +281,7 @@ describe("the receiver by HTTP", () => {
     const db = openSqlite({ file: join(folder, "orders.db") });
     const stock = await inventory({
       sources: {},
-      destinations: { orders: { address: addresses.orders, secrets: [secretOf(1)] } },
+      destinations: { orders: { address: addresses.orders, secrets: [secretOf(1)], endpoints: "*" } },
     });
     const inventoryListener = await listen({
       address: addresses.inventory,

@@ -16,7 +16,8 @@ import { address, now, post, reception, secondsOf, signed } from "../webhooks/su
 const secrets = "a secret of many bytes";
 const standardSecret = `whsec_${Buffer.alloc(24, 7).toString("base64")}`;
 
-const route = (source: WebhookSource) => createWebhookRoute({ inbox: anyInbox, sources: { acme: source } });
+const route = (source: WebhookSource) =>
+  createWebhookRoute({ inbox: anyInbox, sources: { acme: source } as Record<string, WebhookSource> });
 
 describe("a captured delivery", () => {
   /** GitHub signs only the body: the headers are the attacker's. */

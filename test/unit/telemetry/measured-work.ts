@@ -77,7 +77,9 @@ async function handling(place: Place): Promise<void> {
   const handlers = { fails, never };
   await createDispatcher<InboxMessage>({ handlers, metrics }).run(inbox, budget());
   place.clock.advance(120_000);
-  await createDispatcher<InboxMessage>({ handlers: { fails() {} }, metrics }).run(inbox, budget());
+  await inbox.receive({ source: "bank", messageId: "4", topic: "unknown", payload: "{}" });
+  const second = { handlers: { fails() {} }, onUnhandled: "ack", metrics } as const;
+  await createDispatcher<InboxMessage>(second).run(inbox, budget());
 }
 
 async function stuckHandler(place: Place): Promise<void> {

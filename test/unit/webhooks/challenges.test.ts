@@ -170,7 +170,7 @@ describe("challenges that are answered with an HMAC", () => {
     expect((await route(event)).status).toBe(400);
     expect(await messages()).toEqual([]);
     await route(signed(zoom, { secrets: "s", body: '{"event":"meeting.started"}' }, "zoom"));
-    expect(await messages()).toMatchObject([{ topic: "meeting.started" }]);
+    expect(await messages()).toMatchObject([{ topic: "zoom.meeting.started" }]);
   });
 });
 

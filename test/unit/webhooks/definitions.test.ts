@@ -116,7 +116,7 @@ describe("the definition of sources", () => {
       ],
       [{ own: { scheme: {}, secrets: "s" } }, /kind must be/],
       [{ own: { scheme: null, secrets: "s" } }, /must be a preset/],
-      [{ own: { secrets: "s" } }, /must be a preset/],
+      [{ own: { secrets: "s" } }, /own: it has no scheme, and its name is not that of a preset/],
       [{ own: null }, /must be an object/],
       [{ own: { scheme: "constructor", secrets: "s" } }, /is not known/],
       [{}, /no source/],

@@ -141,7 +141,7 @@ describe("the guide to webhooks", () => {
     const request = signed(scheme, { secrets: "s", body }, "acme");
     expect(request.headers.get("x-acme-signature")).toMatch(/^t=1893456000,s=[0-9a-f]{64}$/);
     expect((await route(request)).status).toBe(200);
-    expect(await messages()).toMatchObject([{ messageId: "e1", topic: "invoice.paid" }]);
+    expect(await messages()).toMatchObject([{ messageId: "e1", topic: "acme.invoice.paid" }]);
   });
 
   it("FUN-01 has examples of handshakes that work", async () => {

@@ -47,7 +47,7 @@ describe("handshakes", () => {
       const event =
         '{"type":"event_callback","event_id":"Ev1","team_id":"T1","event":{"type":"url_verification"}}';
       await route(signed("slack", { secrets, body: event }));
-      expect(await messages()).toMatchObject([{ messageId: "Ev1", topic: "url_verification" }]);
+      expect(await messages()).toMatchObject([{ messageId: "Ev1", topic: "slack.url_verification" }]);
     });
   });
 
@@ -85,7 +85,7 @@ describe("handshakes", () => {
       const token = `${address("meta")}?hub.verify_token=vt-new`;
       expect((await route(post("meta", { body, url: token }))).status).toBe(401);
       expect((await route(signed("meta", { secrets: "app-secret", body }))).status).toBe(200);
-      expect(await messages()).toMatchObject([{ topic: "page", headers: { "oncebox-tenant": "p1" } }]);
+      expect(await messages()).toMatchObject([{ topic: "meta.page", headers: { "oncebox-tenant": "p1" } }]);
     });
   });
 
@@ -133,9 +133,9 @@ describe("handshakes", () => {
       await route(post("eventgrid", { body: `[${one}]`, url }));
       await route(post("eventgrid", { body: `[${one},{"id":"b","eventType":"Blob"},${event}]`, url }));
       expect((await messages()).map(({ messageId, topic }) => [messageId, topic])).toEqual([
-        ["/s ce-1", "Microsoft.Storage.BlobCreated"],
-        ["/t a", "Blob"],
-        ["b", "Blob"],
+        ["/s ce-1", "eventgrid.Microsoft.Storage.BlobCreated"],
+        ["/t a", "eventgrid.Blob"],
+        ["b", "eventgrid.Blob"],
       ]);
     });
   });
@@ -144,7 +144,9 @@ describe("handshakes", () => {
     const { route, messages } = await reception({ sources: { github: { scheme: "github", secrets: "s" } } });
     const headers = { "x-github-hook-id": "7", "x-github-delivery": "d1" };
     await route(signed("github", { secrets: "s", body: '{"zen":"x"}', headers, topic: "ping" }));
-    expect(await messages()).toMatchObject([{ messageId: expect.stringMatching(/^7\/d1~/), topic: "ping" }]);
+    expect(await messages()).toMatchObject([
+      { messageId: expect.stringMatching(/^7\/d1~/), topic: "github.ping" },
+    ]);
   });
 
   it("FUN-01 a custom scheme may have a handshake, and Allow lists its method", async () => {

@@ -43,7 +43,7 @@ describe("a webhook that is accepted", () => {
       {
         source: "acme",
         messageId: "e1",
-        topic: "paid",
+        topic: "acme.paid",
         payload: body,
         deliveries: 2,
         headers: { "content-type": "application/json", "oncebox-tenant": "t1" },
@@ -155,7 +155,7 @@ describe("a webhook that is accepted", () => {
     await route(send('{"__proto__":{"id":"own"},"constructor":{"name":"built"}}'));
     expect((await messages()).map(({ messageId, topic }) => [messageId, topic])).toEqual([
       [bodyHash(plain), "acme"],
-      ["own", "built"],
+      ["own", "acme.built"],
     ]);
   });
 
@@ -250,7 +250,7 @@ describe("a webhook that is accepted", () => {
     await route(signed("github", { secrets, body, messageId: "d2", topic: "push" }));
     expect(await messages()).toMatchObject([
       {
-        topic: "gh.push",
+        topic: "github.gh.push",
         deliveries: 2,
         headers: { "oncebox-tenant": "o" },
         messageId: expect.stringMatching(/^body-sha256:/),
@@ -323,7 +323,7 @@ describe("a webhook that is accepted", () => {
     const { route, messages } = await reception({ sources });
     const body = new URLSearchParams({ payload: '{"meta":{"id":"e1"},"type":"block_actions"}' }).toString();
     await route(send(body, { "content-type": "application/x-www-form-urlencoded" }));
-    expect(await messages()).toMatchObject([{ messageId: "e1", topic: "block_actions", payload: body }]);
+    expect(await messages()).toMatchObject([{ messageId: "e1", topic: "acme.block_actions", payload: body }]);
   });
 });
 
@@ -415,7 +415,9 @@ describe("after the commit", () => {
     });
     await route(send(body));
     await route(send(body));
-    expect(heard).toEqual([[{ source: "acme", messageId: "e1", topic: "paid", tenant: "t1" }, "Processing"]]);
+    expect(heard).toEqual([
+      [{ source: "acme", messageId: "e1", topic: "acme.paid", tenant: "t1" }, "Processing"],
+    ]);
   });
 
   it("FUN-06 a hook that throws, rejects or never ends does not fail the webhook", async () => {

@@ -303,7 +303,7 @@ describe("a custom scheme", () => {
       "x-acme-signature": `s=x;s=${digest}`,
     };
     expect((await route(post("acme", { body, headers, url }))).status).toBe(200);
-    expect(await messages()).toMatchObject([{ messageId: "a-1", topic: "invoice.paid" }]);
+    expect(await messages()).toMatchObject([{ messageId: "a-1", topic: "acme.invoice.paid" }]);
     const elsewhere = url.replace("eu", "us");
     expect((await route(post("acme", { body, headers, url: elsewhere }))).status).toBe(401);
     const later = { ...headers, "x-acme-time": String(now.getTime() + 1) };

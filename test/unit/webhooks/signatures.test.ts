@@ -224,7 +224,7 @@ describe("signatures that providers make", () => {
     expect(await send({ "x-s": hex(url) })).toBe(200);
     expect(await send({ "x-s": hex(`${url}x`) })).toBe(401);
     expect(await messages()).toMatchObject([
-      { messageId: "CA1", topic: "call.busy", payload: "CallSid=CA1&CallStatus=busy" },
+      { messageId: "CA1", topic: "x.call.busy", payload: "CallSid=CA1&CallStatus=busy" },
     ]);
   });
 });

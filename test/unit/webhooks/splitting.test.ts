@@ -67,7 +67,7 @@ describe("deliveries of several events", () => {
       ],
     });
     const stored = await messages();
-    expect(stored.map(({ topic }) => topic)).toEqual(["page.feed", "page.likes"]);
+    expect(stored.map(({ topic }) => topic)).toEqual(["custom.page.feed", "custom.page.likes"]);
     expect(stored.map(({ headers }) => headers?.["oncebox-tenant"])).toEqual(["a", "b"]);
     expect(logs.find(({ message }) => message === "webhook")?.fields).toMatchObject({
       outcome: "enqueued",

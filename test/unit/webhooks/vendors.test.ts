@@ -29,7 +29,7 @@ describe("the vendors' own libraries and ours", () => {
       expect(answer.status).toBe(200);
       expect(await answer.json()).toEqual({ outcome: "enqueued", messageId: "evt_1" });
       expect(await messages()).toMatchObject([
-        { source: "stripe", messageId: "evt_1", topic: "charge.succeeded", payload },
+        { source: "stripe", messageId: "evt_1", topic: "stripe.charge.succeeded", payload },
       ]);
     });
 
@@ -66,7 +66,7 @@ describe("the vendors' own libraries and ours", () => {
       expect(await messages()).toMatchObject([
         {
           messageId: expect.stringMatching(/^72d3162e-cc78-11e3-81ab-4c9367dc0958~[0-9a-f]{16}$/),
-          topic: "issues",
+          topic: "github.issues",
           payload: body,
           headers: { "x-github-event": "issues", "oncebox-tenant": "42", "content-type": "application/json" },
         },
@@ -119,7 +119,7 @@ describe("the vendors' own libraries and ours", () => {
       expect(await messages()).toMatchObject([
         {
           messageId: expect.stringMatching(/^b54557e4-bdd9-4b37-8a5f-bf7d70bcd043~[0-9a-f]{16}$/),
-          topic: "orders/create",
+          topic: "shopify.orders/create",
           headers: { "x-shopify-shop-domain": "shop.example.com" },
         },
       ]);
@@ -168,7 +168,7 @@ describe("the vendors' own libraries and ours", () => {
       expect(answer.status).toBe(200);
       expect(await answer.text(), "Slack would show it to the user").toBe("");
       expect(await messages()).toMatchObject([
-        { topic: "/webhook-collect", payload: body, headers: { "oncebox-tenant": "T1DC2JH3J" } },
+        { topic: "slack./webhook-collect", payload: body, headers: { "oncebox-tenant": "T1DC2JH3J" } },
       ]);
     });
 
@@ -222,7 +222,7 @@ describe("the vendors' own libraries and ours", () => {
       expect(await messages()).toMatchObject([
         {
           messageId: expect.stringMatching(/^d5a8b1c2-1~[0-9a-f]{16}$/),
-          topic: "message.delivered",
+          topic: "twilio.message.delivered",
           headers: { "oncebox-tenant": "AC1" },
         },
       ]);
@@ -249,7 +249,7 @@ describe("the vendors' own libraries and ours", () => {
       const headers = { "X-Twilio-Signature": twilio.getExpectedTwilioSignature(secret, digest, {}) };
       expect((await route(post("twilio", { body: json, headers, url: digest }))).status).toBe(200);
       expect((await route(post("twilio", { body: `${json} `, headers, url: digest }))).status).toBe(401);
-      expect(await messages()).toMatchObject([{ topic: "com.twilio.messaging.message.delivered" }]);
+      expect(await messages()).toMatchObject([{ topic: "twilio.com.twilio.messaging.message.delivered" }]);
     });
 
     it("FUN-02 JSON without a digest is refused: the signature does not cover it", async () => {
@@ -325,7 +325,7 @@ describe("the vendors' own libraries and ours", () => {
         };
         expect((await route(post("acme", { body, headers }))).status).toBe(200);
         expect(await messages()).toMatchObject([
-          { source: "acme", messageId: "msg_1", topic: "user.created" },
+          { source: "acme", messageId: "msg_1", topic: "acme.user.created" },
         ]);
       }
     });

@@ -2,7 +2,7 @@ import { api, remember, remembered } from "../api.js";
 import { chart } from "../charts.js";
 import { announceFailure, element, repeat, replaceContent } from "../dom.js";
 import { count, duration, number } from "../format.js";
-import { button, choice, stateBadge, stateLabel } from "../parts.js";
+import { button, choice, stateBadge, stateLabel, table, when } from "../parts.js";
 import { linkTo, type Queue, queueName, queues } from "../routes.js";
 import type { View } from "../shell.js";
 import {
@@ -13,6 +13,7 @@ import {
   phases,
   type Stats,
   type TraceStep,
+  type UnhandledTopic,
 } from "../wire.js";
 import { traceSteps } from "./trace.js";
 
@@ -26,6 +27,7 @@ interface QueueNumbers {
   readonly stats: Stats;
   readonly activity: Activity;
   readonly controls: readonly Control[];
+  readonly unhandled: readonly UnhandledTopic[];
 }
 
 export const overview: View = {
@@ -62,29 +64,37 @@ export const overview: View = {
 };
 
 async function read(queue: Queue, signal: AbortSignal): Promise<QueueNumbers> {
-  const [stats, activity, controls] = await Promise.all([
+  const [stats, activity, controls, unhandled] = await Promise.all([
     api.stats(queue, { signal }),
     api.activity(queue, { sinceMs, buckets }, { signal }),
     api.controls(queue, { signal }),
+    api.unhandled(queue, { signal }),
   ]);
-  return { stats, activity, controls };
+  return { stats, activity, controls, unhandled };
 }
 
 /** The parts of a queue's section that change. */
 function section(queue: Queue) {
   const numbers = element("div");
   const drawings = element("div");
+  const topics = element("div");
   const title = element("h2", { id: `${queue}-title` }, queueName[queue]);
   const attributes = { class: "card", id: queue, "aria-labelledby": title.id };
-  return { numbers, drawings, node: element("section", attributes, title, numbers, drawings) };
+  return {
+    numbers,
+    drawings,
+    topics,
+    node: element("section", attributes, title, numbers, drawings, topics),
+  };
 }
 
 function fill(
-  { numbers, drawings }: ReturnType<typeof section>,
+  { numbers, drawings, topics }: ReturnType<typeof section>,
   queue: Queue,
-  { stats, activity, controls }: QueueNumbers,
+  { stats, activity, controls, unhandled }: QueueNumbers,
 ): void {
   replaceContent(numbers, figures(queue, stats), controls.length > 0 && paused(queue, controls));
+  replaceContent(topics, unhandled.length > 0 && withoutHandler(queue, unhandled));
   // numbers that somebody reads hold still
   if (drawings.querySelector("details[open]") !== null) return;
   replaceContent(
@@ -138,6 +148,29 @@ const paused = (queue: Queue, controls: readonly Control[]): HTMLElement =>
       ` ${scope === "queue" ? "everything" : `${scope} ${name}`}${perSecond === null ? "" : `, ${perSecond} per second`} `,
     ]),
     element("a", { href: linkTo("pauses"), id: `${queue}-pauses` }, "Pauses"),
+  );
+
+/** What a provider sends and the app does not handle. */
+const withoutHandler = (queue: Queue, topics: readonly UnhandledTopic[]): HTMLElement =>
+  element(
+    "div",
+    { id: `${queue}-unhandled` },
+    element("h3", {}, "Topics without a handler"),
+    element(
+      "p",
+      { class: "hint" },
+      "Their messages were acknowledged. Handle a topic, or name it in ignore.",
+    ),
+    table(
+      `${queueName[queue]}: topics without a handler`,
+      [
+        { name: "Topic", cell: ({ topic }) => topic },
+        { name: "Acknowledged", class: "number", cell: ({ messages }) => number(messages) },
+        { name: "Last seen", cell: ({ lastSeenAt }) => when(lastSeenAt) },
+      ],
+      topics,
+      "",
+    ),
   );
 
 function charts(queue: Queue, { buckets }: Activity): readonly HTMLElement[] {
