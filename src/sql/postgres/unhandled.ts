@@ -2,7 +2,7 @@ import type { QueueNames } from "../names.js";
 import { unhandledKeptMs } from "../store-options.js";
 import { epochMs, ms, now, unhandledTable } from "./expressions.js";
 
-/** Topics whose messages were acknowledged without a handler: see docs/decisions/0038. */
+/** Topics whose messages were acknowledged without a handler: see docs/decisions/0039. */
 export const unhandledRows = (n: QueueNames): string => `create table ${unhandledTable(n)} (
   topic varchar(255) collate "C" primary key,
   messages bigint not null,

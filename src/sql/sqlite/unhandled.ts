@@ -2,7 +2,7 @@ import type { QueueNames } from "../names.js";
 import { unhandledKeptMs } from "../store-options.js";
 import { field, limit, now, unhandledTable } from "./expressions.js";
 
-/** Topics whose messages were acknowledged without a handler: see docs/decisions/0038. */
+/** Topics whose messages were acknowledged without a handler: see docs/decisions/0039. */
 export const createUnhandled = (n: QueueNames): string => `create table ${unhandledTable(n)} (
   topic text primary key,
   messages integer not null,

@@ -3,7 +3,7 @@ import { unhandledKeptMs } from "../store-options.js";
 import { addMs, binary, unhandledTable } from "./expressions.js";
 import { atomically, readFreely, seekEach, skipLocked } from "./procedure.js";
 
-/** Topics whose messages were acknowledged without a handler: see docs/decisions/0038. */
+/** Topics whose messages were acknowledged without a handler: see docs/decisions/0039. */
 export const createUnhandled = (n: QueueNames): string => `create table ${unhandledTable(n)} (
   topic nvarchar(255) ${binary} not null,
   messages bigint not null,
