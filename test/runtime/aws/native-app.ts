@@ -3,7 +3,10 @@ import { integer, pgSchema, text } from "drizzle-orm/pg-core";
 import { defineApp } from "../../../src/app/definition.js";
 
 const { TEST_SCHEMA: schema = "test" } = process.env;
-const effects = pgSchema(schema).table("effects", { message: text().notNull(), process: integer().notNull() });
+const effects = pgSchema(schema).table("effects", {
+  message: text().notNull(),
+  process: integer().notNull(),
+});
 
 /** Writes with its author's own library in the transaction of the acknowledgement. The first attempt at "late" fails after its write. */
 export default defineApp.postgres({
