@@ -22,6 +22,7 @@ import {
   runTime,
 } from "./timing.js";
 
+/** What a run of a dispatcher did. */
 export interface DispatchResult extends Readonly<RunCounts> {
   /** Why it ended: nothing was left, the time was used up, or it was stopped. */
   readonly stopped: "drained" | "time" | "aborted";

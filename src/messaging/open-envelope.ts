@@ -11,6 +11,7 @@ import { isSignature, signedBytes } from "./sign-envelope.js";
 /** Why an envelope is not accepted. It is logged and never sent to the caller. */
 type EnvelopeRefusal = "unknown source" | "signature wrong" | "timestamp too old" | "timestamp too new";
 
+/** How an envelope is opened. */
 export interface OpenOptions {
   /** The id of the service that received the message. */
   readonly serviceId: string;
@@ -23,6 +24,7 @@ export interface OpenOptions {
   readonly maxBytes?: number;
 }
 
+/** An envelope whose signature was verified. */
 export type OpenedEnvelope =
   | { readonly kind: "opened"; readonly envelope: Envelope }
   /** 400; or 413 when the reason is "too large". */

@@ -51,6 +51,7 @@ export function retryWindowMs({ maxRetries, baseMs, maxMs, jitterMs }: RetryOpti
   return sum;
 }
 
+/** A service that messages are sent to. */
 export interface DestinationOptions {
   /** Such as `https://host:port/_rf/receive` or `unix:///tmp/rf-inventory.sock`. */
   readonly address?: string;
@@ -60,6 +61,7 @@ export interface DestinationOptions {
   readonly transport?: TransportName | Transport;
 }
 
+/** A service that messages are received from. */
 export interface SourceOptions {
   readonly secrets: readonly string[];
   /** The source's own longest time from a message's first attempt to its last retry, where it is not this service's. */
@@ -146,6 +148,7 @@ export interface SeparateDatabases {
   readonly otherOutboxes?: readonly Database[];
 }
 
+/** Options of a service. */
 export interface ServiceOptions<
   Messages extends MessageDefinitions | readonly MessageDefinitions[] = MessageDefinitions,
   Destination extends string = string,
@@ -184,6 +187,7 @@ export interface ServiceOptions<
   readonly clock?: () => Date;
 }
 
+/** Why a message of a service is dead. */
 export interface DeadReason {
   readonly state: DeadMessage["state"];
   readonly error: string;

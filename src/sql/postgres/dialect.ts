@@ -91,6 +91,7 @@ const inspection: Inspection = {
   wrongSettings: () => [],
 };
 
+/** PostgreSQL, as data. */
 export const postgresDialect: Dialect<"postgres"> = {
   ...postgresReceiving,
   inbox: inboxStatements,

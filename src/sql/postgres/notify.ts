@@ -11,6 +11,7 @@ import { pgListener } from "./client.js";
 import { postgresDialect } from "./dialect.js";
 import { connectionSettings } from "./entra.js";
 
+/** Options of a worker's wake-up by PostgreSQL. */
 export interface WakeUpOptions extends NotifyQueue {
   /** The server itself: a connection through a pooler that shares connections between transactions cannot listen. */
   readonly url?: string;
