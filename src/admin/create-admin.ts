@@ -22,6 +22,7 @@ import {
   readRequest,
 } from "./routing.js";
 
+/** The diagnostics API and the admin page. */
 export type Admin = HttpHandlers;
 
 /**
@@ -136,6 +137,7 @@ export interface AdminSettings {
   readonly requestsPerMinute?: number;
 }
 
+/** Options of the diagnostics API. */
 export interface AdminOptions extends AdminSettings {
   /** The queues of one database. */
   readonly stores?: AdminStores;
@@ -148,6 +150,7 @@ export interface AdminOptions extends AdminSettings {
   readonly clock?: () => Date;
 }
 
+/** The defaults of the diagnostics API. */
 export const adminDefaults = {
   callMs: 10_000,
   tokensMaxAgeMs: 5 * 60_000,

@@ -16,6 +16,7 @@ import type { AppDefinition, AppParts } from "./definition.js";
 import type { OpenApp } from "./open-app.js";
 import { lingerMs, successorOf, type WakeUp } from "./wake-up.js";
 
+/** What a dispatch of an app did, by queue. */
 export interface DispatchReport {
   readonly inbox: DispatchResult | null;
   readonly outbox: DispatchResult | null;

@@ -13,6 +13,7 @@ import {
 import type { AppDefinition } from "./definition.js";
 import type { AppContext, OpenApp } from "./open-app.js";
 
+/** What a reap or a clean-up of an app did, by queue. */
 export interface MaintenanceReport {
   readonly inbox: MaintenanceResult;
   readonly outbox: MaintenanceResult;

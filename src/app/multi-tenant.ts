@@ -55,6 +55,7 @@ const turnNames = ["selection", "concurrency", "turnMs", "pollTimeoutMs"] as con
 type StoreOptions = Pick<TenantStoresOptions, (typeof storeNames)[number]>;
 type TurnOptions = Pick<TenantDispatcherOptions, (typeof turnNames)[number]>;
 
+/** How an app finds its tenants, and how it serves them. */
 export interface MultiTenantOptions extends StoreOptions, TurnOptions {
   /** Tenants in a batch, where the platform can start workers: 250 by default. */
   readonly tenantBatchSize?: number;

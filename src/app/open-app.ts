@@ -87,6 +87,7 @@ export async function openReceivingApp(definition: AppDefinition, platform: Plat
   return { ...context, db, inbox };
 }
 
+/** What the host of an app provides: settings, secrets, wake-ups. */
 export interface Platform extends SignIn {
   readonly environment: Environment;
   /** Fetches secrets by reference; from the environment's variables by default. */

@@ -1,5 +1,6 @@
 import { InvalidArgumentError } from "../errors.js";
 
+/** The fields of a log line: ids and numbers, never a payload. */
 export type LogFields = Readonly<Record<string, string | number | boolean | null | undefined>>;
 
 /** The four levels the package writes to. `console`, winston, Azure's context and Powertools' logger fit as they are. */
@@ -79,6 +80,7 @@ export function withFields(logger: Logger, fixed: LogFields): Logger {
 }
 
 export const logLevels = ["debug", "info", "warn", "error", "silent"] as const;
+/** The least important lines that are written. */
 export type LogLevel = (typeof logLevels)[number];
 type WrittenLevel = Exclude<LogLevel, "silent">;
 

@@ -1,3 +1,4 @@
+/** What a measurement is about. */
 export type MetricAttributes = Readonly<Record<string, string | number | boolean>>;
 
 /** Receives measurements and passes them to OpenTelemetry or to a cloud's metrics. */
@@ -34,6 +35,7 @@ export function guardedMetrics(metrics: Metrics): Required<Metrics> {
 /** The headers of a message or of a request. */
 export type TracedHeaders = Readonly<Record<string, string>>;
 
+/** What a span is about when it starts. */
 export interface SpanStart {
   readonly name: string;
   readonly kind: "server" | "consumer" | "producer";
@@ -45,12 +47,14 @@ export interface SpanStart {
   readonly isChild?: boolean;
 }
 
+/** How a span ended. */
 export interface SpanEnd {
   /** The kind of failure: a class of errors, or a word for what happened. Never an error's text. */
   readonly error?: string | undefined;
   readonly attributes?: MetricAttributes;
 }
 
+/** A span that is open. */
 export interface TraceSpan {
   /** Calls `work`, with this span as the current one until its promise is settled. */
   run<T>(work: () => T): T;

@@ -13,6 +13,7 @@ export interface AllowedDatabases {
   readonly settings?: readonly string[];
 }
 
+/** A kind of database that tenants may be on. */
 export type AllowedKind = "postgres" | "sqlserver" | "sqlite";
 
 const known: readonly AllowedKind[] = ["postgres", "sqlserver", "sqlite"];

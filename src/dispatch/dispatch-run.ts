@@ -23,6 +23,7 @@ import {
 } from "./timing.js";
 import { UnhandledTopics } from "./unhandled-topics.js";
 
+/** What a run of a dispatcher did. */
 export interface DispatchResult extends Readonly<RunCounts> {
   /** Why it ended: nothing was left, the time was used up, or it was stopped. */
   readonly stopped: "drained" | "time" | "aborted";

@@ -156,6 +156,7 @@ export interface RanInTransaction<Tx> {
   readonly [transactionOf]: Tx;
 }
 
+/** What a function that begins transactions is told of the handler. */
 export interface BeginOptions {
   /** Fires when the handler is given up: end the transaction then, if your library can while the handler still uses it. */
   readonly signal: AbortSignal;

@@ -89,6 +89,7 @@ export async function respondBy(
   if (!incoming.readableEnded) incoming.removeAllListeners("data").resume();
 }
 
+/** Middleware of Express, Connect and their like. */
 export type NodeMiddleware = (
   incoming: IncomingMessage,
   outgoing: ServerResponse,

@@ -11,6 +11,7 @@ import { type HttpTransportOptions, httpTransport } from "./transports/http-tran
 import { type InProcessTransport, inProcessTransport } from "./transports/in-process-transport.js";
 import type { Transport, TransportDestination } from "./transports/transport.js";
 
+/** Options of the transports to a service's destinations. */
 export interface TransportsOptions {
   /** The transport of destinations that name none and whose address has no scheme: `http` by default. */
   readonly defaultTransport?: TransportName;

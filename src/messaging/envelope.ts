@@ -3,6 +3,7 @@ import { nameProblem } from "../queue/arguments.js";
 
 /** Signal: something happened. Command: do something. PushCall: a function was called. Response: the result of a command. */
 export const messageTypes = ["Signal", "Command", "PushCall", "Response"] as const;
+/** The types of messages between services. */
 export type MessageType = (typeof messageTypes)[number];
 
 /** A message on its way from one service to another, before it is serialised and signed. */

@@ -16,6 +16,7 @@ import {
   toSentMessage,
 } from "./stored-message.js";
 
+/** Which sent messages are listed. */
 export interface SentFilter extends CallOptions {
   readonly state?: SentState | undefined;
   /** Give `endpoint` as well. */
@@ -27,6 +28,7 @@ export interface SentFilter extends CallOptions {
   readonly after?: number | undefined;
 }
 
+/** Numbers of a service's outbox. */
 export interface OutboxStats {
   readonly counts: Readonly<Record<SentState, number>>;
   /** Messages that could be sent right now. */
@@ -34,11 +36,13 @@ export interface OutboxStats {
   readonly oldestDueAgeMs: number | null;
 }
 
+/** Numbers of a service's inbox. */
 export interface InboxStats {
   /** Messages that are remembered as handled. */
   readonly size: number;
 }
 
+/** What the maintenance of a service did. */
 export interface ServiceMaintenance {
   /** Expired leases and messages of the outbox. */
   readonly expired: MaintenanceResult;
@@ -162,11 +166,13 @@ export interface ResendFilter {
   readonly since: Date;
 }
 
+/** What became of messages that were to be sent again. */
 export interface ResendResult {
   /** Messages that were Sent and are Pending again. */
   readonly resent: number;
 }
 
+/** Sends messages again that were sent before: by a filter, or by their ids. */
 export type Resend = (
   which: ResendFilter | readonly string[],
   options?: CallOptions,

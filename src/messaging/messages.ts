@@ -6,6 +6,7 @@ import type { ResponseReference } from "./responses.js";
 type JsonSchema<Schema extends StandardSchema> = Schema &
   (InputOf<Schema> extends JsonOf<InputOf<Schema>> ? unknown : NotJson);
 
+/** Options of a message. */
 export interface MessageOptions {
   /**
    * Says that the schema takes what JSON can hold, although the schema itself cannot describe it. An example is zod's
@@ -14,17 +15,20 @@ export interface MessageOptions {
   readonly takesJson?: boolean;
 }
 
+/** Options of a command. */
 export interface CommandOptions extends MessageOptions {
   /** The handler may return `responseReference(url)` instead of the response, where a response can be large. */
   readonly byReference?: boolean;
 }
 
+/** A signal: it reports, and gets no response. */
 export interface SignalDefinition<Payload extends StandardSchema = StandardSchema> {
   readonly messageType: "Signal";
   readonly payload: Payload;
   readonly takesJson: boolean;
 }
 
+/** A command: it asks, and gets a response. */
 export interface CommandDefinition<
   Payload extends StandardSchema = StandardSchema,
   Response extends StandardSchema = StandardSchema,
@@ -37,6 +41,7 @@ export interface CommandDefinition<
   readonly takesJson: boolean;
 }
 
+/** A push call: it reports a function's call, with input and output. */
 export interface PushCallDefinition<
   Input extends StandardSchema = StandardSchema,
   Output extends StandardSchema = StandardSchema,
@@ -47,7 +52,9 @@ export interface PushCallDefinition<
   readonly takesJson: boolean;
 }
 
+/** A message that a service sends or receives. */
 export type MessageDefinition = SignalDefinition | CommandDefinition | PushCallDefinition;
+/** The messages of a service, by name. */
 export type MessageDefinitions = Readonly<Record<string, MessageDefinition>>;
 
 /** Something happened. The sender does not wait for a result. */
@@ -135,6 +142,7 @@ type NamesOf<Messages extends MessageDefinitions, Kind> = {
   [Name in keyof Messages]: Messages[Name] extends Kind ? Name : never;
 }[keyof Messages];
 
+/** Options of a message that is sent. */
 export interface SendOptions {
   /** The caller's transaction: the message is sent if, and only if, it commits. By default that of the running handler. */
   readonly tx?: SqlExecutor;
@@ -150,6 +158,7 @@ export interface SendOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** Options of a command whose response is waited for. */
 export interface RequestOptions {
   /** The longest time to wait for the response, retries included: 30 s by default. */
   readonly timeoutMs?: number | undefined;
@@ -222,11 +231,13 @@ interface MessageContext {
   readonly signal: AbortSignal;
 }
 
+/** What the handler of a service's message gets beside it. */
 export interface ReceiveContext extends MessageContext {
   readonly messageId: string;
   readonly headers: Readonly<Record<string, string>>;
 }
 
+/** What a handler of responses gets beside the response. */
 export interface ResponseContext extends MessageContext {
   /** The message id of the command. */
   readonly inReplyTo: string;
@@ -252,6 +263,7 @@ export type Receivers<Messages extends MessageDefinitions> = {
   readonly [Name in keyof Messages]?: Received<Messages[Name]>;
 };
 
+/** Handlers of responses, by message. */
 export type ResponseHandlers<Messages extends MessageDefinitions> = {
   readonly [Name in NamesOf<Messages, CommandDefinition>]?: (
     response: ResponseOf<Messages[Name]>,

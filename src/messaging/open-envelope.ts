@@ -16,6 +16,7 @@ type EnvelopeRefusal =
   | "timestamp too new"
   | "endpoint not allowed";
 
+/** How an envelope is opened. */
 export interface OpenOptions {
   /** The id of the service that received the message. */
   readonly serviceId: string;
@@ -30,6 +31,7 @@ export interface OpenOptions {
   readonly maxBytes?: number;
 }
 
+/** An envelope whose signature was verified. */
 export type OpenedEnvelope =
   | { readonly kind: "opened"; readonly envelope: Envelope }
   /** 400; or 413 when the reason is "too large". */

@@ -27,6 +27,7 @@ import { type Handling, type ServiceParts, timedTransaction } from "./service-pa
 import { headerNames } from "./stored-message.js";
 import type { TransportResponse } from "./transports/transport.js";
 
+/** Receives the messages of a service. */
 export interface ServiceReceiver {
   /** For hosts with requests of the web: verifies, deduplicates and handles a message. */
   fetch(request: Request): Promise<Response>;

@@ -167,6 +167,7 @@ export function responseReference(
   return Object.assign(new Reference(url), details);
 }
 
+/** Whether a value is a reference to a response that is kept elsewhere. */
 export const isResponseReference = (value: unknown): value is ResponseReference => value instanceof Reference;
 
 /** A reference is sent and stored as the only member of an object. */

@@ -51,6 +51,7 @@ export function retryWindowMs({ maxRetries, baseMs, maxMs, jitterMs }: RetryOpti
   return sum;
 }
 
+/** A service that messages are sent to. */
 export interface DestinationOptions {
   /** Such as `https://host:port/_rf/receive` or `unix:///tmp/rf-inventory.sock`. */
   readonly address?: string;
@@ -65,6 +66,7 @@ export interface DestinationOptions {
 /** Names of messages, or `"*"` for all of them. */
 export type Endpoints = readonly string[] | "*";
 
+/** A service that messages are received from. */
 export interface SourceOptions {
   readonly secrets: readonly string[];
   /** The endpoints that the source may call. Who has its secret can call no other. */
@@ -153,6 +155,7 @@ export interface SeparateDatabases {
   readonly otherOutboxes?: readonly Database[];
 }
 
+/** Options of a service. */
 export interface ServiceOptions<
   Messages extends MessageDefinitions | readonly MessageDefinitions[] = MessageDefinitions,
   Destination extends string = string,
@@ -191,6 +194,7 @@ export interface ServiceOptions<
   readonly clock?: () => Date;
 }
 
+/** Why a message of a service is dead. */
 export interface DeadReason {
   readonly state: DeadMessage["state"];
   readonly error: string;

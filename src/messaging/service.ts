@@ -29,6 +29,7 @@ import { createSender, requester, wrapPushCall } from "./sender.js";
 import { type AnyServiceOptions, policyOf, type ServiceOptions } from "./service-options.js";
 import { type ServiceParts, serviceParts, wakingTransaction } from "./service-parts.js";
 
+/** Sends and receives the messages of a service. */
 export interface Service<Messages extends MessageDefinitions, Destination extends string>
   extends ServiceManagement,
     ServiceWorker {

@@ -11,6 +11,7 @@ import {
   type SignedEnvelope,
 } from "./envelope.js";
 
+/** How an envelope is signed. */
 export interface SignOptions {
   /** The id of the service that the message goes to. It is signed and not sent. */
   readonly destination: string;

@@ -24,6 +24,7 @@ export function addressOf(topic: string): { readonly destination: string; readon
 }
 
 export const sentStates = ["Pending", "Sending", "Sent", "Failed", "Expired"] as const;
+/** The state of a message that a service sent. */
 export type SentState = (typeof sentStates)[number];
 
 /** A message in the outbox, without its payload. Times are the database's. */

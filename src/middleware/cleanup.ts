@@ -11,6 +11,7 @@ import type {
   PurgeResult,
 } from "../queue/work-store.js";
 
+/** Options of the clean-up. */
 export interface CleanupOptions {
   /** Inboxes and outboxes. */
   readonly stores: readonly {
@@ -34,6 +35,7 @@ export interface CleanupOptions {
   readonly logger?: LoggerOption;
 }
 
+/** A clean-up that runs at regular intervals. */
 export interface Cleanup {
   /** Resolves when no statement is running any more. */
   stop(): Promise<void>;

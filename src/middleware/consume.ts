@@ -37,6 +37,7 @@ export interface TriggerMessage {
 export const triggerMessage = (fields: Omit<TriggerMessage, "data">): TriggerMessage =>
   Object.assign(new MessageBase(), fields);
 
+/** Options of a function that consumes a queue. */
 export interface ConsumeOptions {
   /** A composed handler, or any function that handles one message and throws when it fails. */
   readonly handle: (message: TriggerMessage) => unknown;

@@ -10,8 +10,10 @@ import { handleOnce, runningCalls, storedUnder } from "./handle-once.js";
 import type { OutboxMiddleware } from "./inbox-outbox.js";
 import { commitIfHandled, requireScope, type TransactionMiddleware } from "./transaction.js";
 
+/** A function that responds to a request. */
 export type HttpHandler = (request: Request) => Response | Promise<Response>;
 
+/** Options of idempotent HTTP. */
 export interface IdempotentHttpOptions extends Pick<InboxOptions, "schema" | "table" | "clock"> {
   readonly transaction: TransactionMiddleware;
   /** Each subscriber has idempotency keys of its own. */

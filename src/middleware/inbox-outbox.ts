@@ -11,6 +11,7 @@ import { asTransaction } from "../sql/driver.js";
 import type { StoreMiddleware } from "./compose.js";
 import { requireScope, type TransactionScope } from "./transaction.js";
 
+/** Options of the inbox middleware. */
 export interface InboxMiddlewareOptions<Message = never>
   extends Pick<InboxOptions, "schema" | "table" | "clock"> {
   /** The consumer's name. Each subscriber handles a message once. */
@@ -20,6 +21,7 @@ export interface InboxMiddlewareOptions<Message = never>
   readonly logger?: LoggerOption;
 }
 
+/** Middleware that handles each message once. */
 export interface InboxMiddleware extends StoreMiddleware {
   readonly stage: "inbox";
   readonly subscriber: string;
@@ -75,12 +77,14 @@ export function inbox<Message = { readonly messageId?: string | undefined }>(
 const ownMessageId = (message: unknown): unknown =>
   (message as { messageId?: unknown } | null | undefined)?.messageId;
 
+/** Options of the outbox middleware. */
 export interface OutboxMiddlewareOptions
   extends Pick<OutboxOptions, "schema" | "table" | "logger" | "metrics" | "tracing" | "clock"> {
   /** The topic of messages that have none. */
   readonly topic?: string;
 }
 
+/** Middleware that stores what the function returns in the outbox. */
 export interface OutboxMiddleware extends StoreMiddleware {
   readonly stage: "outbox";
   /** Enables `publish` in the scope. */

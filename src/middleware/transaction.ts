@@ -10,6 +10,7 @@ import type { StageMiddleware } from "./compose.js";
 /** Runs `work` in a transaction of your own library. It must commit when `work` resolves and roll back when it rejects. */
 export type BeginTransaction = <T>(work: (tx: SqlExecutor, native?: unknown) => Promise<T>) => Promise<T>;
 
+/** Options of the transaction middleware. */
 export interface TransactionOptions {
   /**
    * Opens the transaction with your own library instead of this package's driver:
@@ -18,6 +19,7 @@ export interface TransactionOptions {
   readonly begin?: BeginTransaction;
 }
 
+/** Middleware that runs the function in a transaction. */
 export interface TransactionMiddleware extends StageMiddleware {
   readonly stage: "transaction";
   readonly db: Database;

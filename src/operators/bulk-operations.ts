@@ -5,6 +5,7 @@ import type { BulkAction, DeadFilter, DeadLetters, Operation } from "../queue/op
 import type { CallOptions } from "../queue/work-store.js";
 import { deadConditions } from "../sql/reads.js";
 
+/** Which dead messages are replayed. */
 export interface ReplayDeadOptions extends CallOptions {
   /** Who does it: a person or a job. It is recorded. */
   readonly by: string;
@@ -18,6 +19,7 @@ export interface ReplayDeadOptions extends CallOptions {
   readonly resume?: string | undefined;
 }
 
+/** What a replay of many messages did. */
 export interface ReplayDeadResult {
   readonly matched: number;
   readonly done: number;

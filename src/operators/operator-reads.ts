@@ -210,6 +210,7 @@ export type TraceStep =
   | ({ readonly queue: "inbox" } & CorrelatedMessage<InboxKey>)
   | ({ readonly queue: "outbox" } & CorrelatedMessage<OutboxKey>);
 
+/** The stores in which the trace of an event is looked for. */
 export interface TraceStores {
   readonly inbox: Pick<OperatorReads<InboxKey>, "byCorrelation">;
   readonly outbox: Pick<OperatorReads<OutboxKey>, "byCorrelation">;

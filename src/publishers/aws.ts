@@ -16,6 +16,7 @@ import {
   publishTo,
 } from "./publisher.js";
 
+/** Options of a publisher to SQS. */
 export interface SqsPublisherOptions extends PublisherOptions {
   readonly queueUrl: string;
   /** Your own client; one with the environment's region and credentials by default. */
@@ -50,6 +51,7 @@ export function sqsPublisher(options: SqsPublisherOptions): Publisher {
   });
 }
 
+/** Options of a publisher to SNS. */
 export interface SnsPublisherOptions extends PublisherOptions {
   readonly topicArn: string;
   /** Your own client; one with the environment's region and credentials by default. */
@@ -84,6 +86,7 @@ export function snsPublisher(options: SnsPublisherOptions): Publisher {
   });
 }
 
+/** Options of a publisher to EventBridge. */
 export interface EventBridgePublisherOptions extends PublisherOptions {
   /** The event's source, such as "com.example.orders". */
   readonly source: string;

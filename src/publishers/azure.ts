@@ -14,6 +14,7 @@ import {
   publishTo,
 } from "./publisher.js";
 
+/** Options of a publisher to Service Bus. */
 export interface ServiceBusPublisherOptions extends PublisherOptions {
   /** `new ServiceBusClient(…).createSender("orders")`. */
   readonly sender: Pick<ServiceBusSender, "sendMessages" | "createMessageBatch"> &
@@ -117,6 +118,7 @@ const sessionOf = (key: string): string => (key.length > 128 ? hashedKey(key) : 
 const serviceBusSize = (message: PublishedMessage): number =>
   Buffer.byteLength(message.payload) + Buffer.byteLength(JSON.stringify(message.headers ?? "")) + 3_072;
 
+/** Options of a publisher to a storage queue. */
 export interface StorageQueuePublisherOptions extends PublisherOptions {
   /** A `QueueClient` of `@azure/storage-queue`. */
   readonly queue: Pick<QueueClient, "sendMessage"> & Partial<Pick<QueueClient, "name">>;

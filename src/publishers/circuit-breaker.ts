@@ -5,6 +5,7 @@ import { PermanentFailure, retryAfter } from "../dispatch/settlement.js";
 import { ArgumentRangeError } from "../errors.js";
 import { refuseUnknown, requireDuration } from "../queue/arguments.js";
 
+/** When a circuit breaker opens, and for how long. */
 export interface BreakerPolicy {
   /** The breaker opens after this many failures in a row: 5 by default. */
   readonly failures: number;
@@ -25,6 +26,7 @@ export interface BreakerReports {
   readonly now?: () => number;
 }
 
+/** Keeps messages from a destination that fails. */
 export interface CircuitBreaker {
   /**
    * Runs a call. While the breaker is open it throws `retryAfter` instead. A call that fails after `signal` was aborted

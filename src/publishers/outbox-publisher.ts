@@ -7,6 +7,7 @@ import type { Outbox } from "../outbox/outbox.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import type { OutboxMessage } from "../queue/message.js";
 
+/** Options of a worker that publishes an outbox. */
 export interface OutboxPublisherOptions extends Telemetry {
   readonly outbox: Outbox;
   /** A publisher for each topic, or any other handler. */

@@ -35,6 +35,7 @@ export type Publisher = (
   context: Pick<HandlerContext, "signal" | "telemetry">,
 ) => Promise<void>;
 
+/** Options that all publishers have. */
 export interface PublisherOptions {
   /** Time limit for sending a message: 30 s by default, 15 s for webhooks. The request is aborted then. */
   readonly timeoutMs?: number;
@@ -122,6 +123,7 @@ export function guarded<Message, Context extends { readonly signal: AbortSignal 
   };
 }
 
+/** Options of a publisher by a function of your own. */
 export interface FunctionPublisherOptions extends PublisherOptions {
   /** The destination's name in errors, such as "The invoice service". */
   readonly destination: string;

@@ -16,6 +16,7 @@ import {
   publishTo,
 } from "./publisher.js";
 
+/** Options of a publisher by signed webhooks. */
 export interface WebhookPublisherOptions extends PublisherOptions {
   readonly url: string;
   /** `whsec_…`. During a rotation give the old and the new one: the request is signed with each. */

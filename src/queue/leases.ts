@@ -9,6 +9,7 @@ import type { QueueMessage } from "./message.js";
  */
 export type OwnerToken = string & { readonly __brand: "OwnerToken" };
 
+/** A new token: whoever claims messages settles them by it. */
 export const newOwnerToken = (): OwnerToken => randomUUID() as OwnerToken;
 
 /** Makes an owner token of a GUID. Refuses the empty GUID. */

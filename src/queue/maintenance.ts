@@ -16,6 +16,7 @@ type Queue = WorkStore<never, QueueMessage, string>;
 /** A queue, or the keys of a service, which has no records of operations. */
 type Purging = Pick<Queue, "purgeDone"> & Partial<Pick<Queue, "purgeDead" | "purgeOperations">>;
 
+/** What a reap or a clean-up of one queue did. */
 export interface MaintenanceResult {
   /** Leases that were ended, or done messages that were deleted. */
   readonly done: number;

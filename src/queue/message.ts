@@ -37,17 +37,20 @@ export interface QueueMessage {
 }
 
 export const inboxStates = ["Seen", "Processing", "Done", "Dead"] as const;
+/** The state of a received message. */
 export type InboxState = (typeof inboxStates)[number];
 
 /** How operators resolve dead messages of an inbox: by `archive`, and by `editAndReplay`, which enqueues another instead. */
 export const resolutions = ["archived", "replaced"] as const;
 export type Resolution = (typeof resolutions)[number];
 
+/** What identifies a received message: its sender, and the sender's id of it. */
 export interface InboxKey {
   readonly source: string;
   readonly messageId: string;
 }
 
+/** A received message, as handlers get it. */
 export interface InboxMessage extends QueueMessage, InboxKey {
   readonly state: InboxState;
   readonly hash: Uint8Array | null;
@@ -60,12 +63,15 @@ export interface InboxMessage extends QueueMessage, InboxKey {
 }
 
 export const outboxStates = ["Ready", "InProgress", "Done", "Failed"] as const;
+/** The state of a message to send. */
 export type OutboxState = (typeof outboxStates)[number];
 
+/** What identifies a message to send. */
 export interface OutboxKey {
   readonly id: string;
 }
 
+/** A message to send, as publishers get it. */
 export interface OutboxMessage extends QueueMessage, OutboxKey {
   readonly state: OutboxState;
   /** The same on every delivery of this message, for receivers to deduplicate by. */

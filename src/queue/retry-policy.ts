@@ -17,6 +17,7 @@ export interface RetryPolicy {
 /** Databases keep the number in 32 bits or fewer. */
 export const mostAttempts = 10_000;
 
+/** 10 attempts, min(2^attempt s, 60 s) between them. */
 export const defaultRetryPolicy: RetryPolicy = {
   maxAttempts: 10,
   baseMs: 1_000,

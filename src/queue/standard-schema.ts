@@ -13,6 +13,7 @@ export interface StandardSchema<Output = unknown> {
 
 /** What a schema takes, and what it makes of it. */
 export type InputOf<Schema extends StandardSchema> = NonNullable<Schema["~standard"]["types"]>["input"];
+/** What a schema makes of a value. */
 export type OutputOf<Schema extends StandardSchema> = NonNullable<Schema["~standard"]["types"]>["output"];
 
 type SchemaResult<Output> =

@@ -13,11 +13,13 @@ import {
 import type { FailedAttempt, Operators } from "./operators.js";
 import type { TopicSchemas } from "./topics.js";
 
+/** Options that every call of a store takes. */
 export interface CallOptions {
   /** An abort rejects the call with the signal's reason. What the database has committed stays. */
   readonly signal?: AbortSignal | undefined;
 }
 
+/** Options of `get`. */
 export interface GetOptions extends CallOptions {
   /**
    * Shows nothing that could still be rolled back. On SQL Server without READ_COMMITTED_SNAPSHOT it then waits for a transaction
@@ -26,6 +28,7 @@ export interface GetOptions extends CallOptions {
   readonly committed?: boolean | undefined;
 }
 
+/** Options of `claim`. */
 export interface ClaimOptions extends CallOptions {
   readonly owner: OwnerToken;
   /** How long only this owner holds the messages: 30 s by default; 10–300 s suit most work. */
@@ -34,6 +37,7 @@ export interface ClaimOptions extends CallOptions {
   readonly batchSize?: number;
 }
 
+/** Options of `abandon`. */
 export interface AbandonOptions extends CallOptions {
   /** Replaces the policy's number of attempts, after which the message is dead. */
   readonly maxAttempts?: number | undefined;
@@ -73,6 +77,7 @@ export interface Settlement<Key> {
   readonly dead: readonly Key[];
 }
 
+/** Options of `reapExpired`. */
 export interface ReapOptions extends CallOptions {
   /** Rows in one statement; 200 by default. */
   readonly batchSize?: number;
@@ -80,6 +85,7 @@ export interface ReapOptions extends CallOptions {
   readonly maxBatches?: number;
 }
 
+/** What a reap did. */
 export interface ReapResult {
   /** Leases that had expired; each counted as an attempt. */
   readonly reaped: number;
@@ -89,6 +95,7 @@ export interface ReapResult {
   readonly more: boolean;
 }
 
+/** Options of `purgeDone`. */
 export interface PurgeOptions extends CallOptions {
   /** Messages done within this time are kept: 30 days by default. */
   readonly retentionMs?: number;
@@ -98,11 +105,13 @@ export interface PurgeOptions extends CallOptions {
   readonly after?: number | undefined;
 }
 
+/** Options of `purgeDead`. */
 export interface PurgeDeadOptions extends PurgeOptions {
   /** Messages that died within this time are kept. There is no default: nothing deletes a dead message unless you say when. */
   readonly retentionMs: number;
 }
 
+/** Options of `purgeOperations`. */
 export interface PurgeOperationsOptions extends CallOptions {
   /** Records of operations that ended within this time are kept: 90 days by default. */
   readonly retentionMs?: number | undefined;
@@ -110,6 +119,7 @@ export interface PurgeOperationsOptions extends CallOptions {
   readonly maxBatches?: number | undefined;
 }
 
+/** What a purge did. */
 export interface PurgeResult {
   readonly purged: number;
   /** Stopped by `maxBatches` with more to do. */
@@ -132,6 +142,7 @@ export interface MessageFilter extends CallOptions {
   readonly newerThanMs?: number | undefined;
 }
 
+/** Which messages `list` returns. */
 export interface ListFilter<State extends string> extends MessageFilter {
   readonly state?: State | undefined;
   /** Of an inbox: only Done messages that an operator has resolved in this way. */
@@ -142,17 +153,20 @@ export interface ListFilter<State extends string> extends MessageFilter {
   readonly after?: number | undefined;
 }
 
+/** One page of messages. */
 export interface Page<Message> {
   readonly messages: readonly Message[];
   /** Pass it as `after` to get the next page; null on the last page. */
   readonly cursor: number | null;
 }
 
+/** Options of `replay`. */
 export interface ReplayOptions extends CallOptions {
   /** The messages expire this long after the replay. By default they do not. */
   readonly ttlMs?: number | undefined;
 }
 
+/** Numbers of a queue. */
 export interface QueueStats<State extends string> {
   readonly counts: Readonly<Record<State, number>>;
   /** The same messages in the words of operators. They add up to the sum of `counts`. */
@@ -165,6 +179,7 @@ export interface QueueStats<State extends string> {
   readonly expired: number;
 }
 
+/** Options of `ack`. */
 export interface AckOptions<Tx> extends CallOptions {
   /** Acknowledges inside this transaction, so that both commit together. */
   readonly tx?: Tx;

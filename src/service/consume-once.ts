@@ -30,6 +30,7 @@ export interface ConsumerName {
   readonly alias: string;
 }
 
+/** Options of `consumeOnce`. */
 export interface ConsumeOnceOptions extends ConsumerName {
   /** The header with the sender's own key for the message; in any case. `idempotency-key` by default. */
   readonly idempotencyHeader?: string | undefined;
@@ -40,6 +41,7 @@ export interface ConsumeOnceOptions extends ConsumerName {
   readonly logger?: LoggerOption | undefined;
 }
 
+/** What a handler of `consumeOnce` gets beside its message. */
 export interface ConsumeContext {
   /** The message's key in the store. */
   readonly key: string;
@@ -47,6 +49,7 @@ export interface ConsumeContext {
   readonly signal: AbortSignal;
 }
 
+/** Handles a message of `consumeOnce`. */
 export type ConsumeHandler<Message> = (message: Message, context: ConsumeContext) => unknown;
 
 /** What became of a delivery. Acknowledge it to the broker in both cases. */

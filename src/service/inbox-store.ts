@@ -30,6 +30,7 @@ export interface LeasingInboxStore extends InboxStore {
   close(): Promise<void>;
 }
 
+/** Options of `tryBegin`. */
 export interface TryBeginOptions extends CallOptions {
   /** Who asks, for operators to read. It gives no rights: only the lease id does. */
   readonly owner?: string | undefined;
@@ -42,6 +43,7 @@ export interface TryBeginOptions extends CallOptions {
   readonly leaseId?: string | undefined;
 }
 
+/** Whether the key is leased now, was processed before, or is held by another. */
 export type TryBeginResult =
   | { readonly status: "Acquired"; readonly leaseId: string; readonly expiresAt: Date }
   | { readonly status: "Processed" }
@@ -53,10 +55,14 @@ export interface LeaseLost {
   readonly status: "LeaseLost";
 }
 
+/** Whether the lease still held the key that was to be renewed. */
 export type RenewResult = { readonly status: "Renewed"; readonly expiresAt: Date } | LeaseLost;
+/** Whether the lease still held the key that was to be finished. */
 export type FinishResult = { readonly status: "Processed" } | LeaseLost;
+/** Whether the lease still held the key that was to be released. */
 export type ReleaseResult = { readonly status: "Released" } | LeaseLost;
 
+/** What an inbox store knows of a key. */
 export type KeyReport =
   | { readonly status: "Unknown" }
   | {

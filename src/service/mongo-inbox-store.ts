@@ -16,6 +16,7 @@ import {
   type WantedLease,
 } from "./inbox-store.js";
 
+/** Options of an inbox store on MongoDB. */
 export interface MongoInboxStoreOptions {
   /** `mongodb://…` or `mongodb+srv://…`. The store opens a client of its own, and closes it. */
   readonly url?: string | undefined;

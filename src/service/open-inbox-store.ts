@@ -7,6 +7,7 @@ import type { MongoInboxStoreOptions } from "./mongo-inbox-store.js";
 import type { RedisInboxStoreOptions } from "./redis-inbox-store.js";
 import type { SqlInboxStoreOptions } from "./sql-inbox-store.js";
 
+/** Settings of an inbox store on a SQL database. */
 export interface SqlInboxStoreSettings extends SqlInboxStoreOptions {
   /** As for an app's database: `postgres://…`, `mssql://…`, `sqlite:…`. The store opens it, and closes it. */
   readonly url?: string | undefined;

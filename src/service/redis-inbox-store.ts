@@ -19,6 +19,7 @@ import {
   retention,
 } from "./inbox-store.js";
 
+/** Options of an inbox store on Redis. */
 export interface RedisInboxStoreOptions {
   /** `redis://…` or `rediss://…`. The store opens a client of its own, and closes it. */
   readonly url?: string | undefined;

@@ -19,6 +19,7 @@ import {
   type TryBeginResult,
 } from "./inbox-store.js";
 
+/** Options of an inbox store on a SQL database. */
 export interface SqlInboxStoreOptions {
   /** Separates the keys of several stores in one table; "inbox-service" by default. */
   readonly source?: string | undefined;
@@ -35,6 +36,7 @@ export interface SqlInboxStoreOptions {
   readonly clock?: (() => Date) | undefined;
 }
 
+/** An inbox store on a SQL database. */
 export interface SqlInboxStore extends LeasingInboxStore {
   /** Deploys the schema when `enableSchemaDeployment` is set; does nothing otherwise. */
   init(options?: CallOptions): Promise<void>;
@@ -45,6 +47,7 @@ export interface SqlInboxStore extends LeasingInboxStore {
   purge(options?: PurgeKeysOptions): Promise<PurgeResult>;
 }
 
+/** Which keys are purged. */
 export type PurgeKeysOptions = Omit<PurgeOptions, "retentionMs">;
 
 const known = ["source", "schema", "table", "enableSchemaDeployment", "retentionMs", "logger", "id", "clock"];

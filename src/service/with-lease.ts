@@ -4,6 +4,7 @@ import { refuseUnknown, requireDuration, requireInterval } from "../queue/argume
 import { LeaseLostError } from "../queue/leases.js";
 import { checkAll, defaultLeaseMs, type LeasingInboxStore, type TryBeginOptions } from "./inbox-store.js";
 
+/** Options of work under a lease. */
 export interface WithLeaseOptions extends Omit<TryBeginOptions, "leaseId"> {
   /** A third of the lease by default. */
   readonly renewEveryMs?: number | undefined;
@@ -18,6 +19,7 @@ export interface HeldLease {
   readonly signal: AbortSignal;
 }
 
+/** What became of work under a lease. */
 export type LeasedOutcome<T> =
   | { readonly status: "Done"; readonly result: T }
   | { readonly status: "Processed" }

@@ -6,7 +6,9 @@ import type { AnyDatabase, NativeTransactions } from "./native.js";
 
 /** The values that cross the driver boundary. Dates are sent as ISO strings or as milliseconds, as the dialect says. */
 export type SqlValue = string | number | boolean | Uint8Array | null;
+/** The parameters of a statement, by name. */
 export type SqlParams = Readonly<Record<string, SqlValue>>;
+/** A row that a statement returned, by the names of its columns. */
 export type SqlRow = Readonly<Record<string, unknown>>;
 
 /** A text with a name for logs and errors. */

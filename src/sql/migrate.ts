@@ -83,6 +83,7 @@ async function readLedger<T>(dialect: Dialect, schema: string, read: () => Promi
   }
 }
 
+/** What is migrated: the schema, and the tables of inbox and outbox. */
 export interface MigrateOptions {
   readonly schema?: string;
   /** The name of the table; `false` leaves that queue out. */
@@ -90,6 +91,7 @@ export interface MigrateOptions {
   readonly outbox?: string | false;
 }
 
+/** What a migration did. */
 export interface MigrateResult {
   /** The migrations that this call applied, such as `inbox 1 inbox`. Empty when the schema was up to date. */
   readonly applied: readonly string[];

@@ -1,3 +1,4 @@
+/** A metric, and what it measures. */
 export interface MetricEntry {
   readonly kind: "count" | "duration" | "gauge" | "histogram";
   /** Of the value that a sink gets, in UCUM (https://ucum.org). Braces name what is counted. */

@@ -18,6 +18,7 @@ import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import { openTelemetryMetrics } from "./open-telemetry-metrics.js";
 
+/** Options of metrics and traces by OpenTelemetry. */
 export interface OpenTelemetryOptions {
   /** The global provider's by default. */
   readonly meter?: Meter;

@@ -3,6 +3,7 @@ import { isGuid } from "../base/uuid.js";
 import type { SecretResolver } from "../config/secret-reference.js";
 import { requireName } from "../queue/arguments.js";
 
+/** A tenant, and where its tables are. */
 export interface Tenant {
   /** The routing key, and the tenant's name in logs. */
   readonly id: string;
@@ -41,6 +42,7 @@ export function distinctTenants(tenants: Iterable<Tenant>): readonly string[] {
   return [...first.values()];
 }
 
+/** What a function that finds tenants gets. */
 export interface DiscoveryContext {
   /** Aborts when `discoverMs` is over. */
   readonly signal: AbortSignal;

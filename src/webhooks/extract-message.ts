@@ -23,6 +23,7 @@ export interface WebhookMessage extends BatchMessage {
 
 /** Says that the payload is the body in base64, because the body is not UTF-8. */
 export const payloadEncodingHeader = "oncebox-payload-encoding";
+/** The header of a stored webhook that names its tenant. */
 export const tenantHeader = "oncebox-tenant";
 
 /** Returns the body of a stored message, byte for byte as it was sent. */

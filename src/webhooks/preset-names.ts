@@ -4,6 +4,7 @@ import type { WebhookScheme } from "./schemes/scheme.js";
 /** The name of a provider that a source may give instead of a scheme. */
 export type PresetName = keyof typeof loaders;
 
+/** The names of all presets. */
 export const presetNames = Object.keys(loaders) as readonly PresetName[];
 
 export const isPresetName = (name: unknown): name is PresetName =>

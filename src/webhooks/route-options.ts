@@ -17,6 +17,7 @@ export interface ReceivedWebhook {
   readonly tenant: string | null;
 }
 
+/** Options of the webhook route. */
 export interface WebhookRouteOptions {
   /** The inbox that stores the messages, or a function that chooses one by tenant or source. */
   readonly inbox: WebhookInbox | ((webhook: ReceivedWebhook) => WebhookInbox | Promise<WebhookInbox>);
@@ -56,6 +57,7 @@ export interface WebhookRouteOptions {
   readonly clock?: () => Date;
 }
 
+/** The defaults of the webhook route. */
 export const webhookDefaults = {
   afterEnqueueMs: 1_000,
   receiveMs: 5_000,

@@ -23,6 +23,7 @@ import type { ReadScheme } from "./schemes/read-scheme.js";
 import { webhookPath } from "./schemes/template.js";
 import { loadSources, type ResolvedSource, type SchemesOf, type WebhookSource } from "./sources.js";
 
+/** Receives webhooks: a request in, a response out. */
 export interface WebhookRoute extends Preparing {
   (request: Request): Promise<Response>;
 }
@@ -223,6 +224,7 @@ function publicUrlOf(
   return URL.canParse(called) ? called : url;
 }
 
+/** Options of the webhook route inside of Express and its like. */
 export interface WebhookMiddlewareOptions {
   readonly logger?: LoggerOption;
 }

@@ -86,6 +86,7 @@ export const afterThaw = {
   },
 };
 
+/** A Lambda function that runs a job of the app, by a schedule or a wake-up. */
 export type JobFunction<Report> = MiddyfiedHandler<unknown, Report>;
 
 /** A job that ends within its budget. */

@@ -4,6 +4,7 @@ import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
 import { metricTable } from "../../telemetry/metric-table.js";
 
+/** Options of metrics in CloudWatch's embedded format. */
 export interface EmfMetricsOptions {
   /** The namespace in CloudWatch: "oncebox" by default. */
   readonly namespace?: string;

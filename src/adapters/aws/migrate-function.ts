@@ -16,6 +16,7 @@ import { serverOf } from "../../tenants/connections/database-pools.js";
 import { type JobFunction, timedFunction } from "./cold-start.js";
 import { awsSecrets, isWithoutValue, putSecret } from "./secrets-manager.js";
 
+/** What the migrate function did, beside the migration itself. */
 export interface MigrateReport extends MigrateResult {
   /** Whether this run made the functions' user a password, and put the URL with it into their secret. */
   readonly madeUser: boolean;

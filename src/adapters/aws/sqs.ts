@@ -13,6 +13,7 @@ import {
 import { optionalCount } from "../../queue/arguments.js";
 import { lambdaBudget } from "./events.js";
 
+/** Options of a Lambda function that consumes a queue of SQS. */
 export interface SqsHandlerOptions extends ConsumeOptions {
   /** The topic of messages without one: "sqs" by default. */
   readonly topic?: string;

@@ -39,6 +39,7 @@ async function keyVault(maxRetries: number): Promise<(vault: string) => SecretCl
   return (vault) => new sdk.SecretClient(vault, credential, { retryOptions: { maxRetries } });
 }
 
+/** Which secrets of a vault name tenants. */
 export interface KeyVaultTenants extends SecretFilter {
   /** `https://name.vault.azure.net` */
   readonly vault: string;

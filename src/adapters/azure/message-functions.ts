@@ -9,6 +9,7 @@ import { requestFromHost, toHttpResponse } from "./http-trigger.js";
 import { inInvocation, invocationLogger, timedJobs } from "./invocations.js";
 import { azureWakeUp } from "./wake-up.js";
 
+/** Options of the Azure functions of a service. */
 export interface MessageFunctionsOptions {
   /** The receiver's path, after the host's own prefix (`routePrefix`): `_rf/receive` by default. */
   readonly route?: string;

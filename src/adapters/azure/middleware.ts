@@ -15,6 +15,7 @@ import { openEnvelope } from "../../publishers/azure.js";
 import { optionalCount } from "../../queue/arguments.js";
 import { requestFromHost, toHttpResponse } from "./http-trigger.js";
 
+/** Options of an Azure function that consumes a queue. */
 export interface AzureQueueOptions extends ConsumeOptions {
   /** The topic of messages without one: "service-bus" or "storage-queue" by default. */
   readonly topic?: string;

@@ -2,14 +2,14 @@ import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
 import type { SqlExecutor } from "../../sql/driver.js";
 import type { AnyDatabase } from "../../sql/native.js";
 
-/** What Kysely's dialects take, by the kind of the transaction's database. */
-export interface KyselySettings {
-  readonly postgres: OnePool;
-  readonly sqlite: OneConnection;
-  readonly any: OnePool & OneConnection;
-  /** Kysely needs the connection of another library there. */
-  readonly sqlserver: never;
-}
+/** What Kysely's dialects take, by the kind of the transaction's database. On SQL Server Kysely needs another library's connection. */
+export type KyselySettings<Kind extends AnyDatabase> = "any" extends Kind
+  ? OnePool & OneConnection
+  : Kind extends "postgres"
+    ? OnePool
+    : Kind extends "sqlite"
+      ? OneConnection
+      : never;
 
 interface OnePool {
   /** For `PostgresDialect`: its one client is the transaction's. */
@@ -55,14 +55,15 @@ interface KyselyStatement {
  * Kysely inside of a handler's transaction, on PostgreSQL or SQLite: the settings of a dialect that runs on `tx`.
  *
  * @example
+ * const { Kysely, PostgresDialect } = await import("kysely");
  * const db = new Kysely<any>({ dialect: new PostgresDialect(toKysely(tx)) });
  * await db.insertInto("orders").values({ id: 7 }).execute();
  */
-export function toKysely<Kind extends AnyDatabase>(tx: SqlExecutor<Kind>): KyselySettings[Kind] {
+export function toKysely<Kind extends AnyDatabase>(tx: SqlExecutor<Kind>): KyselySettings<Kind> {
   const native = nativeOf(tx, "toKysely");
   return (native.kind === "postgres"
     ? onePool(native.client)
-    : oneConnection(native.connection)) as unknown as KyselySettings[Kind];
+    : oneConnection(native.connection)) as unknown as KyselySettings<Kind>;
 }
 
 function onePool(client: PgClient): OnePool {

@@ -12,6 +12,7 @@ const grpcPath = "/RFReceiver/Receive";
 
 /** The schemes that this package serves, by the names that a configuration uses. */
 export const transportNames = ["http", "https", "grpc", "grpcs", "unix", "pipe", "inprocess"] as const;
+/** The transports between services. */
 export type TransportName = (typeof transportNames)[number];
 
 /**

@@ -23,6 +23,7 @@ import {
   type TransportResponse,
 } from "./transport.js";
 
+/** Options of the transport by gRPC. */
 export type GrpcTransportOptions = TransportOptions;
 
 /**

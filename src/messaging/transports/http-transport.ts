@@ -20,6 +20,7 @@ import {
   type TransportResponse,
 } from "./transport.js";
 
+/** Options of the transport by HTTP. */
 export interface HttpTransportOptions extends TransportOptions {
   /** Connections to one destination at most: 50 by default, one for each message of a batch. */
   readonly maxConnections?: number;

@@ -21,11 +21,13 @@ export interface InProcessReceiver {
   receive(envelope: Envelope, call: TransportCall): Promise<TransportResponse>;
 }
 
+/** Options of the transport inside of one process. */
 export interface InProcessOptions {
   /** How long a sender waits for a receiver: 30 s by default. */
   readonly timeoutMs?: number;
 }
 
+/** Delivers messages inside of one process. */
 export interface InProcessTransport extends Transport {
   /** Makes a receiver known as `inprocess://serviceId`. The returned function takes it away again. */
   serve(serviceId: string, receiver: InProcessReceiver): () => void;

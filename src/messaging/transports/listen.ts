@@ -6,6 +6,7 @@ import type { ServiceReceiver } from "../receiver.js";
 import { grpcSchemes, httpSchemes, receivePath, schemeOf } from "./address.js";
 import type { TlsMaterial } from "./transport.js";
 
+/** Where a service listens. */
 export interface ListenOptions {
   /** `http://127.0.0.1:4001`, `https:`, `unix:`, `pipe:`, `grpc:` or `grpcs:`. Port 0 takes a free one. */
   readonly address: string;
@@ -22,6 +23,7 @@ export interface ListenOptions {
   readonly logger?: LoggerOption;
 }
 
+/** A service that listens. */
 export interface Listener {
   /** The address for senders, with the real port. */
   readonly address: string;
@@ -69,6 +71,7 @@ export function requireCertificate({ tls, address }: ListenSettings) {
   throw new InvalidArgumentError(`listen: ${schemeOf(address)}// needs tls: { cert, key }.`);
 }
 
+/** Options of a service's receiver inside of a server of your own. */
 export interface ReceiverMiddlewareOptions {
   /** The path of the receiver; requests for other paths go to `next`. `/_rf/receive` by default. */
   readonly path?: string;

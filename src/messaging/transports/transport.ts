@@ -26,6 +26,7 @@ export interface TransportDestination {
   readonly secrets: readonly string[];
 }
 
+/** Options of one call of a transport. */
 export interface TransportCall {
   /** Aborts the call. Every transport passes it on to its socket. */
   readonly signal: AbortSignal;

@@ -15,6 +15,7 @@ import {
 } from "../inbox-store.js";
 import { callService, type Fields, InboxServiceError, type ServiceRequest } from "./inbox-service-call.js";
 
+/** Options of an inbox store that calls the inbox service. */
 export interface HttpInboxStoreOptions {
   /** Where the service is; `v1/inbox/…` is added to it. Use https: the token is sent with every request. */
   readonly url: string;

@@ -14,6 +14,7 @@ import { type CallName, callsOf, maxBodyBytes, type ServiceCall } from "./calls.
 import { openApi } from "./open-api.js";
 import { logRequest, serviceResults } from "./responses.js";
 
+/** The inbox as an HTTP service. */
 export type InboxService = HttpHandlers;
 
 /** The settings of the service that do not depend on where it runs. */
@@ -30,6 +31,7 @@ export interface InboxServiceSettings {
   readonly tokensMaxAgeMs?: number;
 }
 
+/** Options of the inbox service. */
 export interface InboxServiceOptions extends InboxServiceSettings {
   /** Where keys are kept: the SQL store, or any other one. */
   readonly store: LeasingInboxStore;

@@ -92,6 +92,7 @@ const inspection: Inspection = {
   wrongSettings: () => [],
 };
 
+/** PostgreSQL, as data. */
 export const postgresDialect: Dialect<"postgres"> = {
   ...postgresReceiving,
   inbox: inboxStatements,

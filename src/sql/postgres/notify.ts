@@ -12,6 +12,7 @@ import { postgresDialect } from "./dialect.js";
 import { connectionSettings } from "./entra.js";
 import { sharesSessions } from "./pooler.js";
 
+/** Options of a worker's wake-up by PostgreSQL. */
 export interface WakeUpOptions extends NotifyQueue {
   /** Of the server itself, or of a pooler in session mode: a connection through one in transaction mode cannot listen. */
   readonly url?: string;

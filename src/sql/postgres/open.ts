@@ -8,6 +8,7 @@ import { pgClient } from "./client.js";
 import { connectionSettings } from "./entra.js";
 import { postgresReceiving } from "./receive.js";
 
+/** How PostgreSQL is reached. */
 export interface PostgresOptions {
   /**
    * `postgres://user:password@host/database?sslmode=verify-full`; on Azure `postgres://identity@host/database?authentication=entra`.

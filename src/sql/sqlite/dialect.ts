@@ -95,6 +95,7 @@ where m.type = 'table' and :schema is not null`,
   file: inspectFile,
 };
 
+/** SQLite, as data. */
 export const sqliteDialect: Dialect<"sqlite"> = {
   ...sqliteReceiving,
   inbox: inboxStatements,

@@ -6,6 +6,7 @@ import { requireDriver } from "../driver.js";
 import { type Synchronous, sqliteClient } from "./client.js";
 import { sqliteReceiving } from "./receive.js";
 
+/** Where a SQLite database is. */
 export interface SqliteOptions {
   /** A path, or ":memory:". */
   readonly file: string;

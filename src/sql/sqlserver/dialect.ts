@@ -122,6 +122,7 @@ where name = db_name()`,
   },
 };
 
+/** SQL Server, as data. */
 export const sqlServerDialect: Dialect<"sqlserver"> = {
   ...sqlServerReceiving,
   inbox: inboxStatements,

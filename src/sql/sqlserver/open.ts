@@ -7,6 +7,7 @@ import { defaultConnections, requireDriver } from "../driver.js";
 import { type MssqlConfig, type MssqlDriver, mssqlClient } from "./client.js";
 import { sqlServerReceiving } from "./receive.js";
 
+/** How SQL Server is reached. */
 export interface SqlServerOptions {
   /** `mssql://user:password@host:1433/database?trustServerCertificate=false` */
   readonly url?: string;

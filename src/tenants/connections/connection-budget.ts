@@ -11,6 +11,7 @@ export interface Pool {
   close(): Promise<void>;
 }
 
+/** How many connections an instance may have to all tenants. */
 export interface ConnectionLimits {
   /** Connections of this instance to all servers together: 40 by default. */
   readonly perInstance?: number;

@@ -29,6 +29,7 @@ export interface TenantStores {
   readonly pollStatement: SqlStatement | undefined;
 }
 
+/** How tenants and their stores are found and opened. */
 export interface TenantStoresOptions {
   readonly discover: TenantDiscovery;
   /**
@@ -52,6 +53,7 @@ export interface TenantStoresOptions {
   readonly now?: () => number;
 }
 
+/** The stores of all tenants. */
 export interface TenantStoreProvider {
   /** The inbox of a tenant. For an unknown key the list is refreshed once, then it is an InvalidOperationError. */
   inbox(key: string): Promise<Inbox>;

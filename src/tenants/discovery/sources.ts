@@ -13,6 +13,7 @@ import { fromRecords, normalKey, type Tenant, type TenantDiscovery } from "../te
 /** Secrets that are fetched at once. */
 const fetchesAtOnce = 20;
 
+/** A tenant in a configuration. */
 export interface ConfiguredTenant extends Omit<Tenant, "database"> {
   /** A URL, or a reference to a secret that holds the URL. */
   readonly database: string | SecretReference;
@@ -66,6 +67,7 @@ function repeated(tenants: unknown): readonly string[] {
   return [...twice].map((key) => `${JSON.stringify(key)} is listed more than once`);
 }
 
+/** Where the table of tenants is. */
 export interface CatalogueOptions extends CatalogueName {
   /** The database that has the table: a URL, a reference to a secret that holds the URL, or an open database. */
   readonly database: string | SecretReference | Database;

@@ -27,6 +27,7 @@ export interface TenantRun {
   readonly timers?: Timers;
 }
 
+/** What the turns of a run did. */
 export interface TenantRunResult {
   readonly turns: number;
   /** Tenants whose turn failed. They are quarantined. */

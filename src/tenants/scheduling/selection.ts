@@ -10,6 +10,7 @@ export interface Selection {
   nextMs?(): number | undefined;
 }
 
+/** Decides whose turn is next. */
 export interface SelectionStrategy {
   /** One turn at a time. */
   readonly sequential: boolean;

@@ -22,6 +22,7 @@ import { fair, untilDone } from "./fair-selection.js";
 import { runTenants, type TenantRun, type TenantRunResult, tenantQuarantine } from "./run-tenants.js";
 import type { SelectionStrategy } from "./selection.js";
 
+/** Options of a dispatcher for many tenants. */
 export interface TenantDispatcherOptions {
   readonly tenants: Pick<TenantStoreProvider, "distinctStores" | "list" | "find" | "refresh">;
   /** The same for all tenants, or a function that makes them for each tenant at its first turn with work. */
@@ -39,6 +40,7 @@ export interface TenantDispatcherOptions {
   readonly now?: () => number;
 }
 
+/** What a dispatch of many tenants did. */
 export interface TenantDispatchReport extends TenantRunResult {
   /** The sums of all turns; null where no turn found anything. */
   readonly inbox: DispatchResult | null;
@@ -50,6 +52,7 @@ interface TenantRunOptions {
   readonly woken?: boolean;
 }
 
+/** Dispatches the queues of many tenants, fairly. */
 export interface TenantDispatcher {
   /** Dispatches all tenants, or these, within the budget. */
   run(budget: Budget, ids?: readonly string[], options?: TenantRunOptions): Promise<TenantDispatchReport>;

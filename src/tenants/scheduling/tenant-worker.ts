@@ -12,6 +12,7 @@ import {
   type TenantDispatcherOptions,
 } from "./tenant-dispatcher.js";
 
+/** Options of a worker for many tenants. */
 export interface TenantWorkerOptions extends Omit<TenantDispatcherOptions, "selection"> {
   /** The longest time between two polls of an idle tenant: 60 s by default. Minutes let a serverless database sleep. */
   readonly idlePollMs?: number;
@@ -23,6 +24,7 @@ export interface TenantWorkerOptions extends Omit<TenantDispatcherOptions, "sele
   readonly pause?: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 
+/** A worker for many tenants that runs. */
 export interface TenantWorker {
   /** A message has been stored for this tenant: it is polled now, whatever its idle back-off is. */
   wake(key: string): void;

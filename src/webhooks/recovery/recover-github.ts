@@ -8,6 +8,7 @@ import { adviceFor, failedDeliveries, listDeliveries } from "./github-deliveries
 /** A credential, or a function that fetches it from a secret store. */
 export type Credential = string | (() => string | Promise<string>);
 
+/** Which deliveries of GitHub are redelivered. */
 export interface RecoverGithubOptions {
   readonly hooks: readonly GithubHook[];
   /** For the hooks of repositories and organizations: a token that may manage their webhooks. */
@@ -36,6 +37,7 @@ export type GithubHook =
   | { readonly repository: string; readonly hookId: number | string }
   | { readonly organization: string; readonly hookId: number | string };
 
+/** What a recovery of GitHub's deliveries did. */
 export interface GithubRecovery {
   /** Attempts that GitHub has listed. */
   readonly seen: number;

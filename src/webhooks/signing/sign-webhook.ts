@@ -11,6 +11,7 @@ import { type Alternatives, fill } from "../schemes/template.js";
 import { type Draft, deliveryOf, setAt, withJson, written, writtenToEach } from "./draft.js";
 import { withTokens } from "./sign-tokens.js";
 
+/** What is signed, and how. */
 export interface SignOptions {
   readonly url: string;
   readonly body: string | Uint8Array;

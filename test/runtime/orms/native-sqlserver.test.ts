@@ -1,17 +1,19 @@
 import { describe, inject } from "vitest";
 import { defineApp } from "../../../src/app/index.js";
+import { migrate } from "../../../src/index.js";
 import { sqlServerHarness } from "../../support/sqlserver-harness.js";
 import { type NativeDatabase, nativeSuite } from "./native-suite.js";
 
 const url = inject("sqlServerUrl");
 
 async function open(): Promise<NativeDatabase> {
-  const { raw, close, schema = "" } = await sqlServerHarness(url).open();
-  await raw(`create schema ${schema}`);
+  const { db, raw, close, schema = "" } = await sqlServerHarness(url).open();
+  await migrate(db, { schema });
   await raw(`create table ${schema}.orders (id int not null primary key)`);
   return {
     url,
     schema,
+    isMigrated: true,
     countOrders: async () => Number((await raw(`select count(*) as n from ${schema}.orders`))[0]!.n),
     close,
   };

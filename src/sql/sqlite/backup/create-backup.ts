@@ -9,6 +9,7 @@ import { type BackupSource, whyNotBackedUp } from "../../backup-source.js";
 import { sqliteFileOf } from "../../driver.js";
 import { copyDatabase, partialEnding, removeDatabase } from "./copy-database.js";
 
+/** Options of a back-up. */
 export interface BackupOptions {
   /** The folder of the back-ups. It is created. */
   readonly to: string;
@@ -21,11 +22,13 @@ export interface BackupOptions {
   readonly clock?: () => Date;
 }
 
+/** What a back-up did. */
 export interface BackupReport {
   readonly made: readonly MadeBackup[];
   readonly failed: readonly { readonly database: string; readonly error: Error }[];
 }
 
+/** A back-up that was made. */
 export interface MadeBackup {
   readonly database: string;
   readonly file: string;
@@ -34,6 +37,7 @@ export interface MadeBackup {
   readonly deleted: readonly string[];
 }
 
+/** Backs up SQLite databases, once or at regular intervals. */
 export interface Backup {
   /** Backs up every database now, one after the other. One that fails is in the report and does not stop the others. */
   run(options?: { readonly signal?: AbortSignal }): Promise<BackupReport>;

@@ -7,6 +7,7 @@ import { loadSqlite } from "../client.js";
 import { isBusy, isDamaged } from "../faults.js";
 import { copyDatabase, sideFiles } from "./copy-database.js";
 
+/** Options of a restore. */
 export interface RestoreOptions {
   /** The back-up. */
   readonly from: string;
@@ -16,6 +17,7 @@ export interface RestoreOptions {
   readonly force?: boolean;
 }
 
+/** What a restore did. */
 export interface RestoreResult {
   readonly file: string;
   readonly bytes: number;
