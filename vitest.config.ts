@@ -23,9 +23,9 @@ export default defineConfig({
   resolve: {
     alias: [
       ["oncebox", "index"],
-      ["oncebox/app", "app/index"],
+      ["oncebox", "app/index"],
       ["oncebox/postgres", "sql/postgres/index"],
-      ["oncebox/service", "service/index"],
+      ["oncebox/inbox-store", "service/index"],
       ["oncebox/webhooks", "webhooks/index"],
       ["oncebox/webhooks/stripe", "webhooks/presets/stripe"],
     ].map(([name, file]) => ({

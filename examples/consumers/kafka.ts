@@ -1,5 +1,5 @@
 import type { Consumer } from "kafkajs";
-import { consumeOnce, type InboxStore } from "oncebox/service";
+import { consumeOnce, type InboxStore } from "oncebox/inbox-store";
 import type { Handle, Order } from "./order.js";
 
 /** kafkajs calls again after a failure, with its own back-off, and commits the offset after success. */

@@ -1,5 +1,5 @@
 import type { Consumer, ConsumerMessages, JsMsg } from "@nats-io/jetstream";
-import { consumeOnce, type InboxStore } from "oncebox/service";
+import { consumeOnce, type InboxStore } from "oncebox/inbox-store";
 import type { Handle, Order } from "./order.js";
 
 /** JetStream delivers again what was not acknowledged, here after 5 s. */

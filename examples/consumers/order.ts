@@ -1,4 +1,4 @@
-import type { ConsumeContext, ConsumedMessage } from "oncebox/service";
+import type { ConsumeContext, ConsumedMessage } from "oncebox/inbox-store";
 
 /** What the consumers pass to the handler. */
 export interface Order extends ConsumedMessage {

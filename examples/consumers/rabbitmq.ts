@@ -1,5 +1,5 @@
 import type { Channel } from "amqplib";
-import { consumeOnce, type InboxStore } from "oncebox/service";
+import { consumeOnce, type InboxStore } from "oncebox/inbox-store";
 import type { Handle, Order } from "./order.js";
 
 /** The queue has a dead-letter exchange, which returns messages after a delay: see README.md. */

@@ -1,5 +1,5 @@
 import type { ServiceBusReceiver } from "@azure/service-bus";
-import { consumeOnce, type InboxStore } from "oncebox/service";
+import { consumeOnce, type InboxStore } from "oncebox/inbox-store";
 import type { Handle, Order } from "./order.js";
 
 /** The SDK completes a message when its handler resolves, and abandons it when it rejects. */

@@ -1,5 +1,5 @@
 import { DeleteMessageCommand, ReceiveMessageCommand, type SQSClient } from "@aws-sdk/client-sqs";
-import { consumeOnce, type InboxStore } from "oncebox/service";
+import { consumeOnce, type InboxStore } from "oncebox/inbox-store";
 import type { Handle, Order } from "./order.js";
 
 /** A message that is not deleted becomes visible again after the queue's visibility timeout. */

@@ -1,5 +1,4 @@
-import { statement } from "oncebox";
-import { type App, createApp, defineApp } from "oncebox/app";
+import { type App, createApp, defineApp, statement } from "oncebox";
 
 export interface Shop {
   readonly app: App;

@@ -1,5 +1,4 @@
-import { statement } from "oncebox";
-import { type App, createApp, defineApp } from "oncebox/app";
+import { type App, createApp, defineApp, statement } from "oncebox";
 
 const definition = defineApp({
   sources: { stripe: { scheme: "stripe", secrets: { from: "env", name: "STRIPE_WEBHOOK_SECRET" } } },

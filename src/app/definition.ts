@@ -21,8 +21,8 @@ import type { Outbox, OutboxOptions } from "../outbox/outbox.js";
 import { deadRetentionRule, isDeadRetention } from "../queue/maintenance.js";
 import type { InboxMessage, OutboxMessage, QueueMessage } from "../queue/message.js";
 import { checkTopics, type DataOf, type TopicSchemas } from "../queue/topics.js";
-import type { InboxServiceSettings } from "../service/http/inbox-service.js";
-import type { LeasingInboxStore } from "../service/inbox-store.js";
+import type { InboxServiceSettings } from "../inbox-store/http/inbox-service.js";
+import type { LeasingInboxStore } from "../inbox-store/inbox-store.js";
 import type { Database, ReceivingDatabase } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
 import type { AnyDatabase, DatabaseKind } from "../sql/native.js";
@@ -118,7 +118,7 @@ type KnownOption = Exclude<keyof HandlerDefinition<QueueMessage>, "schema">;
 interface AppSettings<Kind extends AnyDatabase> {
   /** A URL, a reference to where the URL is kept, or a function that opens the database. `ONCEBOX_DATABASE_URL` overrides it. */
   readonly database?: string | SecretReference | (() => Database<Kind> | Promise<Database<Kind>>);
-  /** Many databases instead of one, discovered at run time: `multiTenant(…)` of `oncebox/app`. */
+  /** Many databases instead of one, discovered at run time: `multiTenant(…)` of `oncebox`. */
   readonly tenants?: AppTenants;
   /** The senders of webhooks, by the last part of the path. `ONCEBOX_WEBHOOKS` adds sources and overrides those of the same name. */
   readonly sources?: Readonly<Record<string, AppSource>>;

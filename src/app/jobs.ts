@@ -3,7 +3,7 @@ import type { Logger } from "../base/logger.js";
 import { InvalidArgumentError } from "../errors.js";
 import { toWebResponse } from "../http/plain.js";
 import type { PurgeWithinOptions } from "../queue/maintenance.js";
-import type { InboxService } from "../service/http/inbox-service.js";
+import type { InboxService } from "../inbox-store/http/inbox-service.js";
 import { whyNotBackedUp } from "../sql/backup-source.js";
 import type { Database } from "../sql/dialect.js";
 import { type MigrateOptions, type MigrateResult, migrate } from "../sql/migrate.js";

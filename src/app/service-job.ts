@@ -1,8 +1,8 @@
 import { omitUndefined } from "../base/defined.js";
 import { openDatabase } from "../config/database-url.js";
 import { InvalidOperationError } from "../errors.js";
-import { createInboxService, type InboxService } from "../service/http/inbox-service.js";
-import type { LeasingInboxStore } from "../service/inbox-store.js";
+import { createInboxService, type InboxService } from "../inbox-store/http/inbox-service.js";
+import type { LeasingInboxStore } from "../inbox-store/inbox-store.js";
 import type { Database } from "../sql/dialect.js";
 import type { AppDefinition, AppService } from "./definition.js";
 import { type AppContext, appContext, databaseOf, type OpenApp, type Platform } from "./open-app.js";

@@ -1,6 +1,6 @@
 import { omitUndefined } from "../base/defined.js";
-import { longestRetentionMs, shortestRetentionMs } from "../service/inbox-store.js";
-import { createSqlInboxStore, type SqlInboxStore } from "../service/sql-inbox-store.js";
+import { longestRetentionMs, shortestRetentionMs } from "../inbox-store/inbox-store.js";
+import { createSqlInboxStore, type SqlInboxStore } from "../inbox-store/sql-inbox-store.js";
 import type { Database } from "../sql/dialect.js";
 import { type AppContext, storeOptionsOf } from "./open-app.js";
 

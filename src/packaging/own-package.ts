@@ -11,7 +11,7 @@ export const root = join(code, "..");
 export const isOncebox = (path: string): boolean =>
   path.startsWith(code) || /[\\/]oncebox[\\/]dist[\\/]/.test(path);
 
-/** Resolves `import … from "oncebox/app"` and `"oncebox/webhooks/stripe"` to the sources in the repository, not to the last build. */
+/** Resolves `import … from "oncebox"` and `"oncebox/webhooks/stripe"` to the sources in the repository, not to the last build. */
 export const ownPackage: Plugin = {
   name: "own package",
   setup({ onResolve }) {

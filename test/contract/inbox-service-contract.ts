@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { afterEach, describe, expect, it } from "vitest";
 import { omitUndefined } from "../../src/base/defined.js";
-import { createSqlInboxStore } from "../../src/service/sql-inbox-store.js";
+import { createSqlInboxStore } from "../../src/inbox-store/sql-inbox-store.js";
 import { migrate } from "../../src/sql/migrate.js";
 import { collectLog, startService, token } from "../support/inbox-service/start-service.js";
 import type { ContractHarness } from "./harness.js";

@@ -1,8 +1,8 @@
 import { describe } from "vitest";
-import { createHttpInboxStore } from "../../src/service/client/http-inbox-store.js";
-import { createMongoInboxStore } from "../../src/service/mongo-inbox-store.js";
-import { createRedisInboxStore } from "../../src/service/redis-inbox-store.js";
-import { createSqlInboxStore } from "../../src/service/sql-inbox-store.js";
+import { createHttpInboxStore } from "../../src/inbox-store/client/http-inbox-store.js";
+import { createMongoInboxStore } from "../../src/inbox-store/mongo-inbox-store.js";
+import { createRedisInboxStore } from "../../src/inbox-store/redis-inbox-store.js";
+import { createSqlInboxStore } from "../../src/inbox-store/sql-inbox-store.js";
 import { migrate } from "../../src/sql/migrate.js";
 import { openSqlite } from "../../src/sql/sqlite/index.js";
 import { startService, token } from "../support/inbox-service/start-service.js";

@@ -12,7 +12,7 @@ import { readEnvironment, readGithubRecovery } from "../../src/config/environmen
 import { isSecretReference } from "../../src/config/secret-reference.js";
 import { migrate } from "../../src/index.js";
 import { packageFunctions } from "../../src/packaging/package-functions.js";
-import { inboxServiceDefaults } from "../../src/service/http/inbox-service.js";
+import { inboxServiceDefaults } from "../../src/inbox-store/http/inbox-service.js";
 import { answerOf, stripeHttpEvent, webhookSecret } from "../runtime/aws/http-events.js";
 import { type LambdaFunction, lambdaFunction } from "../runtime/aws/lambda-function.js";
 import { startGithubApi } from "../support/servers/github-api.js";

@@ -10,7 +10,7 @@ import { functionGroups, readAzureSettings } from "../../src/config/azure-settin
 import { databaseRoles, readDatabaseUsers } from "../../src/config/database-users.js";
 import { readEnvironment, readGithubRecovery } from "../../src/config/environment.js";
 import { isSecretReference } from "../../src/config/secret-reference.js";
-import { inboxServiceDefaults } from "../../src/service/http/inbox-service.js";
+import { inboxServiceDefaults } from "../../src/inbox-store/http/inbox-service.js";
 import { connectionSettings } from "../../src/sql/postgres/entra.js";
 import { root } from "../support/markdown.js";
 import { plannedBodies, required, variants } from "./azure-variants.js";

@@ -44,7 +44,7 @@ await db.close();`;
 
 /** Without a driver's types its client is unknown, and not any. */
 const nativeWithoutDriver = `
-import { defineApp } from "oncebox/app";
+import { defineApp } from "oncebox";
 export default defineApp.postgres({
   handlers: {
     paid: {
@@ -111,7 +111,7 @@ describe("the packed package, in projects of every kind", () => {
       const isModule = file.endsWith(".mjs");
       const internal = (path: string) => load(join(packed.folder, isModule ? "dist" : "dist/cjs", path));
       const publishers = load("oncebox/publishers");
-      const service = load("oncebox/service");
+      const service = load("oncebox/inbox-store");
       const sourceOf = (resolver: string, reference: object) =>
         `(${internal("app/sources.js")}).webhookSources({ shop: ${JSON.stringify({ secrets: reference })} }, {}, (${resolver})(process.env))`;
       const tokenOf = (resolver: string, name: string) =>

@@ -160,7 +160,7 @@ describe("projects that install the packed package", () => {
 
 const azureApp = `
 const { registerFunctions } = require("oncebox/azure");
-const { defineApp } = require("oncebox/app");
+const { defineApp } = require("oncebox");
 registerFunctions(defineApp({
   sources: { stripe: { scheme: "stripe", secrets: { from: "env", name: "STRIPE_WEBHOOK_SECRET" } } },
   handlers: ({ outbox }) => ({

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createCatalogueTable, grantUsers } from "../../src/app/prepare-databases.js";
 import { databaseRoles } from "../../src/config/database-users.js";
 import { createInbox, createOutbox, type Database, migrate, newOwnerToken } from "../../src/index.js";
-import { createSqlInboxStore } from "../../src/service/sql-inbox-store.js";
+import { createSqlInboxStore } from "../../src/inbox-store/sql-inbox-store.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
 import { root } from "../support/markdown.js";
 import { type StartedServer, startPostgres } from "../support/start-postgres.js";

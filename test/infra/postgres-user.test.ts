@@ -14,7 +14,7 @@ import {
   timeBudget,
 } from "../../src/index.js";
 import { operatorsOf, replayDead } from "../../src/operators/index.js";
-import { createSqlInboxStore } from "../../src/service/sql-inbox-store.js";
+import { createSqlInboxStore } from "../../src/inbox-store/sql-inbox-store.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
 import { testClock } from "../contract/harness.js";
 import { root } from "../support/markdown.js";

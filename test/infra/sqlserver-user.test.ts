@@ -17,7 +17,7 @@ import {
 } from "../../src/index.js";
 import { triggerMessage } from "../../src/middleware/consume.js";
 import { operatorsOf } from "../../src/operators/index.js";
-import { createSqlInboxStore } from "../../src/service/sql-inbox-store.js";
+import { createSqlInboxStore } from "../../src/inbox-store/sql-inbox-store.js";
 import type { SqlStatement } from "../../src/sql/driver.js";
 import { openSqlServer, sqlServerDialect } from "../../src/sql/sqlserver/index.js";
 import { sqlServerOperators } from "../../src/sql/sqlserver/operators.js";

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { Cluster, Redis } from "ioredis";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { LeasingInboxStore } from "../../src/service/inbox-store.js";
-import { createRedisInboxStore } from "../../src/service/redis-inbox-store.js";
+import type { LeasingInboxStore } from "../../src/inbox-store/inbox-store.js";
+import { createRedisInboxStore } from "../../src/inbox-store/redis-inbox-store.js";
 import { startProxy } from "../support/cuttable-proxy.js";
 import { findServer, needs } from "../support/servers/find-server.js";
 import { redisServer } from "../support/servers/recipes.js";

@@ -61,7 +61,7 @@ describe("the packed package", () => {
 
   it("SVC-10 imports the inbox stores without any package, and names the missing one when the store is made", async () => {
     const answers = await evaluate(`
-      const { openInboxStore } = await import("oncebox/service");
+      const { openInboxStore } = await import("oncebox/inbox-store");
       const answer = (settings) => openInboxStore(settings).then(() => "made", (error) => error.message);
       console.log(JSON.stringify([
         await answer({ kind: "redis", url: "redis://localhost" }),

@@ -2,7 +2,7 @@ import "reflect-metadata";
 import { Module } from "@nestjs/common";
 import { NestFactory } from "@nestjs/core";
 import { TypeOrmModule } from "@nestjs/typeorm";
-import { type App, defineApp } from "oncebox/app";
+import { type App, defineApp } from "oncebox";
 import { ONCEBOX, OnceboxModule } from "./oncebox.module.js";
 import { Order, OrdersController, OrdersService } from "./orders.js";
 

@@ -1,5 +1,5 @@
 import { type DynamicModule, Inject, Module, type OnApplicationShutdown } from "@nestjs/common";
-import { type App, type AppDefinition, createApp } from "oncebox/app";
+import { type App, type AppDefinition, createApp } from "oncebox";
 
 export const ONCEBOX = Symbol("the app of oncebox");
 

@@ -1,6 +1,6 @@
 import { Body, Controller, Inject, Injectable, Post } from "@nestjs/common";
 import { InjectDataSource } from "@nestjs/typeorm";
-import type { App } from "oncebox/app";
+import type { App } from "oncebox";
 import { fromTypeOrm } from "oncebox/orm";
 import { Column, type DataSource, Entity, PrimaryColumn } from "typeorm";
 import { ONCEBOX } from "./oncebox.module.js";

@@ -13,7 +13,7 @@ import { webhookJob } from "../../app/webhook-job.js";
 import { jsonLogger } from "../../base/logger.js";
 import { processEnv, readGithubRecovery, readLogLevel } from "../../config/environment.js";
 import { InvalidArgumentError } from "../../errors.js";
-import { unavailableService } from "../../service/http/responses.js";
+import { unavailableService } from "../../inbox-store/http/responses.js";
 import type { GithubRecovery } from "../../webhooks/recovery/recover-github.js";
 import {
   coldStart,

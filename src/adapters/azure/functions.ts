@@ -151,7 +151,7 @@ const inboxServiceFunctions = ({ auth }: AppService): HttpFunctions => ({
   routes: { "inbox-service": "v1/inbox/{*path}", "inbox-service-document": "v1/openapi.json" },
   respond: async ({ service }, request) => fromPlainResponse(await service!.respond(plainRequest(request))),
   async unavailable(logger, reason) {
-    const { unavailableService } = await import("../../service/http/responses.js");
+    const { unavailableService } = await import("../../inbox-store/http/responses.js");
     return unavailableService(auth ?? "bearer", logger, reason);
   },
 });

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll } from "vitest";
-import type { InboxStore, LeasingInboxStore } from "../../../src/service/inbox-store.js";
+import type { InboxStore, LeasingInboxStore } from "../../../src/inbox-store/inbox-store.js";
 import type { TestClock } from "../harness.js";
 
 /** A store with no keys that others use. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { KeyReport } from "../../../src/service/inbox-store.js";
+import type { KeyReport } from "../../../src/inbox-store/inbox-store.js";
 import type { StoreContext, TestLeasingStore } from "./harness.js";
 import { acquire } from "./leases.js";
 import { badKeys } from "./processed.js";

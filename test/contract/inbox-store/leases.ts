@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import type { LeasingInboxStore } from "../../../src/service/inbox-store.js";
+import type { LeasingInboxStore } from "../../../src/inbox-store/inbox-store.js";
 import type { StoreContext, TestLeasingStore } from "./harness.js";
 
 /** Leases the key, which must be available. */

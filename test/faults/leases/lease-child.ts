@@ -5,8 +5,8 @@
 
 import { databaseOpeners } from "../../../src/config/database-openers.js";
 import { openByUrl } from "../../../src/config/database-url.js";
-import type { LeasingInboxStore } from "../../../src/service/inbox-store.js";
-import { type InboxStoreSettings, openInboxStore } from "../../../src/service/open-inbox-store.js";
+import type { LeasingInboxStore } from "../../../src/inbox-store/inbox-store.js";
+import { type InboxStoreSettings, openInboxStore } from "../../../src/inbox-store/open-inbox-store.js";
 import { historyOf, readRecords, recordsInto } from "../../support/leases/history-records.js";
 import { leaseKeys, runLeaseClients } from "../../support/leases/lease-clients.js";
 import { statusOf } from "../../support/leases/recorded-call.js";

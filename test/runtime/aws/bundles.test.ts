@@ -157,7 +157,7 @@ describe("bundles for Lambda", () => {
       const partsIn = (name: string) => contentsOf(metafile, name).filter((file) => service.test(file));
       expect(["webhook", "consume", "dispatch", "reap"].flatMap(partsIn)).toEqual([]);
       expect(partsIn("cleanup").filter((file) => file.includes("/http/"))).toEqual([]);
-      expect(partsIn("inbox-service")).toContain("src/service/http/inbox-service.ts");
+      expect(partsIn("inbox-service")).toContain("src/inbox-store/http/inbox-service.ts");
     }
     const size = outputOf(built.get("postgres")!, "inbox-service").bytes;
     expect(size).toBeLessThanOrEqual(254 * kilobyte);

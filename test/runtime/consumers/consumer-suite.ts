@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import type { LeasingInboxStore, TryBeginResult } from "../../../src/service/inbox-store.js";
-import { createSqlInboxStore } from "../../../src/service/sql-inbox-store.js";
+import type { LeasingInboxStore, TryBeginResult } from "../../../src/inbox-store/inbox-store.js";
+import { createSqlInboxStore } from "../../../src/inbox-store/sql-inbox-store.js";
 import { migrate } from "../../../src/sql/migrate.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { root } from "../../support/markdown.js";

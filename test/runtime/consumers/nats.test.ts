@@ -1,7 +1,7 @@
 import { type Consumer, type ConsumerMessages, jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { connect, headers as newHeaders } from "@nats-io/transport-node";
 import { describe } from "vitest";
-import type { LeasingInboxStore } from "../../../src/service/inbox-store.js";
+import type { LeasingInboxStore } from "../../../src/inbox-store/inbox-store.js";
 import { findServer, needs } from "../../support/servers/find-server.js";
 import { natsServer } from "../../support/servers/recipes.js";
 import { untilOpen } from "../../support/servers/until-open.js";

@@ -1,6 +1,6 @@
 import { type Channel, connect } from "amqplib";
 import { describe } from "vitest";
-import type { LeasingInboxStore } from "../../../src/service/inbox-store.js";
+import type { LeasingInboxStore } from "../../../src/inbox-store/inbox-store.js";
 import { findServer, needs } from "../../support/servers/find-server.js";
 import { rabbitServer } from "../../support/servers/recipes.js";
 import { untilOpen } from "../../support/servers/until-open.js";

@@ -1,6 +1,6 @@
 import { ServiceBusClient, type ServiceBusReceiver } from "@azure/service-bus";
 import { describe } from "vitest";
-import type { LeasingInboxStore } from "../../../src/service/inbox-store.js";
+import type { LeasingInboxStore } from "../../../src/inbox-store/inbox-store.js";
 import { startServiceBusBroker } from "../queues/service-bus-broker.js";
 import { consumerSuite, exampleOf, type Handle } from "./consumer-suite.js";
 

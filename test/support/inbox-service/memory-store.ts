@@ -1,4 +1,4 @@
-import { createSqlInboxStore, type SqlInboxStore } from "../../../src/service/sql-inbox-store.js";
+import { createSqlInboxStore, type SqlInboxStore } from "../../../src/inbox-store/sql-inbox-store.js";
 import { migrate } from "../../../src/sql/migrate.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 

@@ -1,5 +1,5 @@
-import type { InboxServiceOptions } from "../../../src/service/http/inbox-service.js";
-import { createSqlInboxStore } from "../../../src/service/sql-inbox-store.js";
+import type { InboxServiceOptions } from "../../../src/inbox-store/http/inbox-service.js";
+import { createSqlInboxStore } from "../../../src/inbox-store/sql-inbox-store.js";
 import { migrate } from "../../../src/sql/migrate.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { type StartedService, startService } from "./start-service.js";

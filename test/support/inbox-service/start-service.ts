@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { LogFields, Logger } from "../../../src/base/logger.js";
 import { closeServer, listening } from "../../../src/http/node.js";
-import { createInboxService, type InboxServiceOptions } from "../../../src/service/http/inbox-service.js";
+import { createInboxService, type InboxServiceOptions } from "../../../src/inbox-store/http/inbox-service.js";
 import { type DocumentChecks, documentChecks } from "./check-answer.js";
 
 export const token = "test-token-0123456789";

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
-import type { LeasingInboxStore } from "../../../src/service/inbox-store.js";
+import type { LeasingInboxStore } from "../../../src/inbox-store/inbox-store.js";
 import { seededFractions } from "../seeded-random.js";
 import { clock } from "./history-records.js";
 

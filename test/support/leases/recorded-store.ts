@@ -1,4 +1,4 @@
-import { defaultLeaseMs, type LeasingInboxStore } from "../../../src/service/inbox-store.js";
+import { defaultLeaseMs, type LeasingInboxStore } from "../../../src/inbox-store/inbox-store.js";
 import { type Call, type HistoryRecord, moment } from "./history-records.js";
 
 /** A store whose every call is written down. Records of several stores may go to one place if each has ids of its own. */

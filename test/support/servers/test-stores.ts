@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { LeasingInboxStore } from "../../../src/service/inbox-store.js";
+import type { LeasingInboxStore } from "../../../src/inbox-store/inbox-store.js";
 import { testClock } from "../../contract/harness.js";
 import type { TestLeasingStore } from "../../contract/inbox-store/harness.js";
 

@@ -1,6 +1,6 @@
 import { drizzle } from "drizzle-orm/node-postgres";
 import { integer, pgTable, text } from "drizzle-orm/pg-core";
-import { createApp, defineApp } from "oncebox/app";
+import { createApp, defineApp } from "oncebox";
 import { z } from "zod";
 
 const invoices = pgTable("invoices", { id: text().primaryKey(), amount: integer() });

@@ -1,4 +1,4 @@
-import { defineApp } from "oncebox/app";
+import { defineApp } from "oncebox";
 
 export default defineApp({
   handlers: { "order.placed": ({ data }) => console.log(data.id) },

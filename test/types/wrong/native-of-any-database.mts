@@ -1,5 +1,5 @@
 import { drizzle } from "drizzle-orm/node-postgres";
-import { defineApp } from "oncebox/app";
+import { defineApp } from "oncebox";
 
 export default defineApp({
   handlers: {

@@ -1,4 +1,4 @@
-import { defineApp } from "oncebox/app";
+import { defineApp } from "oncebox";
 
 const receipt = async (line: string) => ({ topic: "receipt.send", data: { line } });
 

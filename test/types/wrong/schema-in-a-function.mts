@@ -1,4 +1,4 @@
-import { defineApp } from "oncebox/app";
+import { defineApp } from "oncebox";
 import { z } from "zod";
 
 export default defineApp({

@@ -135,7 +135,7 @@ beforeAll(async () => {
   await writeFile(join(folder, "given.mts"), given.replaceAll("INDEX", join(root, "src/index.ts")));
   await writeFile(
     join(folder, "app.ts"),
-    fromSources(`import { defineApp } from "oncebox/app";\nexport default defineApp({});\n`),
+    fromSources(`import { defineApp } from "oncebox";\nexport default defineApp({});\n`),
   );
   for (const example of shown)
     await writeFile(join(folder, `${example.place.replace(/\W/g, "-")}.mts`), program(example, modules));

@@ -4,9 +4,8 @@ import { printedBy, programBehind } from "../../support/run-programs.js";
 describe("README", () => {
   it("has a smallest program that type-checks, receives a webhook, handles it and publishes its message", async () => {
     const use = `
-import { createApp, readEnvironment } from "oncebox/app";
+import { createApp, readEnvironment } from "oncebox";
 import { signWebhook } from "oncebox/webhooks";
-import { stripe } from "oncebox/webhooks/stripe";
 import definition from "./app.mjs";
 
 const secret = "whsec_test_secret_of_tests";

@@ -73,7 +73,7 @@ const environment = {
 };
 
 /** The app that programs import as ./app.js or ../app.js. */
-const app = `import { defineApp } from "oncebox/app";\nexport default defineApp({ handlers: { ping: () => {} } });\n`;
+const app = `import { defineApp } from "oncebox";\nexport default defineApp({ handlers: { ping: () => {} } });\n`;
 
 const pieceOf = (list: Readonly<Record<string, string>>, { code }: Block): string | undefined =>
   Object.keys(list).find((piece) => code.includes(piece));

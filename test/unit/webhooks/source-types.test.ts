@@ -2,8 +2,7 @@ import { describe } from "vitest";
 import { typePrograms } from "../../support/type-programs.js";
 
 const head = `
-import { createInbox } from "oncebox";
-import { defineApp, env, type AppDefinition } from "oncebox/app";
+import { type AppDefinition, createInbox, defineApp, env } from "oncebox";
 import { openSqlite } from "oncebox/sqlite";
 import { createWebhookRoute } from "oncebox/webhooks";
 import { stripe } from "oncebox/webhooks/stripe";

@@ -1,7 +1,7 @@
 import { MongoClient } from "mongodb";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { LeasingInboxStore } from "../../../src/service/inbox-store.js";
-import { createMongoInboxStore } from "../../../src/service/mongo-inbox-store.js";
+import type { LeasingInboxStore } from "../../../src/inbox-store/inbox-store.js";
+import { createMongoInboxStore } from "../../../src/inbox-store/mongo-inbox-store.js";
 import { leasingInboxStoreContract } from "../../contract/inbox-store-contract.js";
 import { type MongoPeer, startMongoPeer } from "../../support/servers/mongo-peer.js";
 import { clockedStore, unclockedStore } from "../../support/servers/test-stores.js";

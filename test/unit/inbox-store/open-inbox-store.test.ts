@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type InboxStoreSettings, openInboxStore } from "../../../src/service/open-inbox-store.js";
+import { type InboxStoreSettings, openInboxStore } from "../../../src/inbox-store/open-inbox-store.js";
 import { migrate } from "../../../src/sql/migrate.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { sqliteService } from "../../support/inbox-service/sqlite-service.js";

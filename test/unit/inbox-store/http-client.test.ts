@@ -7,8 +7,8 @@ import { closeServer, listening } from "../../../src/http/node.js";
 import {
   createHttpInboxStore,
   type HttpInboxStoreOptions,
-} from "../../../src/service/client/http-inbox-store.js";
-import type { LeasingInboxStore } from "../../../src/service/inbox-store.js";
+} from "../../../src/inbox-store/client/http-inbox-store.js";
+import type { LeasingInboxStore } from "../../../src/inbox-store/inbox-store.js";
 import { startProxy } from "../../support/cuttable-proxy.js";
 import { sqliteService } from "../../support/inbox-service/sqlite-service.js";
 import { token } from "../../support/inbox-service/start-service.js";

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { createInboxService, type InboxServiceOptions } from "../../../src/service/http/inbox-service.js";
-import { createSqlInboxStore } from "../../../src/service/sql-inbox-store.js";
+import { createInboxService, type InboxServiceOptions } from "../../../src/inbox-store/http/inbox-service.js";
+import { createSqlInboxStore } from "../../../src/inbox-store/sql-inbox-store.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { sqliteService } from "../../support/inbox-service/sqlite-service.js";
 import type { StartedService } from "../../support/inbox-service/start-service.js";

@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type ConsumeOnceOptions, consumeOnce, consumerKey } from "../../../src/service/consume-once.js";
+import { type ConsumeOnceOptions, consumeOnce, consumerKey } from "../../../src/inbox-store/consume-once.js";
 import {
   InboxKeyBusyError,
   type InboxStore,
   type LeasingInboxStore,
-} from "../../../src/service/inbox-store.js";
+} from "../../../src/inbox-store/inbox-store.js";
 import { memoryStore } from "../../support/inbox-service/memory-store.js";
 
 const consumer: ConsumeOnceOptions = { bus: "shop", group: "billing", alias: "order.placed" };

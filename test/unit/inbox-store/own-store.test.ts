@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { createInboxService } from "../../../src/service/http/inbox-service.js";
-import type { LeasingInboxStore } from "../../../src/service/inbox-store.js";
-import { createSqlInboxStore } from "../../../src/service/sql-inbox-store.js";
+import { createInboxService } from "../../../src/inbox-store/http/inbox-service.js";
+import type { LeasingInboxStore } from "../../../src/inbox-store/inbox-store.js";
+import { createSqlInboxStore } from "../../../src/inbox-store/sql-inbox-store.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { startService } from "../../support/inbox-service/start-service.js";
 
