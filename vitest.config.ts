@@ -1,6 +1,7 @@
 import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
+import manifest from "./package.json" with { type: "json" };
 
 /** They start, kill or flood processes, package functions, compile programs or walk through pages: `npm run test:long`. */
 const long = [
@@ -21,16 +22,11 @@ const unit = ["test/unit/**/*.test.ts"];
 export default defineConfig({
   // The examples import the package by its name; tests run them on its sources.
   resolve: {
-    alias: [
-      ["oncebox", "index"],
-      ["oncebox", "app/index"],
-      ["oncebox/postgres", "sql/postgres/index"],
-      ["oncebox/inbox-store", "service/index"],
-      ["oncebox/webhooks", "webhooks/index"],
-      ["oncebox/webhooks/stripe", "webhooks/presets/stripe"],
-    ].map(([name, file]) => ({
-      find: new RegExp(`^${name}$`),
-      replacement: fileURLToPath(new URL(`src/${file}.ts`, import.meta.url)),
+    alias: Object.entries(manifest.exports).map(([subpath, { import: file }]) => ({
+      find: new RegExp(`^oncebox${subpath.slice(1).replace("*", "(.*)")}$`),
+      replacement: fileURLToPath(
+        new URL(file.default.replace("./dist/", "src/").replace(/\.js$/, ".ts"), import.meta.url),
+      ).replace("*", "$1"),
     })),
   },
   test: {

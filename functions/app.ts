@@ -2,7 +2,7 @@
  * The example app, which every function in this folder runs: its webhook sources, the handlers of received messages, the
  * consumer of a queue and the publishers of outgoing messages. Replace it by your own.
  */
-import { defineApp, env } from "../src/app/index.js";
+import { defineApp, env } from "../src/index.js";
 
 export default defineApp({
   sources: {

@@ -16,13 +16,13 @@ import {
 } from "../dispatch/handlers.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { Inbox, InboxOptions } from "../inbox/inbox.js";
+import type { InboxServiceSettings } from "../inbox-store/http/inbox-service.js";
+import type { LeasingInboxStore } from "../inbox-store/inbox-store.js";
 import type { TriggerMessage } from "../middleware/consume.js";
 import type { Outbox, OutboxOptions } from "../outbox/outbox.js";
 import { deadRetentionRule, isDeadRetention } from "../queue/maintenance.js";
 import type { InboxMessage, OutboxMessage, QueueMessage } from "../queue/message.js";
 import { checkTopics, type DataOf, type TopicSchemas } from "../queue/topics.js";
-import type { InboxServiceSettings } from "../inbox-store/http/inbox-service.js";
-import type { LeasingInboxStore } from "../inbox-store/inbox-store.js";
 import type { Database, ReceivingDatabase } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
 import type { AnyDatabase, DatabaseKind } from "../sql/native.js";
@@ -336,7 +336,7 @@ const fields: Readonly<Record<keyof AppDefinition, Check>> = {
     (value) => isText(value) || isFunction(value) || isSecretReference(value),
     "a URL, a reference to a secret, or a function that opens a database",
   ),
-  tenants: must(hasFunction("open"), "what multiTenant(…) of oncebox/app returns"),
+  tenants: must(hasFunction("open"), "what multiTenant(…) of oncebox returns"),
   sources: must(
     (value) => isRecord(value) && Object.values(value).every(isRecord),
     "an object with an object for each source",

@@ -116,7 +116,9 @@ async function writeApp(app: NewApp): Promise<readonly string[]> {
 /** In this repository the functions import the sources. In a new app they import the package. */
 async function functionFile(name: string): Promise<string> {
   const text = await readFile(join(packageRoot, "functions", name), "utf8");
-  return text.replaceAll(/"(?:\.\.\/)+src\/(?:adapters\/)?(\w+)\/index\.js"/g, '"oncebox/$1"');
+  return text
+    .replaceAll(/"(?:\.\.\/)+src\/index\.js"/g, '"oncebox"')
+    .replaceAll(/"(?:\.\.\/)+src\/(?:adapters\/)?(\w+)\/index\.js"/g, '"oncebox/$1"');
 }
 
 /** The example's app has none of them: they need tokens, which nobody has who only tries the example. */

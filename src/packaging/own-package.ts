@@ -1,6 +1,8 @@
+import { createRequire } from "node:module";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Plugin } from "esbuild";
+import { InvalidArgumentError } from "../errors.js";
 
 /** The code of this package: `src` in the repository, `dist` in the installed package. */
 export const code = fileURLToPath(new URL("..", import.meta.url));
@@ -11,11 +13,11 @@ export const root = join(code, "..");
 export const isOncebox = (path: string): boolean =>
   path.startsWith(code) || /[\\/]oncebox[\\/]dist[\\/]/.test(path);
 
-/** Resolves `import … from "oncebox"` and `"oncebox/webhooks/stripe"` to the sources in the repository, not to the last build. */
+/** Resolves `import … from "oncebox"` and `"oncebox/aws"` to the sources in the repository, not to the last build. */
 export const ownPackage: Plugin = {
   name: "own package",
   setup({ onResolve }) {
-    onResolve({ filter: /^oncebox(\/\w+|\/webhooks\/\w+)?$/ }, ({ path }) => ({
+    onResolve({ filter: /^oncebox(\/[\w-]+|\/webhooks\/\w+)?$/ }, ({ path }) => ({
       path: join(root, sourceOf(path)),
     }));
   },
@@ -33,12 +35,21 @@ export const pageAsTexts: Plugin = {
   },
 };
 
+/** The source of a subpath, as the package's own exports name it. */
 function sourceOf(path: string): string {
-  const name = path === "oncebox" ? "" : basename(path);
-  if (path.startsWith("oncebox/webhooks/")) return `src/webhooks/presets/${name}.ts`;
-  if (name === "") return "src/index.ts";
-  if ((databases as readonly string[]).includes(name)) return `src/sql/${name}/index.ts`;
-  return name === "aws" || name === "azure" ? `src/adapters/${name}/index.ts` : `src/${name}/index.ts`;
+  const { exports } = createRequire(import.meta.url)("../../package.json") as PackageJson;
+  const preset = /^oncebox\/webhooks\/(\w+)$/.exec(path)?.[1];
+  const subpath = preset === undefined ? path.replace("oncebox", ".") : "./webhooks/*";
+  const file = exports[subpath]?.import.default;
+  if (file === undefined) throw new InvalidArgumentError(`oncebox has no subpath "${path}".`);
+  return file
+    .replace("./dist/", "src/")
+    .replace(/\.js$/, ".ts")
+    .replace("*", preset ?? "");
+}
+
+interface PackageJson {
+  readonly exports: Readonly<Record<string, { readonly import: { readonly default: string } }>>;
 }
 
 export const databases = ["sqlserver", "postgres", "sqlite"] as const;

@@ -3,6 +3,13 @@ export type { NodeMiddleware } from "../http/node.js";
 export { payloadEncodingHeader, tenantHeader, webhookBody } from "./extract-message.js";
 export type { PresetName } from "./preset-names.js";
 export { loadPreset, presetNames } from "./preset-names.js";
+export type {
+  Credential,
+  GithubHook,
+  GithubRecovery,
+  RecoverGithubOptions,
+} from "./recovery/recover-github.js";
+export { recoverGithub } from "./recovery/recover-github.js";
 export type { WebhookMiddlewareOptions, WebhookRoute } from "./route.js";
 export { createWebhookRoute, webhookMiddleware } from "./route.js";
 export type { ReceivedWebhook, WebhookInbox, WebhookRouteOptions } from "./route-options.js";

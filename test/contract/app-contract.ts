@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { type App, type AppDefinition, createApp, defineApp, readEnvironment } from "../../src/app/index.js";
+import { type App, type AppDefinition, createApp, defineApp, readEnvironment } from "../../src/index.js";
 import { signWebhook } from "../../src/webhooks/index.js";
 import { standard } from "../../src/webhooks/presets/standard.js";
 import { type ContractHarness, skipUnless, useDatabase } from "./harness.js";

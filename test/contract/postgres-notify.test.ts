@@ -1,16 +1,18 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { afterEach, beforeEach, describe, expect, inject, it, onTestFinished } from "vitest";
-import { createApp, defineApp, readEnvironment } from "../../src/app/index.js";
 import {
+  createApp,
   createInbox,
   createOutbox,
   createWorker,
   type Database,
+  defineApp,
   InvalidArgumentError,
   migrate,
   newOwnerToken,
   type OutboxMessage,
+  readEnvironment,
   type Worker,
 } from "../../src/index.js";
 import { defineMessages, signal } from "../../src/messaging/messages.js";

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import mssql from "mssql";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { operatorsOf } from "../../src/admin/index.js";
 import { createInbox, createOutbox, migrate, newOwnerToken, type Outbox } from "../../src/index.js";
-import { operatorsOf } from "../../src/operators/index.js";
 import { fromMssql, openSqlServer } from "../../src/sql/sqlserver/index.js";
 import { parseMssqlUrl } from "../../src/sql/sqlserver/open.js";
 import { sqlServerHarness } from "../support/sqlserver-harness.js";

@@ -1,9 +1,15 @@
 import { context, trace } from "@opentelemetry/api";
 import type { ReadableSpan, SpanProcessor } from "@opentelemetry/sdk-trace-base";
 import { describe, expect, it } from "vitest";
-import { type AppDefinition, defineApp, readEnvironment } from "../../src/app/index.js";
 import { openJobs } from "../../src/app/jobs.js";
-import { createOutbox, migrate, timeBudget } from "../../src/index.js";
+import {
+  type AppDefinition,
+  createOutbox,
+  defineApp,
+  migrate,
+  readEnvironment,
+  timeBudget,
+} from "../../src/index.js";
 import { createService, defineMessages, inProcessTransport, signal } from "../../src/messaging/index.js";
 import { functionPublisher, type PublishedMessage } from "../../src/publishers/index.js";
 import { openTelemetry } from "../../src/telemetry/index.js";

@@ -1,6 +1,6 @@
 /** An app with many tenants, as infra/aws/tenants-catalogue.yml and tenants-secrets.yml describe them. */
 import { tenantsFromSecretsManager } from "../../src/adapters/aws/index.js";
-import { defineApp, multiTenant } from "../../src/app/index.js";
+import { defineApp, multiTenant } from "../../src/index.js";
 import { tenantsFromCatalogue } from "../../src/tenants/index.js";
 
 const { TENANTS_ARE_IN: place, TENANTS_PREFIX: prefix = "", CATALOGUE_SECRET: id = "" } = process.env;

@@ -1,7 +1,7 @@
 import { expect } from "vitest";
+import type { SqlInboxStore } from "../../src/inbox-store/sql-inbox-store.js";
 import { newOwnerToken, type Outbox } from "../../src/index.js";
 import { operatorsOf } from "../../src/operators/operators-of.js";
-import type { SqlInboxStore } from "../../src/inbox-store/sql-inbox-store.js";
 
 /** Calls everything that the inbox service and its clean-up call, as the user that the store is opened with. */
 export async function expectInboxService(

@@ -2,8 +2,9 @@ import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { readEnvironment } from "../../src/app/index.js";
+import { operatorsOf, replayDead } from "../../src/admin/index.js";
 import { openJobs } from "../../src/app/jobs.js";
+import { createSqlInboxStore } from "../../src/inbox-store/sql-inbox-store.js";
 import {
   createInbox,
   createOutbox,
@@ -11,10 +12,9 @@ import {
   migrate,
   newOwnerToken,
   PermissionDeniedError,
+  readEnvironment,
   timeBudget,
 } from "../../src/index.js";
-import { operatorsOf, replayDead } from "../../src/operators/index.js";
-import { createSqlInboxStore } from "../../src/inbox-store/sql-inbox-store.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
 import { testClock } from "../contract/harness.js";
 import { root } from "../support/markdown.js";

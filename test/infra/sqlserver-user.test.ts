@@ -2,9 +2,10 @@ import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import { readEnvironment } from "../../src/app/index.js";
+import { operatorsOf } from "../../src/admin/index.js";
 import { openJobs } from "../../src/app/jobs.js";
 import { grantUsers } from "../../src/app/prepare-databases.js";
+import { createSqlInboxStore } from "../../src/inbox-store/sql-inbox-store.js";
 import {
   createInbox,
   createOutbox,
@@ -13,11 +14,10 @@ import {
   migrate,
   newOwnerToken,
   PermissionDeniedError,
+  readEnvironment,
   timeBudget,
 } from "../../src/index.js";
 import { triggerMessage } from "../../src/middleware/consume.js";
-import { operatorsOf } from "../../src/operators/index.js";
-import { createSqlInboxStore } from "../../src/inbox-store/sql-inbox-store.js";
 import type { SqlStatement } from "../../src/sql/driver.js";
 import { openSqlServer, sqlServerDialect } from "../../src/sql/sqlserver/index.js";
 import { sqlServerOperators } from "../../src/sql/sqlserver/operators.js";

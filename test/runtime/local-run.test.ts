@@ -10,8 +10,8 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, describe, expect, inject, it } from "vitest";
 import { startLocalRun } from "../../src/adapters/local/local-run.js";
-import { readEnvironment } from "../../src/app/index.js";
 import { omitUndefined } from "../../src/base/defined.js";
+import { readEnvironment } from "../../src/index.js";
 import { signWebhook } from "../../src/webhooks/index.js";
 import { stripe } from "../../src/webhooks/presets/stripe.js";
 import { cli, type Dev, startDev } from "../support/start-dev.js";
@@ -158,7 +158,7 @@ describe("oncebox dev", () => {
     const from = (name: string) => JSON.stringify(new URL(`../../src/${name}`, import.meta.url).href);
     await writeFile(
       app,
-      `import { multiTenant } from ${from("app/index.ts")};
+      `import { multiTenant } from ${from("index.ts")};
       import { tenantsFromConfiguration } from ${from("tenants/index.ts")};
       const tenants = ["a", "b"].map((id) => ({ id, database: \`sqlite:\${id}.db\` }));
       export default {

@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import type { MaintenanceReport } from "../../src/app/index.js";
+import type { MaintenanceReport } from "../../src/index.js";
 import { newOwnerToken } from "../../src/queue/leases.js";
 import type { Scenario } from "./scenarios.js";
 

@@ -4,7 +4,7 @@
  */
 import { appendFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { defineApp } from "../../src/app/index.js";
+import { defineApp } from "../../src/index.js";
 
 const { SCENARIO_LOG: log = "", SCENARIO_SCHEMA: schema = "", SCENARIO_PATIENT: patient } = process.env;
 /** For a server that needs long for the first statements of each session. */

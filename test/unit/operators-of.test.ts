@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { operatorsOf } from "../../src/admin/index.js";
 import { createInbox, createOutbox, InvalidArgumentError, migrate, newOwnerToken } from "../../src/index.js";
-import { operatorsOf } from "../../src/operators/index.js";
 import { openSqlite } from "../../src/sql/sqlite/index.js";
 
 describe("operatorsOf", () => {

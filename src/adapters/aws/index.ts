@@ -16,5 +16,7 @@ export {
   messageMaintainFunction,
   messageReceiveFunction,
 } from "./message-functions.js";
+export { inbox, lambdaHttp, orderedMiddleware, outbox, transaction } from "./middleware.js";
 export { type MigrateReport, migrateFunction } from "./migrate-function.js";
 export { tenantsFromSecretsManager } from "./secrets-manager.js";
+export { type SqsHandlerOptions, sqsHandler } from "./sqs.js";

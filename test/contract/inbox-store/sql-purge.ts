@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { newOwnerToken } from "../../../src/queue/leases.js";
 import { createSqlInboxStore } from "../../../src/inbox-store/sql-inbox-store.js";
+import { newOwnerToken } from "../../../src/queue/leases.js";
 import { keysTable } from "../support/database.js";
 import { acquire } from "./leases.js";
 import type { SqlStoreContext } from "./sql-support.js";

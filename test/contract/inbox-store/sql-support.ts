@@ -1,6 +1,6 @@
 import { createInbox, type Inbox } from "../../../src/inbox/inbox.js";
-import type { InboxKey } from "../../../src/queue/message.js";
 import { createSqlInboxStore, type SqlInboxStore } from "../../../src/inbox-store/sql-inbox-store.js";
+import type { InboxKey } from "../../../src/queue/message.js";
 import type { Database } from "../../../src/sql/dialect.js";
 import type { QueueNames } from "../../../src/sql/names.js";
 import { type ContractHarness, type TestClock, type TestDatabase, useDatabase } from "../harness.js";

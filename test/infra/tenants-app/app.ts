@@ -1,7 +1,7 @@
 /** The app of docs/deploy-azure.md with many tenants: found in the catalogue, or in a vault where there is one. */
 
 import { tenantsFromKeyVault } from "../../../src/adapters/azure/index.js";
-import { defineApp, multiTenant } from "../../../src/app/index.js";
+import { defineApp, multiTenant } from "../../../src/index.js";
 import { tenantsFromCatalogue } from "../../../src/tenants/index.js";
 
 const { TENANTS_VAULT_URL: vault } = process.env;

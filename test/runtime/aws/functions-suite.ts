@@ -1,6 +1,6 @@
 import type { APIGatewayProxyStructuredResultV2 } from "aws-lambda";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { DispatchReport, MaintenanceReport } from "../../../src/app/index.js";
+import type { DispatchReport, MaintenanceReport } from "../../../src/index.js";
 import type { BundledDatabase } from "../../../src/packaging/own-package.js";
 import { handshakeRequests, handshakeSources } from "../handshakes.js";
 import { type BundleFolder, bundleTestApp } from "./bundle-folder.js";

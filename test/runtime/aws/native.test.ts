@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import type { DispatchReport } from "../../../src/app/index.js";
+import type { DispatchReport } from "../../../src/index.js";
 import { createOutbox } from "../../../src/index.js";
 import { type BundleFolder, bundleTestApp } from "./bundle-folder.js";
 import { type FunctionsDatabase, postgresForFunctions } from "./functions-database.js";

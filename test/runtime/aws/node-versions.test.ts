@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import type { APIGatewayProxyStructuredResultV2 } from "aws-lambda";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import type { DispatchReport } from "../../../src/app/index.js";
+import type { DispatchReport } from "../../../src/index.js";
 import { type BundleFolder, bundleTestApp } from "./bundle-folder.js";
 import { type FunctionsDatabase, postgresForFunctions } from "./functions-database.js";
 import { answerOf, stripeHttpEvent } from "./http-events.js";

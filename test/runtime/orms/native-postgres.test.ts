@@ -5,8 +5,7 @@ import knex from "knex";
 import { Kysely, PostgresDialect } from "kysely";
 import { describe, expect, inject, it } from "vitest";
 import { toDrizzle, toKysely } from "../../../src/adapters/orm/index.js";
-import { defineApp } from "../../../src/app/index.js";
-import { type SqlExecutor, statement } from "../../../src/index.js";
+import { defineApp, type SqlExecutor, statement } from "../../../src/index.js";
 import { openPostgres } from "../../../src/sql/postgres/index.js";
 import { type NativeDatabase, nativeSuite } from "./native-suite.js";
 

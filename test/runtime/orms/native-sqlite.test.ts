@@ -6,8 +6,8 @@ import { drizzle } from "drizzle-orm/sqlite-proxy";
 import { Kysely, SqliteDialect } from "kysely";
 import { describe, expect, it } from "vitest";
 import { toDrizzle, toKysely } from "../../../src/adapters/orm/index.js";
-import { defineApp } from "../../../src/app/index.js";
 import type { SqlExecutor } from "../../../src/index.js";
+import { defineApp } from "../../../src/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { type NativeDatabase, nativeSuite } from "./native-suite.js";
 

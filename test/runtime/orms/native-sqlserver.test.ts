@@ -1,6 +1,5 @@
 import { describe, inject } from "vitest";
-import { defineApp } from "../../../src/app/index.js";
-import { migrate } from "../../../src/index.js";
+import { defineApp, migrate } from "../../../src/index.js";
 import { sqlServerHarness } from "../../support/sqlserver-harness.js";
 import { type NativeDatabase, nativeSuite } from "./native-suite.js";
 

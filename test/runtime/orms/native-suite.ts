@@ -1,6 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { createApp, type defineApp, readEnvironment } from "../../../src/app/index.js";
-import { createDispatcher, type DatabaseKind, type SqlExecutor, timeBudget } from "../../../src/index.js";
+import {
+  createApp,
+  createDispatcher,
+  type DatabaseKind,
+  type defineApp,
+  readEnvironment,
+  type SqlExecutor,
+  timeBudget,
+} from "../../../src/index.js";
 
 /** A database with a table `orders (id integer primary key)` beside oncebox's own tables. */
 export interface NativeDatabase {

@@ -6,11 +6,11 @@ import type { Logger } from "../../../src/base/logger.js";
 import { uuidV7 } from "../../../src/base/uuid.js";
 import type { PlainRoute } from "../../../src/http/plain.js";
 import { createInbox } from "../../../src/inbox/inbox.js";
-import { createService, defineMessages, signal, signEnvelope } from "../../../src/messaging/index.js";
-import { createOutbox } from "../../../src/outbox/outbox.js";
 import { callsOf } from "../../../src/inbox-store/http/calls.js";
 import { createInboxService } from "../../../src/inbox-store/http/inbox-service.js";
 import { createSqlInboxStore } from "../../../src/inbox-store/sql-inbox-store.js";
+import { createService, defineMessages, signal, signEnvelope } from "../../../src/messaging/index.js";
+import { createOutbox } from "../../../src/outbox/outbox.js";
 import { migrate } from "../../../src/sql/migrate.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 

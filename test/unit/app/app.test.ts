@@ -1,11 +1,18 @@
 import { describe, expect, it } from "vitest";
-import { type AppDefinition, defineApp, readEnvironment } from "../../../src/app/index.js";
 import { openJobs } from "../../../src/app/jobs.js";
 import { openApp } from "../../../src/app/open-app.js";
 import { appStats } from "../../../src/app/stats.js";
 import { coalesced, wakeUpIntervalMs } from "../../../src/app/wake-up.js";
 import { InvalidArgumentError } from "../../../src/errors.js";
-import { createInbox, createOutbox, newOwnerToken, timeBudget } from "../../../src/index.js";
+import {
+  type AppDefinition,
+  createInbox,
+  createOutbox,
+  defineApp,
+  newOwnerToken,
+  readEnvironment,
+  timeBudget,
+} from "../../../src/index.js";
 import { signWebhook } from "../../../src/webhooks/index.js";
 import { stripe as preset } from "../../../src/webhooks/presets/stripe.js";
 import { testClock } from "../../contract/harness.js";

@@ -1,8 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { type AppDefinition, defineApp, multiTenant, readEnvironment } from "../../../src/app/index.js";
 import { openJobs } from "../../../src/app/jobs.js";
 import { omitUndefined } from "../../../src/base/defined.js";
-import { permanentFailure } from "../../../src/index.js";
+import {
+  type AppDefinition,
+  defineApp,
+  multiTenant,
+  permanentFailure,
+  readEnvironment,
+} from "../../../src/index.js";
 import { type TriggerMessage, triggerMessage } from "../../../src/middleware/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { tenantsFromConfiguration } from "../../../src/tenants/index.js";

@@ -1,14 +1,14 @@
 import { afterEach, describe, expect, it } from "vitest";
+import { InvalidArgumentError } from "../../../src/errors.js";
 import {
   type App,
   type AppDefinition,
   type CronReport,
   createApp,
   defineApp,
+  newOwnerToken,
   readEnvironment,
-} from "../../../src/app/index.js";
-import { InvalidArgumentError } from "../../../src/errors.js";
-import { newOwnerToken } from "../../../src/index.js";
+} from "../../../src/index.js";
 import { testClock } from "../../contract/harness.js";
 import { type LogLine, recordingLogger } from "../../contract/support/recording-logger.js";
 

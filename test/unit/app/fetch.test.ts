@@ -2,13 +2,7 @@ import { createServer, request as send } from "node:http";
 import type { AddressInfo } from "node:net";
 import express from "express";
 import { afterEach, describe, expect, it, onTestFinished } from "vitest";
-import {
-  type App,
-  type AppDefinition,
-  createApp,
-  defineApp,
-  readEnvironment,
-} from "../../../src/app/index.js";
+import { type App, type AppDefinition, createApp, defineApp, readEnvironment } from "../../../src/index.js";
 import { signWebhook } from "../../../src/webhooks/index.js";
 import { stripe } from "../../../src/webhooks/presets/stripe.js";
 import { gate } from "../../contract/support/gate.js";

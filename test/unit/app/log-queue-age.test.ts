@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { readEnvironment } from "../../../src/app/index.js";
 import { openJobs } from "../../../src/app/jobs.js";
-import { type LogFields, newOwnerToken, timeBudget } from "../../../src/index.js";
+import { type LogFields, newOwnerToken, readEnvironment, timeBudget } from "../../../src/index.js";
 
 type Line = { readonly level: string; readonly message: string } & LogFields;
 

@@ -2,18 +2,20 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import {
-  type AppDefinition,
-  defineApp,
-  type MultiTenantOptions,
-  multiTenant,
-  readEnvironment,
-} from "../../../src/app/index.js";
 import { type AppJobs, openJobs } from "../../../src/app/jobs.js";
 import { appStats } from "../../../src/app/stats.js";
 import { type LogFields, silentLogger } from "../../../src/base/logger.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../../src/errors.js";
-import { createInbox, newOwnerToken, timeBudget } from "../../../src/index.js";
+import {
+  type AppDefinition,
+  createInbox,
+  defineApp,
+  type MultiTenantOptions,
+  multiTenant,
+  newOwnerToken,
+  readEnvironment,
+  timeBudget,
+} from "../../../src/index.js";
 import { statement } from "../../../src/sql/driver.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { type FanOut, type TenantBatch, tenantsFromConfiguration } from "../../../src/tenants/index.js";

@@ -9,9 +9,9 @@ import {
   createApp,
   defineApp,
   multiTenant,
+  newOwnerToken,
   readEnvironment,
-} from "../../../src/app/index.js";
-import { newOwnerToken } from "../../../src/index.js";
+} from "../../../src/index.js";
 import { tenantsFromConfiguration } from "../../../src/tenants/index.js";
 import { signWebhook } from "../../../src/webhooks/index.js";
 import { stripe } from "../../../src/webhooks/presets/stripe.js";

@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, inject, it } from "vitest";
-import { type AppDefinition, defineApp, readEnvironment } from "../../../src/app/index.js";
 import { openJobs } from "../../../src/app/jobs.js";
 import { timeBudget } from "../../../src/base/budget.js";
 import { omitUndefined } from "../../../src/base/defined.js";
 import { silentLogger } from "../../../src/base/logger.js";
 import type { LeasingInboxStore } from "../../../src/inbox-store/inbox-store.js";
 import { createSqlInboxStore } from "../../../src/inbox-store/sql-inbox-store.js";
+import { type AppDefinition, defineApp, readEnvironment } from "../../../src/index.js";
 import type { Database } from "../../../src/sql/dialect.js";
 import { migrate } from "../../../src/sql/migrate.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";

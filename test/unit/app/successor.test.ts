@@ -1,8 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { type AppDefinition, defineApp, readEnvironment, type WakeUp } from "../../../src/app/index.js";
 import { openJobs } from "../../../src/app/jobs.js";
 import { omitUndefined } from "../../../src/base/defined.js";
-import { type Logger, timeBudget } from "../../../src/index.js";
+import {
+  type AppDefinition,
+  defineApp,
+  type Logger,
+  readEnvironment,
+  timeBudget,
+  type WakeUp,
+} from "../../../src/index.js";
 
 const slow = () => new Promise<void>((resolve) => setTimeout(resolve, 100));
 

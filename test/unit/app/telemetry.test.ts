@@ -2,9 +2,17 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { type AppDefinition, defineApp, multiTenant, readEnvironment } from "../../../src/app/index.js";
 import { openJobs } from "../../../src/app/jobs.js";
-import { type MetricAttributes, type Metrics, newOwnerToken, timeBudget } from "../../../src/index.js";
+import {
+  type AppDefinition,
+  defineApp,
+  type MetricAttributes,
+  type Metrics,
+  multiTenant,
+  newOwnerToken,
+  readEnvironment,
+  timeBudget,
+} from "../../../src/index.js";
 import { triggerMessage } from "../../../src/middleware/consume.js";
 import { operatorsOf } from "../../../src/operators/operators-of.js";
 import { functionPublisher, startOutboxPublisher } from "../../../src/publishers/index.js";

@@ -9,8 +9,8 @@ import {
   defineApp,
   multiTenant,
   readEnvironment,
-} from "../../../src/app/index.js";
-import { timeBudget } from "../../../src/index.js";
+  timeBudget,
+} from "../../../src/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { tenantsFromConfiguration } from "../../../src/tenants/index.js";
 

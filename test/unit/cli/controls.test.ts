@@ -159,7 +159,7 @@ describe("pause, resume and limit", () => {
     const tenants = ["acme", "beta"].map((id) => ({ id, database: `sqlite:${join(folder, `${id}.db`)}` }));
     await writeFile(
       app,
-      `import { multiTenant } from ${module("app/index.ts")};
+      `import { multiTenant } from ${module("index.ts")};
       import { tenantsFromConfiguration } from ${module("tenants/index.ts")};
       export default { tenants: multiTenant({ discover: tenantsFromConfiguration(${JSON.stringify(tenants)}) }) };\n`,
     );

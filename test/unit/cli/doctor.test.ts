@@ -161,7 +161,7 @@ describe("doctor on SQLite", () => {
     const app = join(folder, "tenants.ts");
     await writeFile(
       app,
-      `import { multiTenant } from ${module("app/index.ts")};
+      `import { multiTenant } from ${module("index.ts")};
       import { tenantsFromConfiguration } from ${module("tenants/index.ts")};
       export default { tenants: multiTenant({ discover: tenantsFromConfiguration(${JSON.stringify(tenants)}) }) };\n`,
     );

@@ -3,11 +3,11 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type Operation, operatorsOf } from "../../../src/admin/index.js";
 import { exitCodes } from "../../../src/cli/command.js";
 import { explainRest } from "../../../src/cli/dead-operations.js";
 import { runCli } from "../../../src/cli/run.js";
 import { createInbox, createOutbox, migrate, newOwnerToken } from "../../../src/index.js";
-import { type Operation, operatorsOf } from "../../../src/operators/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { cli } from "../../support/cli.js";
 
@@ -579,7 +579,7 @@ describe("commands on messages", () => {
     const app = join(folder, "tenants.ts");
     await writeFile(
       app,
-      `import { multiTenant } from ${module("app/index.ts")};
+      `import { multiTenant } from ${module("index.ts")};
       import { tenantsFromConfiguration } from ${module("tenants/index.ts")};
       export default { tenants: multiTenant({ discover: tenantsFromConfiguration(${JSON.stringify(tenants)}) }) };\n`,
     );

@@ -3,10 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { readEnvironment } from "../../../src/app/index.js";
 import { openJobs } from "../../../src/app/jobs.js";
 import { exitCodes } from "../../../src/cli/command.js";
-import { timeBudget } from "../../../src/index.js";
+import { readEnvironment, timeBudget } from "../../../src/index.js";
 import { cli } from "../../support/cli.js";
 
 let folder: string;

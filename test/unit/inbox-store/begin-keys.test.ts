@@ -1,6 +1,6 @@
 import { expect, inject, it, onTestFinished } from "vitest";
-import { migrate } from "../../../src/index.js";
 import { createSqlInboxStore } from "../../../src/inbox-store/sql-inbox-store.js";
+import { migrate } from "../../../src/index.js";
 import type { Database } from "../../../src/sql/dialect.js";
 import { postgresHarness } from "../../support/postgres-harness.js";
 

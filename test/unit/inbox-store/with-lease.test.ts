@@ -1,8 +1,8 @@
 import { once } from "node:events";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { LeaseLostError } from "../../../src/queue/leases.js";
 import type { LeasingInboxStore } from "../../../src/inbox-store/inbox-store.js";
 import { type HeldLease, withLease } from "../../../src/inbox-store/with-lease.js";
+import { LeaseLostError } from "../../../src/queue/leases.js";
 import { memoryStore } from "../../support/inbox-service/memory-store.js";
 
 describe("withLease", () => {

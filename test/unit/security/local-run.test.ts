@@ -4,7 +4,6 @@ import { tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type LocalRun, startLocalRun } from "../../../src/adapters/local/local-run.js";
-import { defineApp } from "../../../src/app/index.js";
 import { silentLogger } from "../../../src/base/logger.js";
 import {
   isThisMachine,
@@ -14,6 +13,7 @@ import {
   sharedDevelopmentKeys,
 } from "../../../src/cli/development-keys.js";
 import { readEnvironment } from "../../../src/config/environment.js";
+import { defineApp } from "../../../src/index.js";
 
 describe("oncebox dev", () => {
   let run: LocalRun;

@@ -1,9 +1,9 @@
 import { generateKeyPairSync } from "node:crypto";
 import { afterEach, describe, expect, it } from "vitest";
 import { timeBudget } from "../../../src/base/budget.js";
+import { type RecoverGithubOptions, recoverGithub } from "../../../src/webhooks/index.js";
 import { limitedForMs } from "../../../src/webhooks/recovery/github-api.js";
 import { failedDeliveries, nextCursor } from "../../../src/webhooks/recovery/github-deliveries.js";
-import { type RecoverGithubOptions, recoverGithub } from "../../../src/webhooks/recovery/index.js";
 import { type LogLine, recordingLogger } from "../../contract/support/recording-logger.js";
 import { cliWith } from "../../support/cli.js";
 import {

@@ -1,6 +1,12 @@
 import { describe, expect, it, onTestFinished } from "vitest";
-import { createApp, defineApp, env, readEnvironment } from "../../../src/app/index.js";
-import { InvalidArgumentError, timeBudget } from "../../../src/index.js";
+import {
+  createApp,
+  defineApp,
+  env,
+  InvalidArgumentError,
+  readEnvironment,
+  timeBudget,
+} from "../../../src/index.js";
 import { createWebhookRoute, signWebhook, type WebhookSource } from "../../../src/webhooks/index.js";
 import { anyInbox, schemes } from "../../support/presets/schemes.js";
 import { address, post, reception, signed } from "./support.js";

@@ -1,4 +1,4 @@
 import { registerFunctions } from "../../../../src/adapters/azure/index.js";
-import { defineApp } from "../../../../src/app/index.js";
+import { defineApp } from "../../../../src/index.js";
 
 registerFunctions(defineApp({ handlers: () => ({ push: async () => {} }) }));

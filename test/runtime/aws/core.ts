@@ -1,0 +1,11 @@
+/** All that a program composed by hand needs from the root. */
+export {
+  createDispatcher,
+  createInbox,
+  createOutbox,
+  createWorker,
+  defineTopics,
+  migrate,
+  purgeWithin,
+  reapWithin,
+} from "../../../src/index.js";
