@@ -304,7 +304,7 @@ begin
   where k.source = @source and k.[key] = @key;
 
   begin try
-    if not (@outermost = 1) set xact_abort off;
+    if @outermost = 0 set xact_abort off;
 
     if @seq is null
       insert into [$(Schema)].[$(Queue)Keys] (source, [key], first_seen_at, last_seen_at)
@@ -388,7 +388,7 @@ begin
   where k.source = @source and k.[key] = @key;
 
   begin try
-    if not (@outermost = 1) set xact_abort off;
+    if @outermost = 0 set xact_abort off;
 
     if @seq is null
       insert into [$(Schema)].[$(Queue)Keys] (source, [key], first_seen_at, last_seen_at)
@@ -530,7 +530,7 @@ begin
     inner join @messages i on i.position = f.position option (loop join, force order);
 
   begin try
-    if not (@outermost = 1) set xact_abort off;
+    if @outermost = 0 set xact_abort off;
 
     insert into [$(Schema)].[$(Queue)] (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, partition_key, first_seen_at, last_seen_at, deliveries, content_changed)
     output inserted.seq, inserted.source, inserted.message_id, inserted.partition_key, inserted.due_at, inserted.expires_at,
@@ -671,7 +671,7 @@ begin
   where m.source = @source and m.message_id = @message_id option (loop join, force order);
 
   begin try
-    if not (@outermost = 1) set xact_abort off;
+    if @outermost = 0 set xact_abort off;
 
     if @seq is null
       insert into [$(Schema)].[$(Queue)] (source, message_id, topic, payload, hash,
@@ -725,7 +725,7 @@ begin
   where m.source = @source and m.message_id = @message_id option (loop join, force order);
 
   begin try
-    if not (@outermost = 1) set xact_abort off;
+    if @outermost = 0 set xact_abort off;
 
     if @seq is null
       insert into [$(Schema)].[$(Queue)] (source, message_id, topic, payload, hash,
@@ -1033,7 +1033,7 @@ begin
       on m.topic = i.topic and m.natural_key = i.natural_key and m.natural_key is not null option (loop join, force order);
 
   begin try
-    if not (@outermost = 1 or @own = 1) set xact_abort off;
+    if @outermost = 0 and @own = 0 set xact_abort off;
 
     insert into [$(Schema)].[$(Queue)] (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, created_at)
     output inserted.seq, inserted.partition_key, inserted.due_at, inserted.expires_at into @added (seq, partition_key, due_at, expires_at)

@@ -159,7 +159,7 @@ end`,
     ]);
     // outside of a caller's transaction the whole batch fails, and is repeated
     expect(text).toMatch(/@own = @outermost;\s+if @outermost = 1 commit transaction;/);
-    expect(textOf("Outbox_Enqueue")).toContain("if not (@outermost = 1 or @own = 1) set xact_abort off;");
+    expect(textOf("Outbox_Enqueue")).toContain("if @outermost = 0 and @own = 0 set xact_abort off;");
   });
 
   it.each(procedures)(

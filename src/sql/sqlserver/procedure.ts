@@ -164,13 +164,13 @@ export const isKeyOf = (n: QueueNames, m = "m"): string =>
  * Finds the known messages and inserts the others, in a transaction of `beginUnlessOpen`. When another call inserts the same key in between, the insert waits for
  * it and fails. In a transaction of its own the procedure fails too, and the caller's retry finds the message. A caller's
  * transaction must not be doomed by that: XACT_ABORT is off for the insert, and the next round finds what the other call
- * has committed. A range lock would prevent all this, but would also make every new key wait for its neighbour. `isOurs`: the
- * transaction is no caller's.
+ * has committed. A range lock would prevent all this, but would also make every new key wait for its neighbour. The
+ * two conditions say whose the transaction is.
  */
 export const findOrInsert = (
   find: string,
   insert: string,
-  isOurs = "@outermost = 1",
+  { isCallers, isOurs } = { isCallers: "@outermost = 0", isOurs: "@outermost = 1" },
 ): string => `declare @rounds int = 0, @again bit = 1;
 
 while @again = 1
@@ -180,7 +180,7 @@ begin
 ${indented(find)}
 
   begin try
-    if not (${isOurs}) set xact_abort off;
+    if ${isCallers} set xact_abort off;
 
 ${indented(indented(insert))}
   end try

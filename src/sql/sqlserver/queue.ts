@@ -192,7 +192,7 @@ from @messages i
 where not exists (select 1 from ${n.message} m with (${keyIndex(n)}, forceseek, readcommittedlock) where m.id = i.id)
   and not exists (select 1 from @known k where k.position = i.position)
 order by i.position ${seekEach};`,
-  "@outermost = 1 or @own = 1",
+  { isCallers: "@outermost = 0 and @own = 0", isOurs: "@outermost = 1 or @own = 1" },
 )}
 
 ${insertStates(n, "@added")}`)}
