@@ -19,15 +19,20 @@ const nodes = ["test/contract/sqlite-memory.test.ts"];
 const mocking = ["test/unit/transient-retry.test.ts", "test/unit/security/constant-time.test.ts"];
 const unit = ["test/unit/**/*.test.ts"];
 
+const sourceOf = (built: string): string =>
+  fileURLToPath(new URL(built.replace("./dist/", "src/").replace(/\.js$/, ".ts"), import.meta.url));
+
 export default defineConfig({
   // The examples import the package by its name; tests run them on its sources.
   resolve: {
-    alias: Object.entries(manifest.exports).map(([subpath, { import: file }]) => ({
-      find: new RegExp(`^oncebox${subpath.slice(1).replace("*", "(.*)")}$`),
-      replacement: fileURLToPath(
-        new URL(file.default.replace("./dist/", "src/").replace(/\.js$/, ".ts"), import.meta.url),
-      ).replace("*", "$1"),
-    })),
+    alias: Object.entries(manifest.exports).flatMap(([subpath, file]) =>
+      typeof file === "string"
+        ? []
+        : {
+            find: new RegExp(`^oncebox${subpath.slice(1).replace("*", "(.*)")}$`),
+            replacement: sourceOf(file.import.default).replace("*", "$1"),
+          },
+    ),
   },
   test: {
     globalSetup: "test/support/global-setup.ts",

@@ -46,7 +46,7 @@ const proceduresOf = (statements: readonly SqlStatement[]): readonly string[] =>
 
 /** The procedures that any statement of the package calls, except for those of operators. */
 function calledProcedures(): readonly string[] {
-  const { receiving, inbox, keys, outbox, pollStatement } = sqlServerDialect;
+  const { receiving, inbox, keys, outbox, ackAndEnqueue, pollStatement } = sqlServerDialect;
   const { reads } = sqlServerOperators;
   const options = { reviveDead: false, blockOnDead: false };
   const statements = [
@@ -56,7 +56,7 @@ function calledProcedures(): readonly string[] {
     outbox(outboxNames, options),
     reads(inboxNames),
     reads(outboxNames),
-    [pollStatement!(inboxNames, outboxNames)],
+    [ackAndEnqueue!(inboxNames, outboxNames), pollStatement!(inboxNames, outboxNames)],
   ].flatMap((all) => Object.values(all) as SqlStatement[]);
   return proceduresOf(statements);
 }

@@ -30,10 +30,12 @@ const ofInbox = createDispatcher({
   store: inbox,
   outbox,
   handlers: {
-    plain: (message) => void (message.source.length + message.deliveries),
+    plain: (message) => console.log(message.source.length + message.deliveries),
     transactional: {
       transactional: true,
-      handle: async (message, { tx }) => void (await outbox.enqueue({ topic: message.source, payload: "" }, { tx })),
+      async handle(message, { tx }) {
+        await outbox.enqueue({ topic: message.source, payload: "" }, { tx });
+      },
     },
     annotated: (message: InboxMessage) => ({ topic: message.source, data: message.deliveries }),
     many: async ({ data, partitionKey }) => [{ topic: "t", data, partitionKey }, { topic: "u", payload: "", attributes: { a: 1 } }],
@@ -105,7 +107,7 @@ await inKysely.run(inbox, timeBudget(1));
 
 const inKnex = createDispatcher({
   transaction: (work, { signal, store }) => knex.transaction((trx) => (signal.throwIfAborted(), store, work(fromKnex(trx), trx))),
-  handlers: { t: { transactional: true, handle: (_message, { tx }) => tx.table("orders").insert({ id: 1 }) } },
+  handlers: { t: { transactional: true, handle: async (_message, { tx }) => void (await tx.table("orders").insert({ id: 1 })) } },
 });
 await inKnex.run(inbox, timeBudget(1));
 
@@ -229,6 +231,22 @@ const wrong = {
   handlers: { t: { transactional: true, handle: (_message, { tx }) => tx.selectFrom("invoices").execute() } },
 });`,
     /invoices/,
+  ],
+  "a returned message without data": [
+    `createDispatcher({ store: inbox, outbox, handlers: { t: () => ({ topic: "t" }) } });`,
+    /data|payload/,
+  ],
+  "a returned message whose topic is misspelt": [
+    `createDispatcher({ store: inbox, outbox, handlers: { t: async () => ({ topik: "t", data: 1 }) } });`,
+    /topic/,
+  ],
+  "a list with something else than messages": [
+    `createDispatcher({ store: inbox, outbox, handlers: { t: () => [{ topic: "t", data: 1 }, 7] } });`,
+    /number/,
+  ],
+  "a result that is no message": [
+    `createDispatcher({ store: inbox, handlers: { t: () => outbox.enqueue({ topic: "t", payload: "" }) } });`,
+    /Promise<string>/,
   ],
   "an unknown option": [`createDispatcher({ store: inbox, begin: () => {}, handlers: {} });`, /begin/],
   "enqueueOnce without a natural key": [

@@ -4,7 +4,6 @@ export {
   createInbox,
   createOutbox,
   createWorker,
-  defineTopics,
   migrate,
   purgeWithin,
   reapWithin,
