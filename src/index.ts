@@ -1,5 +1,5 @@
+export { type App, type CreateAppOptions, createApp } from "./app/app.js";
 export type { AppFetch, AppListener, FetchHost } from "./app/app-http.js";
-export { type App, type CreateAppOptions, createApp } from "./app/create-app.js";
 export {
   type AppCron,
   type AppDefinition,
@@ -11,11 +11,8 @@ export type { DispatchReport } from "./app/dispatch-job.js";
 export type { CronReport } from "./app/dispatch-route.js";
 export type { TimeLimits } from "./app/limited-calls.js";
 export type { MaintenanceReport } from "./app/maintenance-jobs.js";
-export { type MultiTenantOptions, multiTenant } from "./app/multi-tenant.js";
-export type { Platform } from "./app/open-app.js";
 export type { StartOptions } from "./app/resident.js";
 export type { AppSource } from "./app/sources.js";
-export type { WakeUp } from "./app/wake-up.js";
 export type { Budget } from "./base/budget.js";
 export { timeBudget } from "./base/budget.js";
 export type { LogFields, Logger, LoggerOption } from "./base/logger.js";
@@ -29,8 +26,6 @@ export type {
   TraceSpan,
   Tracing,
 } from "./base/telemetry.js";
-export { openDatabase } from "./config/database-url.js";
-export { type Environment, readEnvironment } from "./config/environment.js";
 export { env, type SecretReference, type SecretResolver } from "./config/secret-reference.js";
 export type { DispatchResult } from "./dispatch/dispatch-run.js";
 export type { Dispatcher, DispatcherOptions, InTransactions, OfStore } from "./dispatch/dispatcher.js";

@@ -5,9 +5,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import pg from "pg";
-import { omitUndefined } from "../../src/base/defined.js";
-import { createDispatcher, migrate, newOwnerToken, timeBudget } from "../../src/index.js";
-import { loadSqlite } from "../../src/sql/sqlite/client.js";
 import {
   createTenantDispatcher,
   createTenantStores,
@@ -15,7 +12,10 @@ import {
   type TenantDispatcher,
   type TenantStoreProvider,
   type TenantStores,
-} from "../../src/tenants/index.js";
+} from "../../src/app/tenants.js";
+import { omitUndefined } from "../../src/base/defined.js";
+import { createDispatcher, migrate, newOwnerToken, timeBudget } from "../../src/index.js";
+import { loadSqlite } from "../../src/sql/sqlite/client.js";
 import { startPostgres } from "../../test/support/start-postgres.js";
 import { runSql } from "../databases/bench-database.js";
 import { compare, ratePerSecond } from "../measure.js";

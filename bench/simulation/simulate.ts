@@ -1,7 +1,7 @@
+import { fair, type TenantBatch } from "../../src/app/tenants.js";
 import type { Budget } from "../../src/base/budget.js";
 import { silentLogger } from "../../src/base/logger.js";
 import { fanOutDefaults, fanOutDispatcher } from "../../src/tenants/fan-out/fan-out.js";
-import { fair, type TenantBatch } from "../../src/tenants/index.js";
 import { runTenants, tenantQuarantine } from "../../src/tenants/scheduling/run-tenants.js";
 import { dispatchDefaults, type TenantDispatcher } from "../../src/tenants/scheduling/tenant-dispatcher.js";
 import { type VirtualTime, virtualTime } from "./virtual-time.js";

@@ -3,7 +3,7 @@
 -- the functions, because this table holds the URL of every tenant's database.
 -- Writing to it is owning the functions: a row says where they connect, with their password or identity. `allow` of
 -- multiTenant limits that to the hosts that you name.
---   import { multiTenant } from "oncebox";
+--   import { multiTenant } from "oncebox/tenants";
 --   import { tenantsFromCatalogue } from "oncebox/tenants";
 
 create table "tenants" (

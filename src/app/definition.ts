@@ -118,7 +118,7 @@ type KnownOption = Exclude<keyof HandlerDefinition<QueueMessage>, "schema">;
 interface AppSettings<Kind extends AnyDatabase> {
   /** A URL, a reference to where the URL is kept, or a function that opens the database. `ONCEBOX_DATABASE_URL` overrides it. */
   readonly database?: string | SecretReference | (() => Database<Kind> | Promise<Database<Kind>>);
-  /** Many databases instead of one, discovered at run time: `multiTenant(…)` of `oncebox`. */
+  /** Many databases instead of one, discovered at run time: `multiTenant(…)` of `oncebox/tenants`. */
   readonly tenants?: AppTenants;
   /** The senders of webhooks, by the last part of the path. `ONCEBOX_WEBHOOKS` adds sources and overrides those of the same name. */
   readonly sources?: Readonly<Record<string, AppSource>>;
@@ -336,7 +336,7 @@ const fields: Readonly<Record<keyof AppDefinition, Check>> = {
     (value) => isText(value) || isFunction(value) || isSecretReference(value),
     "a URL, a reference to a secret, or a function that opens a database",
   ),
-  tenants: must(hasFunction("open"), "what multiTenant(…) of oncebox returns"),
+  tenants: must(hasFunction("open"), "what multiTenant(…) of oncebox/tenants returns"),
   sources: must(
     (value) => isRecord(value) && Object.values(value).every(isRecord),
     "an object with an object for each source",

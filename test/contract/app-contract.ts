@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { type App, type AppDefinition, createApp, defineApp, readEnvironment } from "../../src/index.js";
+import { readEnvironment } from "../../src/config/environment.js";
+import { type App, type AppDefinition, createApp, defineApp } from "../../src/index.js";
 import { signWebhook } from "../../src/webhooks/index.js";
 import { standard } from "../../src/webhooks/presets/standard.js";
 import { type ContractHarness, skipUnless, useDatabase } from "./harness.js";

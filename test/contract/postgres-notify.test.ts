@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { afterEach, beforeEach, describe, expect, inject, it, onTestFinished } from "vitest";
+import { readEnvironment } from "../../src/config/environment.js";
 import {
   createApp,
   createInbox,
@@ -12,7 +13,6 @@ import {
   migrate,
   newOwnerToken,
   type OutboxMessage,
-  readEnvironment,
   type Worker,
 } from "../../src/index.js";
 import { defineMessages, signal } from "../../src/messaging/messages.js";

@@ -2,14 +2,8 @@ import { context, trace } from "@opentelemetry/api";
 import type { ReadableSpan, SpanProcessor } from "@opentelemetry/sdk-trace-base";
 import { describe, expect, it } from "vitest";
 import { openJobs } from "../../src/app/jobs.js";
-import {
-  type AppDefinition,
-  createOutbox,
-  defineApp,
-  migrate,
-  readEnvironment,
-  timeBudget,
-} from "../../src/index.js";
+import { readEnvironment } from "../../src/config/environment.js";
+import { type AppDefinition, createOutbox, defineApp, migrate, timeBudget } from "../../src/index.js";
 import { createService, defineMessages, inProcessTransport, signal } from "../../src/messaging/index.js";
 import { functionPublisher, type PublishedMessage } from "../../src/publishers/index.js";
 import { openTelemetry } from "../../src/telemetry/index.js";

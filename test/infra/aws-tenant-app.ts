@@ -1,7 +1,7 @@
 /** An app with many tenants, as infra/aws/tenants-catalogue.yml and tenants-secrets.yml describe them. */
 import { tenantsFromSecretsManager } from "../../src/adapters/aws/index.js";
-import { defineApp, multiTenant } from "../../src/index.js";
-import { tenantsFromCatalogue } from "../../src/tenants/index.js";
+import { multiTenant, tenantsFromCatalogue } from "../../src/app/tenants.js";
+import { defineApp } from "../../src/index.js";
 
 const { TENANTS_ARE_IN: place, TENANTS_PREFIX: prefix = "", CATALOGUE_SECRET: id = "" } = process.env;
 

@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { DatabaseSync } from "@photostructure/sqlite";
 import pg from "pg";
 import { describe, expect, inject, it } from "vitest";
+import { catalogueTable, tenantsFromCatalogue } from "../../src/app/tenants.js";
 import { silentLogger } from "../../src/base/logger.js";
 import { openSqlServer } from "../../src/sql/sqlserver/index.js";
-import { catalogueTable, tenantsFromCatalogue } from "../../src/tenants/index.js";
 import { root } from "../support/markdown.js";
 import { ownDatabase } from "./own-database.js";
 

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { operatorsOf, replayDead } from "../../src/admin/index.js";
 import { openJobs } from "../../src/app/jobs.js";
+import { readEnvironment } from "../../src/config/environment.js";
 import { createSqlInboxStore } from "../../src/inbox-store/sql-inbox-store.js";
 import {
   createInbox,
@@ -12,7 +13,6 @@ import {
   migrate,
   newOwnerToken,
   PermissionDeniedError,
-  readEnvironment,
   timeBudget,
 } from "../../src/index.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";

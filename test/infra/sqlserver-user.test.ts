@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { operatorsOf } from "../../src/admin/index.js";
 import { openJobs } from "../../src/app/jobs.js";
 import { grantUsers } from "../../src/app/prepare-databases.js";
+import { readEnvironment } from "../../src/config/environment.js";
 import { createSqlInboxStore } from "../../src/inbox-store/sql-inbox-store.js";
 import {
   createInbox,
@@ -14,7 +15,6 @@ import {
   migrate,
   newOwnerToken,
   PermissionDeniedError,
-  readEnvironment,
   timeBudget,
 } from "../../src/index.js";
 import { triggerMessage } from "../../src/middleware/consume.js";

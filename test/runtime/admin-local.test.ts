@@ -1,6 +1,6 @@
 import { startLocalRun } from "../../src/adapters/local/local-run.js";
 import { defineApp } from "../../src/app/definition.js";
-import { readEnvironment } from "../../src/index.js";
+import { readEnvironment } from "../../src/config/environment.js";
 import { collectLog } from "../support/inbox-service/start-service.js";
 import { describeAdminFunctions } from "./admin-scenarios.js";
 

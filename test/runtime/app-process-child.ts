@@ -1,6 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { createApp, defineApp, readEnvironment } from "../../src/index.js";
+import { readEnvironment } from "../../src/config/environment.js";
+import { createApp, defineApp } from "../../src/index.js";
 import { openSqlite } from "../../src/sql/sqlite/index.js";
 
 /** An app in a process of its own, as a user starts it. Its database and its secret are in the environment. */

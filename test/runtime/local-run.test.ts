@@ -11,7 +11,7 @@ import { promisify } from "node:util";
 import { afterAll, describe, expect, inject, it } from "vitest";
 import { startLocalRun } from "../../src/adapters/local/local-run.js";
 import { omitUndefined } from "../../src/base/defined.js";
-import { readEnvironment } from "../../src/index.js";
+import { readEnvironment } from "../../src/config/environment.js";
 import { signWebhook } from "../../src/webhooks/index.js";
 import { stripe } from "../../src/webhooks/presets/stripe.js";
 import { cli, type Dev, startDev } from "../support/start-dev.js";
@@ -158,8 +158,8 @@ describe("oncebox dev", () => {
     const from = (name: string) => JSON.stringify(new URL(`../../src/${name}`, import.meta.url).href);
     await writeFile(
       app,
-      `import { multiTenant } from ${from("index.ts")};
-      import { tenantsFromConfiguration } from ${from("tenants/index.ts")};
+      `import { multiTenant } from ${from("app/tenants.ts")};
+      import { tenantsFromConfiguration } from ${from("app/tenants.ts")};
       const tenants = ["a", "b"].map((id) => ({ id, database: \`sqlite:\${id}.db\` }));
       export default {
         tenants: multiTenant({ discover: tenantsFromConfiguration(tenants) }),

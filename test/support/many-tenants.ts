@@ -4,10 +4,10 @@ import { createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
+import type { Tenant } from "../../src/app/tenants.js";
 import { migrate } from "../../src/index.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
 import { openSqlite } from "../../src/sql/sqlite/index.js";
-import type { Tenant } from "../../src/tenants/index.js";
 import { startPostgres } from "./start-postgres.js";
 
 /** SQLite files, each a copy of a migrated one. */

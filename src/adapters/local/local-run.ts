@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage } from "node:http";
 import { type AddressInfo, isIP } from "node:net";
-import { type App, createApp } from "../../app/create-app.js";
+import { type App, createApp } from "../../app/app.js";
 import type { AppDefinition } from "../../app/definition.js";
 import { appDatabases, backedUpDatabases } from "../../app/jobs.js";
 import { appStats } from "../../app/stats.js";

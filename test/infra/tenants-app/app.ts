@@ -1,8 +1,8 @@
 /** The app of docs/deploy-azure.md with many tenants: found in the catalogue, or in a vault where there is one. */
 
 import { tenantsFromKeyVault } from "../../../src/adapters/azure/index.js";
-import { defineApp, multiTenant } from "../../../src/index.js";
-import { tenantsFromCatalogue } from "../../../src/tenants/index.js";
+import { multiTenant, tenantsFromCatalogue } from "../../../src/app/tenants.js";
+import { defineApp } from "../../../src/index.js";
 
 const { TENANTS_VAULT_URL: vault } = process.env;
 

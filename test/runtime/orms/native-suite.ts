@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
+import { readEnvironment } from "../../../src/config/environment.js";
 import {
   createApp,
   createDispatcher,
   type DatabaseKind,
   type defineApp,
-  readEnvironment,
   type SqlExecutor,
   timeBudget,
 } from "../../../src/index.js";

@@ -1,7 +1,7 @@
 /** Lists tenants of a vault twice: in a process of its own, because trust in a certificate is given at its start. */
 import { tenantsFromKeyVault } from "../../../src/adapters/azure/key-vault.js";
+import { createTenantStores } from "../../../src/app/tenants.js";
 import type { LogFields, Logger } from "../../../src/base/logger.js";
-import { createTenantStores } from "../../../src/tenants/index.js";
 
 const [vault, filter] = process.argv.slice(2) as [string, string];
 const warned: LogFields[] = [];

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { tenantsFromSecretsManager } from "../../../src/adapters/aws/secrets-manager.js";
+import { createTenantStores } from "../../../src/app/tenants.js";
 import type { LogFields, Logger } from "../../../src/base/logger.js";
-import { createTenantStores } from "../../../src/tenants/index.js";
 import { type StoredSecret, startSecretsManager } from "./secrets-manager-server.js";
 
 const env = { AWS_REGION: "us-east-1", AWS_ACCESS_KEY_ID: "test", AWS_SECRET_ACCESS_KEY: "test" };

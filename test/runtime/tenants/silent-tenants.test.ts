@@ -1,15 +1,15 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import { createDispatcher, migrate, timeBudget } from "../../../src/index.js";
-import { openPostgres } from "../../../src/sql/postgres/index.js";
 import {
   createTenantDispatcher,
   createTenantStores,
   fair,
   type Tenant,
   type TenantStores,
-} from "../../../src/tenants/index.js";
+} from "../../../src/app/tenants.js";
+import { createDispatcher, migrate, timeBudget } from "../../../src/index.js";
+import { openPostgres } from "../../../src/sql/postgres/index.js";
 import { silentServer, sqliteTenants } from "../../support/many-tenants.js";
 
 let files: Awaited<ReturnType<typeof sqliteTenants>>;

@@ -1,8 +1,8 @@
 /** Sends a tenant batch and reads it back: in a process of its own, because Node reads trusted certificates at its start. */
 import { QueueServiceClient } from "@azure/storage-queue";
 import { azureFanOut } from "../../../src/adapters/azure/wake-up.js";
+import type { TenantBatch } from "../../../src/app/tenants.js";
 import { readAzureSettings } from "../../../src/config/azure-settings.js";
-import type { TenantBatch } from "../../../src/tenants/index.js";
 
 const settings = readAzureSettings();
 const batch = JSON.parse(process.argv[2]!) as TenantBatch;

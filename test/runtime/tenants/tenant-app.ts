@@ -1,8 +1,8 @@
 /** An app with many tenants, for processes of its own. Its handlers write one line per call to a file. */
 import { appendFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { defineApp, multiTenant } from "../../../src/index.js";
-import { tenantsFromConfiguration } from "../../../src/tenants/index.js";
+import { multiTenant, tenantsFromConfiguration } from "../../../src/app/tenants.js";
+import { defineApp } from "../../../src/index.js";
 
 const { TENANTS = "[]", TENANTS_LOG: log = "", TENANTS_PATIENT: patient } = process.env;
 const write = (word: string, store: string, id: string) =>

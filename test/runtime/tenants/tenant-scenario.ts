@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
-import { createTenantStores, type TenantStoreProvider } from "../../../src/tenants/index.js";
+import { createTenantStores, type TenantStoreProvider } from "../../../src/app/tenants.js";
 import { postgresTenants } from "../../support/many-tenants.js";
 
 export const tenantApp = fileURLToPath(new URL("tenant-app.ts", import.meta.url));

@@ -1,7 +1,8 @@
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { type LocalRun, startLocalRun } from "../../../src/adapters/local/local-run.js";
+import { readEnvironment } from "../../../src/config/environment.js";
 import { PermanentFailure } from "../../../src/dispatch/settlement.js";
-import { type AppDefinition, readEnvironment } from "../../../src/index.js";
+import type { AppDefinition } from "../../../src/index.js";
 import { adminToken } from "../admin/start-admin.js";
 
 export interface PageRun extends LocalRun {

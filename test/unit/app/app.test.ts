@@ -3,6 +3,7 @@ import { openJobs } from "../../../src/app/jobs.js";
 import { openApp } from "../../../src/app/open-app.js";
 import { appStats } from "../../../src/app/stats.js";
 import { coalesced, wakeUpIntervalMs } from "../../../src/app/wake-up.js";
+import { readEnvironment } from "../../../src/config/environment.js";
 import { InvalidArgumentError } from "../../../src/errors.js";
 import {
   type AppDefinition,
@@ -10,7 +11,6 @@ import {
   createOutbox,
   defineApp,
   newOwnerToken,
-  readEnvironment,
   timeBudget,
 } from "../../../src/index.js";
 import { signWebhook } from "../../../src/webhooks/index.js";

@@ -1,16 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { openJobs } from "../../../src/app/jobs.js";
+import { multiTenant, tenantsFromConfiguration } from "../../../src/app/tenants.js";
 import { omitUndefined } from "../../../src/base/defined.js";
-import {
-  type AppDefinition,
-  defineApp,
-  multiTenant,
-  permanentFailure,
-  readEnvironment,
-} from "../../../src/index.js";
+import { readEnvironment } from "../../../src/config/environment.js";
+import { type AppDefinition, defineApp, permanentFailure } from "../../../src/index.js";
 import { type TriggerMessage, triggerMessage } from "../../../src/middleware/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
-import { tenantsFromConfiguration } from "../../../src/tenants/index.js";
 
 const consumer = {
   subscriber: "orders",

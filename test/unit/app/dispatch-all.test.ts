@@ -2,13 +2,13 @@ import { afterEach, describe, expect, it } from "vitest";
 import { dispatchAll } from "../../../src/app/dispatch-job.js";
 import { type AppJobs, openJobs } from "../../../src/app/jobs.js";
 import { silentLogger } from "../../../src/base/logger.js";
+import { readEnvironment } from "../../../src/config/environment.js";
 import {
   type AppDefinition,
   type Budget,
   createDispatcher,
   type InboxMessage,
   type OutboxMessage,
-  readEnvironment,
   type SqlExecutor,
   timeBudget,
 } from "../../../src/index.js";

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from "vitest";
+import { readEnvironment } from "../../../src/config/environment.js";
 import { InvalidArgumentError } from "../../../src/errors.js";
 import {
   type App,
@@ -7,7 +8,6 @@ import {
   createApp,
   defineApp,
   newOwnerToken,
-  readEnvironment,
 } from "../../../src/index.js";
 import { testClock } from "../../contract/harness.js";
 import { type LogLine, recordingLogger } from "../../contract/support/recording-logger.js";

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { openJobs } from "../../../src/app/jobs.js";
-import { type LogFields, newOwnerToken, readEnvironment, timeBudget } from "../../../src/index.js";
+import { readEnvironment } from "../../../src/config/environment.js";
+import { type LogFields, newOwnerToken, timeBudget } from "../../../src/index.js";
 
 type Line = { readonly level: string; readonly message: string } & LogFields;
 

@@ -4,21 +4,19 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type AppJobs, openJobs } from "../../../src/app/jobs.js";
 import { appStats } from "../../../src/app/stats.js";
-import { type LogFields, silentLogger } from "../../../src/base/logger.js";
-import { InvalidArgumentError, InvalidOperationError } from "../../../src/errors.js";
+import type { MultiTenantOptions } from "../../../src/app/tenants.js";
 import {
-  type AppDefinition,
-  createInbox,
-  defineApp,
-  type MultiTenantOptions,
+  type FanOut,
   multiTenant,
-  newOwnerToken,
-  readEnvironment,
-  timeBudget,
-} from "../../../src/index.js";
+  type TenantBatch,
+  tenantsFromConfiguration,
+} from "../../../src/app/tenants.js";
+import { type LogFields, silentLogger } from "../../../src/base/logger.js";
+import { readEnvironment } from "../../../src/config/environment.js";
+import { InvalidArgumentError, InvalidOperationError } from "../../../src/errors.js";
+import { type AppDefinition, createInbox, defineApp, newOwnerToken, timeBudget } from "../../../src/index.js";
 import { statement } from "../../../src/sql/driver.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
-import { type FanOut, type TenantBatch, tenantsFromConfiguration } from "../../../src/tenants/index.js";
 import { signWebhook } from "../../../src/webhooks/index.js";
 import { stripe } from "../../../src/webhooks/presets/stripe.js";
 import { testClock } from "../../contract/harness.js";

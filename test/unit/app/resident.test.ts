@@ -3,16 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
-import {
-  type App,
-  type AppDefinition,
-  createApp,
-  defineApp,
-  multiTenant,
-  newOwnerToken,
-  readEnvironment,
-} from "../../../src/index.js";
-import { tenantsFromConfiguration } from "../../../src/tenants/index.js";
+import { multiTenant, tenantsFromConfiguration } from "../../../src/app/tenants.js";
+import { readEnvironment } from "../../../src/config/environment.js";
+import { type App, type AppDefinition, createApp, defineApp, newOwnerToken } from "../../../src/index.js";
 import { signWebhook } from "../../../src/webhooks/index.js";
 import { stripe } from "../../../src/webhooks/presets/stripe.js";
 

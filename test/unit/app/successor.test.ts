@@ -1,14 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { openJobs } from "../../../src/app/jobs.js";
+import type { WakeUp } from "../../../src/app/wake-up.js";
 import { omitUndefined } from "../../../src/base/defined.js";
-import {
-  type AppDefinition,
-  defineApp,
-  type Logger,
-  readEnvironment,
-  timeBudget,
-  type WakeUp,
-} from "../../../src/index.js";
+import { readEnvironment } from "../../../src/config/environment.js";
+import { type AppDefinition, defineApp, type Logger, timeBudget } from "../../../src/index.js";
 
 const slow = () => new Promise<void>((resolve) => setTimeout(resolve, 100));
 

@@ -3,14 +3,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { openJobs } from "../../../src/app/jobs.js";
+import { multiTenant } from "../../../src/app/tenants.js";
+import { readEnvironment } from "../../../src/config/environment.js";
 import {
   type AppDefinition,
   defineApp,
   type MetricAttributes,
   type Metrics,
-  multiTenant,
   newOwnerToken,
-  readEnvironment,
   timeBudget,
 } from "../../../src/index.js";
 import { triggerMessage } from "../../../src/middleware/consume.js";

@@ -3,16 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { z } from "zod";
-import {
-  type AppDefinition,
-  createApp,
-  defineApp,
-  multiTenant,
-  readEnvironment,
-  timeBudget,
-} from "../../../src/index.js";
+import { multiTenant, tenantsFromConfiguration } from "../../../src/app/tenants.js";
+import { readEnvironment } from "../../../src/config/environment.js";
+import { type AppDefinition, createApp, defineApp, timeBudget } from "../../../src/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
-import { tenantsFromConfiguration } from "../../../src/tenants/index.js";
 
 const open = async (definition: AppDefinition, env: NodeJS.ProcessEnv = {}) =>
   createApp(definition, { environment: await readEnvironment({ ONCEBOX_LOG_LEVEL: "silent", ...env }) });

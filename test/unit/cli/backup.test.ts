@@ -48,7 +48,7 @@ describe("oncebox backup", () => {
   it("ADD-07 MSG-11 backs up the files of all tenants, each once, and names those on a server", async () => {
     const app = join(folder, "app.mjs");
     const index = new URL("../../../src/index.ts", import.meta.url).href;
-    const tenantsIndex = new URL("../../../src/tenants/index.ts", import.meta.url).href;
+    const tenantsIndex = new URL("../../../src/app/tenants.ts", import.meta.url).href;
     const tenant = (id: string, database: string, more = "") =>
       `{ id: "${id}", database: ${JSON.stringify(database)}${more} }`;
     const list = [

@@ -445,8 +445,8 @@ describe("the command line", () => {
     const tenants = ["a", "b"].map((id) => ({ id, database: `sqlite:${join(folder, `tenant-${id}.db`)}` }));
     await writeFile(
       app,
-      `import { multiTenant } from ${module("index.ts")};
-      import { tenantsFromConfiguration } from ${module("tenants/index.ts")};
+      `import { multiTenant } from ${module("app/tenants.ts")};
+      import { tenantsFromConfiguration } from ${module("app/tenants.ts")};
       export default {
         tenants: multiTenant({ discover: tenantsFromConfiguration(${JSON.stringify(tenants)}) }),
         handlers: { t() {} },

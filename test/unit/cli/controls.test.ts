@@ -159,8 +159,8 @@ describe("pause, resume and limit", () => {
     const tenants = ["acme", "beta"].map((id) => ({ id, database: `sqlite:${join(folder, `${id}.db`)}` }));
     await writeFile(
       app,
-      `import { multiTenant } from ${module("index.ts")};
-      import { tenantsFromConfiguration } from ${module("tenants/index.ts")};
+      `import { multiTenant } from ${module("app/tenants.ts")};
+      import { tenantsFromConfiguration } from ${module("app/tenants.ts")};
       export default { tenants: multiTenant({ discover: tenantsFromConfiguration(${JSON.stringify(tenants)}) }) };\n`,
     );
     expect((await cli("migrate", "--app", app)).code).toBe(exitCodes.ok);

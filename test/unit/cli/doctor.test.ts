@@ -161,8 +161,8 @@ describe("doctor on SQLite", () => {
     const app = join(folder, "tenants.ts");
     await writeFile(
       app,
-      `import { multiTenant } from ${module("index.ts")};
-      import { tenantsFromConfiguration } from ${module("tenants/index.ts")};
+      `import { multiTenant } from ${module("app/tenants.ts")};
+      import { tenantsFromConfiguration } from ${module("app/tenants.ts")};
       export default { tenants: multiTenant({ discover: tenantsFromConfiguration(${JSON.stringify(tenants)}) }) };\n`,
     );
     expect((await doctor("--app", app)).findings).toMatchObject([

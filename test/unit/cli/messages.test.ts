@@ -579,8 +579,8 @@ describe("commands on messages", () => {
     const app = join(folder, "tenants.ts");
     await writeFile(
       app,
-      `import { multiTenant } from ${module("index.ts")};
-      import { tenantsFromConfiguration } from ${module("tenants/index.ts")};
+      `import { multiTenant } from ${module("app/tenants.ts")};
+      import { tenantsFromConfiguration } from ${module("app/tenants.ts")};
       export default { tenants: multiTenant({ discover: tenantsFromConfiguration(${JSON.stringify(tenants)}) }) };\n`,
     );
     const list = (...args: string[]) => cli("list", "--app", app, ...args);

@@ -5,7 +5,8 @@ import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openJobs } from "../../../src/app/jobs.js";
 import { exitCodes } from "../../../src/cli/command.js";
-import { readEnvironment, timeBudget } from "../../../src/index.js";
+import { readEnvironment } from "../../../src/config/environment.js";
+import { timeBudget } from "../../../src/index.js";
 import { cli } from "../../support/cli.js";
 
 let folder: string;

@@ -2,19 +2,18 @@ import { describe, expect, it } from "vitest";
 import { printedBy, programBehind } from "../../support/run-programs.js";
 
 describe("README", () => {
-  it("has a smallest program that type-checks, receives a webhook, handles it and publishes its message", async () => {
+  it("has a smallest program of at most 15 lines that type-checks, receives a webhook, handles it and publishes its message", async () => {
     const use = `
-import { createApp, readEnvironment } from "oncebox";
+import { createApp } from "oncebox";
 import { signWebhook } from "oncebox/webhooks";
+import { stripe } from "oncebox/webhooks/stripe";
 import definition from "./app.mjs";
 
 const secret = "whsec_test_secret_of_tests";
-const environment = await readEnvironment({
-  ONCEBOX_DATABASE_URL: "sqlite:app.db",
-  STRIPE_WEBHOOK_SECRET: secret,
-  ONCEBOX_LOG_LEVEL: "error",
-});
-const app = await createApp(definition, { environment });
+process.env.ONCEBOX_DATABASE_URL = "sqlite:app.db";
+process.env.STRIPE_WEBHOOK_SECRET = secret;
+process.env.ONCEBOX_LOG_LEVEL = "error";
+const app = await createApp(definition);
 await app.migrate();
 const { url, ...signed } = signWebhook(stripe, {
   url: "http://localhost/webhooks/stripe",
@@ -22,11 +21,12 @@ const { url, ...signed } = signWebhook(stripe, {
   secrets: secret,
 });
 const response = await app.fetch(new Request(url, signed));
-const { inbox, outbox, more } = await app.dispatch({ timeMs: 60_000 });
+const { inbox, outbox, more } = await app.dispatch();
 await app.close();
 console.log(JSON.stringify({ response: await response.json(), inbox, outbox, more }));
 `;
-    const program = programBehind("## The smallest complete program", "README.md", "js");
+    const program = programBehind("# oncebox", "README.md");
+    expect(program.trim().split("\n").length).toBeLessThanOrEqual(15);
     expect(await printedBy({ "app.mts": program, "use.mts": use })).toMatchObject({
       response: { outcome: "enqueued", messageId: "evt_1" },
       inbox: { acked: 1, stopped: "drained" },

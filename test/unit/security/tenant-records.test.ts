@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
-import type { LogFields } from "../../../src/base/logger.js";
-import type { SqlRow } from "../../../src/sql/driver.js";
-import { tenantOfSecret } from "../../../src/tenants/discovery/secrets.js";
 import {
   type AllowedDatabases,
   type CatalogueOptions,
   createTenantStores,
   tenantsFromCatalogue,
-} from "../../../src/tenants/index.js";
+} from "../../../src/app/tenants.js";
+import type { LogFields } from "../../../src/base/logger.js";
+import type { SqlRow } from "../../../src/sql/driver.js";
+import { tenantOfSecret } from "../../../src/tenants/discovery/secrets.js";
 
 /** A catalogue whose only record has this URL. */
 const catalogueOf = (url: string) => {

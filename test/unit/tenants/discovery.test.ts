@@ -1,15 +1,15 @@
 import { inspect } from "node:util";
 import { describe, expect, it } from "vitest";
-import type { SqlRow } from "../../../src/sql/driver.js";
-import { serverOf } from "../../../src/tenants/connections/database-pools.js";
-import { type ListedSecret, tenantsFromSecrets } from "../../../src/tenants/discovery/secrets.js";
 import {
   type CatalogueOptions,
   createTenantStores,
   type Tenant,
   tenantsFromCatalogue,
   tenantsFromConfiguration,
-} from "../../../src/tenants/index.js";
+} from "../../../src/app/tenants.js";
+import type { SqlRow } from "../../../src/sql/driver.js";
+import { serverOf } from "../../../src/tenants/connections/database-pools.js";
+import { type ListedSecret, tenantsFromSecrets } from "../../../src/tenants/discovery/secrets.js";
 import type { DiscoveryContext } from "../../../src/tenants/tenant.js";
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import type { FanOut, TenantBatch } from "../../../src/app/tenants.js";
 import { type LogFields, silentLogger } from "../../../src/base/logger.js";
 import { timeBudget } from "../../../src/index.js";
 import { fanOutDispatcher, splitIntoBatches } from "../../../src/tenants/fan-out/fan-out.js";
@@ -7,7 +8,6 @@ import {
   tenantBatchIn,
   tenantBatchMessage,
 } from "../../../src/tenants/fan-out/tenant-batch.js";
-import type { FanOut, TenantBatch } from "../../../src/tenants/index.js";
 import type {
   TenantDispatcher,
   TenantDispatchReport,

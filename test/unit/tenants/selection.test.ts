@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { drainFirst, fair, roundRobin, type SelectionStrategy } from "../../../src/tenants/index.js";
+import { drainFirst, fair, roundRobin, type SelectionStrategy } from "../../../src/app/tenants.js";
 
 /** Turns in the order they were given, while the stores have so many batches. */
 function turnsOf(strategy: SelectionStrategy, batches: Record<string, number>, most = 100): string {

@@ -4,16 +4,16 @@ import { join } from "node:path";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { LogFields, Logger } from "../../../src/base/logger.js";
-import { InvalidArgumentError, InvalidOperationError, migrate } from "../../../src/index.js";
-import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import {
   createTenantStores,
   type Tenant,
   type TenantStoreProvider,
   type TenantStoresOptions,
   tenantsFromConfiguration,
-} from "../../../src/tenants/index.js";
+} from "../../../src/app/tenants.js";
+import type { LogFields, Logger } from "../../../src/base/logger.js";
+import { InvalidArgumentError, InvalidOperationError, migrate } from "../../../src/index.js";
+import { openSqlite } from "../../../src/sql/sqlite/index.js";
 
 let folder: string;
 let made: TenantStoreProvider[] = [];

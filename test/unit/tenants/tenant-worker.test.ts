@@ -2,11 +2,6 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { silentLogger } from "../../../src/base/logger.js";
-import { createDispatcher, type InboxMessage, migrate, newOwnerToken } from "../../../src/index.js";
-import type { Database } from "../../../src/sql/dialect.js";
-import type { SqlExecutor } from "../../../src/sql/driver.js";
-import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import {
   createTenantStores,
   createTenantWorker,
@@ -14,7 +9,12 @@ import {
   type TenantStoreProvider,
   type TenantWorker,
   type TenantWorkerOptions,
-} from "../../../src/tenants/index.js";
+} from "../../../src/app/tenants.js";
+import { silentLogger } from "../../../src/base/logger.js";
+import { createDispatcher, type InboxMessage, migrate, newOwnerToken } from "../../../src/index.js";
+import type { Database } from "../../../src/sql/dialect.js";
+import type { SqlExecutor } from "../../../src/sql/driver.js";
+import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { gate } from "../../contract/support/gate.js";
 
 let folder: string;

@@ -1,12 +1,6 @@
 import { describe, expect, it, onTestFinished } from "vitest";
-import {
-  createApp,
-  defineApp,
-  env,
-  InvalidArgumentError,
-  readEnvironment,
-  timeBudget,
-} from "../../../src/index.js";
+import { readEnvironment } from "../../../src/config/environment.js";
+import { createApp, defineApp, env, InvalidArgumentError, timeBudget } from "../../../src/index.js";
 import { createWebhookRoute, signWebhook, type WebhookSource } from "../../../src/webhooks/index.js";
 import { anyInbox, schemes } from "../../support/presets/schemes.js";
 import { address, post, reception, signed } from "./support.js";
