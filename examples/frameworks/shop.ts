@@ -1,4 +1,4 @@
-import { type App, createApp, defineApp, statement } from "oncebox";
+import { type App, createApp, defineApp, env, statement } from "oncebox";
 
 export interface Shop {
   readonly app: App;
@@ -10,9 +10,8 @@ type Publish = (topic: string, payload: string) => unknown;
 
 const definition = (publish: Publish) =>
   defineApp({
-    sources: { stripe: { scheme: "stripe", secrets: { from: "env", name: "STRIPE_WEBHOOK_SECRET" } } },
-    handlers: { "charge.succeeded": ({ messageId }) => ({ topic: "order.paid", payload: messageId }) },
-    ignore: ["*"], // a provider sends more types than are handled
+    sources: { stripe: { secrets: env("STRIPE_WEBHOOK_SECRET") } },
+    handlers: { "stripe.charge.succeeded": ({ messageId }) => ({ topic: "order.paid", payload: messageId }) },
     publishers: { "*": ({ topic, payload }) => publish(topic, payload) },
   });
 

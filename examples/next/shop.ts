@@ -1,16 +1,10 @@
-import { type App, createApp, defineApp, statement } from "oncebox";
+import { type App, createApp, defineApp, env, statement } from "oncebox";
 
 const definition = defineApp({
-  sources: { stripe: { scheme: "stripe", secrets: { from: "env", name: "STRIPE_WEBHOOK_SECRET" } } },
-  handlers: ({ outbox }) => ({
-    "charge.succeeded": {
-      transactional: true,
-      handle: ({ messageId }, { tx }) => outbox.enqueue({ topic: "order.paid", payload: messageId }, { tx }),
-    },
-  }),
-  ignore: ["*"], // a provider sends more types than are handled
+  sources: { stripe: { secrets: env("STRIPE_WEBHOOK_SECRET") } },
+  handlers: { "stripe.charge.succeeded": ({ messageId }) => ({ topic: "order.paid", payload: messageId }) },
   publishers: { "*": ({ topic, payload }) => console.log(`published ${topic} ${payload}`) },
-  cron: { tokens: { from: "env", name: "CRON_SECRET" }, timeMs: 50_000 }, // less than maxDuration
+  cron: { tokens: env("CRON_SECRET"), timeMs: 50_000 }, // less than maxDuration
 });
 
 let opened: Promise<App> | undefined;

@@ -2,7 +2,7 @@ import "reflect-metadata";
 import { Module } from "@nestjs/common";
 import { NestFactory } from "@nestjs/core";
 import { TypeOrmModule } from "@nestjs/typeorm";
-import { type App, defineApp } from "oncebox";
+import { type App, defineApp, env } from "oncebox";
 import { ONCEBOX, OnceboxModule } from "./oncebox.module.js";
 import { Order, OrdersController, OrdersService } from "./orders.js";
 
@@ -11,14 +11,8 @@ const { DATABASE_URL: url = "", PORT = "3000" } = process.env;
 const definition = defineApp({
   database: url,
   logger: false, // in a project of your own, leave it out
-  sources: { stripe: { scheme: "stripe", secrets: { from: "env", name: "STRIPE_WEBHOOK_SECRET" } } },
-  handlers: ({ outbox }) => ({
-    "charge.succeeded": {
-      transactional: true,
-      handle: ({ messageId }, { tx }) => outbox.enqueue({ topic: "order.paid", payload: messageId }, { tx }),
-    },
-  }),
-  ignore: ["*"], // a provider sends more types than are handled
+  sources: { stripe: { secrets: env("STRIPE_WEBHOOK_SECRET") } },
+  handlers: { "stripe.charge.succeeded": ({ messageId }) => ({ topic: "order.paid", payload: messageId }) },
   publishers: { "*": ({ topic, payload }) => console.log(`published ${topic} ${payload}`) },
 });
 
