@@ -257,11 +257,11 @@ export class QueueModel {
     message.sentDueAt = dueAt;
     message.sentExpiresAt = expiresAt;
     if (message.status === "dead") return "dead";
+    if (expires) message.expiresAt = expiresAt;
     if (isNew && message.lockedUntil === null) {
       for (const time of ["visibleAt", "dueSince"] as const)
         message[time] =
           message.attempt === 0 ? (dueAt ?? message.bornAt) : Math.max(message[time], dueAt ?? 0);
-      if (expires) message.expiresAt = expiresAt;
     }
     return "duplicate";
   }
