@@ -19,6 +19,7 @@ export interface FetchHost {
   readonly client?: string | undefined;
 }
 
+/** Serves a request. `host` has what only the host knows. */
 export type AppFetch = (request: Request, host?: FetchHost) => Promise<Response>;
 
 /** A listener of node:http, and middleware of Express, Connect and Nest. With `next`, requests for other paths go there. */

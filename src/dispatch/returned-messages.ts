@@ -8,7 +8,7 @@ import type { ReturnedMessage } from "./handlers.js";
 
 /** The outbox that returned messages are stored in: what `createOutbox` returns. */
 export interface ReturnOutbox<Topics extends TopicSchemas = TopicSchemas> {
-  readonly database?: object;
+  database?(): object;
   /** Schemas of the data that is sent. */
   readonly topics?: Topics | undefined;
   prepare(messages: readonly OutgoingMessage[]): PreparedMessages;
@@ -22,7 +22,7 @@ export function outboxOf(
   if (outbox === undefined) return undefined;
   if (typeof outbox?.prepare !== "function")
     throw new InvalidArgumentError("createDispatcher: outbox must be an outbox, as createOutbox returns it.");
-  if (outbox.database === store.database) return outbox;
+  if (outbox.database?.() === store.database?.()) return outbox;
   throw new InvalidArgumentError(
     "createDispatcher: outbox must be on the store's database, made with the same db: what handlers return is stored in the transaction of the acknowledgement.",
   );

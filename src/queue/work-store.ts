@@ -194,7 +194,7 @@ interface Leasing<Message extends QueueMessage, Key, Settled, Tx, Topics extends
   /** The schemas of its topics: a dispatcher checks messages by them before their handlers. */
   readonly topics?: Topics | undefined;
   /** The database as an object: two queues that have the same can share a transaction. */
-  readonly database?: object;
+  database?(): object;
   /** Leases due messages and returns them whole, in one round trip. A message with two crashes or more is returned by itself. */
   claim(options: ClaimOptions): Promise<readonly Message[]>;
   /** The messages are done. What is `outgoing` because of them is enqueued with it, in the same round trip. */

@@ -54,7 +54,7 @@ export function createQueueStore(
     id: options.id,
     queue: options.queue,
     topics: options.topics,
-    database: db,
+    database: () => db,
     async init(call = {}) {
       checkCall(call, plainCall, "init");
       await runner.ready(call);

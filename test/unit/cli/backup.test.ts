@@ -47,7 +47,6 @@ describe("oncebox backup", () => {
 
   it("ADD-07 MSG-11 backs up the files of all tenants, each once, and names those on a server", async () => {
     const app = join(folder, "app.mjs");
-    const index = new URL("../../../src/index.ts", import.meta.url).href;
     const tenantsIndex = new URL("../../../src/app/tenants.ts", import.meta.url).href;
     const tenant = (id: string, database: string, more = "") =>
       `{ id: "${id}", database: ${JSON.stringify(database)}${more} }`;
@@ -60,7 +59,8 @@ describe("oncebox backup", () => {
     await cli("migrate", "--database", `sqlite:${join(folder, "b.db")}`);
     await writeFile(
       app,
-      `import { defineApp, multiTenant } from ${JSON.stringify(index)};
+      `import { defineApp } from ${JSON.stringify(new URL("../../../src/index.ts", import.meta.url).href)};
+import { multiTenant } from ${JSON.stringify(tenantsIndex)};
 import { tenantsFromConfiguration } from ${JSON.stringify(tenantsIndex)};
 export default defineApp({ tenants: multiTenant({ discover: tenantsFromConfiguration([${list.join(", ")}]) }) });
 `,

@@ -54,7 +54,7 @@ describe("oncebox init", () => {
       for (const name of functions) {
         const text = await readFile(join(folder, "functions", name), "utf8");
         expect(text).not.toContain("/src/");
-        expect(text).toMatch(/from "oncebox\/(app|aws|azure)"/);
+        expect(text).toMatch(/from "oncebox(\/(aws|azure))?"/);
       }
       const manifest = JSON.parse(await readFile(join(folder, "package.json"), "utf8"));
       expect(manifest.scripts[`package:${cloud}`]).toBe(`oncebox package ${cloud} --database ${database}`);

@@ -12,7 +12,7 @@ const inbox = createInbox(openSqlite({ file: ":memory:" }));
 const right = `
 defineApp({ sources: { stripe: { secrets: env("A") }, github: { secrets: ["a", env("B")], topic: "{json:action}" } } });
 defineApp({ sources: { shop: { scheme: "stripe", secrets: env("A") }, other: { scheme: stripe, secrets: "x" } } });
-defineApp({ handlers: { "stripe.invoice.paid": (message) => message.source.length } });
+defineApp({ handlers: { "stripe.invoice.paid": ({ source }) => console.log(source) } });
 const definition: AppDefinition = {};
 defineApp(definition);
 createWebhookRoute({ inbox, sources: { stripe: { secrets: "x" }, shop: { scheme: "shopify", secrets: "y" } } });
