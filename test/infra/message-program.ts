@@ -15,7 +15,7 @@ export const byImport = loading((names, module) => `import { ${names} } from "${
 export const byRequire = loading((names, module) => `const { ${names} } = require("${module}");`);
 
 /**
- * The function `endToEnd`, in JavaScript that also type-checks: on SQLite, a signed webhook arrives twice, its handler enqueues
+ * The function `endToEnd`, in JavaScript that also type-checks: on SQLite, a signed webhook arrives twice, its handler returns
  * a message in the transaction, and that one is handled as well. A second webhook fails for good.
  */
 export const endToEnd = `
@@ -36,12 +36,10 @@ async function endToEnd() {
   let published = "";
   const received = createDispatcher({
     logger: false,
+    outbox,
     handlers: {
-      "order.placed": {
-        transactional: true,
-        handle: ({ messageId }, { tx }) => outbox.enqueue({ topic: "order.shipped", payload: messageId }, { tx }),
-      },
-      "order.lost": () => permanentFailure("gone"),
+      "shop.order.placed": ({ messageId }) => ({ topic: "order.shipped", payload: messageId }),
+      "shop.order.lost": () => permanentFailure("gone"),
     },
   });
   const sent = createDispatcher({
