@@ -24,7 +24,7 @@ await describeInBrowser("npm start", (browser) => {
     const steps = await story.locator("ol > li").allInnerTexts();
     expect(steps).toEqual([
       expect.stringMatching(
-        /^Inbox\s+invoice\.paid\s+stripe\/evt_\w+\s+✓ Done[\s\S]+received.+[\s\S]+handled/,
+        /^Inbox\s+stripe\.invoice\.paid\s+stripe\/evt_\w+\s+✓ Done[\s\S]+received.+[\s\S]+handled/,
       ),
       expect.stringMatching(/^Outbox\s+receipt\.send\s+[\w-]+\s+✓ Done[\s\S]+enqueued.+[\s\S]+published/),
     ]);
