@@ -1,6 +1,6 @@
-import { renderSchema } from "../src/index.js";
-import { postgresDialect } from "../src/sql/postgres/index.js";
-import { sqliteDialect } from "../src/sql/sqlite/index.js";
+import { renderSchema } from "../src/sql/migrate.js";
+import { postgresDialect } from "../src/sql/postgres/dialect.js";
+import { sqliteDialect } from "../src/sql/sqlite/dialect.js";
 import { sqlcmdSchema } from "./sqlcmd-schema.js";
 
 export interface RenderedSchema {

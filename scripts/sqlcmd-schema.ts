@@ -4,7 +4,7 @@
  */
 import { recordedMigration } from "../src/sql/migrate.js";
 import type { QueueNames } from "../src/sql/names.js";
-import { sqlServerDialect as dialect } from "../src/sql/sqlserver/index.js";
+import { sqlServerDialect as dialect } from "../src/sql/sqlserver/dialect.js";
 import { longestSharedRun, sharedText, type Variable } from "./shared-text.js";
 
 type Kind = QueueNames["kind"];

@@ -6,7 +6,8 @@
 import { randomUUID } from "node:crypto";
 import mssql from "mssql";
 import { createInbox, createOutbox, migrate } from "../src/index.js";
-import { openSqlServer, sqlServerDialect } from "../src/sql/sqlserver/index.js";
+import { sqlServerDialect } from "../src/sql/sqlserver/dialect.js";
+import { openSqlServer } from "../src/sql/sqlserver/index.js";
 import { parseMssqlUrl } from "../src/sql/sqlserver/open.js";
 import { operatorReads, readBatch } from "../src/sql/sqlserver/operators.js";
 import { procedures } from "../src/sql/sqlserver/queue.js";

@@ -33,7 +33,6 @@ export { createDispatcher } from "./dispatch/dispatcher.js";
 export type { HandlerMiddleware, MiddlewareContext } from "./dispatch/handle-message.js";
 export type {
   BeginHandlerTransaction,
-  BeginOptions,
   HandlerContext,
   HandlerDefinition,
   HandlerEntry,
@@ -42,20 +41,17 @@ export type {
   Handlers,
   NonTransactionalContext,
   OnUnhandled,
-  PlainHandlerDefinition,
   RanInTransaction,
   ReturnedMessage,
   ReturnedTopicMessage,
   TopicOptions,
   TopicPattern,
   TransactionalContext,
-  TransactionalHandlerDefinition,
   TypedHandlers,
 } from "./dispatch/handlers.js";
 export { PermanentFailure, permanentFailure, RetryAfter, retryAfter } from "./dispatch/settlement.js";
 export type { OnStore, WakeUpSource, Worker, WorkerOptions, WorkerSettings } from "./dispatch/worker.js";
 export { createWorker } from "./dispatch/worker.js";
-export type { OnceboxErrorInfo } from "./errors.js";
 export {
   ArgumentRangeError,
   DriverMissingError,
@@ -65,19 +61,13 @@ export {
   PermissionDeniedError,
   SchemaMissingError,
 } from "./errors.js";
-export type {
-  Inbox,
-  InboxCallOptions,
-  InboxOptions,
-  IncomingMessage,
-  ReceiveOutcome,
-} from "./inbox/inbox.js";
+export type { Inbox, InboxOptions, IncomingMessage, ReceiveOutcome } from "./inbox/inbox.js";
 export { createInbox } from "./inbox/inbox.js";
 export type { Enqueued, EnqueueOptions, OnceMessage } from "./outbox/enqueue.js";
 export type { Outbox, OutboxOptions } from "./outbox/outbox.js";
 export { createOutbox } from "./outbox/outbox.js";
 export type { OwnerToken } from "./queue/leases.js";
-export { LeaseLostError, newOwnerToken, ownerToken } from "./queue/leases.js";
+export { LeaseLostError, newOwnerToken } from "./queue/leases.js";
 export type { MaintenanceResult } from "./queue/maintenance.js";
 export { purgeWithin, reapWithin } from "./queue/maintenance.js";
 export type {
@@ -92,45 +82,32 @@ export type {
 export type { OutgoingMessage } from "./queue/message-content.js";
 export type { FailedAttempt } from "./queue/operators.js";
 export type { RetryPolicy } from "./queue/retry-policy.js";
-export { backoffMs, defaultRetryPolicy } from "./queue/retry-policy.js";
 export type { InputOf, OutputOf, StandardSchema } from "./queue/standard-schema.js";
 export type { OutgoingOf, TopicMessage, TopicSchemas } from "./queue/topics.js";
 export type {
-  Abandonment,
-  AbandonOptions,
   AckOptions,
   CallOptions,
   ClaimOptions,
   DeadLetterListener,
   DispatchStore,
-  GetOptions,
   ListFilter,
   MessageFilter,
   Page,
-  PurgeDeadOptions,
-  PurgeOperationsOptions,
-  PurgeOptions,
   PurgeResult,
   QueueStats,
-  ReapOptions,
   ReapResult,
-  ReplayOptions,
   Settlement,
   WorkStore,
 } from "./queue/work-store.js";
-export type { Database, Dialect } from "./sql/dialect.js";
+export type { Database } from "./sql/dialect.js";
 export type {
   AdaptedTransaction,
-  SqlDriver,
   SqlExecutor,
-  SqlParams,
-  SqlQueryable,
   SqlRow,
   SqlStatement,
-  SqlValue,
   TransactionParts,
 } from "./sql/driver.js";
 export { asTransaction, statement } from "./sql/driver.js";
 export type { MigrateOptions, MigrateResult } from "./sql/migrate.js";
-export { migrate, renderSchema, schemaBatches } from "./sql/migrate.js";
+export { migrate } from "./sql/migrate.js";
 export type { AnyDatabase, DatabaseKind, NativeTransactions } from "./sql/native.js";

@@ -6,7 +6,6 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import pg from "pg";
 import {
-  createTenantDispatcher,
   createTenantStores,
   type Tenant,
   type TenantDispatcher,
@@ -16,6 +15,7 @@ import {
 import { omitUndefined } from "../../src/base/defined.js";
 import { createDispatcher, migrate, newOwnerToken, timeBudget } from "../../src/index.js";
 import { loadSqlite } from "../../src/sql/sqlite/client.js";
+import { createTenantDispatcher } from "../../src/tenants/scheduling/tenant-dispatcher.js";
 import { startPostgres } from "../../test/support/start-postgres.js";
 import { runSql } from "../databases/bench-database.js";
 import { compare, ratePerSecond } from "../measure.js";

@@ -464,7 +464,8 @@ begin
     when @due_at not between '1970-01-01' and '9998-01-01' then N'due_at must be a time between the years 1970 and 9998.'
     when @expires_at not between '1970-01-01' and '9998-01-01' then N'expires_at must be a time between the years 1970 and 9998.'
   end;
-  if @headers is not null
+  -- not every server that speaks T-SQL can read an escaped NUL
+  if charindex(N'\u0000', @headers) = 0
   begin
     if isjson(@headers) = 0 set @refusal = N'headers must be a JSON object whose values are strings.';
     else if not exists (select 1 from openjson(concat(N'[', @headers, N']')) h where h.type = 5)
@@ -1011,7 +1012,8 @@ begin
     when @due_at not between '1970-01-01' and '9998-01-01' then N'due_at must be a time between the years 1970 and 9998.'
     when @expires_at not between '1970-01-01' and '9998-01-01' then N'expires_at must be a time between the years 1970 and 9998.'
   end;
-  if @headers is not null
+  -- not every server that speaks T-SQL can read an escaped NUL
+  if charindex(N'\u0000', @headers) = 0
   begin
     if isjson(@headers) = 0 set @refusal = N'headers must be a JSON object whose values are strings.';
     else if not exists (select 1 from openjson(concat(N'[', @headers, N']')) h where h.type = 5)

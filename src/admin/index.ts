@@ -14,6 +14,5 @@ export {
   type AdminSettings,
   type AdminStores,
   type AdminTenants,
-  adminDefaults,
   createAdmin,
 } from "./create-admin.js";

@@ -23,12 +23,11 @@ export {
   type SelectionStrategy,
   type TurnEnd,
 } from "../tenants/scheduling/selection.js";
-export {
-  createTenantDispatcher,
-  type TenantDispatcher,
-  type TenantDispatcherOptions,
-  type TenantDispatchers,
-  type TenantDispatchReport,
+export type {
+  TenantDispatcher,
+  TenantDispatcherOptions,
+  TenantDispatchers,
+  TenantDispatchReport,
 } from "../tenants/scheduling/tenant-dispatcher.js";
 export {
   createTenantWorker,

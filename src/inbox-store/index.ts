@@ -1,4 +1,4 @@
-export { createHttpInboxStore, type HttpInboxStoreOptions } from "./client/http-inbox-store.js";
+export type { HttpInboxStoreOptions } from "./client/http-inbox-store.js";
 export { InboxServiceError } from "./client/inbox-service-call.js";
 export {
   type ConsumeContext,
@@ -27,14 +27,9 @@ export {
   type TryBeginOptions,
   type TryBeginResult,
 } from "./inbox-store.js";
-export {
-  createMongoInboxStore,
-  type MongoClient,
-  type MongoCollection,
-  type MongoInboxStoreOptions,
-} from "./mongo-inbox-store.js";
+export type { MongoClient, MongoCollection, MongoInboxStoreOptions } from "./mongo-inbox-store.js";
 export { type InboxStoreSettings, openInboxStore, type SqlInboxStoreSettings } from "./open-inbox-store.js";
-export { createRedisInboxStore, type RedisClient, type RedisInboxStoreOptions } from "./redis-inbox-store.js";
+export type { RedisClient, RedisInboxStoreOptions } from "./redis-inbox-store.js";
 export {
   createSqlInboxStore,
   type PurgeKeysOptions,

@@ -34,7 +34,6 @@ export {
   type SignalDefinition,
   signal,
 } from "./messages.js";
-export { type OpenedEnvelope, type OpenOptions, openEnvelope } from "./open-envelope.js";
 export type { ServiceReceiver } from "./receiver.js";
 export { isResponseReference, type ResponseReference, responseReference } from "./responses.js";
 export { RequestFailedError } from "./sender.js";
@@ -54,8 +53,8 @@ export {
 export { type SignOptions, signEnvelope } from "./sign-envelope.js";
 export type { SentMessage, SentState } from "./stored-message.js";
 export type { TransportName } from "./transports/address.js";
-export { type GrpcTransportOptions, grpcTransport } from "./transports/grpc-transport.js";
-export { type HttpTransportOptions, httpTransport } from "./transports/http-transport.js";
+export type { GrpcTransportOptions } from "./transports/grpc-transport.js";
+export type { HttpTransportOptions } from "./transports/http-transport.js";
 export {
   type InProcessOptions,
   type InProcessReceiver,

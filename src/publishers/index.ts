@@ -7,14 +7,12 @@ export {
   sqsPublisher,
 } from "./aws.js";
 export {
-  type Envelope,
-  openEnvelope,
   type ServiceBusPublisherOptions,
   type StorageQueuePublisherOptions,
   serviceBusPublisher,
   storageQueuePublisher,
 } from "./azure.js";
-export { type BreakerPolicy, type CircuitBreaker, circuitBreaker } from "./circuit-breaker.js";
+export type { BreakerPolicy, CircuitBreaker } from "./circuit-breaker.js";
 export { type OutboxPublisherOptions, startOutboxPublisher } from "./outbox-publisher.js";
 export {
   type FunctionPublisherOptions,

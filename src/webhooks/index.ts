@@ -1,6 +1,6 @@
 export type { Secret, Secrets } from "../base/secrets.js";
 export type { NodeMiddleware } from "../http/node.js";
-export { payloadEncodingHeader, tenantHeader, webhookBody } from "./extract-message.js";
+export { webhookBody } from "./extract-message.js";
 export type { PresetName } from "./preset-names.js";
 export { loadPreset, presetNames } from "./preset-names.js";
 export type {
@@ -13,7 +13,6 @@ export { recoverGithub } from "./recovery/recover-github.js";
 export type { WebhookMiddlewareOptions, WebhookRoute } from "./route.js";
 export { createWebhookRoute, webhookMiddleware } from "./route.js";
 export type { ReceivedWebhook, WebhookInbox, WebhookRouteOptions } from "./route-options.js";
-export { webhookDefaults } from "./route-options.js";
 export type * from "./schemes/scheme.js";
 export type { Template, Templates } from "./schemes/template.js";
 export type { SignedRequest, SignOptions } from "./signing/sign-webhook.js";

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import { createInbox, type Database, migrate, type SqlQueryable, statement } from "../../src/index.js";
+import { createInbox, type Database, migrate, statement } from "../../src/index.js";
 import {
   compose,
   currentTransaction,
@@ -9,7 +9,9 @@ import {
   publish,
   transaction,
 } from "../../src/middleware/index.js";
-import { openPostgres, postgresDialect } from "../../src/sql/postgres/index.js";
+import type { SqlQueryable } from "../../src/sql/driver.js";
+import { postgresDialect } from "../../src/sql/postgres/dialect.js";
+import { openPostgres } from "../../src/sql/postgres/index.js";
 import { createWebhookRoute, signWebhook, type WebhookScheme } from "../../src/webhooks/index.js";
 import { startWireCounter, type WireCounter } from "../support/postgres-proxies.js";
 

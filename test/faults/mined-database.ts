@@ -1,4 +1,5 @@
-import type { Database, SqlDriver, SqlQueryable } from "../../src/index.js";
+import type { Database } from "../../src/index.js";
+import type { SqlDriver, SqlQueryable } from "../../src/sql/driver.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
 import { openSqlite } from "../../src/sql/sqlite/index.js";
 import { openSqlServer } from "../../src/sql/sqlserver/index.js";

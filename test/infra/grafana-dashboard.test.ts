@@ -1,7 +1,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
-import { metricTable, openTelemetry } from "../../src/telemetry/index.js";
+import { openTelemetry } from "../../src/telemetry/index.js";
+import { metricTable } from "../../src/telemetry/metric-table.js";
 import { root } from "../support/markdown.js";
 import { openTelemetrySdk } from "../support/open-telemetry-sdk.js";
 import { measuredWork } from "../unit/telemetry/measured-work.js";

@@ -141,12 +141,12 @@ describe("the packed package, in projects of every kind", () => {
         [
           "ioredis",
           "The Redis inbox store",
-          `(${service}).createRedisInboxStore({ url: "redis://localhost" })`,
+          `(${service}).openInboxStore({ kind: "redis", url: "redis://localhost" })`,
         ],
         [
           "mongodb",
           "The MongoDB inbox store",
-          `(${service}).createMongoInboxStore({ url: "mongodb://localhost/x" })`,
+          `(${service}).openInboxStore({ kind: "mongodb", url: "mongodb://localhost/x" })`,
         ],
         [
           "@grpc/grpc-js",

@@ -19,7 +19,8 @@ import {
 } from "../../src/index.js";
 import { triggerMessage } from "../../src/middleware/consume.js";
 import type { SqlStatement } from "../../src/sql/driver.js";
-import { openSqlServer, sqlServerDialect } from "../../src/sql/sqlserver/index.js";
+import { sqlServerDialect } from "../../src/sql/sqlserver/dialect.js";
+import { openSqlServer } from "../../src/sql/sqlserver/index.js";
 import { sqlServerOperators } from "../../src/sql/sqlserver/operators.js";
 import { poll, pollStatement } from "../../src/tenants/connections/tenant-stores.js";
 import { type TestDatabase, testClock } from "../contract/harness.js";

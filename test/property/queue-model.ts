@@ -1,4 +1,5 @@
-import { backoffMs, defaultRetryPolicy, type RetryPolicy } from "../../src/index.js";
+import type { RetryPolicy } from "../../src/index.js";
+import { backoffMs, defaultRetryPolicy } from "../../src/queue/retry-policy.js";
 
 export const policy: RetryPolicy = { ...defaultRetryPolicy, maxAttempts: 3 };
 

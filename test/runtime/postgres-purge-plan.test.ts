@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { createInbox, migrate, newOwnerToken } from "../../src/index.js";
-import { postgresDialect } from "../../src/sql/postgres/index.js";
+import { postgresDialect } from "../../src/sql/postgres/dialect.js";
 import type { TestDatabase } from "../contract/harness.js";
 import { postgresHarness } from "../support/postgres-harness.js";
 

@@ -7,7 +7,8 @@ import type { SqlStatement } from "../../src/sql/driver.js";
 import { toAnonymous } from "../../src/sql/named-parameters.js";
 import { loadSqlite, type SqliteHandle } from "../../src/sql/sqlite/client.js";
 import type { SteppedStatement } from "../../src/sql/sqlite/connection.js";
-import { openSqlite, sqliteDialect } from "../../src/sql/sqlite/index.js";
+import { sqliteDialect } from "../../src/sql/sqlite/dialect.js";
+import { openSqlite } from "../../src/sql/sqlite/index.js";
 
 describe("how SQLite reads a large queue", () => {
   let folder: string;

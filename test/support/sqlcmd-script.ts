@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { executeAgain, guard, tablesHeader } from "../../scripts/sqlcmd-schema.js";
-import { sqlServerDialect } from "../../src/sql/sqlserver/index.js";
+import { sqlServerDialect } from "../../src/sql/sqlserver/dialect.js";
 import { sqlcmdBatches } from "./sqlcmd-batches.js";
 
 export interface ScriptNames {

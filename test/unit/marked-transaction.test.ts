@@ -1,8 +1,8 @@
 import type { Transaction as MssqlTransaction } from "mssql";
 import type { ClientBase } from "pg";
 import { describe, expect, expectTypeOf, it } from "vitest";
-import { asTransaction, type EnqueueOptions, type SqlDriver, type SqlExecutor } from "../../src/index.js";
-import { requireExecutor } from "../../src/sql/driver.js";
+import { asTransaction, type EnqueueOptions, type SqlExecutor } from "../../src/index.js";
+import { requireExecutor, type SqlDriver } from "../../src/sql/driver.js";
 import { openSqlite } from "../../src/sql/sqlite/index.js";
 
 type Tx = NonNullable<EnqueueOptions["tx"]>;

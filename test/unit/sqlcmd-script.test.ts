@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { schemaBatches } from "../../src/sql/migrate.js";
-import { sqlServerDialect } from "../../src/sql/sqlserver/index.js";
+import { sqlServerDialect } from "../../src/sql/sqlserver/dialect.js";
 import { sqlcmdBatches } from "../support/sqlcmd-batches.js";
 import { readScript, type ScriptNames, schemaOfScript, scriptBatches } from "../support/sqlcmd-script.js";
 

@@ -2,7 +2,8 @@ import mssql from "mssql";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createOutbox } from "../../src/index.js";
 import { mssqlClient } from "../../src/sql/sqlserver/client.js";
-import { openSqlServer, sqlServerDialect } from "../../src/sql/sqlserver/index.js";
+import { sqlServerDialect } from "../../src/sql/sqlserver/dialect.js";
+import { openSqlServer } from "../../src/sql/sqlserver/index.js";
 import { startTdsPeer, type TdsPeer } from "../support/tds-peer.js";
 
 /** With the real driver. What the peer answers is what SQL Server and Azure SQL send. */

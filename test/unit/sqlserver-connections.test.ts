@@ -2,7 +2,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { sleep } from "../../src/base/timers.js";
 import { createOutbox } from "../../src/index.js";
 import { type MssqlClientOptions, mssqlClient } from "../../src/sql/sqlserver/client.js";
-import { openSqlServer, sqlServerDialect } from "../../src/sql/sqlserver/index.js";
+import { sqlServerDialect } from "../../src/sql/sqlserver/dialect.js";
+import { openSqlServer } from "../../src/sql/sqlserver/index.js";
 import { startTdsPeer, type TdsPeer } from "../support/tds-peer.js";
 
 const select = { name: "select", text: "select 1 as one" };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { createControls } from "../../src/sql/sqlserver/controls.js";
-import { sqlServerDialect } from "../../src/sql/sqlserver/index.js";
+import { sqlServerDialect } from "../../src/sql/sqlserver/dialect.js";
 import { procedures as proceduresOf } from "../../src/sql/sqlserver/queue.js";
 import { type Access, accessesOf } from "../support/sqlserver-locks.js";
 

@@ -3,7 +3,7 @@ import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { mayScan, readsOfAll, scansIn } from "../../scripts/sqlserver-plan-scans.js";
 import { renderSchema } from "../../src/sql/migrate.js";
-import { sqlServerDialect } from "../../src/sql/sqlserver/index.js";
+import { sqlServerDialect } from "../../src/sql/sqlserver/dialect.js";
 import { operatorReads } from "../../src/sql/sqlserver/operators.js";
 import { procedures as proceduresOf } from "../../src/sql/sqlserver/queue.js";
 import { startTdsPeer } from "../support/tds-peer.js";

@@ -3,8 +3,8 @@ import { createInbox, createOutbox, type Database, migrate, newOwnerToken } from
 import type { SqlStatement } from "../../src/sql/driver.js";
 import { renderSchema, schemaBatches } from "../../src/sql/migrate.js";
 import type { QueueNames } from "../../src/sql/names.js";
+import { sqlServerDialect } from "../../src/sql/sqlserver/dialect.js";
 import { classify } from "../../src/sql/sqlserver/faults.js";
-import { sqlServerDialect } from "../../src/sql/sqlserver/index.js";
 import { sqlServerOperators } from "../../src/sql/sqlserver/operators.js";
 import type { TestDatabase } from "../contract/harness.js";
 import { watched } from "../contract/support/watched.js";

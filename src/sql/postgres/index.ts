@@ -9,7 +9,6 @@ import { connectPostgres, isPrepared, type PostgresOptions } from "./open.js";
 import { checkPooler } from "./pooler.js";
 
 export type { NotifyQueue } from "../dialect.js";
-export { postgresDialect } from "./dialect.js";
 export { disableNotify, enableNotify, type WakeUpOptions, wakeUpOnNotify } from "./notify.js";
 export type { PostgresOptions } from "./open.js";
 

@@ -20,7 +20,6 @@ export {
 } from "./backup/create-backup.js";
 export { type RestoreOptions, type RestoreResult, restoreBackup } from "./backup/restore-backup.js";
 export type { SqliteTransactionConnection } from "./connection.js";
-export { sqliteDialect } from "./dialect.js";
 export type { SqliteOptions } from "./open.js";
 
 /**

@@ -5,7 +5,6 @@ import { callersTransaction, type MssqlTransaction } from "./connection.js";
 import { sqlServerDialect } from "./dialect.js";
 import { connectSqlServer, type SqlServerOptions } from "./open.js";
 
-export { sqlServerDialect } from "./dialect.js";
 export type { SqlServerOptions } from "./open.js";
 
 /**

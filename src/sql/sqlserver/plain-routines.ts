@@ -25,7 +25,8 @@ ${conditions(n)
   .map(([condition, message]) => `  when ${condition} then ${unicodeLiteral(message)}`)
   .join("\n")}
 end;
-if @headers is not null
+-- not every server that speaks T-SQL can read an escaped NUL
+if charindex(N'\\u0000', @headers) = 0
 begin
   if isjson(@headers) = 0 set @refusal = ${unicodeLiteral(refusals.headers)};
   else if not exists (select 1 from openjson(concat(N'[', @headers, N']')) h where h.type = 5)

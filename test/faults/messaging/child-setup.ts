@@ -1,6 +1,7 @@
 import { z } from "zod";
-import { type Database, type SqlQueryable, statement } from "../../../src/index.js";
+import { type Database, statement } from "../../../src/index.js";
 import { command, defineMessages, listen, type Service } from "../../../src/messaging/index.js";
+import type { SqlQueryable } from "../../../src/sql/driver.js";
 import { openPostgres } from "../../../src/sql/postgres/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 

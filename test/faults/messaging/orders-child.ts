@@ -1,5 +1,6 @@
 /** The sender: places orders, each with a message to the inventory, and notes the responses and the messages that are dead. */
-import { createService, httpTransport, type Transport } from "../../../src/messaging/index.js";
+import { createService, type Transport } from "../../../src/messaging/index.js";
+import { httpTransport } from "../../../src/messaging/transports/http-transport.js";
 import { childSetup, secret } from "./child-setup.js";
 
 const { settings, db, peer, point, insert, run } = childSetup("orders", [

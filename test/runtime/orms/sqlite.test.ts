@@ -17,9 +17,11 @@ import {
   fromPrisma,
   fromTypeOrm,
 } from "../../../src/adapters/orm/index.js";
-import { createOutbox, schemaBatches } from "../../../src/index.js";
+import { createOutbox } from "../../../src/index.js";
+import { schemaBatches } from "../../../src/sql/migrate.js";
 import { loadSqlite, type SqliteHandle } from "../../../src/sql/sqlite/client.js";
-import { openSqlite, sqliteDialect } from "../../../src/sql/sqlite/index.js";
+import { sqliteDialect } from "../../../src/sql/sqlite/dialect.js";
+import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { ormSuite } from "./orm-suite.js";
 import { type OrderClient, openPrisma } from "./prisma-client.js";
 

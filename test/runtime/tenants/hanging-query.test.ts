@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import { createTenantDispatcher, createTenantStores, type Tenant } from "../../../src/app/tenants.js";
+import { createTenantStores, type Tenant } from "../../../src/app/tenants.js";
 import { createDispatcher, migrate, timeBudget } from "../../../src/index.js";
 import { openPostgres } from "../../../src/sql/postgres/index.js";
+import { createTenantDispatcher } from "../../../src/tenants/scheduling/tenant-dispatcher.js";
 
 const url = inject("postgresUrl");
 const schemas = ["locked", "free"].map((name) => `${name}_${randomUUID().slice(0, 8)}`);

@@ -1,14 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import {
-  createTenantDispatcher,
-  createTenantStores,
-  fair,
-  type Tenant,
-  type TenantStores,
-} from "../../../src/app/tenants.js";
+import { createTenantStores, fair, type Tenant, type TenantStores } from "../../../src/app/tenants.js";
 import type { LogFields, Logger } from "../../../src/base/logger.js";
 import { createDispatcher, type InboxMessage, timeBudget } from "../../../src/index.js";
 import type { SqlExecutor } from "../../../src/sql/driver.js";
+import { createTenantDispatcher } from "../../../src/tenants/scheduling/tenant-dispatcher.js";
 import {
   deadUrl,
   type PostgresTenants,

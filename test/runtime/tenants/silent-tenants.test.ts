@@ -1,15 +1,10 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import {
-  createTenantDispatcher,
-  createTenantStores,
-  fair,
-  type Tenant,
-  type TenantStores,
-} from "../../../src/app/tenants.js";
+import { createTenantStores, fair, type Tenant, type TenantStores } from "../../../src/app/tenants.js";
 import { createDispatcher, migrate, timeBudget } from "../../../src/index.js";
 import { openPostgres } from "../../../src/sql/postgres/index.js";
+import { createTenantDispatcher } from "../../../src/tenants/scheduling/tenant-dispatcher.js";
 import { silentServer, sqliteTenants } from "../../support/many-tenants.js";
 
 let files: Awaited<ReturnType<typeof sqliteTenants>>;

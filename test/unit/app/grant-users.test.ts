@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { userStatements } from "../../../src/app/prepare-databases.js";
-import { postgresDialect } from "../../../src/sql/postgres/index.js";
-import { sqlServerDialect } from "../../../src/sql/sqlserver/index.js";
+import { postgresDialect } from "../../../src/sql/postgres/dialect.js";
+import { sqlServerDialect } from "../../../src/sql/sqlserver/dialect.js";
 
 const user = {
   name: "id-orders-prod-work",

@@ -10,7 +10,7 @@ import { createInbox, createOutbox, migrate, newOwnerToken } from "../../../src/
 import { schemaObjects } from "../../../src/sql/inspection.js";
 import { schemaBatches } from "../../../src/sql/migrate.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
-import { sqlServerDialect } from "../../../src/sql/sqlserver/index.js";
+import { sqlServerDialect } from "../../../src/sql/sqlserver/dialect.js";
 import { type TestDatabase, testClock } from "../../contract/harness.js";
 import { isBabelfish } from "../../contract/support/database.js";
 import { cli } from "../../support/cli.js";

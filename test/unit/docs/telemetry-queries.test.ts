@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { emfMetrics } from "../../../src/adapters/aws/emf-metrics.js";
-import { metricTable } from "../../../src/telemetry/index.js";
+import { metricTable } from "../../../src/telemetry/metric-table.js";
 import { codeBlocks, readDocument } from "../../support/markdown.js";
 
 const page = "docs/telemetry.md";

@@ -2,7 +2,8 @@ import { type ClientHttp2Stream, connect, type IncomingHttpHeaders } from "node:
 import type { Readable } from "node:stream";
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { silentLogger } from "../../../src/base/logger.js";
-import { grpcTransport, listen } from "../../../src/messaging/index.js";
+import { listen } from "../../../src/messaging/index.js";
+import { grpcTransport } from "../../../src/messaging/transports/grpc-transport.js";
 import {
   type ApiRoute,
   envelope,

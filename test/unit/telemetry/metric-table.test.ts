@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import type { MetricAttributes, Metrics } from "../../../src/index.js";
-import { metricTable, openTelemetry } from "../../../src/telemetry/index.js";
+import { openTelemetry } from "../../../src/telemetry/index.js";
+import { metricTable } from "../../../src/telemetry/metric-table.js";
 import { readDocument } from "../../support/markdown.js";
 import { openTelemetrySdk, pointsOf, type Sdk } from "../../support/open-telemetry-sdk.js";
 import { measuredWork } from "./measured-work.js";

@@ -2,14 +2,11 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import {
-  createTenantDispatcher,
-  createTenantStores,
-  type TenantStoreProvider,
-} from "../../../src/app/tenants.js";
+import { createTenantStores, type TenantStoreProvider } from "../../../src/app/tenants.js";
 import { type LogFields, silentLogger } from "../../../src/base/logger.js";
 import { type Budget, createDispatcher, type Database, migrate, timeBudget } from "../../../src/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
+import { createTenantDispatcher } from "../../../src/tenants/scheduling/tenant-dispatcher.js";
 
 const dispatchers = { inbox: createDispatcher({ handlers: {} }), outbox: undefined };
 const fileOf = (url: string) => url.slice("sqlite:".length);

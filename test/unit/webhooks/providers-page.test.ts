@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { loadPreset, presetNames, type WebhookScheme, webhookDefaults } from "../../../src/webhooks/index.js";
+import { loadPreset, presetNames, type WebhookScheme } from "../../../src/webhooks/index.js";
+import { webhookDefaults } from "../../../src/webhooks/route-options.js";
 
 const guide = readFileSync(new URL("../../../docs/webhooks.md", import.meta.url), "utf8");
 const folder = new URL("../../../src/webhooks/presets/", import.meta.url);
