@@ -13,6 +13,7 @@ import {
   type ReturnedOf,
   type TopicPattern,
   type TypedHandlers,
+  topicMatcher,
 } from "../dispatch/handlers.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { Inbox, InboxOptions } from "../inbox/inbox.js";
@@ -391,8 +392,31 @@ function checkDefinition(app: unknown): void {
     problems.push("a consumer needs the app's one database, and an app with tenants has none");
   if (isRecord(app.sources) && !(isRecord(app.webhooks) && app.webhooks.sharedTopics === true))
     problems.push(...sharedNames(app.sources as Readonly<Record<string, AppSource>>));
+  if (isRecord(app.topics)) problems.push(...topicProblems(app, Object.keys(app.topics)));
   if (isRecord(app.service)) problems.push(...serviceProblems(app, app.service));
   if (problems.length > 0) throw new InvalidArgumentError(`defineApp: ${problems.join("; ")}.`);
+}
+
+/** A misspelt topic would be acknowledged without a handler, or retried without a publisher. Handlers that a function makes come later. */
+function topicProblems(
+  { sources = {}, handlers, ignore = [], publishers }: Readonly<Record<string, unknown>>,
+  topics: readonly string[],
+): readonly string[] {
+  const problems: string[] = [];
+  if (isRecord(handlers) && isRecord(sources)) {
+    const patterns = [...Object.keys(handlers), ...(Array.isArray(ignore) ? ignore : [])];
+    const isHandled = topicMatcher(new Map(patterns.map((pattern) => [String(pattern), true])));
+    const received = topics.filter((topic) =>
+      Object.keys(sources).some((name) => topic.startsWith(`${name}.`)),
+    );
+    for (const topic of received.filter((one) => !isHandled(one)))
+      problems.push(`topics has "${topic}", and no handler is for it: ${Object.keys(handlers).join(", ")}`);
+  }
+  if (isRecord(publishers))
+    for (const topic of Object.keys(publishers))
+      if (!topic.includes("*") && !topics.includes(topic))
+        problems.push(`publishers has "${topic}", which is none of topics: ${topics.join(", ")}`);
+  return problems;
 }
 
 /** The rest of the service's options is checked where the service is made. */

@@ -198,7 +198,7 @@ const outgoingFields: readonly string[] = ["messageId", "naturalKey", ...content
 /** Checks a message. Its id is new. */
 function outgoingParams(db: Database, message: OutgoingMessage): SqlParams {
   requireName(message?.topic, "topic");
-  refuseUnknown(message, outgoingFields, "message", "field");
+  refuseUnknown(message, outgoingFields, "message", "field"); // `data` has become the payload
   const id = uuidV7();
   const messageId = message.messageId ?? id;
   if (!isGuid(messageId))

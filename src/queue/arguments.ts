@@ -50,7 +50,7 @@ export function optionalKey(value: unknown, name: string): string | null {
 export function requirePayload(value: unknown): asserts value is string {
   if (typeof value !== "string") {
     throw new InvalidArgumentError(
-      "payload must be a string (it may be empty); serialise objects with JSON.stringify.",
+      "payload must be a string (it may be empty); give an object as data, which is stored as JSON.",
     );
   }
   if (!value.isWellFormed()) {

@@ -64,6 +64,8 @@ export async function checkOutgoing(
 }
 
 function jsonOf(topic: string, payload: unknown): unknown {
+  if (typeof payload !== "string")
+    throw new InvalidArgumentError(`The payload of "${topic}" must be a string. Give an object as data.`);
   try {
     return JSON.parse(payload as string);
   } catch {

@@ -28,7 +28,7 @@ export default defineApp({
       write("handled", messageId);
     },
     /** At first it never gives the processor back, so that nothing but a kill ends it. */
-    stuck({ messageId, attempt }) {
+    "stripe.stuck": ({ messageId, attempt }) => {
       write(attempt === 0 ? "stuck" : "handled", messageId);
       while (attempt === 0);
     },

@@ -248,8 +248,8 @@ export function describeFunctions(runtime: CloudRuntime): void {
       const doomed = await started(scenario, 3_000);
       const all = ids(30, "evt");
       for (const [index, id] of all.entries()) {
-        const topic = index === 12 ? "stuck" : "stripe.invoice.paid";
-        expect((await doomed.webhook(stripeWebhook(id, topic))).status).toBe(200);
+        const type = index === 12 ? "stuck" : "invoice.paid";
+        expect((await doomed.webhook(stripeWebhook(id, type))).status).toBe(200);
       }
       await expect(doomed.run("dispatch")).rejects.toThrow();
       expect(await scenario.log("stuck")).toEqual(["evt_12"]);

@@ -32,6 +32,26 @@ describe("an app for one kind of database", () => {
     expect(() => defineApp({ topics: { t: 7 as never } })).toThrow(/"t" is not a Standard Schema/);
     expect(() => defineApp({ topics: [] as never })).toThrow(/topics is wrong/);
   });
+
+  it("ADD-13 ADD-22 refuses a misspelt topic: one that no handler is for, or a publisher of none", () => {
+    const topics = { "stripe.invoice.paid": z.object({}), "receipt.send": z.object({}) };
+    const sources = { stripe: { secrets: "whsec_test_secret_of_tests" } };
+    const paid = { "stripe.invoice.paid": () => {} };
+    expect(() => defineApp({ topics, sources, handlers: { "stripe.invoice.payed": () => {} } })).toThrow(
+      'topics has "stripe.invoice.paid", and no handler is for it: stripe.invoice.payed',
+    );
+    expect(() => defineApp({ topics, publishers: { "reciept.send": () => {} } })).toThrow(
+      'publishers has "reciept.send", which is none of topics: stripe.invoice.paid, receipt.send',
+    );
+    for (const fine of [
+      { handlers: paid },
+      { handlers: { "stripe.*": () => {} } },
+      { handlers: {}, ignore: ["stripe.*"] },
+      { handlers: () => ({}) },
+      { handlers: paid, publishers: { "*": () => {} } },
+    ])
+      expect(() => defineApp({ topics, sources, ...fine })).not.toThrow();
+  });
 });
 
 describe("an app whose topics have schemas", () => {
