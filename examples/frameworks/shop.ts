@@ -6,7 +6,7 @@ export interface Shop {
   placeOrder(id: string): Promise<unknown>;
 }
 
-type Publish = (topic: string, payload: string) => unknown;
+type Publish = (topic: string, payload: string) => void | Promise<void>;
 
 const definition = (publish: Publish) =>
   defineApp({

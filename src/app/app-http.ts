@@ -75,27 +75,26 @@ export function appHttp(
     }
     const response = toWebResponse(await route(plainRequest(request, host.client)));
     // An operator may have made messages due.
-    if (served === "admin" && request.method === "POST")
+    if (served === "admin" && request.method === "POST" && response.ok)
       resident.wake(url.searchParams.get("tenant") ?? undefined);
     return response;
   };
-  const has = {
-    ...routes,
-    webhooks: Object.keys({ ...definition.sources, ...environment.sources }).length > 0 || undefined,
+  const sources = Object.keys({ ...definition.sources, ...environment.sources });
+  const isServed = (path: string): boolean => {
+    if (bases.exec(path)?.index !== 0) return false; // `/orders/7/dispatch` is a route of somebody else's
+    const served = servedAt(path)!;
+    return served === "webhooks"
+      ? sources.some((name) => path.split("/")[2] === encodeURIComponent(name))
+      : routes[served] !== undefined;
   };
-  return { fetch, listener: appListener(fetch, (served) => has[served] !== undefined, logger) };
+  return { fetch, listener: appListener(fetch, isServed, logger) };
 }
 
-/** @param has whether the app serves this; other middleware gets what it does not */
-function appListener(fetch: AppFetch, has: (served: Served) => boolean, logger: Logger): AppListener {
+/** @param isServed whether the app serves this path, below the one that it is mounted at; other middleware gets the rest */
+function appListener(fetch: AppFetch, isServed: (path: string) => boolean, logger: Logger): AppListener {
   const route: HostedRoute = (request, client) => fetch(request, { client });
   const failed = (error: unknown) => logger.error("request failed", { error: safeReason(error) });
-  const isFor = (path: string, mounted: string): boolean => {
-    const served = servedAt(path);
-    if (served === undefined || !has(served)) return false;
-    // `/orders/7/dispatch` is a route of somebody else's
-    return served !== "dispatch" || /^\/dispatch\/?$/.test(mounted);
-  };
+  const isFor = (_path: string, mounted: string): boolean => isServed(mounted);
   const middleware = nodeMiddleware({ route, isFor, failed, name: "app.listener" });
   return (incoming, outgoing, next) => {
     if (next === undefined) void respondTo(incoming, outgoing, route, failed);
@@ -107,14 +106,15 @@ function appListener(fetch: AppFetch, has: (served: Served) => boolean, logger: 
  * Dispatches after the answer to a webhook, where the host keeps the function alive for that. While a run goes on, others
  * wait for it, because it is woken for their messages; then one of them looks for what it may have missed.
  */
-function afterWebhooks(
+export function afterWebhooks(
   dispatch: (budget: Budget) => Promise<unknown>,
   calls: LimitedCalls,
   logger: Logger,
 ): (host: FetchHost) => void {
   let current: Promise<void> | undefined;
-  const run = (budget: Budget): Promise<void> => {
-    current ??= dispatchOnce(budget).finally(() => {
+  let latest: Budget; // of all who wait it has the most time left
+  const run = (): Promise<void> => {
+    current ??= dispatchOnce(latest).finally(() => {
       current = undefined;
     });
     return current;
@@ -128,7 +128,7 @@ function afterWebhooks(
   };
   return (host) => {
     if (host.waitUntil === undefined) return;
-    const budget = calls.budgetOf("waitUntil");
-    host.waitUntil(current === undefined ? run(budget) : current.then(() => run(budget)));
+    latest = calls.budgetOf("waitUntil");
+    host.waitUntil(current === undefined ? run() : current.then(run));
   };
 }

@@ -17,7 +17,7 @@ import type { StartOptions } from "./resident.js";
  * The app of a definition. Reads the environment, and opens no connection: the first call that needs one opens it.
  *
  * @example
- * const app = await createApp(defineApp({ handlers: { "charge.succeeded": ({ messageId }) => console.log(messageId) } }));
+ * const app = await createApp(defineApp({ handlers: { "stripe.charge.succeeded": ({ messageId }) => console.log(messageId) } }));
  * await app.start({ stopOnSignals: true });
  * createServer(app.listener).listen(8080);
  */

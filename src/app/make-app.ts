@@ -1,6 +1,7 @@
 import type { Budget } from "../base/budget.js";
 import { readEnvironment } from "../config/environment.js";
 import { wakeUps } from "../dispatch/worker.js";
+import { InvalidOperationError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import { type QueueKind, queueKinds } from "../queue/work-store.js";
 import type { App, CreateAppOptions } from "./app.js";
@@ -41,9 +42,12 @@ export async function makeApp(definition: AppDefinition, options: CreateAppOptio
   let ignoreSignals = (): void => {};
   let closing: Promise<void> | undefined;
   const shutDown = async (): Promise<void> => {
-    await resident.stop();
-    await calls.end();
-    await jobs.close();
+    try {
+      await resident.stop();
+      await calls.end();
+    } finally {
+      await jobs.close();
+    }
   };
   const closeOnce = (): Promise<void> => {
     closing ??= shutDown();
@@ -59,6 +63,8 @@ export async function makeApp(definition: AppDefinition, options: CreateAppOptio
     fetch,
     listener,
     async start(startOptions = {}) {
+      if (closing !== undefined)
+        throw new InvalidOperationError("The app is closed. Make another one with createApp.");
       resident.start(startOptions);
       if (startOptions.stopOnSignals) ignoreSignals = closeOnSignals(closeOnce, logger);
     },

@@ -72,7 +72,7 @@ function startAll(app: OpenApp, jobs: AppJobs, options: StartOptions): Running {
   const { tenants, logger } = app;
   const workers =
     tenants === undefined ? queueWorkers(app, jobs, options) : tenantWorker(tenants, logger, options);
-  const timers = maintenance(jobs, logger, options);
+  const timers = maintenance(tenants === undefined ? jobs : { cleanup: jobs.cleanup }, logger, options);
   return {
     wake: workers.wake,
     async stop() {
@@ -111,10 +111,12 @@ function commitsOfOthers({ db, definition, logger }: OpenApp, kind: QueueKind): 
 function tenantWorker(
   { workerParts }: OpenTenants,
   logger: Logger,
-  { idlePollMs, drainMs, notify = false }: StartOptions,
+  { idlePollMs, reapMs, drainMs, notify = false, exitWhenStuck = false }: StartOptions,
 ): Running {
-  if (notify) throw new InvalidArgumentError("start: notify is not for an app with tenants.");
-  const worker = createTenantWorker({ ...workerParts, ...omitUndefined({ idlePollMs, drainMs }), logger });
+  if (notify || exitWhenStuck)
+    throw new InvalidArgumentError("start: notify and exitWhenStuck are not for an app with tenants.");
+  const settings = omitUndefined({ idlePollMs, reapMs, drainMs });
+  const worker = createTenantWorker({ ...workerParts, ...settings, logger });
   return {
     wake(_queue, tenant) {
       if (tenant !== undefined) worker.wake(tenant);
@@ -123,8 +125,9 @@ function tenantWorker(
   };
 }
 
+/** The worker of tenants reaps by itself. */
 function maintenance(
-  { reap, cleanup }: AppJobs,
+  { reap, cleanup }: Pick<AppJobs, "cleanup"> & { readonly reap?: AppJobs["reap"] },
   logger: Logger,
   options: StartOptions,
 ): readonly Repeating[] {
@@ -136,7 +139,10 @@ function maintenance(
       if (!signal.aborted) logger.error(`${name} failed`, { error: safeReason(error) });
     }
   };
-  return [repeating(reapMs, job("reap", reap)), repeating(cleanupMs, job("clean-up", cleanup))];
+  return [
+    ...(reap === undefined ? [] : [repeating(reapMs, job("reap", reap))]),
+    repeating(cleanupMs, job("clean-up", cleanup)),
+  ];
 }
 
 const stopSignals = ["SIGTERM", "SIGINT"] as const;

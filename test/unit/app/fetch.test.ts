@@ -2,8 +2,18 @@ import { createServer, request as send } from "node:http";
 import type { AddressInfo } from "node:net";
 import express from "express";
 import { afterEach, describe, expect, it, onTestFinished } from "vitest";
+import { afterWebhooks } from "../../../src/app/app-http.js";
+import type { LimitedCalls } from "../../../src/app/limited-calls.js";
+import { silentLogger } from "../../../src/base/logger.js";
 import { readEnvironment } from "../../../src/config/environment.js";
-import { type App, type AppDefinition, createApp, defineApp } from "../../../src/index.js";
+import {
+  type App,
+  type AppDefinition,
+  type Budget,
+  createApp,
+  defineApp,
+  timeBudget,
+} from "../../../src/index.js";
 import { signWebhook } from "../../../src/webhooks/index.js";
 import { stripe } from "../../../src/webhooks/presets/stripe.js";
 import { gate } from "../../contract/support/gate.js";
@@ -115,6 +125,43 @@ describe("an app's fetch", () => {
     await expect.poll(() => handled).toContain("evt_4");
   });
 
+  it("ADD-24 the run after the answers has the time of the last webhook, not of the first that waited", async () => {
+    const budgets = [1, 2, 3].map((seconds) => timeBudget(seconds * 1_000));
+    const [begun, mayEnd] = [gate(), gate()];
+    const ran: Budget[] = [];
+    const dispatch = async (budget: Budget) => {
+      ran.push(budget);
+      begun.open();
+      await mayEnd.promise;
+    };
+    const calls = { budgetOf: () => budgets[next++]!, tracked: (work: Promise<unknown>) => work };
+    let next = 0;
+    const later = afterWebhooks(dispatch, calls as unknown as LimitedCalls, silentLogger);
+    const waiting: Promise<unknown>[] = [];
+    const host = { waitUntil: (work: Promise<unknown>) => void waiting.push(work) };
+    later(host);
+    await begun.promise;
+    for (let more = 0; more < 2; more++) later(host);
+    mayEnd.open();
+    await Promise.all(waiting);
+    expect(ran).toEqual([budgets[0], budgets[2]]);
+  });
+
+  it("ADD-24 a refused request to the diagnostics wakes nobody and throws nothing", async () => {
+    const app = await running(everything);
+    await app.start();
+    for (const tenant of ["", "%00", "%20", "x".repeat(3_000)]) {
+      const url = `http://localhost/_oncebox/inbox/dead/replay?tenant=${tenant}`;
+      expect((await app.fetch(new Request(url, { method: "POST" }))).status).toBe(401);
+    }
+  });
+
+  it("ADD-24 is not started again once it was closed", async () => {
+    const app = await running(everything);
+    await app.close();
+    await expect(app.start()).rejects.toThrow("The app is closed.");
+  });
+
   it("ADD-24 a failure after the answer is logged, and rejects nothing", async () => {
     const lines: string[] = [];
     const log = (message: string) => void lines.push(message);
@@ -171,6 +218,9 @@ describe("an app's listener", () => {
     });
     expect(await status("/mounted/dispatch", { headers: { authorization } })).toBe(200);
     expect(await status("/orders/7/dispatch", { headers: { authorization } })).toBe(299);
+    for (const path of ["/settings/webhooks/new", "/webhooks/new", "/files/_oncebox/x"])
+      expect(await status(path), path).toBe(299);
+    expect(await status("/mounted/webhooks/stripe", { method: "POST" })).toBe(415); // without a content type
     expect(await status("/", { method: "POST" })).toBe(299);
   });
 
