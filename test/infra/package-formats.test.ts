@@ -111,7 +111,6 @@ describe("the packed package, in projects of every kind", () => {
       const isModule = file.endsWith(".mjs");
       const internal = (path: string) => load(join(packed.folder, isModule ? "dist" : "dist/cjs", path));
       const publishers = load("oncebox/publishers");
-      const service = load("oncebox/inbox-store");
       const sourceOf = (resolver: string, reference: object) =>
         `(${internal("app/sources.js")}).webhookSources({ shop: ${JSON.stringify({ secrets: reference })} }, {}, (${resolver})(process.env))`;
       const tokenOf = (resolver: string, name: string) =>
@@ -141,12 +140,12 @@ describe("the packed package, in projects of every kind", () => {
         [
           "ioredis",
           "The Redis inbox store",
-          `(${service}).openInboxStore({ kind: "redis", url: "redis://localhost" })`,
+          `(${internal("inbox-store/redis-inbox-store.js")}).createRedisInboxStore({ url: "redis://localhost" })`,
         ],
         [
           "mongodb",
           "The MongoDB inbox store",
-          `(${service}).openInboxStore({ kind: "mongodb", url: "mongodb://localhost/x" })`,
+          `(${internal("inbox-store/mongo-inbox-store.js")}).createMongoInboxStore({ url: "mongodb://localhost/x" })`,
         ],
         [
           "@grpc/grpc-js",
