@@ -1,14 +1,16 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { integer, sqliteTable } from "drizzle-orm/sqlite-core";
+import { eq } from "drizzle-orm";
+import { integer, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import { drizzle } from "drizzle-orm/sqlite-proxy";
 import { Kysely, SqliteDialect } from "kysely";
 import { describe, expect, it } from "vitest";
 import { toDrizzle, toKysely } from "../../../src/adapters/orm/index.js";
 import type { SqlExecutor } from "../../../src/index.js";
 import { defineApp } from "../../../src/index.js";
-import { openSqlite } from "../../../src/sql/sqlite/index.js";
+import { loadSqlite } from "../../../src/sql/sqlite/client.js";
+import { fromSqlite, openSqlite } from "../../../src/sql/sqlite/index.js";
 import { type NativeDatabase, nativeSuite } from "./native-suite.js";
 
 async function open(): Promise<NativeDatabase> {
@@ -73,6 +75,47 @@ describe("native of a transaction on SQLite", () => {
       });
     } finally {
       await db.close();
+    }
+  });
+
+  it("ADD-06 Drizzle reads a join whose tables have columns of the same name", async () => {
+    const users = sqliteTable("users", { id: integer().primaryKey(), name: text() });
+    const sales = sqliteTable("sales", { id: integer().primaryKey(), userId: integer(), name: text() });
+    const db = openSqlite({ file: ":memory:" });
+    const raw = (text: string) => db.driver.query({ name: "raw", text }, {});
+    try {
+      await raw("create table users (id integer primary key, name text)");
+      await raw("create table sales (id integer primary key, userId integer, name text)");
+      await db.driver.transaction(async (tx) => {
+        const library = drizzle(toDrizzle(tx));
+        await library.insert(users).values({ id: 1, name: "Ada" });
+        await library.insert(sales).values({ id: 7, userId: 1, name: "lamp" });
+        const join = () => library.select().from(sales).innerJoin(users, eq(sales.userId, users.id));
+        const joined = { sales: { id: 7, userId: 1, name: "lamp" }, users: { id: 1, name: "Ada" } };
+        expect(await join()).toEqual([joined]);
+        expect(await join().get()).toEqual(joined);
+      });
+    } finally {
+      await db.close();
+    }
+  });
+
+  it("ADD-06 Drizzle's reads are refused on a connection that returns rows only as objects", async () => {
+    const connection = new (await loadSqlite())(":memory:");
+    try {
+      connection.exec("create table orders (id integer primary key)");
+      // as Node's own before 22.16
+      const older = (text: string) => {
+        const statement = connection.prepare(text);
+        return { all: statement.all.bind(statement), run: statement.run.bind(statement) };
+      };
+      const library = drizzle(toDrizzle(fromSqlite({ prepare: older })));
+      await library.insert(orders).values({ id: 1 });
+      await expect(library.select().from(orders)).rejects.toMatchObject({
+        cause: { message: expect.stringMatching(/Node 22\.16/) },
+      });
+    } finally {
+      connection.close();
     }
   });
 });
