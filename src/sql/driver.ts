@@ -63,7 +63,8 @@ export interface SqlExecutor<Kind extends AnyDatabase = AnyDatabase> extends Sql
   /**
    * What the driver runs this transaction on: pg's client, mssql's transaction, node:sqlite's connection. For your own library:
    * `drizzle(tx.native)`. Its statements and those of `query` run in this one transaction, in the order in which they are
-   * sent. Neither end the transaction by it nor keep it: what is sent by it after the end is outside of any transaction.
+   * sent. Neither end the transaction by it nor keep it: what is sent by it after the end is outside of any transaction, or
+   * refused where the store's driver on SQLite began it.
    */
   readonly native: NativeTransactions[Kind];
   /**

@@ -101,10 +101,21 @@ export function toDrizzle(tx: SqlExecutor): DrizzleProxy {
       statement.run(...values);
       return { rows: [] };
     }
-    const rows = statement.all(...values).map((row) => Object.values(row as object));
+    const rows = byPosition(statement).all(...values);
     // one row, and not a list of rows
     return { rows: method === "get" ? (rows[0] as unknown[]) : rows };
   };
+}
+
+/** Drizzle reads values by their position. A row as an object has only one of the columns of a join that share a name. */
+function byPosition(statement: SqliteStatement): SqliteStatement {
+  if (statement.setReturnArrays !== undefined) statement.setReturnArrays(true);
+  else if (statement.raw !== undefined) statement.raw(true);
+  else
+    throw new InvalidOperationError(
+      "toDrizzle cannot read rows with this Node's SQLite, which does not return them as arrays. Use Node 22.16 or later.",
+    );
+  return statement;
 }
 
 /** The part of pg's client that is used. */
@@ -114,10 +125,16 @@ interface PgClient {
 
 /** The part of node:sqlite's connection that is used. */
 interface SqliteConnection {
-  prepare(text: string): {
-    all(...values: readonly unknown[]): unknown[];
-    run(...values: readonly unknown[]): { changes: number | bigint; lastInsertRowid: number | bigint };
-  };
+  prepare(text: string): SqliteStatement;
+}
+
+interface SqliteStatement {
+  all(...values: readonly unknown[]): unknown[];
+  run(...values: readonly unknown[]): { changes: number | bigint; lastInsertRowid: number | bigint };
+  /** Node's own has it from 22.16. */
+  setReturnArrays?(enabled: boolean): void;
+  /** The same of better-sqlite3. */
+  raw?(enabled: boolean): unknown;
 }
 
 type Native =

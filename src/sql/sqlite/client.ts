@@ -4,6 +4,7 @@ import { abortable } from "../../base/timers.js";
 import { DriverMissingError, InvalidOperationError } from "../../errors.js";
 import {
   closedError,
+  endedError,
   type SqlDriver,
   type SqlExecutor,
   type SqlParams,
@@ -21,6 +22,7 @@ import {
   statementsOn,
 } from "./connection.js";
 import { damagedError, isDamaged, whenFree } from "./faults.js";
+import { guarded } from "./guarded.js";
 
 export interface SqliteHandle extends SqliteTransactionConnection {
   exec(text: string): void;
@@ -122,8 +124,16 @@ async function runTransaction<T>(
   signal: AbortSignal | undefined,
 ): Promise<T> {
   const inside = { open: true };
+  let native: SqliteHandle | undefined;
   const scope = transactionScope<"sqlite">({
-    native: handle,
+    get native() {
+      // The connection is the next transaction's too, and a handler that was given up may have kept it.
+      native ??= guarded(handle, () => {
+        if (!inside.open) throw endedError();
+        requireOpen(handle);
+      });
+      return native;
+    },
     async query(statement, params) {
       requireOpen(handle);
       return run(statement, params);
