@@ -140,8 +140,11 @@ export function enqueuing<Topics extends TopicSchemas, Kind extends AnyDatabase>
     return Array.isArray(given) ? enqueued : enqueued[0]!;
   };
 
-  const prepare = (given: Given): PreparedMessages =>
-    ({ outbox: filled, rows: rowsOf(given) }) satisfies Omit<PreparedRows, symbol> as PreparedRows;
+  const prepare = (given: Given): PreparedMessages => {
+    const rows = rowsOf(given);
+    const prepared = { outbox: filled, rows, hasNaturalKeys: rows.some(hasNaturalKey) };
+    return prepared satisfies Omit<PreparedRows, symbol> as PreparedRows;
+  };
 
   return { enqueue, enqueueOnce, prepare } as Enqueuing<Topics, Kind>;
 }
