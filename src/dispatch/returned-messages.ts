@@ -28,11 +28,15 @@ export function outboxOf(
   );
 }
 
-/** Whether a handler returned messages: an object with a topic, or a list with such an object. Anything else is no message. */
+/**
+ * Whether a handler returned messages, right or wrong: an object with a topic, data or a payload, or a list with such an object. Anything
+ * else is no message.
+ */
 export const holdsMessages = (result: unknown): boolean =>
-  Array.isArray(result) ? result.some(hasTopic) : hasTopic(result);
+  Array.isArray(result) ? result.some(isMeantAsMessage) : isMeantAsMessage(result);
 
-const hasTopic = (entry: unknown): boolean => typeof entry === "object" && entry !== null && "topic" in entry;
+const isMeantAsMessage = (entry: unknown): boolean =>
+  typeof entry === "object" && entry !== null && ["topic", "data", "payload"].some((name) => name in entry);
 
 /** The messages in what a handler returned, as the outbox takes them. What is not a message is refused: it would be lost silently. */
 export function outgoingMessages(

@@ -420,6 +420,9 @@ export function returnedTests(context: DispatchContext): void {
         [{ topic: "out", data: 1, dueAt: "tomorrow" }, /dueAt/],
         [[{ topic: "out", data: 1 }, "not a message"], /list of messages/],
         [[{ topic: "out", data: 1 }, { data: 1 }], /no topic/],
+        [{ data: 1 }, /no topic/],
+        [{ payload: "1", topik: "out" }, /no topic/],
+        [[{ data: 1 }], /no topic/],
         [[{ topic: "out", data: 1 }, undefined], /list of messages/],
       ];
       const { run, sent, store } = await setUp({ count: 0 });
