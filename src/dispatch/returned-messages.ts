@@ -2,7 +2,7 @@ import { omitUndefined } from "../base/defined.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { QueueMessage } from "../queue/message.js";
 import { type OutgoingMessage, withPayload } from "../queue/message-content.js";
-import { checkOutgoing, type TopicSchemas } from "../queue/topics.js";
+import { checkOutgoing, type OutgoingOf, type TopicSchemas } from "../queue/topics.js";
 import type { DispatchStore, PreparedMessages } from "../queue/work-store.js";
 import type { ReturnedMessage } from "./handlers.js";
 
@@ -11,7 +11,7 @@ export interface ReturnOutbox<Topics extends TopicSchemas = TopicSchemas> {
   database?(): object;
   /** Schemas of the data that is sent. */
   readonly topics?: Topics | undefined;
-  prepare(messages: readonly OutgoingMessage[]): PreparedMessages;
+  prepare(messages: readonly OutgoingOf<Topics>[]): PreparedMessages;
 }
 
 /** Refuses an outbox that cannot share a transaction with the store's acknowledgements. */
