@@ -659,6 +659,7 @@ declare
   v_status smallint;
   v_changed boolean;
   v_enqueued boolean;
+  v_is_plain boolean := p_revive is null;
 begin
   loop
     -- Nearly always the message is known. A concurrent receive of the same message waits here.
@@ -683,13 +684,13 @@ begin
 
   -- A message without a state row is done. One that was marked Processing by hand is never claimed.
   select s.status into v_status from "infra"."inbox_state" s where s.seq = v_seq;
-  if found and (not v_is_same or v_status in (0, 2, 4)) then
+  if found and ((not v_is_same and not v_is_plain) or v_status in (0, 2, 4)) then
     -- Lock the row only to change it: the caller''s transaction may be long, and a settlement would wait for it.
     select s.status into v_status from "infra"."inbox_state" s where s.seq = v_seq for update;
   end if;
   if not found then v_status := 3; end if;
   v_changed := coalesce(v_hash <> p_hash, false);
-  v_enqueued := v_status in (0, 2) or (p_revive and v_status = 4);
+  v_enqueued := v_status in (0, 2) or (coalesce(p_revive, false) and v_status = 4);
 
   if v_status = 3 then -- it keeps the content that was handled
     update "infra"."inbox" m
@@ -698,11 +699,11 @@ begin
     return case when v_changed then ''conflict'' else ''done'' end;
   end if;
 
-  if v_is_same and v_status in (1, 5) then
+  if (v_is_same and v_status in (1, 5)) or (v_is_plain and not v_enqueued) then
     update "infra"."inbox" m
-    set last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = false
+    set last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = v_changed
     where m.seq = v_seq;
-    return ''duplicate'';
+    return case when v_changed then ''conflict'' when v_status = 4 then ''dead'' else ''duplicate'' end;
   end if;
 
   update "infra"."inbox" m
@@ -998,7 +999,7 @@ begin
     end;
   end if;
   return "infra"."inbox_receive"(source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at,
-    partition_key, false, null::timestamptz);
+    partition_key, null::boolean, null::timestamptz);
 end
 $body$';
 begin

@@ -258,7 +258,7 @@ left join "InboxState" s on s.seq = m.seq
 left join "InboxDone" d on d.seq = m.seq;
 
 create view "Inbox_Receiving" as
-select source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, hash, partition_key, 0 as seq, 0 as is_done, 0 as enqueued, 0 as has_new_due, 0 as has_new_expiry, 0 as first_seen_at, 0 as now
+select source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, hash, partition_key, 0 as seq, 0 as enqueued, 0 as now
 from "Inbox";
 
 create trigger "Inbox_CheckReceive"
@@ -278,10 +278,9 @@ begin
     when json_type(new.headers) <> 'object' then raise(abort, 'headers must be a JSON object whose values are strings.')
     when exists (select 1 from json_each(new.headers) where type <> 'text') then raise(abort, 'headers must be a JSON object whose values are strings.')
   end;
-  insert into "Inbox_Receiving" (source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, hash, partition_key, seq, is_done, enqueued, has_new_due, has_new_expiry, first_seen_at, now)
-  select i.source, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.hash, i.partition_key, m.seq, m.seq is not null and s.seq is null,
-    coalesce(s.status in (0, 2), 0), i.due_at is not m.due_at, i.expires_at is not m.expires_at,
-    m.first_seen_at, cast(round((julianday('now') - 2440587.5) * 86400000) as integer)
+  insert into "Inbox_Receiving" (source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, hash, partition_key, seq, enqueued, now)
+  select i.source, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.hash, i.partition_key, m.seq,
+    coalesce(s.status in (0, 2), 0), cast(round((julianday('now') - 2440587.5) * 86400000) as integer)
   from (select new.source as source, new.message_id as message_id, new.topic as topic, new.payload as payload, nullif(new.correlation_id, '') as correlation_id, new.headers as headers, case when typeof(new.due_at) in ('null', 'integer') then new.due_at else cast(round((julianday(new.due_at) - 2440587.5) * 86400000) as integer) end as due_at, case when typeof(new.expires_at) in ('null', 'integer') then new.expires_at else cast(round((julianday(new.expires_at) - 2440587.5) * 86400000) as integer) end as expires_at, new.hash as hash, new.partition_key as partition_key) i
   left join "Inbox" m on m.source = i.source and m.message_id = i.message_id
   left join "InboxState" s on s.seq = m.seq;
@@ -291,37 +290,19 @@ create trigger "Inbox_AddReceived"
 instead of insert on "Inbox_Receiving"
 begin
   update "InboxState"
-  set status = iif(new.enqueued, 1, status),
-    attempt = iif(new.enqueued, 0, attempt),
-    crashes = iif(new.enqueued, 0, crashes),
-    died_at = null,
-    visible_at = case
-      when new.enqueued then coalesce(new.due_at, new.now)
-      when locked_until is not null then visible_at
-      when attempt = 0 then coalesce(new.due_at, new.first_seen_at)
-      else max(visible_at, coalesce(new.due_at, 0))
-    end,
-    reclaimable_at = case
-      when new.enqueued then null
-      when locked_until is not null then reclaimable_at
-      else max(reclaimable_at, coalesce(new.due_at, 0))
-    end,
-    owner = iif(new.enqueued, null, owner),
-    locked_until = iif(new.enqueued, null, locked_until),
-    expires_at = iif(new.enqueued or new.has_new_expiry, new.expires_at, expires_at),
-    keyed = iif(new.enqueued, iif(new.partition_key is null, null, 1), keyed)
-  where seq = new.seq
-    and (new.enqueued or (status in (1, 5) and (new.has_new_due or new.has_new_expiry)));
+  set status = 1, attempt = 0, crashes = 0, died_at = null, visible_at = coalesce(new.due_at, new.now), reclaimable_at = null,
+    owner = null, locked_until = null, expires_at = new.expires_at, keyed = iif(new.partition_key is null, null, 1)
+  where seq = new.seq and new.enqueued;
   insert into "Inbox" (source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, hash, partition_key, first_seen_at, last_seen_at)
   values (new.source, new.message_id, new.topic, new.payload, new.correlation_id, new.headers, new.due_at, new.expires_at, new.hash, new.partition_key, new.now, new.now)
   on conflict (source, message_id) do update
-  set topic = iif(new.is_done, "Inbox".topic, new.topic),
-    payload = iif(new.is_done, "Inbox".payload, new.payload),
-    correlation_id = iif(new.is_done, "Inbox".correlation_id, new.correlation_id),
-    headers = iif(new.is_done, "Inbox".headers, new.headers),
-    due_at = iif(new.is_done, "Inbox".due_at, new.due_at),
-    expires_at = iif(new.is_done, "Inbox".expires_at, new.expires_at),
-    hash = iif(new.is_done, "Inbox".hash, coalesce(new.hash, "Inbox".hash)),
+  set topic = iif(new.enqueued, new.topic, "Inbox".topic),
+    payload = iif(new.enqueued, new.payload, "Inbox".payload),
+    correlation_id = iif(new.enqueued, new.correlation_id, "Inbox".correlation_id),
+    headers = iif(new.enqueued, new.headers, "Inbox".headers),
+    due_at = iif(new.enqueued, new.due_at, "Inbox".due_at),
+    expires_at = iif(new.enqueued, new.expires_at, "Inbox".expires_at),
+    hash = iif(new.enqueued, coalesce(new.hash, "Inbox".hash), "Inbox".hash),
     partition_key = iif(new.enqueued, new.partition_key, "Inbox".partition_key),
     last_seen_at = new.now,
     deliveries = "Inbox".deliveries + 1,

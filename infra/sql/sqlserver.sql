@@ -602,11 +602,13 @@ begin
   -- messages that were purged between the two statements, on a server that ignores updlock
   delete from @known where seq not in (select a.seq from @received a);
 
-  -- a done message keeps the content that was handled; any other gets the newest
+  -- a done message keeps the content that was handled; any other gets the newest, but not from a call without @revive, which
+  -- is the plain one of another service: it fills in a message that was only seen, and rewrites none
   update [$(Schema)].[$(Queue)]
   set topic = i.topic, payload = i.payload, hash = coalesce(i.hash, [$(Queue)].hash), correlation_id = i.correlation_id, headers = i.headers, due_at = i.due_at, expires_at = i.expires_at
   from @known k, @messages i, [$(Schema)].[$(Queue)] with (forceseek, updlock, rowlock, readcommittedlock)
   where i.position = k.position and [$(Queue)].seq = k.seq and k.old_status <> 3
+    and (@revive is not null or k.old_status in (0, 2))
     and (([$(Queue)].topic collate Latin1_General_100_BIN2 <> i.topic collate Latin1_General_100_BIN2 or coalesce(datalength([$(Queue)].topic), -1) <> coalesce(datalength(i.topic), -1))
       or ([$(Queue)].payload collate Latin1_General_100_BIN2 <> i.payload collate Latin1_General_100_BIN2 or coalesce(datalength([$(Queue)].payload), -1) <> coalesce(datalength(i.payload), -1))
       or (i.hash is not null and ([$(Queue)].hash is null or ([$(Queue)].hash <> i.hash or datalength([$(Queue)].hash) <> datalength(i.hash))))
@@ -627,7 +629,7 @@ begin
     -- an expiry that a replay removed is not set again by the same delivery
     expires_at = case when not exists (select k.expires_at intersect select i.expires_at) then i.expires_at else [$(Queue)State].expires_at end
   from @known k, @messages i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
-  where i.position = k.position and [$(Queue)State].seq = k.seq and [$(Queue)State].status in (1, 5)
+  where i.position = k.position and [$(Queue)State].seq = k.seq and [$(Queue)State].status in (1, 5) and @revive is not null
     and (not exists (select k.due_at intersect select i.due_at) or not exists (select k.expires_at intersect select i.expires_at)) option (loop join, force order);
 
   update [$(Schema)].[$(Queue)State]

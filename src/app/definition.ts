@@ -126,8 +126,8 @@ interface AppSettings<Kind extends AnyDatabase> {
   /** Topics of inbox messages that are acknowledged without a handler: a provider sends more than an app needs. */
   readonly ignore?: readonly TopicPattern[];
   /**
-   * What becomes of an inbox message without a handler. `"bySource"`, the default, acknowledges and reports it where its source has
-   * other handlers, and retries it otherwise. Or `"retry"`, `"dead"` or `"ack"` for all of them.
+   * What becomes of an inbox message without a handler. `"bySource"`, the default, acknowledges and reports it where it is of one of
+   * `sources` that has other handlers, and retries it otherwise. Or `"retry"`, `"dead"` or `"ack"` for all of them.
    */
   readonly onUnhandled?: OnUnhandled;
   /**

@@ -12,8 +12,8 @@ import { defaultPollIntervals } from "../dispatch/timing.js";
 import type { QueueKind } from "../queue/work-store.js";
 import type { TenantBatch } from "../tenants/fan-out/tenant-batch.js";
 import type { TenantDispatchers } from "../tenants/scheduling/tenant-dispatcher.js";
-import type { AppDefinition, AppParts } from "./definition.js";
-import type { OpenApp } from "./open-app.js";
+import type { AppParts } from "./definition.js";
+import type { AppContext, OpenApp } from "./open-app.js";
 import { lingerMs, successorOf, type WakeUp } from "./wake-up.js";
 
 /** What a dispatch of an app did, by queue. */
@@ -44,9 +44,9 @@ export type DispatchJob = (budget: Budget, options?: DispatchJobOptions) => Prom
 
 /** Handles incoming and outgoing messages. When the time is over before the work, it wakes a successor. */
 export function dispatchJob(app: OpenApp, dispatchers?: TenantDispatchers): DispatchJob {
-  const { definition, logger, wakeUp, tenants, inbox, outbox } = app;
+  const { logger, wakeUp, tenants, inbox, outbox } = app;
   if (tenants !== undefined) return tenants.dispatch;
-  const { inbox: incoming, outbox: outgoing } = dispatchers ?? appDispatchers(app, definition, logger);
+  const { inbox: incoming, outbox: outgoing } = dispatchers ?? appDispatchers(app, app);
   return async (budget, { wokenUp = false, onWake } = {}) => {
     const options = (queue: QueueKind): RunOptions => omitUndefined({ onWake: onWake?.[queue] });
     const jobs = {
@@ -60,18 +60,18 @@ export function dispatchJob(app: OpenApp, dispatchers?: TenantDispatchers): Disp
 /** The dispatchers of inbox and outbox; undefined where the app has no handlers of that kind. */
 export function appDispatchers(
   parts: AppParts,
-  definition: AppDefinition,
-  logger: Logger,
+  { definition, environment, logger }: Pick<AppContext, "definition" | "environment" | "logger">,
 ): TenantDispatchers {
   const { dispatch, metrics, tracing, ignore, onUnhandled = "bySource", handlers, publishers } = definition;
   const { outbox } = parts;
+  const sources = Object.keys({ ...definition.sources, ...environment.sources });
   const options = { ...dispatch, ...omitUndefined({ metrics, tracing, outbox }), logger };
   return {
     inbox:
       handlers &&
       createDispatcher({
         ...options,
-        ...omitUndefined({ ignore, onUnhandled }),
+        ...omitUndefined({ ignore, onUnhandled, sources }),
         handlers: typeof handlers === "function" ? handlers(parts) : handlers,
       }),
     outbox:

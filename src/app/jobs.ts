@@ -56,7 +56,7 @@ export async function jobsOf(app: OpenApp): Promise<AppJobs> {
       : await (await import("./webhook-job.js")).webhookJob(app);
   const served = definition.service && (await (await import("./service-job.js")).serveInbox(app));
   const admin = definition.admin && (await import("./admin-job.js")).adminJob(app);
-  const dispatchers = tenants === undefined ? appDispatchers(app, definition, logger) : undefined;
+  const dispatchers = tenants === undefined ? appDispatchers(app, app) : undefined;
   return {
     db,
     inbox,

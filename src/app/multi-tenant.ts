@@ -266,8 +266,9 @@ function wakeUpInstead({ wakeUp }: TenantsContext): FanOut {
 }
 
 /** Handlers that a function makes for each tenant need dispatchers for each tenant. Others take no parts. */
-function dispatchersOf({ definition, logger }: TenantsContext): TenantDispatcherOptions["dispatchers"] {
-  const dispatchers = (parts: AppParts): TenantDispatchers => appDispatchers(parts, definition, logger);
+function dispatchersOf(context: TenantsContext): TenantDispatcherOptions["dispatchers"] {
+  const dispatchers = (parts: AppParts): TenantDispatchers => appDispatchers(parts, context);
+  const { definition } = context;
   const isPerTenant = [definition.handlers, definition.publishers].some((one) => typeof one === "function");
   return isPerTenant ? dispatchers : dispatchers({} as AppParts);
 }

@@ -77,6 +77,8 @@ export interface DispatcherOptions<
    * `"bySource"` by default.
    */
   readonly onUnhandled?: OnUnhandled;
+  /** For `onUnhandled: "bySource"`: the names of the webhook sources. An app has those of its definition and of `ONCEBOX_WEBHOOKS`. */
+  readonly sources?: readonly string[];
   /**
    * Where messages that handlers return are stored: an outbox on the store's database. Without one, handlers may return none. Its
    * `topics` type and check them.
@@ -175,6 +177,7 @@ const defaults = {
 export const dispatcherOptions: readonly string[] = [
   ...Object.keys(defaults),
   "handlers",
+  "sources",
   "timeoutMs",
   "retry",
   "reserveMs",

@@ -182,8 +182,8 @@ export type TopicPattern = string;
 export const onUnhandledChoices = ["ack", "bySource", "dead", "retry"] as const;
 
 /**
- * What becomes of a message whose topic has no handler. `"bySource"` acknowledges it where its source has other handlers, because a
- * provider sends more types than an app needs, and retries it otherwise. What is acknowledged is counted and reported.
+ * What becomes of a message whose topic has no handler. `"bySource"` acknowledges it where it is of a webhook source that has other
+ * handlers, because a provider sends more types than an app needs, and retries it otherwise. What is acknowledged is counted and reported.
  */
 export type OnUnhandled = (typeof onUnhandledChoices)[number];
 
@@ -228,6 +228,7 @@ interface TopicsOptions {
   readonly handlers: Handlers<QueueMessage>;
   readonly ignore: readonly TopicPattern[];
   readonly onUnhandled: OnUnhandled;
+  readonly sources?: readonly string[] | undefined;
   readonly concurrency: number;
   readonly timeoutMs?: number | undefined;
   readonly leaseMs: number;
@@ -236,7 +237,7 @@ interface TopicsOptions {
 
 /** Checks every handler and pattern when the dispatcher is made. */
 export function topicPlans(options: TopicsOptions, defaultRetry: RetryPolicy | undefined): TopicPlans {
-  const { handlers, ignore, onUnhandled, expectedHandlerMs } = options;
+  const { handlers, ignore, onUnhandled, sources = [], expectedHandlerMs } = options;
   checkUnhandled(options);
   const planOf = (
     name: TopicPattern,
@@ -263,7 +264,8 @@ export function topicPlans(options: TopicsOptions, defaultRetry: RetryPolicy | u
     unhandled({ onUnhandled: outcome }, message) {
       if (outcome !== "bySource") return outcome;
       const { source } = message as Partial<InboxMessage>;
-      if (source === undefined) return "retry"; // a message of an outbox
+      // A message of an outbox, or one that your own code put in: nobody sends it again, and none is sent for nothing.
+      if (source === undefined || !sources.includes(source)) return "retry";
       const isOfSource = (topic: string) => topic === source || topic.startsWith(`${source}.`);
       return isOfSource(message.topic) && patterns.some(isOfSource) ? "ack" : "retry";
     },
@@ -275,7 +277,7 @@ export function topicPlans(options: TopicsOptions, defaultRetry: RetryPolicy | u
   };
 }
 
-function checkUnhandled({ handlers, ignore, onUnhandled }: TopicsOptions): void {
+function checkUnhandled({ handlers, ignore, onUnhandled, sources }: TopicsOptions): void {
   if (!Array.isArray(ignore)) throw new InvalidArgumentError("ignore must be a list of topics.");
   for (const pattern of ignore) {
     requirePattern(pattern, "a topic of ignore");
@@ -284,6 +286,12 @@ function checkUnhandled({ handlers, ignore, onUnhandled }: TopicsOptions): void 
   }
   if (!onUnhandledChoices.includes(onUnhandled))
     throw new InvalidArgumentError(`onUnhandled must be one of ${onUnhandledChoices.join(", ")}.`);
+  if (sources !== undefined && !(Array.isArray(sources) && sources.every((name) => typeof name === "string")))
+    throw new InvalidArgumentError("sources must be a list of names.");
+  if (sources === undefined && onUnhandled === "bySource")
+    throw new InvalidArgumentError(
+      'onUnhandled: "bySource" needs sources, the names of the webhook sources whose messages it may acknowledge.',
+    );
 }
 
 const handlerOptions = ["handle", "schema", "timeoutMs", "concurrency", "leaseMs", "retry", "transactional"];

@@ -2,7 +2,7 @@ import { omitUndefined } from "../base/defined.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { QueueMessage } from "../queue/message.js";
 import { type OutgoingMessage, withPayload } from "../queue/message-content.js";
-import { checkOutgoing, type TopicSchemas } from "../queue/topics.js";
+import { checkOutgoing, type OutgoingOf, type TopicSchemas } from "../queue/topics.js";
 import type { DispatchStore, PreparedMessages } from "../queue/work-store.js";
 import type { ReturnedMessage } from "./handlers.js";
 
@@ -11,7 +11,7 @@ export interface ReturnOutbox<Topics extends TopicSchemas = TopicSchemas> {
   database?(): object;
   /** Schemas of the data that is sent. */
   readonly topics?: Topics | undefined;
-  prepare(messages: readonly OutgoingMessage[]): PreparedMessages;
+  prepare(messages: readonly OutgoingOf<Topics>[]): PreparedMessages;
 }
 
 /** Refuses an outbox that cannot share a transaction with the store's acknowledgements. */
@@ -28,11 +28,15 @@ export function outboxOf(
   );
 }
 
-/** Whether a handler returned messages: an object with a topic, or a list with such an object. Anything else is no message. */
+/**
+ * Whether a handler returned messages, right or wrong: an object with a topic, data or a payload, or a list with such an object. Anything
+ * else is no message.
+ */
 export const holdsMessages = (result: unknown): boolean =>
-  Array.isArray(result) ? result.some(hasTopic) : hasTopic(result);
+  Array.isArray(result) ? result.some(isMeantAsMessage) : isMeantAsMessage(result);
 
-const hasTopic = (entry: unknown): boolean => typeof entry === "object" && entry !== null && "topic" in entry;
+const isMeantAsMessage = (entry: unknown): boolean =>
+  typeof entry === "object" && entry !== null && ["topic", "data", "payload"].some((name) => name in entry);
 
 /** The messages in what a handler returned, as the outbox takes them. What is not a message is refused: it would be lost silently. */
 export function outgoingMessages(

@@ -121,7 +121,7 @@ export class RunningHandlers {
     } else {
       if (isAckedUnhandled(end)) {
         counts.unhandled();
-        unhandled.add(message.topic);
+        unhandled.add(message);
       }
       all.settle(held, decisionOf(end, message, topic.retry, config.random));
     }

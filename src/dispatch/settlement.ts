@@ -214,8 +214,19 @@ export class Settlements {
   async #settle(batch: Batch): Promise<void> {
     this.#run.leases.renewApart(batch);
     const giveUpAt = performance.now() + batch[0]!.lease.leaseMs;
-    for (let tries = 1; tries <= triesAtOnce; tries++) if (await this.#isSettled(batch)) return;
+    for (let tries = 1; tries <= triesAtOnce; tries++) {
+      if (await this.#isSettled(batch)) return;
+      if (batch.length > 1 && batch.some(sends)) return this.#settleSingly(batch, giveUpAt);
+    }
     void this.#keepTrying(batch, giveUpAt);
+  }
+
+  /** One of the messages to send may be what the batch waited for, such as a natural key that an open transaction holds. */
+  async #settleSingly(batch: Batch, giveUpAt: number): Promise<void> {
+    await mapLimit(batch, callsAtOnce, async (held) => {
+      this.#run.leases.renewApart([held]);
+      if (!(await this.#isSettled([held]))) void this.#keepTrying([held], giveUpAt);
+    });
   }
 
   async #keepTrying(batch: Batch, giveUpAt: number): Promise<void> {
@@ -287,14 +298,17 @@ export class Settlements {
 
 const countOf = { ack: "acked", release: "released", abandon: "abandoned", fail: "failed" } as const;
 
-/** One batch for each claim and kind of decision; abandons by their limit of attempts, failures one by one. */
+/**
+ * One batch for each claim and kind of decision; abandons by their limit of attempts, failures one by one. Acknowledgements that send
+ * are apart from the others, and those that send natural keys from the rest: what these wait for must not delay the others.
+ */
 function batchesOf(group: readonly HeldMessage[]): Iterable<Batch> {
   const batches = new Map<string, HeldMessage[]>();
   for (const held of group) {
     const decision = held.decision!;
     const limit = decision.kind === "abandon" ? decision.maxAttempts : "";
     const single = decision.kind === "fail" ? held.message.seq : "";
-    const key = `${decision.kind} ${limit} ${single} ${held.lease.owner}`;
+    const key = `${decision.kind} ${limit} ${single} ${outgoingOf(held)?.hasNaturalKeys ?? ""} ${held.lease.owner}`;
     const batch = batches.get(key);
     if (batch === undefined) batches.set(key, [held]);
     else batch.push(held);

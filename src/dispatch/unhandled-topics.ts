@@ -1,15 +1,16 @@
 import { type Logger, safeReason } from "../base/logger.js";
 import { withDeadline } from "../base/timers.js";
-import type { QueueMessage } from "../queue/message.js";
+import { maxNameLength } from "../queue/arguments.js";
+import type { InboxMessage, QueueMessage } from "../queue/message.js";
 import type { DispatchStore } from "../queue/work-store.js";
 
 /** How long a run that goes on collects topics before it records them. */
 const collectMs = 10_000;
 
-/** A sender names the types of its events. Each costs no more than this much memory of a process and lines of its log. */
+/** A sender names the types of its events. A process counts and reports no more than so many of them by themselves. */
 const mostTopics = 1_000;
 
-/** The topics that this process has written a line about, by its logger: the dispatchers of all tenants share one. */
+/** These topics, by the process's logger: the dispatchers of all tenants share one. */
 const reportedTo = new WeakMap<Logger, Set<string>>();
 
 interface UnhandledHost {
@@ -31,19 +32,22 @@ export class UnhandledTopics {
     this.#run = run;
   }
 
-  add(topic: string): void {
-    this.#report(topic);
+  add(message: QueueMessage): void {
+    const name = this.#isReported(message.topic) ? message.topic : othersOf(message);
     if (this.#counts.size === 0) this.#recordAt = performance.now() + collectMs;
-    this.#counts.set(topic, (this.#counts.get(topic) ?? 0) + 1);
+    this.#counts.set(name, (this.#counts.get(name) ?? 0) + 1);
   }
 
-  #report(topic: string): void {
+  /** Whether the topic has a line of its own, now or before. */
+  #isReported(topic: string): boolean {
     const { config, logger } = this.#run;
     const reported = reportedTo.get(config.logger) ?? new Set();
     reportedTo.set(config.logger, reported);
-    if (reported.has(topic) || reported.size >= mostTopics) return;
+    if (reported.has(topic)) return true;
+    if (reported.size >= mostTopics) return false;
     reported.add(topic);
     logger.warn("no handler for this topic; its messages are acknowledged", { topic });
+    return true;
   }
 
   /** While the run goes on: records what is due, and waits for nothing. */
@@ -74,4 +78,11 @@ export class UnhandledTopics {
       });
     }
   }
+}
+
+/** Where the topics of a source are counted together. A name that would be too long for a topic is left out. */
+function othersOf(message: QueueMessage): string {
+  const { source } = message as Partial<InboxMessage>;
+  const name = `${source}.*`;
+  return source === undefined || name.length > maxNameLength ? "*" : name;
 }

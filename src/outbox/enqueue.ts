@@ -2,7 +2,7 @@ import { isGuid, uuidV7 } from "../base/uuid.js";
 import { InvalidArgumentError } from "../errors.js";
 import { callInTransaction, checkCall, optionalKey, refuseUnknown, requireName } from "../queue/arguments.js";
 import { contentFields, type OutgoingMessage, type WithData, withPayload } from "../queue/message-content.js";
-import { checkOutgoing, type OutgoingOf, type TopicSchemas } from "../queue/topics.js";
+import { checkOutgoing, type OutgoingOf, outgoingSchema, type TopicSchemas } from "../queue/topics.js";
 import type { CallOptions, PreparedMessages } from "../queue/work-store.js";
 import type { FilledOutbox, PreparedRows } from "../sql/ack-and-enqueue.js";
 import type { Database, OutboxStatements, Rows } from "../sql/dialect.js";
@@ -55,9 +55,10 @@ export interface Enqueuing<
   ): Promise<Enqueued>;
   /**
    * Checks messages and stores nothing: `ack` enqueues them, as `outgoing` of a message, when it acknowledges that message. They keep
-   * the trace context of this call.
+   * the trace context of this call. Their topics must be of `topics`; their data is not checked by the schemas, which may take time.
    */
-  prepare(messages: WithData<OutgoingMessage> | readonly WithData<OutgoingMessage>[]): PreparedMessages;
+  prepare(messages: readonly OutgoingOf<Topics>[]): PreparedMessages;
+  prepare(message: OutgoingOf<Topics>): PreparedMessages;
 }
 
 type Given = WithData<OutgoingMessage> | readonly WithData<OutgoingMessage>[];
@@ -140,8 +141,13 @@ export function enqueuing<Topics extends TopicSchemas, Kind extends AnyDatabase>
     return Array.isArray(given) ? enqueued : enqueued[0]!;
   };
 
-  const prepare = (given: Given): PreparedMessages =>
-    ({ outbox: filled, rows: rowsOf(given) }) satisfies Omit<PreparedRows, symbol> as PreparedRows;
+  const prepare = (given: Given): PreparedMessages => {
+    for (const message of [given].flat())
+      outgoingSchema(options.topics, message as WithData<OutgoingMessage>);
+    const rows = rowsOf(given);
+    const prepared = { outbox: filled, rows, hasNaturalKeys: rows.some(hasNaturalKey) };
+    return prepared satisfies Omit<PreparedRows, symbol> as PreparedRows;
+  };
 
   return { enqueue, enqueueOnce, prepare } as Enqueuing<Topics, Kind>;
 }

@@ -52,15 +52,25 @@ export async function checkOutgoing(
   topics: TopicSchemas | undefined,
   message: WithData<OutgoingMessage>,
 ): Promise<void> {
-  if (topics === undefined || typeof message?.topic !== "string") return; // another check says what is wrong
+  const schema = outgoingSchema(topics, message);
+  if (schema === undefined) return;
   const { topic, payload } = message;
-  const schema = schemaOf(topics, topic);
-  if (schema === undefined)
-    throw new InvalidArgumentError(
-      `The topic ${JSON.stringify(topic)} is none of topics: ${Object.keys(topics).join(", ")}.`,
-    );
   const data = "data" in message ? message.data : jsonOf(topic, payload);
   await validated(schema, data, `The data of "${topic}"`);
+}
+
+/** The schema of a message to send. Refuses a topic that is none of `topics`. Undefined without `topics`. */
+export function outgoingSchema(
+  topics: TopicSchemas | undefined,
+  message: WithData<OutgoingMessage>,
+): StandardSchema | undefined {
+  if (topics === undefined || typeof message?.topic !== "string") return undefined; // another check says what is wrong
+  const { topic } = message;
+  const schema = schemaOf(topics, topic);
+  if (schema !== undefined) return schema;
+  throw new InvalidArgumentError(
+    `The topic ${JSON.stringify(topic)} is none of topics: ${Object.keys(topics).join(", ")}.`,
+  );
 }
 
 function jsonOf(topic: string, payload: unknown): unknown {

@@ -60,6 +60,8 @@ declare const isPrepared: unique symbol;
 /** Messages to send that an outbox has checked: `outbox.prepare` returns them, `ack` enqueues them. */
 export interface PreparedMessages {
   readonly [isPrepared]: true;
+  /** Whether one has a natural key: its insert waits for every open transaction that has inserted the same one. */
+  readonly hasNaturalKeys: boolean;
 }
 
 /** One message to acknowledge, and what to send because of it. */

@@ -197,14 +197,14 @@ function receiveTests(harness: ContractHarness): void {
         "duplicate",
       );
       expect(await receive({ hash: bytes("b"), payload: "newer" })).toBe("conflict");
-      expect(await inbox.get(key)).toMatchObject({ payload: "newer", deliveries: 4 });
+      expect(await inbox.get(key)).toMatchObject({ payload: "{}", deliveries: 4 });
 
       const claimed = await inbox.claim({ owner });
       expect(claimed).toHaveLength(1);
       await inbox.ack(owner, claimed);
-      expect(await receive({ hash: bytes("b"), payload: "too late" })).toBe("done");
+      expect(await receive({ hash: bytes("a"), payload: "too late" })).toBe("done");
       expect(await receive({ hash: bytes("c"), payload: "too late" })).toBe("conflict");
-      expect(await inbox.get(key)).toMatchObject({ state: "Done", payload: "newer" });
+      expect(await inbox.get(key)).toMatchObject({ state: "Done", payload: "{}" });
 
       await inbox.markDead({ source: "erp", messageId: "2" }, "no");
       expect(await receive({ message_id: "2" })).toBe("dead");
@@ -231,14 +231,33 @@ function receiveTests(harness: ContractHarness): void {
       expect(Buffer.from(stored!.hash!).toString()).toBe("hash");
     });
 
-    it("ADD-26 a redelivery takes new times of a message that waits, and enqueues one that was only seen", async () => {
-      const { inbox, names, owner } = await context.freshInbox({ realTime });
-      const later = new Date("2031-01-01T00:00:00Z");
-      await callPlainly(database(), names, { ...delivery, due_at: later });
-      expect(await inbox.claim({ owner })).toEqual([]);
-      await callPlainly(database(), names, delivery);
-      expect(await inbox.claim({ owner })).toMatchObject([{ messageId: "1", dueAt: null }]);
+    for (const state of ["Processing", "Dead"] as const)
+      it(`ADD-26 a known message in the state ${state} keeps its content and times, whatever a redelivery brings`, async () => {
+        const { inbox, names, owner } = await context.freshInbox({ realTime });
+        const content = { topic: "order.created", payload: "mine", correlationId: "c", headers: { a: "b" } };
+        await inbox.receive({ ...key, ...content, hash: bytes("a") });
+        if (state === "Dead") await inbox.markDead(key, "no");
+        const other = {
+          ...delivery,
+          topic: "order.refunded",
+          payload: "theirs",
+          correlation_id: "d",
+          headers: "{}",
+          due_at: new Date("2031-01-01T00:00:00Z"),
+          expires_at: new Date("1971-01-01T00:00:00Z"),
+          partition_key: "k",
+        };
+        const known = state === "Dead" ? "dead" : "duplicate";
+        expect(await callPlainly(database(), names, other)).toBe(known);
+        expect(await callPlainly(database(), names, { ...other, hash: bytes("b") })).toBe("conflict");
+        expect(await callPlainly(database(), names, { ...other, hash: bytes("a") })).toBe(known);
+        const unchanged = { ...content, dueAt: null, expiresAt: null, partitionKey: null };
+        expect(await inbox.get(key)).toMatchObject({ ...unchanged, state, deliveries: 4 });
+        if (state === "Processing") expect(await inbox.claim({ owner })).toMatchObject([unchanged]);
+      });
 
+    it("ADD-26 a redelivery enqueues a message that was only seen", async () => {
+      const { inbox, names, owner } = await context.freshInbox({ realTime });
       expect(await inbox.alreadyProcessed({ source: "erp", messageId: "seen" })).toBe(false);
       await callPlainly(database(), names, { ...delivery, message_id: "seen", partition_key: "k" });
       expect(await inbox.claim({ owner })).toMatchObject([

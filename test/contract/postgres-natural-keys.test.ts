@@ -1,8 +1,16 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
-import { createOutbox, type Database, migrate, type Outbox } from "../../src/index.js";
+import {
+  createDispatcher,
+  createInbox,
+  createOutbox,
+  type Database,
+  migrate,
+  type Outbox,
+} from "../../src/index.js";
 import { fromPg, openPostgres } from "../../src/sql/postgres/index.js";
+import { testBudget } from "./dispatch/support.js";
 
 const url = inject("postgresUrl");
 const schema = `natural_keys_${randomUUID().slice(0, 8)}`;
@@ -68,4 +76,33 @@ it("ADD-18 a call whose known message is deleted meanwhile adds its own or retur
   await deleting;
   const added = new Set(calls.filter(({ existing }) => !existing).map(({ id }) => id));
   for (const { id } of calls) expect(added.has(id)).toBe(true);
+});
+
+it("ADD-18 ADD-21 a returned natural key that an open transaction holds delays no other acknowledgement", async () => {
+  const inbox = createInbox(db, { schema, logger: false });
+  for (const messageId of ["plain", "free", "held"])
+    await inbox.receive({ source: "s", messageId, topic: "t", payload: "" });
+  await client.query("begin");
+  await outbox.enqueueOnce(once("held"), { tx: fromPg(client) });
+  const handled: string[] = [];
+  const dispatcher = createDispatcher({
+    store: inbox,
+    outbox,
+    handlers: {
+      t({ messageId }) {
+        handled.push(messageId);
+        return messageId === "plain" ? undefined : once(messageId);
+      },
+    },
+    settleTimeoutMs: 200,
+    logger: false,
+  });
+  const run = dispatcher.run(inbox, testBudget());
+  const isDone = async (messageId: string) => (await inbox.get({ source: "s", messageId }))?.state === "Done";
+  await expect.poll(() => isDone("plain")).toBe(true);
+  await expect.poll(() => isDone("free"), { timeout: 10_000 }).toBe(true);
+  expect(await isDone("held")).toBe(false);
+  await client.query("commit");
+  expect(await run).toMatchObject({ acked: 3, lost: 0 });
+  expect(handled.sort()).toEqual(["free", "held", "plain"]);
 });

@@ -155,7 +155,10 @@ export function startRun({
       );
       return Promise.race([next(), isAborted]);
     },
-    ack: (owner, all, call) => settle("ack", owner, all as readonly QueueMessage[], { signal: call?.signal }),
+    ack: (owner, all, call) => {
+      const acked = all.map((one) => ("message" in one ? one.message : one) as QueueMessage);
+      return settle("ack", owner, acked, { signal: call?.signal });
+    },
     abandon: (owner, items: readonly Abandonment<QueueMessage>[], call) => {
       const all = items.map((item) => item.message);
       return settle("abandon", owner, all, { signal: call?.signal, items });

@@ -22,6 +22,8 @@ describe("handlers by topic", () => {
     [{ handlers, ignore: ["order.created"] }, /"order.created" has a handler and is in ignore/],
     [{ handlers, ignore: "order.*" }, /ignore must be a list/],
     [{ handlers, ignore: [""] }, /a topic of ignore/],
+    [{ handlers, onUnhandled: "bySource" }, /onUnhandled: "bySource" needs sources/],
+    [{ handlers, sources: "stripe" }, /sources must be a list of names/],
     [{ handlers, onUnhandled: "drop" }, /onUnhandled must be one of ack, bySource, dead, retry/],
   ])("ADD-12 refuses options that could never work: %j", (options, problem) => {
     expect(() => createDispatcher(options as never)).toThrow(problem);

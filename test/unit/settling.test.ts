@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { permanentFailure, retryAfter } from "../../src/index.js";
+import type { PreparedMessages } from "../../src/queue/work-store.js";
 import { gate } from "../contract/support/gate.js";
 import {
   lost,
@@ -97,6 +98,42 @@ describe("settling finished messages", () => {
     sent.open();
     await run.ended;
     expect(run.sent()).toEqual(["ack 1 of 1", "ack 2,3 of 1"]);
+  });
+
+  /** Messages 1 and 2 return nothing, 3 and 4 a message, 5 and 6 one with a natural key. */
+  const returning: RunScript = {
+    claims: [messages(6)],
+    handlers: {
+      t: ({ seq }) =>
+        seq <= 2 ? undefined : { topic: "out", payload: "", naturalKey: seq <= 4 ? undefined : `k-${seq}` },
+    },
+    outbox: {
+      prepare: (all) =>
+        ({ hasNaturalKeys: all.some(({ naturalKey }) => naturalKey !== undefined) }) as PreparedMessages,
+    },
+  };
+
+  it("ADD-18 ADD-21 acknowledgements that send are apart from the others, and natural keys from the rest", async () => {
+    const run = startRun(returning);
+    expect(await run.ended).toMatchObject({ acked: 6 });
+    expect([...run.sent()].sort()).toEqual(["ack 1,2 of 1", "ack 3,4 of 1", "ack 5,6 of 1"]);
+  });
+
+  it("ADD-18 ADD-21 a call with messages to send that fails is repeated singly: one that waits delays no other", async () => {
+    let isHeld = true;
+    const run = startRun({
+      ...returning,
+      answer({ seqs }) {
+        if (isHeld && seqs.includes(6)) throw new Error("an open transaction holds the natural key");
+        return undefined;
+      },
+    });
+    await quiet();
+    expect(run.sent()).toEqual(expect.arrayContaining(["ack 5,6 of 1", "ack 5 of 1", "ack 6 of 1"]));
+    isHeld = false;
+    await pass(1_000);
+    expect(await run.ended).toMatchObject({ acked: 6, lost: 0 });
+    expect(run.sent().filter((call) => call === "ack 5 of 1")).toHaveLength(1);
   });
 
   it("ADD-04 a call that fails is repeated for as long as a lease lasts, and the others are settled meanwhile", async () => {

@@ -94,6 +94,12 @@ describe("stores whose topics have schemas", () => {
     await expect(call).rejects.toThrow(
       '"zod.ordr" is none of topics: zod.order, valibot.order, arktype.order',
     );
+    // @ts-expect-error the topic is misspelt
+    const prepareMisspelt = () => outbox.prepare({ topic: "zod.ordr", data: {} });
+    expect(prepareMisspelt).toThrow('"zod.ordr" is none of topics');
+    // @ts-expect-error the data has another type
+    const prepareWrong = () => outbox.prepare([{ topic: "valibot.order", data: { id: "1" } }]);
+    expect(prepareWrong).not.toThrow(); // schemas may be asynchronous: only the compiler checks the data here
     const inbox = createInbox(db, { topics, logger: false });
     await inbox.receive({ source: "s", messageId: "1", topic: "toString", payload: "not json" });
     const handlers = { "*": () => {} };

@@ -49,7 +49,7 @@ const receiveFunction = (n: QueueNames): readonly string[] =>
 begin
 ${checks(n)}
   return ${n.object("_receive")}(source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at,
-    partition_key, false, null::timestamptz);
+    partition_key, null::boolean, null::timestamptz);
 end`,
   );
 

@@ -26,6 +26,7 @@ const isSame = `${contents
   .map((name) => `m.${name} is not distinct from p_${name}`)
   .join(" and ")} and coalesce(m.hash = p_hash, p_hash is null)`;
 
+/** Without p_revive it is the plain routine's: whoever may call that can add messages, and must not rewrite those of others. */
 const receive = (n: QueueNames): string =>
   createFunction(
     n.object("_receive"),
@@ -43,6 +44,7 @@ const receive = (n: QueueNames): string =>
   v_status smallint;
   v_changed boolean;
   v_enqueued boolean;
+  v_is_plain boolean := p_revive is null;
 begin
   loop
     -- Nearly always the message is known. A concurrent receive of the same message waits here.
@@ -67,13 +69,13 @@ begin
 
   -- A message without a state row is done. One that was marked Processing by hand is never claimed.
   select s.status into v_status from ${n.state} s where s.seq = v_seq;
-  if found and (not v_is_same or v_status in (${status.seen}, ${status.processing}, ${status.dead})) then
+  if found and ((not v_is_same and not v_is_plain) or v_status in (${status.seen}, ${status.processing}, ${status.dead})) then
     -- Lock the row only to change it: the caller's transaction may be long, and a settlement would wait for it.
     select s.status into v_status from ${n.state} s where s.seq = v_seq for update;
   end if;
   if not found then v_status := ${status.done}; end if;
   v_changed := coalesce(v_hash <> p_hash, false);
-  v_enqueued := v_status in (${status.seen}, ${status.processing}) or (p_revive and v_status = ${status.dead});
+  v_enqueued := v_status in (${status.seen}, ${status.processing}) or (coalesce(p_revive, false) and v_status = ${status.dead});
 
   if v_status = ${status.done} then -- it keeps the content that was handled
     update ${n.message} m
@@ -82,11 +84,11 @@ begin
     return case when v_changed then 'conflict' else 'done' end;
   end if;
 
-  if v_is_same and v_status in (${status.ready}, ${status.blocked}) then
+  if (v_is_same and v_status in (${status.ready}, ${status.blocked})) or (v_is_plain and not v_enqueued) then
     update ${n.message} m
-    set last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = false
+    set last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = v_changed
     where m.seq = v_seq;
-    return 'duplicate';
+    return case when v_changed then 'conflict' when v_status = ${status.dead} then 'dead' else 'duplicate' end;
   end if;
 
   update ${n.message} m

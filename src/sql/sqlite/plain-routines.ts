@@ -63,13 +63,16 @@ from ${n.message}`,
   ];
 }
 
-/** What a delivery changes is decided as by a receive: see receive.ts. */
+/**
+ * A known message keeps its content and times: whoever may add messages must not rewrite those of others. One that was only seen has
+ * none yet, and is enqueued.
+ */
 function receiveViews(n: QueueNames): readonly string[] {
   const contents = [...content.filter((name) => name !== "partition_key"), "hash"];
   const columns = ["source", "message_id", ...contents, "partition_key"];
   const view = n.object("_Receive");
   const checked = n.object("_Receiving");
-  const before = ["seq", "is_done", "enqueued", "has_new_due", "has_new_expiry", "first_seen_at", "now"];
+  const before = ["seq", "enqueued", "now"];
   const m = `${n.message} m where m.source = new.source and m.message_id = new.message_id`;
   const newest = (name: string) =>
     name === "hash" ? `coalesce(new.hash, ${n.message}.hash)` : `new.${name}`;
@@ -95,9 +98,8 @@ from ${n.message}`,
       view,
       `${checks(n)}
   insert into ${checked} (${columns.join(", ")}, ${before.join(", ")})
-  select ${columns.map((name) => `i.${name}`).join(", ")}, m.seq, m.seq is not null and s.seq is null,
-    coalesce(s.status in (${status.seen}, ${status.processing}), 0), i.due_at is not m.due_at, i.expires_at is not m.expires_at,
-    m.first_seen_at, ${clock}
+  select ${columns.map((name) => `i.${name}`).join(", ")}, m.seq,
+    coalesce(s.status in (${status.seen}, ${status.processing}), 0), ${clock}
   from (select ${columns.map((name) => `${stored(name)} as ${name}`).join(", ")}) i
   left join ${n.message} m on m.source = i.source and m.message_id = i.message_id
   left join ${n.state} s on s.seq = m.seq;`,
@@ -106,31 +108,13 @@ from ${n.message}`,
       n.object("_AddReceived"),
       checked,
       `update ${n.state}
-  set status = iif(new.enqueued, ${status.ready}, status),
-    attempt = iif(new.enqueued, 0, attempt),
-    crashes = iif(new.enqueued, 0, crashes),
-    died_at = null,
-    visible_at = case
-      when new.enqueued then coalesce(new.due_at, new.now)
-      when locked_until is not null then visible_at
-      when attempt = 0 then coalesce(new.due_at, new.first_seen_at)
-      else max(visible_at, coalesce(new.due_at, 0))
-    end,
-    reclaimable_at = case
-      when new.enqueued then null
-      when locked_until is not null then reclaimable_at
-      else max(reclaimable_at, coalesce(new.due_at, 0))
-    end,
-    owner = iif(new.enqueued, null, owner),
-    locked_until = iif(new.enqueued, null, locked_until),
-    expires_at = iif(new.enqueued or new.has_new_expiry, new.expires_at, expires_at),
-    keyed = iif(new.enqueued, iif(new.partition_key is null, null, 1), keyed)
-  where seq = new.seq
-    and (new.enqueued or (status in (${status.ready}, ${status.blocked}) and (new.has_new_due or new.has_new_expiry)));
+  set status = ${status.ready}, attempt = 0, crashes = 0, died_at = null, visible_at = coalesce(new.due_at, new.now), reclaimable_at = null,
+    owner = null, locked_until = null, expires_at = new.expires_at, keyed = iif(new.partition_key is null, null, 1)
+  where seq = new.seq and new.enqueued;
   insert into ${n.message} (${columns.join(", ")}, first_seen_at, last_seen_at)
   values (${columns.map((name) => `new.${name}`).join(", ")}, new.now, new.now)
   on conflict (source, message_id) do update
-  set ${contents.map((name) => `${name} = iif(new.is_done, ${n.message}.${name}, ${newest(name)})`).join(",\n    ")},
+  set ${contents.map((name) => `${name} = iif(new.enqueued, ${newest(name)}, ${n.message}.${name})`).join(",\n    ")},
     partition_key = iif(new.enqueued, new.partition_key, ${n.message}.partition_key),
     last_seen_at = new.now,
     deliveries = ${n.message}.deliveries + 1,

@@ -86,11 +86,13 @@ begin
   -- messages that were purged between the two statements, on a server that ignores updlock
   delete from @known where seq not in (select a.seq from @received a);
 
-  -- a done message keeps the content that was handled; any other gets the newest
+  -- a done message keeps the content that was handled; any other gets the newest, but not from a call without @revive, which
+  -- is the plain one of another service: it fills in a message that was only seen, and rewrites none
   update ${n.message}
   set ${contents.map((c) => `${c} = ${c === "hash" ? `coalesce(i.hash, ${m}.hash)` : `i.${c}`}`).join(", ")}
   from @known k, @messages i, ${n.message} with (${lockRow})
   where i.position = k.position and ${m}.seq = k.seq and k.old_status <> ${status.done}
+    and (@revive is not null or k.old_status in (${status.seen}, ${status.processing}))
     and (${differences.join("\n      or ")}) ${seekEach};
 
   -- a lease stays as it is, and a back-off that has begun is not cut short
@@ -105,7 +107,7 @@ begin
     -- an expiry that a replay removed is not set again by the same delivery
     expires_at = case when ${isOther("k.expires_at", "i.expires_at")} then i.expires_at else ${s}.expires_at end
   from @known k, @messages i, ${n.state} with (${lockRow})
-  where i.position = k.position and ${s}.seq = k.seq and ${s}.status in (${status.ready}, ${status.blocked})
+  where i.position = k.position and ${s}.seq = k.seq and ${s}.status in (${status.ready}, ${status.blocked}) and @revive is not null
     and (${isOther("k.due_at", "i.due_at")} or ${isOther("k.expires_at", "i.expires_at")}) ${seekEach};
 
   update ${n.state}

@@ -123,6 +123,7 @@ export function otherTopicsTests(context: DispatchContext): void {
       kind: QueueKind,
       handlers: readonly string[],
       topics: readonly string[],
+      sources: readonly string[] = ["undefined", "test"],
     ): Promise<readonly string[]> => {
       const { store, enqueue } = await context.subject(kind);
       for (const topic of topics) await enqueue(topic, ["x"]);
@@ -130,6 +131,7 @@ export function otherTopicsTests(context: DispatchContext): void {
         handlers: Object.fromEntries(handlers.map((topic) => [topic, () => {}])),
         ignore: ["test.ignored"],
         onUnhandled: "bySource",
+        sources,
         logger: false,
       });
       const { acked, abandoned, unhandled } = await dispatcher.run(store, testBudget());
@@ -146,6 +148,7 @@ export function otherTopicsTests(context: DispatchContext): void {
       expect(await dispatched("inbox", ["test.paid"], topics)).toEqual(ofSource);
       expect(await dispatched("inbox", ["test.paid.*"], topics)).toEqual([...ofSource, "test.paid"]);
       expect(await dispatched("inbox", ["other.paid", "testing.paid", "tes"], topics)).toEqual([]);
+      expect(await dispatched("inbox", ["test.paid"], topics, ["other"])).toEqual([]); // the source is no webhook's
       expect(await dispatched("outbox", ["test.paid", "undefined.paid"], [...topics, "undefined.x"])).toEqual(
         [],
       );

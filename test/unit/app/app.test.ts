@@ -152,6 +152,22 @@ describe("an app", () => {
     );
   });
 
+  it("ADD-12 ADD-22 retries a message without a handler that its own code put in, whatever its source is called", async () => {
+    const unhandled = async (environment: Record<string, string>) => {
+      const app = await running(
+        { handlers: { "stripe.invoice.paid": () => {} }, logger: false },
+        environment,
+      );
+      await app.inbox.receive({ source: "stripe", messageId: "1", topic: "stripe.refund", payload: "" });
+      const { inbox } = await app.dispatch(timeBudget(10_000));
+      await app.close();
+      return inbox;
+    };
+    expect(await unhandled({})).toMatchObject({ acked: 0, abandoned: 1, unhandled: 0 });
+    const sources = '{"stripe": {"scheme": "stripe", "secrets": "whsec_test_secret_of_tests"}}';
+    expect(await unhandled({ ONCEBOX_WEBHOOKS: sources })).toMatchObject({ acked: 1, unhandled: 1 });
+  });
+
   it("FUN-01 FUN-03 FUN-04 takes webhooks, handles, publishes, reaps and cleans up", async () => {
     const handled: string[] = [];
     const published: string[] = [];

@@ -186,6 +186,18 @@ describe("an app with many tenants", () => {
     expect(published.sort()).toEqual(ids.flatMap((id) => [`${id} for-${id} after`, `${id} for-${id} out`]));
   });
 
+  it("ADD-12 FUN-07 acknowledges messages without a handler only where they are of a webhook source", async () => {
+    const app = await running({
+      sources: { shop: { scheme: "stripe", secrets: "whsec_test_secret_of_tests", tenant: "{path}" } },
+      handlers: { "shop.paid": () => {}, "own.paid": () => {} },
+    });
+    const inbox = await app.tenants!.inbox(ids[0]!);
+    for (const source of ["shop", "own"])
+      await inbox.receive({ source, messageId: "1", topic: `${source}.refunded`, payload: "" });
+    const report = await app.dispatch(timeBudget(20_000));
+    expect(report.inbox).toMatchObject({ acked: 1, abandoned: 1, unhandled: 1 });
+  });
+
   it("FUN-04 FUN-07 clean-up deletes the old Done messages of every tenant, and reports how many", async () => {
     const app = await running({ handlers: { t: () => {} }, retentionMs: 1 });
     for (const id of ids) await (await app.tenants!.inbox(id)).receive(message(id));
