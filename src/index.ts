@@ -62,6 +62,7 @@ export { LeaseLostError, newOwnerToken, ownerToken } from "./queue/leases.js";
 export type { MaintenanceResult } from "./queue/maintenance.js";
 export { purgeWithin, reapWithin } from "./queue/maintenance.js";
 export type {
+  ContentHash,
   InboxKey,
   InboxMessage,
   InboxState,

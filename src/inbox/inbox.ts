@@ -1,5 +1,5 @@
 import { callInTransaction, checkCall, optionalHash, plainCall } from "../queue/arguments.js";
-import type { InboxKey, InboxMessage, InboxState } from "../queue/message.js";
+import type { ContentHash, InboxKey, InboxMessage, InboxState } from "../queue/message.js";
 import type { CallOptions, WorkStore } from "../queue/work-store.js";
 import { announceDead } from "../sql/dead-letters.js";
 import { type Database, status } from "../sql/dialect.js";
@@ -24,7 +24,7 @@ export type {
 
 export interface Inbox extends WorkStore<InboxKey, InboxMessage, InboxState, SqlExecutor>, InboxReceiver {
   /** Records an unknown message as Seen. Returns whether the message is done. */
-  alreadyProcessed(key: InboxKey, hash?: Uint8Array | null, options?: InboxCallOptions): Promise<boolean>;
+  alreadyProcessed(key: InboxKey, hash?: ContentHash | null, options?: InboxCallOptions): Promise<boolean>;
   /** For a caller that handles the message itself, without a claim. Only a Seen message changes. */
   markProcessing(key: InboxKey, options?: CallOptions): Promise<void>;
   /** Returns whether this call made the message Done. Of any number of calls at once, exactly one returns true. */

@@ -24,7 +24,7 @@ import type { ResolvedSource } from "./sources.js";
 
 export interface WebhookMessage extends BatchMessage {
   readonly tenant: string | null;
-  readonly hash: Uint8Array;
+  readonly hash: string;
   readonly headers: Readonly<Record<string, string>>;
 }
 
@@ -81,7 +81,7 @@ function extractMessage(event: Delivery, source: ResolvedSource, now: Date): Web
     topic: topic ?? source.name,
     tenant: tenant ?? null,
     payload: text ?? Buffer.from(event.body).toString("base64"),
-    hash,
+    hash: `sha256:${hash.toString("hex")}`,
     headers: {
       ...keptHeaders(event, source),
       ...(text === undefined && { [payloadEncodingHeader]: "base64" }),
