@@ -57,6 +57,7 @@ export { defineTopics } from "./outbox/define-topics.js";
 export type { Enqueued, EnqueueOptions, OnceMessage, OutgoingMessage } from "./outbox/enqueue.js";
 export type { Outbox, OutboxOptions } from "./outbox/outbox.js";
 export { createOutbox } from "./outbox/outbox.js";
+export { attributesOf } from "./queue/attributes.js";
 export type { OwnerToken } from "./queue/leases.js";
 export { LeaseLostError, newOwnerToken, ownerToken } from "./queue/leases.js";
 export type { MaintenanceResult } from "./queue/maintenance.js";

@@ -5,6 +5,7 @@ import { createInbox, type InboxOptions } from "../inbox/inbox.js";
 import type { OutgoingMessage } from "../outbox/enqueue.js";
 import { createOutbox, type OutboxOptions } from "../outbox/outbox.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
+import { attributeHeaders, attributesOf } from "../queue/attributes.js";
 import type { Database } from "../sql/dialect.js";
 import { asTransaction } from "../sql/driver.js";
 import { type WithData, withPayload } from "../sql/message-content.js";
@@ -148,7 +149,7 @@ export function outbox(options: OutboxMiddlewareOptions = {}): OutboxMiddleware 
 export type HandlerOutput = WithData<Omit<OutgoingMessage, "topic">> & {
   /** The topic of the outbox middleware by default. */
   readonly topic?: string;
-  /** Stored as headers. Values that are not text are stored as JSON. */
+  /** Stored as headers. Values that are no texts are stored as JSON, and `attributesOf(message)` gives them back with their types. */
   readonly attributes?: Readonly<Record<string, unknown>>;
 };
 
@@ -166,20 +167,16 @@ function toMessage(entry: unknown, defaultTopic: string | undefined): OutgoingMe
       "outbox middleware: the handler must return nothing, a message { topic, data } or { topic, payload }, or a list of them.",
     );
   }
-  const { attributes = {}, topic = defaultTopic, ...rest } = entry as HandlerOutput;
+  const { attributes, topic = defaultTopic, ...rest } = entry as HandlerOutput;
   if (topic === undefined) {
     throw new InvalidArgumentError(
       'outbox middleware: the message has no topic. Add one, or set a default: outbox({ topic: "…" }).',
     );
   }
-  const texts = Object.entries(omitUndefined(attributes)).map(([name, value]) => [
-    name,
-    typeof value === "string" ? value : JSON.stringify(value),
-  ]);
   const message = { ...withPayload<Omit<OutgoingMessage, "topic">>(rest), topic };
-  return texts.length === 0
+  return attributes === undefined
     ? message
-    : { ...message, headers: { ...message.headers, ...Object.fromEntries(texts) } };
+    : { ...message, headers: attributeHeaders({ ...attributesOf(message), ...attributes }) };
 }
 
 /** Makes one store per database, at first use. A middleware may be shared by handlers on several databases. */
