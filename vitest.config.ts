@@ -22,6 +22,7 @@ export default defineConfig({
   resolve: {
     alias: [
       ["oncebox", "index"],
+      ["oncebox/middleware", "middleware/index"],
       ["oncebox/postgres", "sql/postgres/index"],
       ["oncebox/service", "service/index"],
       ["oncebox/webhooks", "webhooks/index"],
