@@ -17,7 +17,7 @@ export function attributeHeaders(attributes: Readonly<Record<string, unknown>>):
  * The headers of a message as attributes: those that a handler gave as numbers, booleans, lists or objects are so again.
  *
  * @example
- * const { version } = attributesOf(message); // 2, where message.headers.version is "2"
+ * const publish = async (message: OutboxMessage) => console.log(attributesOf(message).version); // 2, where the header is "2"
  */
 export function attributesOf({
   headers,
