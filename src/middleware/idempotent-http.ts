@@ -113,7 +113,7 @@ export function idempotentHttp(options: IdempotentHttpOptions, handler: HttpHand
         409,
         "A request with this Idempotency-Key is still being handled. Try again later.",
       );
-    if (found.hash === null || Buffer.compare(found.hash, hash) !== 0)
+    if (found.hash !== hash)
       return problemResponse(422, "This Idempotency-Key was used with another request.");
     return fromStoredResponse(JSON.parse(found.payload) as StoredResponse);
   };
@@ -171,12 +171,12 @@ function keyOf(scope: IdempotentHttpOptions["scope"], request: Request, given: s
 }
 
 /** Two requests are the same request when method, path, query and body are equal. */
-function requestFingerprint(request: Request, body: Uint8Array): Uint8Array {
+function requestFingerprint(request: Request, body: Uint8Array): string {
   const { pathname, search } = new URL(request.url);
-  return createHash("sha256")
+  const hash = createHash("sha256")
     .update(JSON.stringify([request.method, pathname, search]))
-    .update(body)
-    .digest();
+    .update(body);
+  return `sha256:${hash.digest("hex")}`;
 }
 
 /** A response as the inbox stores it, in JSON. */
