@@ -4,7 +4,7 @@ import type { Database } from "../dialect.js";
 import { asTransaction, endedError, type SqlExecutor, statement } from "../driver.js";
 import { isOutside, type PgQueryable, pgQuery } from "./connection.js";
 import { postgresDialect } from "./dialect.js";
-import { enableNotify, wakeUpOnNotify } from "./notify.js";
+import { disableNotify, enableNotify, wakeUpOnNotify } from "./notify.js";
 import { connectPostgres, type PostgresOptions } from "./open.js";
 
 export type { NotifyQueue } from "../dialect.js";
@@ -30,6 +30,7 @@ export function openPostgres(options: PostgresOptions): Database {
       }),
     notifications: {
       enable: (queue) => enableNotify(db, queue),
+      disable: (queue) => disableNotify(db, queue),
       wakeUp: (queue, logger) => wakeUpOnNotify({ ...queue, logger, ...connectionOf(options) }),
     },
   };
