@@ -1,9 +1,8 @@
+export { type AdminSettings, adminDefaults } from "../http/admin-access.js";
 export {
   type Admin,
   type AdminOptions,
-  type AdminSettings,
   type AdminStores,
   type AdminTenants,
-  adminDefaults,
   createAdmin,
 } from "./create-admin.js";

@@ -1,10 +1,10 @@
-import type { AdminSettings } from "../admin/create-admin.js";
 import { type Logger, type LoggerOption, loggerProblem } from "../base/logger.js";
 import type { Metrics, Tracing } from "../base/telemetry.js";
 import { isSecretReference, type SecretReference } from "../config/secret-reference.js";
 import type { DispatcherOptions } from "../dispatch/dispatcher.js";
 import type { Handlers, OnUnhandled, TopicPattern } from "../dispatch/handlers.js";
 import { InvalidArgumentError } from "../errors.js";
+import type { AdminSettings } from "../http/admin-access.js";
 import type { Inbox, InboxOptions } from "../inbox/inbox.js";
 import type { TriggerMessage } from "../middleware/consume.js";
 import type { Outbox, OutboxOptions } from "../outbox/outbox.js";

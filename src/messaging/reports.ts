@@ -62,6 +62,7 @@ export function serviceReports(serviceId: string, options: { logger?: LoggerOpti
   };
   const outgoing = ({ destination, endpoint }: Outgoing) => ({ destination, endpoint });
   const incoming = ({ sourceServiceId, endpoint }: Incoming) => ({ source: sourceServiceId, endpoint });
+  const counts = { received: 0, duplicates: 0 };
   const conventional = (name: string, destination: string) => ({
     "messaging.system": "oncebox",
     "messaging.operation.name": name,
@@ -99,11 +100,14 @@ export function serviceReports(serviceId: string, options: { logger?: LoggerOpti
     },
 
     processed(message: Incoming, ms: number): void {
+      counts.received++;
       logger.info("Inbox: message processed", { ...message, durationMs: Math.round(ms) });
       metrics.duration("rf_inbox_process_duration_ms", ms, incoming(message));
       metrics.duration("messaging.process.duration", ms, conventional("process", serviceId));
     },
     duplicate(message: Incoming): void {
+      counts.received++;
+      counts.duplicates++;
       logger.warn("Inbox: duplicate detected", { ...message });
       measure("count", "rf_inbox_duplicate_count", 1, incoming(message));
     },
@@ -118,6 +122,11 @@ export function serviceReports(serviceId: string, options: { logger?: LoggerOpti
       logger.warn("Inbox: malformed message refused", { reason });
     },
 
+    /** What has come in so far. */
+    received: () => ({
+      ...counts,
+      duplicateRate: counts.received === 0 ? null : counts.duplicates / counts.received,
+    }),
     sizes(pending: number, inboxSize: number): void {
       measure("gauge", "rf_outbox_pending_count", pending, {});
       measure("gauge", "rf_inbox_size", inboxSize, {});

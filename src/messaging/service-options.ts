@@ -1,6 +1,8 @@
 import type { LoggerOption } from "../base/logger.js";
+import type { Secrets } from "../base/secrets.js";
 import type { Metrics, Tracing } from "../base/telemetry.js";
 import type { WakeUpSource } from "../dispatch/worker.js";
+import type { AdminSettings } from "../http/admin-access.js";
 import type { BreakerPolicy } from "../publishers/circuit-breaker.js";
 import type { RetryPolicy } from "../queue/retry-policy.js";
 import type { Database } from "../sql/dialect.js";
@@ -63,6 +65,12 @@ export interface SourceOptions {
   readonly secrets: readonly string[];
   /** The source's own longest time from a message's first attempt to its last retry, where it is not this service's. */
   readonly retryWindowMs?: number;
+}
+
+/** Who may see a service's diagnostics. */
+export interface ServiceAdmin extends AdminSettings {
+  /** All tokens that are valid at present, each `name:secret`, or functions that fetch them. The name is in the log. */
+  readonly tokens: Secrets;
 }
 
 /** A message that will not be sent any more. It stays in the outbox: `retry` sends it again. */
@@ -177,6 +185,8 @@ export interface ServiceOptions<
    * one at a time, which slows commits from about a thousand a second on.
    */
   readonly notify?: boolean;
+  /** Opens the diagnostics at `{prefix}/health`, `/outbox/stats` and so on for these tokens. Without it they are closed. */
+  readonly admin?: ServiceAdmin;
   readonly logger?: LoggerOption;
   readonly metrics?: Metrics;
   readonly tracing?: Tracing;
@@ -204,6 +214,7 @@ export const knownOptions = [
   "schema",
   "wakeUp",
   "notify",
+  "admin",
   "logger",
   "metrics",
   "tracing",

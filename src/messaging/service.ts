@@ -1,5 +1,5 @@
 import { type Budget, timeBudget } from "../base/budget.js";
-import { repeating } from "../base/concurrency.js";
+import { memoisePromise, repeating } from "../base/concurrency.js";
 import { omitUndefined } from "../base/defined.js";
 import { safeReason } from "../base/logger.js";
 import type { DispatchResult } from "../dispatch/dispatch-run.js";
@@ -87,6 +87,10 @@ export function createService<
   const request = requester(parts, sender, deliver);
   const receive = createMessageReceiver(parts, sender, handleResponse);
   const management = serviceManagement(parts);
+  // Loaded at the first request for them: few functions ever serve one.
+  const diagnostics = memoisePromise(async () =>
+    (await import("./diagnostics.js")).serviceDiagnostics(parts, management),
+  );
   const dispatcher = createDispatcher<OutboxMessage>({
     handlers: outboxHandlers(parts, deliver, handleResponse),
     batchSize: settings.batchSize,
@@ -134,7 +138,7 @@ export function createService<
       Combined<Messages>,
       Destination
     >,
-    receiver: { receive, ...receiverHttp(parts, receive) },
+    receiver: { receive, ...receiverHttp(parts, receive, diagnostics) },
     init: () => createTables(parts),
     transaction: (work) => wakingTransaction(parts, work),
     onWake: wakes.subscribe,

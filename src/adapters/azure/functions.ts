@@ -157,21 +157,13 @@ const inboxServiceFunctions = ({ auth }: AppService): HttpFunctions => ({
 });
 
 const adminFunctions: HttpFunctions = {
-  routes: { admin: "_oncebox/{*path}", "admin-alias": "_rf/{*path}" },
-  respond: async ({ admin }, request) =>
-    fromPlainResponse(await admin!.respond({ ...plainRequest(request), client: clientOf(request) })),
+  routes: { admin: "_oncebox/{*path}" },
+  respond: async ({ admin }, request) => fromPlainResponse(await admin!.respond(plainRequest(request))),
   async unavailable(logger, reason) {
-    const { unavailableAdmin } = await import("../../admin/responses.js");
+    const { unavailableAdmin } = await import("../../http/admin-responses.js");
     return unavailableAdmin(logger, reason);
   },
 };
-
-/** Azure's front end puts the address that it sees at the end of the list. What stands before it, the client may have made up. */
-const clientOf = ({ headers }: HttpRequest): string | undefined =>
-  headers.get("x-forwarded-for")?.split(",").at(-1)?.trim().replace(port, "$1");
-
-/** Behind an address of IPv4, or one of IPv6 in brackets. */
-const port = /^([^:]+|\[.*\]):\d+$/;
 
 /** Timers and queues: everything that no request starts. */
 function registerWork(

@@ -102,7 +102,7 @@ export async function startLocalRun(definition: AppDefinition, options: LocalRun
   }
 }
 
-const isAdminPath = (url = ""): boolean => /^\/(_oncebox|_rf)(\/|\?|$)/.test(url);
+const isAdminPath = (url = ""): boolean => /^\/_oncebox(\/|\?|$)/.test(url);
 
 /** Fails at once where no database of the app can be backed up. */
 async function appBackup(app: App, options: Omit<BackupOptions, "logger">): Promise<Backup> {

@@ -7,6 +7,7 @@ import { uuidV7 } from "../../../src/base/uuid.js";
 import type { PlainRoute } from "../../../src/http/plain.js";
 import { createInbox } from "../../../src/inbox/inbox.js";
 import { createService, defineMessages, signal, signEnvelope } from "../../../src/messaging/index.js";
+import { diagnosticPaths } from "../../../src/messaging/receiver.js";
 import { createOutbox } from "../../../src/outbox/outbox.js";
 import { callsOf } from "../../../src/service/http/calls.js";
 import { createInboxService } from "../../../src/service/http/inbox-service.js";
@@ -54,6 +55,8 @@ export async function openHttpApis(logger: Logger) {
     messages: defineMessages({ OrderApproved: signal(z.object({ orderId: z.string() })) }),
     sources: { orders: { secrets: [secretOf(1)] }, billing: { secrets: [secretOf(2)] } },
     receive: { OrderApproved: () => {} },
+    admin: { tokens },
+    clock: () => new Date(clock.ms),
     logger,
   });
   await messaging.init();
@@ -81,9 +84,13 @@ export async function openHttpApis(logger: Logger) {
       right: bearer(adminTokens.alice),
     },
     {
-      name: "names of the specification",
-      respond: admin.respond,
-      routes: adminAt("/_rf/"),
+      name: "diagnostics of a messaging service",
+      respond: messaging.receiver.respond,
+      routes: diagnosticPaths.map(({ method, path }) => ({
+        method,
+        path: `/_rf/${filled(path)}`,
+        isPublic: path === "health",
+      })),
       right: bearer(adminTokens.alice),
     },
     { name: "inbox service", respond: service.respond, routes: serviceRoutes, right: bearer(serviceToken) },
