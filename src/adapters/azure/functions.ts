@@ -44,7 +44,7 @@ import { azureFanOut, azureWakeUp, logPoisonQueues } from "./wake-up.js";
  * - `dispatch`, `reap`, `cleanup`: by timers
  * - `wakeup`: dispatches too, by the queue that `ONCEBOX_WAKE_QUEUE` names
  * - `inbox-service`, `inbox-service-document`: by HTTP, if the app has a service
- * - `admin`, `admin-alias`: by HTTP, if the app has a diagnostics API
+ * - `admin`: by HTTP, if the app has a diagnostics API
  * - `consume`, `consume-bus`: by the queues that `ONCEBOX_CONSUME_QUEUE` and `ONCEBOX_CONSUME_BUS_QUEUE` name, if the app
  *   has a consumer
  * - `recoverGithub`: by a timer, for the webhooks that `ONCEBOX_RECOVER_GITHUB` names
