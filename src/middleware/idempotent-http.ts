@@ -14,7 +14,7 @@ import { commitIfHandled, requireScope, type TransactionMiddleware } from "./tra
 export type HttpHandler = (request: Request) => Response | Promise<Response>;
 
 /** Options of idempotent HTTP. */
-export interface IdempotentHttpOptions extends Pick<InboxOptions, "schema" | "table" | "clock"> {
+export interface IdempotentHttpOptions extends Pick<InboxOptions, "schema" | "table" | "clock" | "logger"> {
   readonly transaction: TransactionMiddleware;
   /** Each subscriber has idempotency keys of its own. */
   readonly subscriber: string;
@@ -41,6 +41,7 @@ const known = [
   "schema",
   "table",
   "clock",
+  "logger",
 ];
 
 /**
@@ -59,9 +60,9 @@ const known = [
 export function idempotentHttp(options: IdempotentHttpOptions, handler: HttpHandler): HttpHandler {
   requireOptions(options, handler);
   const { transaction, subscriber, outbox, scope, required = true, maxBodyBytes = 1_048_576 } = options;
-  const { schema, table, clock } = options;
+  const { schema, table, clock, logger } = options;
   const { dialect } = transaction.db;
-  const inbox = createInbox(transaction.db, omitUndefined({ schema, table, clock }));
+  const inbox = createInbox(transaction.db, omitUndefined({ schema, table, clock, logger }));
   const join = runningCalls();
 
   const handle = async (request: Request) => {
