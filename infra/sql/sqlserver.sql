@@ -465,7 +465,7 @@ begin
     when @payload is null then N'payload must be given; it may be empty.'
     when @due_at not between '1970-01-01' and '9998-01-01' then N'due_at must be a time between the years 1970 and 9998.'
     when @expires_at not between '1970-01-01' and '9998-01-01' then N'expires_at must be a time between the years 1970 and 9998.'
-    when substring(@hash, charindex(':', @hash) + 1, datalength(@hash)) collate Latin1_General_100_BIN2 like '%[^0-9a-f]%' or (datalength(@hash) - charindex(':', @hash)) % 2 = 1 or right(@hash, 1) = ':' or charindex(':', @hash) = 1 or charindex(':', @hash) > 33 or left(@hash, charindex(':', @hash)) collate Latin1_General_100_BIN2 like '%[^0-9a-z:_-]%' or left(@hash, 1) in ('_', '-') then N'hash must be an algorithm, a colon and hexadecimal digits, such as sha256:9f86d081, or only the digits.'
+    when substring(@hash, charindex(':', @hash) + 1, datalength(@hash)) collate Latin1_General_100_BIN2 like '%[^0-9a-f]%' or (datalength(@hash) - charindex(':', @hash)) % 2 = 1 or right(@hash, 1) = ':' or charindex(':', @hash) = 1 or charindex(':', @hash) > 33 or replace(replace(left(@hash, charindex(':', @hash)), '_', ''), '-', '') collate Latin1_General_100_BIN2 like '%[^0-9a-z:]%' or left(@hash, 1) in ('_', '-') then N'hash must be an algorithm, a colon and hexadecimal digits, such as sha256:9f86d081, or only the digits.'
   end;
   -- not every server that speaks T-SQL can read an escaped NUL
   if charindex(N'\u0000', @headers) = 0

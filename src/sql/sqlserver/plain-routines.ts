@@ -67,6 +67,6 @@ const isBadHash = [
   `right(@hash, 1) = ':'`,
   `${colon} = 1`,
   `${colon} > 33`,
-  `left(@hash, ${colon}) ${binary} like '%[^0-9a-z:_-]%'`,
+  `replace(replace(left(@hash, ${colon}), '_', ''), '-', '') ${binary} like '%[^0-9a-z:]%'`,
   `left(@hash, 1) in ('_', '-')`,
 ].join(" or ");
