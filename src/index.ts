@@ -66,11 +66,13 @@ export { createInbox } from "./inbox/inbox.js";
 export type { Enqueued, EnqueueOptions, OnceMessage } from "./outbox/enqueue.js";
 export type { Outbox, OutboxOptions } from "./outbox/outbox.js";
 export { createOutbox } from "./outbox/outbox.js";
+export { attributesOf } from "./queue/attributes.js";
 export type { OwnerToken } from "./queue/leases.js";
 export { LeaseLostError, newOwnerToken } from "./queue/leases.js";
 export type { MaintenanceResult } from "./queue/maintenance.js";
 export { purgeWithin, reapWithin } from "./queue/maintenance.js";
 export type {
+  ContentHash,
   InboxKey,
   InboxMessage,
   InboxState,

@@ -37,11 +37,12 @@ create table "infra"."inbox" (
   headers text,
   due_at timestamptz,
   expires_at timestamptz,
-  hash bytea,
+  -- an algorithm and hexadecimal digits, as sha256:9f86d081, or only digits where no algorithm was given
+  hash text,
   first_seen_at timestamptz not null,
   last_seen_at timestamptz not null,
   deliveries integer not null default 1,
-  -- the hash of the last delivery differs from the one before it
+  -- the hash of the last delivery differs from the one before it, by the same algorithm
   content_changed boolean not null default false,
   constraint "inbox_key" unique (source, message_id)
 );
@@ -409,7 +410,7 @@ $body1$;
 do $body1$
 declare
   definition constant text := 'create or replace function "infra"."inbox_claim"(p_owner uuid, p_limit integer, p_lease_ms float8, p_base_ms float8, p_max_ms float8, p_factor float8, p_jitter_ms float8, p_max_attempts integer, p_now timestamptz, p_blocks boolean)
-returns table (seq bigint, topic text, payload text, headers text, correlation_id text, partition_key text, due_at float8, source text, message_id text, hash bytea, deliveries integer, last_seen_at float8, first_seen_at float8, attempt integer, crashes smallint, last_error text, last_attempt_at float8, expires_at float8, next_attempt_at float8, locked_until float8, verdict text, wait_ms float8)
+returns table (seq bigint, topic text, payload text, headers text, correlation_id text, partition_key text, due_at float8, source text, message_id text, hash text, deliveries integer, last_seen_at float8, first_seen_at float8, attempt integer, crashes smallint, last_error text, last_attempt_at float8, expires_at float8, next_attempt_at float8, locked_until float8, verdict text, wait_ms float8)
 language plpgsql
 volatile
 set enable_seqscan = off
@@ -642,7 +643,7 @@ $body1$;
 
 do $body1$
 declare
-  definition constant text := 'create or replace function "infra"."inbox_receive"(p_source text, p_message_id text, p_topic text, p_payload text, p_hash bytea, p_correlation_id text, p_headers text, p_due_at timestamptz, p_expires_at timestamptz, p_partition_key text, p_revive boolean, p_now timestamptz)
+  definition constant text := 'create or replace function "infra"."inbox_receive"(p_source text, p_message_id text, p_topic text, p_payload text, p_hash text, p_correlation_id text, p_headers text, p_due_at timestamptz, p_expires_at timestamptz, p_partition_key text, p_revive boolean, p_now timestamptz)
 returns text
 language plpgsql
 volatile
@@ -650,7 +651,7 @@ as $body$
 declare
   v_now timestamptz := coalesce(p_now, clock_timestamp());
   v_seq bigint;
-  v_hash bytea;
+  v_hash text;
   v_first_seen_at timestamptz;
   v_key text;
   v_due_at timestamptz;
@@ -689,7 +690,7 @@ begin
     select s.status into v_status from "infra"."inbox_state" s where s.seq = v_seq for update;
   end if;
   if not found then v_status := 3; end if;
-  v_changed := coalesce(v_hash <> p_hash, false);
+  v_changed := coalesce(v_hash <> p_hash and left(v_hash, strpos(v_hash, '':'')) = left(p_hash, strpos(p_hash, '':'')), false);
   v_enqueued := v_status in (0, 2) or (coalesce(p_revive, false) and v_status = 4);
 
   if v_status = 3 then -- it keeps the content that was handled
@@ -749,7 +750,7 @@ $body$';
 begin
   execute definition;
 exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."inbox_receive"(p_source text, p_message_id text, p_topic text, p_payload text, p_hash bytea, p_correlation_id text, p_headers text, p_due_at timestamptz, p_expires_at timestamptz, p_partition_key text, p_revive boolean, p_now timestamptz)';
+  execute 'drop function if exists "infra"."inbox_receive"(p_source text, p_message_id text, p_topic text, p_payload text, p_hash text, p_correlation_id text, p_headers text, p_due_at timestamptz, p_expires_at timestamptz, p_partition_key text, p_revive boolean, p_now timestamptz)';
   execute definition;
 end
 $body1$;
@@ -770,7 +771,7 @@ declare
 begin
   with added as (
     insert into "infra"."inbox" as m (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, partition_key, first_seen_at, last_seen_at)
-    select i.source, i.message_id, i.topic, i.payload, decode(i.hash, ''hex''), i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, v_now, v_now
+    select i.source, i.message_id, i.topic, i.payload, i.hash, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, v_now, v_now
     from json_to_recordset(p_items) as i(source text, message_id text, topic text, payload text, hash text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, partition_key text)
     on conflict (source, message_id) do nothing
     returning m.seq, m.due_at, m.expires_at, m.partition_key
@@ -790,7 +791,7 @@ begin
   if cardinality(v_new) = json_array_length(p_items) then return; end if;
 
   for v_item in
-    select i.*, decode(i.hash, ''hex'') as hash_bytes
+    select i.*
     from json_to_recordset(p_items) as i(source text, message_id text, topic text, payload text, hash text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, partition_key text)
     where not exists (
       select from "infra"."inbox" m
@@ -798,7 +799,7 @@ begin
     )
   loop
     return query
-    select v_item.source, v_item.message_id, "infra"."inbox_receive"(v_item.source, v_item.message_id, v_item.topic, v_item.payload, v_item.hash_bytes, v_item.correlation_id, v_item.headers, v_item.due_at, v_item.expires_at, v_item.partition_key, p_revive, p_now);
+    select v_item.source, v_item.message_id, "infra"."inbox_receive"(v_item.source, v_item.message_id, v_item.topic, v_item.payload, v_item.hash, v_item.correlation_id, v_item.headers, v_item.due_at, v_item.expires_at, v_item.partition_key, p_revive, p_now);
   end loop;
 end
 $body$';
@@ -812,14 +813,14 @@ $body1$;
 
 do $body1$
 declare
-  definition constant text := 'create or replace function "infra"."inbox_already_processed"(p_source text, p_message_id text, p_hash bytea, p_now timestamptz, out processed boolean, out content_changed boolean)
+  definition constant text := 'create or replace function "infra"."inbox_already_processed"(p_source text, p_message_id text, p_hash text, p_now timestamptz, out processed boolean, out content_changed boolean)
 language plpgsql
 volatile
 as $body$
 declare
   v_now timestamptz := coalesce(p_now, clock_timestamp());
   v_seq bigint;
-  v_hash bytea;
+  v_hash text;
 begin
   loop
     insert into "infra"."inbox" as m (source, message_id, topic, payload, hash, first_seen_at, last_seen_at)
@@ -840,7 +841,7 @@ begin
   end loop;
 
   processed := not exists (select from "infra"."inbox_state" s where s.seq = v_seq);
-  content_changed := coalesce(v_hash <> p_hash, false);
+  content_changed := coalesce(v_hash <> p_hash and left(v_hash, strpos(v_hash, '':'')) = left(p_hash, strpos(p_hash, '':'')), false);
   update "infra"."inbox" m
   set hash = case when processed then coalesce(m.hash, p_hash) else coalesce(p_hash, m.hash) end,
     last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = "inbox_already_processed".content_changed
@@ -850,7 +851,7 @@ $body$';
 begin
   execute definition;
 exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."inbox_already_processed"(p_source text, p_message_id text, p_hash bytea, p_now timestamptz, out processed boolean, out content_changed boolean)';
+  execute 'drop function if exists "infra"."inbox_already_processed"(p_source text, p_message_id text, p_hash text, p_now timestamptz, out processed boolean, out content_changed boolean)';
   execute definition;
 end
 $body1$;
@@ -954,7 +955,7 @@ $body1$;
 
 do $body1$
 declare
-  definition constant text := 'create or replace function "infra"."inbox_receive"(source text, message_id text, topic text, payload text, hash bytea default null, partition_key text default null, correlation_id text default null, headers text default null, due_at timestamptz default null, expires_at timestamptz default null)
+  definition constant text := 'create or replace function "infra"."inbox_receive"(source text, message_id text, topic text, payload text, hash text default null, partition_key text default null, correlation_id text default null, headers text default null, due_at timestamptz default null, expires_at timestamptz default null)
 returns text
 language plpgsql
 volatile
@@ -988,6 +989,10 @@ begin
   if expires_at not between ''1970-01-01Z'' and ''9998-01-01Z'' then
     raise exception using errcode = ''invalid_parameter_value'', message = ''expires_at must be a time between the years 1970 and 9998.'';
   end if;
+  if hash !~* ''^([a-z0-9][a-z0-9_-]{0,31}:([0-9a-f]{2})+|([0-9a-f]{2})*)$'' then
+    raise exception using errcode = ''invalid_parameter_value'', message = ''hash must be an algorithm, a colon and hexadecimal digits, such as sha256:9f86d081, or only the digits.'';
+  end if;
+  hash := lower(hash collate "C");
   if headers is not null then
     begin
       if json_typeof(headers::json) <> ''object''
@@ -1005,12 +1010,12 @@ $body$';
 begin
   execute definition;
 exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."inbox_receive"(source text, message_id text, topic text, payload text, hash bytea, partition_key text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz)';
+  execute 'drop function if exists "infra"."inbox_receive"(source text, message_id text, topic text, payload text, hash text, partition_key text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz)';
   execute definition;
 end
 $body1$;
 
-revoke all on function "infra"."inbox_receive"(source text, message_id text, topic text, payload text, hash bytea, partition_key text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz) from public;
+revoke all on function "infra"."inbox_receive"(source text, message_id text, topic text, payload text, hash text, partition_key text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz) from public;
 
 create table "infra"."outbox" (
   seq bigint generated by default as identity primary key,

@@ -33,11 +33,12 @@ create table "Inbox" (
   first_seen_at integer not null,
   last_seen_at integer not null,
   deliveries integer not null default 1,
-  -- the last delivery brought another hash than the one before it
+  -- the last delivery brought another hash than the one before it, by the same algorithm
   content_changed integer not null default 0,
   due_at integer,
   expires_at integer,
-  hash blob,
+  -- an algorithm and hexadecimal digits, as sha256:9f86d081, or only digits where no algorithm was given
+  hash text,
   correlation_id text,
   headers text,
   partition_key text,
@@ -273,7 +274,7 @@ begin
     when typeof(new.payload) <> 'text' then raise(abort, 'payload must be given; it may be empty.')
     when new.due_at is not null and coalesce(case when typeof(new.due_at) in ('null', 'integer') then new.due_at else cast(round((julianday(new.due_at) - 2440587.5) * 86400000) as integer) end not between 0 and 253339228800000, 1) then raise(abort, 'due_at must be a time between the years 1970 and 9998.')
     when new.expires_at is not null and coalesce(case when typeof(new.expires_at) in ('null', 'integer') then new.expires_at else cast(round((julianday(new.expires_at) - 2440587.5) * 86400000) as integer) end not between 0 and 253339228800000, 1) then raise(abort, 'expires_at must be a time between the years 1970 and 9998.')
-    when typeof(new.hash) not in ('null', 'blob') then raise(abort, 'hash must be binary, such as a SHA-256.')
+    when typeof(new.hash) not in ('null', 'text') or instr(new.hash, char(0)) or substr(new.hash, instr(new.hash, ':') + 1) glob '*[^0-9a-fA-F]*' or (length(new.hash) - instr(new.hash, ':')) % 2 or instr(new.hash, ':') and (instr(new.hash, ':') = length(new.hash) or instr(new.hash, ':') not between 2 and 33) or substr(new.hash, 1, instr(new.hash, ':') - 1) glob '*[^0-9a-zA-Z_-]*' or new.hash glob '[_-]*' then raise(abort, 'hash must be an algorithm, a colon and hexadecimal digits, such as sha256:9f86d081, or only the digits.')
     when new.headers is not null and not json_valid(new.headers) then raise(abort, 'headers must be a JSON object whose values are strings.')
     when json_type(new.headers) <> 'object' then raise(abort, 'headers must be a JSON object whose values are strings.')
     when exists (select 1 from json_each(new.headers) where type <> 'text') then raise(abort, 'headers must be a JSON object whose values are strings.')
@@ -281,7 +282,7 @@ begin
   insert into "Inbox_Receiving" (source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, hash, partition_key, seq, enqueued, now)
   select i.source, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.hash, i.partition_key, m.seq,
     coalesce(s.status in (0, 2), 0), cast(round((julianday('now') - 2440587.5) * 86400000) as integer)
-  from (select new.source as source, new.message_id as message_id, new.topic as topic, new.payload as payload, nullif(new.correlation_id, '') as correlation_id, new.headers as headers, case when typeof(new.due_at) in ('null', 'integer') then new.due_at else cast(round((julianday(new.due_at) - 2440587.5) * 86400000) as integer) end as due_at, case when typeof(new.expires_at) in ('null', 'integer') then new.expires_at else cast(round((julianday(new.expires_at) - 2440587.5) * 86400000) as integer) end as expires_at, new.hash as hash, new.partition_key as partition_key) i
+  from (select new.source as source, new.message_id as message_id, new.topic as topic, new.payload as payload, nullif(new.correlation_id, '') as correlation_id, new.headers as headers, case when typeof(new.due_at) in ('null', 'integer') then new.due_at else cast(round((julianday(new.due_at) - 2440587.5) * 86400000) as integer) end as due_at, case when typeof(new.expires_at) in ('null', 'integer') then new.expires_at else cast(round((julianday(new.expires_at) - 2440587.5) * 86400000) as integer) end as expires_at, lower(new.hash) as hash, new.partition_key as partition_key) i
   left join "Inbox" m on m.source = i.source and m.message_id = i.message_id
   left join "InboxState" s on s.seq = m.seq;
 end;
@@ -306,7 +307,7 @@ begin
     partition_key = iif(new.enqueued, new.partition_key, "Inbox".partition_key),
     last_seen_at = new.now,
     deliveries = "Inbox".deliveries + 1,
-    content_changed = coalesce("Inbox".hash <> new.hash, 0);
+    content_changed = coalesce("Inbox".hash <> new.hash and substr("Inbox".hash, 1, instr("Inbox".hash, ':')) = substr(new.hash, 1, instr(new.hash, ':')), 0);
   insert into "InboxState" (seq, status, visible_at, expires_at, keyed)
   select m.seq, 1, coalesce(m.due_at, m.first_seen_at), m.expires_at, iif(m.partition_key is null, null, 1)
   from "Inbox" m where m.source = new.source and m.message_id = new.message_id and new.seq is null;

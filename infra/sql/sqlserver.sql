@@ -82,11 +82,12 @@ begin
     headers nvarchar(max) null,
     due_at datetime2(3) null,
     expires_at datetime2(3) null,
-    hash varbinary(max) null,
+    -- an algorithm and hexadecimal digits, as sha256:9f86d081, or only digits where no algorithm was given
+    hash varchar(max) collate Latin1_General_100_BIN2 null,
     first_seen_at datetime2(3) not null,
     last_seen_at datetime2(3) not null,
     deliveries int not null constraint [$(Queue)_Deliveries] default 1,
-    -- the hash of the last delivery differs from the one before it
+    -- the hash of the last delivery differs from the one before it, by the same algorithm
     content_changed bit not null constraint [$(Queue)_ContentChanged] default 0,
     constraint [$(Queue)_PK] primary key clustered (seq),
     constraint [$(Queue)_Key] unique nonclustered (source, message_id)
@@ -447,13 +448,14 @@ create or alter procedure [$(Schema)].[$(Queue)_Receive]
   @now datetime2(3) = null, @revive bit = null, @blocks bit = null, @items nvarchar(max) = null,
   @source nvarchar(4000) = null, @message_id nvarchar(4000) = null, @topic nvarchar(4000) = null,
   @payload nvarchar(max) = null, @correlation_id nvarchar(4000) = null, @headers nvarchar(max) = null,
-  @due_at datetime2(3) = null, @expires_at datetime2(3) = null, @hash varbinary(max) = null,
+  @due_at datetime2(3) = null, @expires_at datetime2(3) = null, @hash varchar(max) = null,
   @partition_key nvarchar(4000) = null, @error nvarchar(max) = null, @error_group varchar(16) = null
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 if @items is null
 begin
   if datalength(@correlation_id) = 0 set @correlation_id = null;
+  set @hash = lower(@hash collate Latin1_General_100_BIN2);
   declare @refusal nvarchar(200) = case
     when @source is null or right(@source, 1) = N' ' collate Latin1_General_100_BIN2 or len(@source) > 255 then N'source must have 1 to 255 characters, and no space at its end.'
     when @message_id is null or right(@message_id, 1) = N' ' collate Latin1_General_100_BIN2 or len(@message_id) > 255 then N'message_id must have 1 to 255 characters, and no space at its end.'
@@ -463,6 +465,7 @@ begin
     when @payload is null then N'payload must be given; it may be empty.'
     when @due_at not between '1970-01-01' and '9998-01-01' then N'due_at must be a time between the years 1970 and 9998.'
     when @expires_at not between '1970-01-01' and '9998-01-01' then N'expires_at must be a time between the years 1970 and 9998.'
+    when substring(@hash, charindex(':', @hash) + 1, datalength(@hash)) collate Latin1_General_100_BIN2 like '%[^0-9a-f]%' or (datalength(@hash) - charindex(':', @hash)) % 2 = 1 or right(@hash, 1) = ':' or charindex(':', @hash) = 1 or charindex(':', @hash) > 33 or replace(replace(left(@hash, charindex(':', @hash)), '_', ''), '-', '') collate Latin1_General_100_BIN2 like '%[^0-9a-z:]%' or left(@hash, 1) in ('_', '-') then N'hash must be an algorithm, a colon and hexadecimal digits, such as sha256:9f86d081, or only the digits.'
   end;
   -- not every server that speaks T-SQL can read an escaped NUL
   if charindex(N'\u0000', @headers) = 0
@@ -485,7 +488,8 @@ declare @messages table (
   message_id nvarchar(255) collate Latin1_General_100_BIN2 null,
   topic nvarchar(255) collate Latin1_General_100_BIN2 null, payload nvarchar(max) null,
   correlation_id nvarchar(255) null, headers nvarchar(max) null, due_at datetime2(3) null, expires_at datetime2(3) null,
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 null, hash varbinary(max) null, error nvarchar(max) null,
+  partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
+  hash varchar(max) collate Latin1_General_100_BIN2 null, error nvarchar(max) null,
   error_group varchar(16) collate Latin1_General_100_BIN2 null
 );
 
@@ -495,12 +499,12 @@ if @items is null
 else
   insert into @messages (position, source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, hash, error, error_group)
   select cast(a.[key] as int), i.source, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at,
-    i.partition_key, convert(varbinary(max), i.hash, 2), i.error, i.error_group
+    i.partition_key, i.hash, i.error, i.error_group
   from openjson(@items) a
   cross apply openjson(a.value) with (
     source nvarchar(255), message_id nvarchar(255), topic nvarchar(255), payload nvarchar(max),
     correlation_id nvarchar(255), headers nvarchar(max), due_at datetime2(3), expires_at datetime2(3),
-    partition_key nvarchar(255), hash nvarchar(max), error nvarchar(max), error_group varchar(16)
+    partition_key nvarchar(255), hash varchar(max), error nvarchar(max), error_group varchar(16)
   ) i;
 declare @found table (seq bigint not null primary key, position int not null);
 declare @known table (
@@ -593,7 +597,7 @@ if exists (select 1 from @received c where c.partition_key is not null)
 if exists (select 1 from @known)
 begin
   update [$(Schema)].[$(Queue)]
-  set last_seen_at = @now, deliveries = [$(Queue)].deliveries + 1, content_changed = case when ([$(Queue)].hash <> i.hash or datalength([$(Queue)].hash) <> datalength(i.hash)) then 1 else 0 end
+  set last_seen_at = @now, deliveries = [$(Queue)].deliveries + 1, content_changed = case when ([$(Queue)].hash <> i.hash and left([$(Queue)].hash, charindex(':', [$(Queue)].hash)) = left(i.hash, charindex(':', i.hash))) then 1 else 0 end
   output inserted.seq, inserted.source, inserted.message_id, inserted.partition_key, inserted.due_at, inserted.expires_at,
   inserted.deliveries, inserted.content_changed into @received (seq, source, message_id, partition_key, due_at, expires_at, deliveries, content_changed)
   from @known k, @messages i, [$(Schema)].[$(Queue)] with (forceseek, updlock, rowlock, readcommittedlock)
@@ -611,7 +615,7 @@ begin
     and (@revive is not null or k.old_status in (0, 2))
     and (([$(Queue)].topic collate Latin1_General_100_BIN2 <> i.topic collate Latin1_General_100_BIN2 or coalesce(datalength([$(Queue)].topic), -1) <> coalesce(datalength(i.topic), -1))
       or ([$(Queue)].payload collate Latin1_General_100_BIN2 <> i.payload collate Latin1_General_100_BIN2 or coalesce(datalength([$(Queue)].payload), -1) <> coalesce(datalength(i.payload), -1))
-      or (i.hash is not null and ([$(Queue)].hash is null or ([$(Queue)].hash <> i.hash or datalength([$(Queue)].hash) <> datalength(i.hash))))
+      or (i.hash is not null and ([$(Queue)].hash is null or [$(Queue)].hash <> i.hash))
       or ([$(Queue)].correlation_id collate Latin1_General_100_BIN2 <> i.correlation_id collate Latin1_General_100_BIN2 or coalesce(datalength([$(Queue)].correlation_id), -1) <> coalesce(datalength(i.correlation_id), -1))
       or ([$(Queue)].headers collate Latin1_General_100_BIN2 <> i.headers collate Latin1_General_100_BIN2 or coalesce(datalength([$(Queue)].headers), -1) <> coalesce(datalength(i.headers), -1))
       or not exists (select [$(Queue)].due_at intersect select i.due_at)
@@ -687,7 +691,7 @@ left join @known k on k.seq = a.seq;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_AlreadyProcessed]
-  @now datetime2(3) = null, @source nvarchar(255), @message_id nvarchar(255), @hash varbinary(max)
+  @now datetime2(3) = null, @source nvarchar(255), @message_id nvarchar(255), @hash varchar(max)
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @seq bigint, @old_status tinyint, @content_changed bit = 0;
@@ -701,7 +705,7 @@ while @again = 1
 begin
   set @again = 0;
 
-  select @seq = m.seq, @old_status = coalesce(s.status, 3), @content_changed = case when (m.hash <> @hash or datalength(m.hash) <> datalength(@hash)) then 1 else 0 end
+  select @seq = m.seq, @old_status = coalesce(s.status, 3), @content_changed = case when (m.hash <> @hash and left(m.hash, charindex(':', m.hash)) = left(@hash, charindex(':', @hash))) then 1 else 0 end
   from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek, updlock, rowlock, readcommittedlock)
   left join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
   where m.source = @source and m.message_id = @message_id option (loop join, force order);

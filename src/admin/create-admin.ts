@@ -1,18 +1,18 @@
-import { type LoggerOption, loggerOf, safeReason } from "../base/logger.js";
+import { type LoggerOption, loggerOf } from "../base/logger.js";
 import type { Secrets } from "../base/secrets.js";
 import { withDeadline } from "../base/timers.js";
-import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
-import { bearerTokens } from "../http/bearer-tokens.js";
+import { InvalidArgumentError } from "../errors.js";
+import { type AdminSettings, adminDefaults, checkAdminSettings } from "../http/admin-access.js";
+import { adminApi, unavailable } from "../http/admin-api.js";
+import { type Answer, type AnsweredRequest, adminResults as results } from "../http/admin-responses.js";
 import type { PlainRequest } from "../http/plain.js";
 import { type HttpHandlers, type HttpResult, httpHandlers } from "../http/results.js";
-import { type PathNames, routeTable } from "../http/routes.js";
 import type { Inbox } from "../inbox/inbox.js";
 import { type OperatedStores, withOperators } from "../operators/operators-of.js";
 import type { Outbox } from "../outbox/outbox.js";
-import { nameProblem, refuseUnknown, requireDuration } from "../queue/arguments.js";
-import { adminTokens, operatorOf, type RequestKind, requestLimits } from "./access.js";
+import { nameProblem, refuseUnknown } from "../queue/arguments.js";
+import { operatorOf } from "./access.js";
 import { pageFiles } from "./page-files.js";
-import { type Answer, type AnsweredRequest, logRequest, adminResults as results } from "./responses.js";
 import { adminRoutes } from "./routes.js";
 import {
   type AdminCall,
@@ -34,25 +34,9 @@ export type Admin = HttpHandlers;
  */
 export function createAdmin(options: AdminOptions): Admin {
   const settings = checkAdminOptions(options);
-  const { clock = () => new Date(), callMs, tokens } = settings;
+  const { clock = () => new Date(), tokens = "" } = options; // without tokens it is refused, as with an empty one
   const logger = loggerOf(options.logger);
-  const findToken = bearerTokens(
-    tokens,
-    {
-      fetchMs: callMs,
-      maxAgeMs: settings.tokensMaxAgeMs,
-      clock,
-      onStale: () => logger.warn("the admin tokens could not be refreshed; the last ones are used", {}),
-    },
-    adminTokens,
-  );
-  const limits = requestLimits(settings.requestsPerMinute, clock);
-  const find = routeTable(adminRoutes(options));
   const storesOf = tenantStores(options);
-
-  /** The result, unless there were too many requests of the kind. */
-  const limited = (kind: RequestKind, result: HttpResult): HttpResult =>
-    limits.take(kind) ? result : results.tooMany(limits.secondsLeft());
 
   const run = async (
     route: AdminRoute,
@@ -60,7 +44,7 @@ export function createAdmin(options: AdminOptions): Admin {
     by: string,
   ): Promise<AnsweredRequest> => {
     let known: string | undefined; // a tenant that does not exist is no name for the log: it may be a pasted token
-    const result = await withDeadline(callMs, "The database", async (signal) => {
+    const result = await withDeadline(settings.callMs, "The database", async (signal) => {
       const call: AdminCall = { by, signal };
       const stores = route.on === "app" ? undefined : await storesOf(tenant);
       if (stores !== undefined && "refusal" in stores) return results.answer(stores.refusal);
@@ -78,64 +62,24 @@ export function createAdmin(options: AdminOptions): Admin {
     return { result, by, tenant: known };
   };
 
-  /** Without the right token nothing is read, neither of the body nor of a database. */
-  const authorised = async (
-    request: PlainRequest,
-    route: AdminRoute,
-    names: PathNames,
-  ): Promise<AnsweredRequest> => {
-    const authorization = request.headers.get("authorization");
-    const client = request.client ?? "unknown";
-    if (authorization === null && route.withoutToken !== undefined)
-      return { result: results.answer(route.withoutToken) };
-    if (authorization === null) return { result: limited("without token", results.unauthorized()) };
-    const token = await findToken(authorization);
-    if (token === undefined) {
-      // Only wrong tokens are turned away: operators may share an address with whoever guesses, for example that of a proxy.
-      if (limits.isBlocked(client)) return { result: results.tooMany(limits.secondsLeft()) };
-      limits.failed(client);
-      return { result: limited("without token", results.unauthorized()) };
-    }
-    const by = operatorOf(request, token);
-    if ("refusal" in by) return { result: results.badRequest(by.refusal) };
-    if (!limits.take("with token")) return { result: results.tooMany(limits.secondsLeft()), by: by.value };
-    const read = await readRequest(request, route, names);
-    if ("refusal" in read) return { result: results.badRequest(read.refusal), by: by.value };
-    return run(route, read.value, by.value);
-  };
-
-  const answered = async (request: PlainRequest): Promise<AnsweredRequest> => {
-    const path = pathBehindBase(request.path);
-    const page = path === undefined || !isRead(request) ? undefined : await pageResult(request.path, path);
-    if (page !== undefined) return { result: page, route: "page" };
-    const match = find(request.method, path);
-    if (match.kind === "not found") return { result: limited("without token", results.notFound()) };
-    if (match.kind === "wrong method")
-      return { result: limited("without token", results.wrongMethod(request.method, match.methods)) };
-    const { route, names } = match;
-    return { route: `${route.method} ${route.path}`, ...(await authorised(request, route, names)) };
-  };
-
-  return httpHandlers(async (request) => {
-    const done = await answered(request).catch((error) => ({ result: unavailable(error) }));
-    logRequest(logger, done);
-    return done.result.response;
-  }, logger);
+  const api = adminApi({
+    routes: adminRoutes(options),
+    settings,
+    tokens,
+    logger,
+    clock,
+    async open(request, path) {
+      const page = path === undefined || !isRead(request) ? undefined : await pageResult(request.path, path);
+      return page && { result: page, route: "page" };
+    },
+    operatorOf,
+    read: readRequest,
+    run,
+  });
+  return httpHandlers((request) => api(request, pathBehindBase(request.path)), logger);
 }
 
 const isRead = ({ method }: PlainRequest): boolean => method === "GET" || method === "HEAD";
-
-const unavailable = (error: unknown): HttpResult => results.unavailable(safeReason(error));
-
-/** The settings of the diagnostics API that do not depend on where it runs. */
-export interface AdminSettings {
-  /** How long a request may wait for the database, and for the secret store, before the answer is 503. 10 s by default. */
-  readonly callMs?: number;
-  /** How long fetched tokens are used before they are fetched again. 5 minutes by default. */
-  readonly tokensMaxAgeMs?: number;
-  /** Requests that one instance answers in a minute; those without a token are counted apart. 1,200 by default. */
-  readonly requestsPerMinute?: number;
-}
 
 /** Options of the diagnostics API. */
 export interface AdminOptions extends AdminSettings {
@@ -150,28 +94,14 @@ export interface AdminOptions extends AdminSettings {
   readonly clock?: () => Date;
 }
 
-/** The defaults of the diagnostics API. */
-export const adminDefaults = {
-  callMs: 10_000,
-  tokensMaxAgeMs: 5 * 60_000,
-  requestsPerMinute: 1_200,
-} as const;
-
 const known = ["stores", "tenants", "tokens", "logger", "clock", ...Object.keys(adminDefaults)];
 
-/** Returns the options with the defaults filled in. */
-function checkAdminOptions(options: AdminOptions) {
+function checkAdminOptions(options: AdminOptions): Required<AdminSettings> {
   refuseUnknown(options, known, "admin");
-  const settings = { ...adminDefaults, ...options };
-  for (const name of ["callMs", "tokensMaxAgeMs"] as const) requireDuration(settings[name], name);
-  const { requestsPerMinute, stores, tenants } = settings;
-  if (!Number.isSafeInteger(requestsPerMinute) || requestsPerMinute < 1)
-    throw new ArgumentRangeError(
-      `requestsPerMinute must be a whole number, 1 or more, not ${String(requestsPerMinute)}.`,
-    );
+  const { stores, tenants } = options;
   if ((stores === undefined) === (tenants === undefined))
     throw new InvalidArgumentError("admin: give either stores or tenants.");
-  return settings;
+  return checkAdminSettings(options);
 }
 
 /** The queues of one database. */

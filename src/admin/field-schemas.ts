@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { isGuid } from "../base/uuid.js";
+import { guid, numberText, wholeNumberRule } from "../http/field-schemas.js";
 import { maxNameLength, nameProblem } from "../queue/arguments.js";
 import { longestMs } from "../queue/retry-policy.js";
 import type { AnyKey, QueueKind } from "../queue/work-store.js";
@@ -12,9 +12,6 @@ export const name = z
   .string(nameRule)
   .check(z.refine((value) => nameProblem(value) === undefined, { error: nameRule, abort: true }));
 
-const guidRule = "must be a GUID";
-export const guid = z.string(guidRule).check(z.refine(isGuid, guidRule));
-
 const longestText = 1_000;
 const textRule = `must be a text of 1 to ${longestText} characters`;
 const errorText = z.string(textRule).check(z.minLength(1, textRule), z.maxLength(longestText, textRule));
@@ -22,22 +19,10 @@ const errorText = z.string(textRule).check(z.minLength(1, textRule), z.maxLength
 const groupRule = "must be the errorGroup of a group, or empty";
 const errorGroup = z.string(groupRule).check(z.maxLength(64, groupRule));
 
-/** A whole number of a query, where all values are texts. */
-const numberText = (least: number, most: number) => {
-  const rule = wholeNumberRule(least, most);
-  return z.pipe(
-    z
-      .string(rule)
-      .check(z.refine((text) => /^\d{1,16}$/.test(text) && +text >= least && +text <= most, rule)),
-    z.transform(Number),
-  );
-};
 const wholeNumber = (least: number, most: number) => {
   const rule = wholeNumberRule(least, most);
   return z.int(rule).check(z.gte(least, rule), z.lte(most, rule));
 };
-const wholeNumberRule = (least: number, most: number) => `must be a whole number from ${least} to ${most}`;
-
 const longestAgeMs = longestMs * 1_000;
 
 /** Only the inbox has sources. */
@@ -56,9 +41,6 @@ const conditions = <Age extends z.ZodMiniType>(queue: QueueKind, age: Age) => ({
 export const queryConditions = (queue: QueueKind) => conditions(queue, numberText(0, longestAgeMs));
 export const bodyConditions = (queue: QueueKind) => conditions(queue, wholeNumber(0, longestAgeMs));
 
-/** As in SQL's list and in operations. */
-export const queryLimit = z.optional(numberText(1, 1_000));
-export const queryCursor = z.optional(numberText(0, Number.MAX_SAFE_INTEGER));
 export const activitySince = z.optional(numberText(1, activityLimits.sinceMs));
 export const activityBuckets = z.optional(numberText(1, activityLimits.maxBuckets));
 export const batchSize = z.optional(wholeNumber(1, 1_000));

@@ -1,3 +1,4 @@
+export { type AdminSettings, adminDefaults } from "../http/admin-access.js";
 export {
   archiveDead,
   discardDead,
@@ -11,7 +12,6 @@ export type * from "../queue/operators.js";
 export {
   type Admin,
   type AdminOptions,
-  type AdminSettings,
   type AdminStores,
   type AdminTenants,
   createAdmin,

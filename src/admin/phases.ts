@@ -1,5 +1,6 @@
 import { messageTrace, type TraceStep, type TraceStores } from "../operators/operator-reads.js";
 import type { OperatedStores } from "../operators/operators-of.js";
+import { optionalHash } from "../queue/arguments.js";
 import { inboxPhases, type Phase, phases, type Resolution, resolutions } from "../queue/message.js";
 import type { Control } from "../queue/operators.js";
 import {
@@ -85,8 +86,7 @@ async function phase(stores: OperatedStores, step: TraceStep, call: CallOptions)
 /** A message as API and command line show it. Payload and values of headers may be personal data: they come only on request. */
 export function messageView({ message, phase }: PhasedMessage, withContent = false) {
   const { payload, headers, ...fields } = message;
-  const hash =
-    "hash" in fields && fields.hash !== null ? { hash: Buffer.from(fields.hash).toString("hex") } : {};
+  const hash = "hash" in fields ? { hash: optionalHash(fields.hash) } : {};
   return {
     key: keyText(message),
     phase,

@@ -1,5 +1,7 @@
 import * as z from "zod/mini";
 import { packageVersion } from "../base/require-package.js";
+import type { Answer } from "../http/admin-responses.js";
+import { guid, queryCursor, queryLimit } from "../http/field-schemas.js";
 import { bulkActions, type ControlTarget } from "../queue/operators.js";
 import { type AnyQueue, type QueueKind, queueKinds } from "../queue/work-store.js";
 import type { AdminOptions } from "./create-admin.js";
@@ -9,7 +11,6 @@ import {
   batchSize,
   bodyConditions,
   flag,
-  guid,
   headers,
   key,
   keyAnd,
@@ -17,14 +18,11 @@ import {
   name,
   payload,
   queryConditions,
-  queryCursor,
-  queryLimit,
   sourceIn,
   state,
 } from "./field-schemas.js";
 import { listPhased, messageView, type PhasedFilter, phasedTrace, withPhases } from "./phases.js";
 import { storeReport, tenantReports } from "./reports.js";
-import type { Answer } from "./responses.js";
 import { type AdminCall, type AdminRoute, appRoute, storeRoute } from "./routing.js";
 
 /** All routes except those of the page. */
@@ -254,7 +252,7 @@ const correlationRoute: AdminRoute = storeRoute({
   run: async (stores, { id }, { signal }) => ({ ok: { steps: await phasedTrace(stores, id, { signal }) } }),
 });
 
-/** Replays one failed message, by the name that the document on messages between services has for it. */
+/** Replays one failed message. */
 const retryRoute: AdminRoute = storeRoute({
   path: "outbox/{id}/retry",
   method: "POST",

@@ -1,8 +1,9 @@
-import { checkFields, type Read, readFields, type Taker } from "../http/fields.js";
+import type { AdminApiRoute } from "../http/admin-api.js";
+import type { Answer } from "../http/admin-responses.js";
+import { checkFields, type Read, readFields, readQuery, type Taker } from "../http/fields.js";
 import { decoded, type PlainRequest } from "../http/plain.js";
-import { type PathNames, pathFrom, type RouteData } from "../http/routes.js";
+import { type PathNames, pathFrom } from "../http/routes.js";
 import type { OperatedStores } from "../operators/operators-of.js";
-import type { Answer } from "./responses.js";
 
 /** What a route knows of the request beside its fields. */
 export interface AdminCall {
@@ -12,10 +13,7 @@ export interface AdminCall {
 }
 
 /** Its fields are the path's names and the query's; of a POST, the body's instead of the query's. */
-interface RouteParts<Fields> extends RouteData, Taker<Fields> {
-  /** What a caller without a token gets. Without it that is a refusal. */
-  readonly withoutToken?: Answer;
-}
+type RouteParts<Fields> = AdminApiRoute & Taker<Fields>;
 
 /** On the queues of one database: the app's, or that of the tenant that `?tenant=` names. */
 interface StoreRoute<Fields = unknown> extends RouteParts<Fields> {
@@ -38,9 +36,6 @@ export const appRoute = <Fields>(route: Omit<AppRoute<Fields>, "on">): AppRoute 
   ({ on: "app", ...route }) as AppRoute;
 
 const base = "/_oncebox";
-/** The base in the document on messages between services, which has only these paths. */
-const otherBase = "/_rf/";
-const otherPaths = /^(health|(inbox|outbox)\/stats|outbox\/failed|outbox\/[^/]+\/retry)$/;
 
 /**
  * The part of the path behind the base, without the prefix that a gateway adds. Undefined where there is no base, or the path
@@ -50,9 +45,7 @@ export function pathBehindBase(path: string): string | undefined {
   if (decoded(path) === undefined) return undefined;
   const own = pathFrom(path, `${base}/`);
   if (own !== undefined) return own.slice(base.length + 1);
-  if (path.endsWith(base)) return "";
-  const other = pathFrom(path, otherBase)?.slice(otherBase.length);
-  return other !== undefined && otherPaths.test(other) ? other : undefined;
+  return path.endsWith(base) ? "" : undefined;
 }
 
 /** A body may hold a payload that was edited. Nothing is read of a request without a token. */
@@ -93,20 +86,4 @@ async function readPost(
     return { refusal: { code: "UnknownField", message, field, logged: { unknown: unknown.length } } };
   }
   return readFields(request, route, { maxBytes: maxBodyBytes, mayBeEmpty: true, names });
-}
-
-/** The parameters of a query. One that is given twice is refused: which of them was meant? */
-function readQuery({ url }: PlainRequest): Read<Readonly<Record<string, string>>> {
-  const start = url.indexOf("?");
-  const query = new URLSearchParams(start < 0 ? "" : url.slice(start).split("#", 1)[0]);
-  const fields: Record<string, string> = Object.create(null);
-  for (const [field, value] of query) {
-    if (field in fields) {
-      const name = field.slice(0, 100).toWellFormed();
-      const message = `${name} is given twice.`;
-      return { refusal: { code: "InvalidField", message, field: name, logged: {} } };
-    }
-    fields[field] = value;
-  }
-  return { value: fields };
 }

@@ -31,7 +31,7 @@ export type AppListener = (
 
 /** What an app serves, by the part of the path that comes first. A host or a gateway may have put a prefix before it. */
 const bases =
-  /\/(?:(?<webhooks>webhooks)\/[^/]|(?<service>v1)\/(?:inbox\/|openapi\.json$)|(?<admin>_oncebox|_rf)(?:\/|$)|(?<dispatch>dispatch)\/?$)/;
+  /\/(?:(?<webhooks>webhooks)\/[^/]|(?<service>v1)\/(?:inbox\/|openapi\.json$)|(?<admin>_oncebox)(?:\/|$)|(?<dispatch>dispatch)\/?$)/;
 
 type Served = "webhooks" | "service" | "admin" | "dispatch";
 

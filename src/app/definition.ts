@@ -1,4 +1,3 @@
-import type { AdminSettings } from "../admin/create-admin.js";
 import { type Logger, type LoggerOption, loggerProblem } from "../base/logger.js";
 import type { Metrics, Tracing } from "../base/telemetry.js";
 import { isSecretReference, type SecretReference } from "../config/secret-reference.js";
@@ -16,6 +15,7 @@ import {
   topicMatcher,
 } from "../dispatch/handlers.js";
 import { InvalidArgumentError } from "../errors.js";
+import type { AdminSettings } from "../http/admin-access.js";
 import type { Inbox, InboxOptions } from "../inbox/inbox.js";
 import type { InboxServiceSettings } from "../inbox-store/http/inbox-service.js";
 import type { LeasingInboxStore } from "../inbox-store/inbox-store.js";

@@ -32,7 +32,7 @@ export interface TransactionalContext<Tx = unknown> extends HandlerContext {
 export type ReturnedMessage = WithData<OutgoingMessage> & WithAttributes;
 
 interface WithAttributes {
-  /** Stored as headers. Values that are not text are stored as JSON. */
+  /** Stored as headers. Values that are no texts are stored as JSON, and `attributesOf(message)` gives them back with their types. */
   readonly attributes?: Readonly<Record<string, unknown>> | undefined;
 }
 

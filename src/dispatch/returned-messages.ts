@@ -1,5 +1,6 @@
 import { omitUndefined } from "../base/defined.js";
 import { InvalidArgumentError } from "../errors.js";
+import { attributeHeaders, attributesOf } from "../queue/attributes.js";
 import type { QueueMessage } from "../queue/message.js";
 import { type OutgoingMessage, withPayload } from "../queue/message-content.js";
 import { checkOutgoing, type OutgoingOf, type TopicSchemas } from "../queue/topics.js";
@@ -55,19 +56,15 @@ function toMessage(entry: unknown, defaultTopic: string | undefined): OutgoingMe
       "A handler must return nothing, a message { topic, data } or { topic, payload }, or a list of messages.",
     );
   }
-  const { attributes = {}, topic = defaultTopic, ...rest } = entry as Partial<ReturnedMessage>;
+  const { attributes, topic = defaultTopic, ...rest } = entry as Partial<ReturnedMessage>;
   if (topic === undefined)
     throw new InvalidArgumentError(
       'A message that a handler returned has no topic. Add one. The outbox middleware can have a default: outbox({ topic: "…" }).',
     );
-  const texts = Object.entries(omitUndefined(attributes)).map(([name, value]) => [
-    name,
-    typeof value === "string" ? value : JSON.stringify(value),
-  ]);
   const message = { ...withPayload<Omit<OutgoingMessage, "topic">>(rest as OutgoingMessage), topic };
-  return texts.length === 0
+  return attributes === undefined
     ? message
-    : { ...message, headers: { ...message.headers, ...Object.fromEntries(texts) } };
+    : { ...message, headers: attributeHeaders({ ...attributesOf(message), ...attributes }) };
 }
 
 /**

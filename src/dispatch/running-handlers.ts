@@ -3,7 +3,7 @@ import { LeaseLostError } from "../queue/leases.js";
 import type { QueueMessage } from "../queue/message.js";
 import { endHandlerTransaction, handleMessage, NotCalledError } from "./handle-message.js";
 import { describeKey, type HeldMessage, type LeasedRunParts } from "./held-messages.js";
-import { decisionOf, type HandlingEnd } from "./settlement.js";
+import { decisionOf, type HandlingEnd, hasOwnLogLine } from "./settlement.js";
 import type { UnhandledTopics } from "./unhandled-topics.js";
 
 /** How long a handler that was given up may take to return before it counts as stuck; no longer than its time-out. */
@@ -129,6 +129,7 @@ export class RunningHandlers {
 
   #logEnd(message: QueueMessage, end: HandlingEnd): void {
     if (end.kind === "ok" || end.kind === "ignored" || isAckedUnhandled(end)) return;
+    if (end.kind === "error" && hasOwnLogLine(end.error)) return;
     const { logger } = this.#run;
     const fields = fieldsOf(message);
     if (end.kind === "noHandler")

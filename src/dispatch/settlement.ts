@@ -144,6 +144,18 @@ export function withOwnText<E extends Error>(error: E): E {
   return error;
 }
 
+/** Errors that their handler has logged in its own words. */
+const loggedByHandler = new WeakSet<object>();
+
+/** The dispatcher writes no line of its own about such an error. */
+export function withOwnLogLine<E extends Error>(error: E): E {
+  loggedByHandler.add(error);
+  return error;
+}
+
+export const hasOwnLogLine = (error: unknown): boolean =>
+  typeof error === "object" && error !== null && loggedByHandler.has(error);
+
 /** What is stored of an error: its text, cut, and without what it quotes of the payload. */
 export const storedReason = (error: unknown, payload: string): string =>
   error instanceof PayloadNotJsonError || (typeof error === "object" && error !== null && ownTexts.has(error))

@@ -27,22 +27,14 @@ type FindToken = (authorization: string | null) => Promise<string | undefined>;
 export function bearerTokens(
   tokens: Secrets,
   options: Omit<SecretKeysOptions<never>, "toKey" | "what">,
-  { owner, problemOf }: TokenForm,
+  form: TokenForm,
 ): FindToken {
-  const toKey = (token: unknown): Uint8Array | string =>
-    typeof token !== "string" || token === "" ? "is missing or empty" : (problemOf(token) ?? digestOf(token));
-  const all = [tokens].flat().flatMap((token) => {
-    if (typeof token === "function") return separated(token);
-    const parts = partsOf(token);
-    return parts.length === 0 ? "" : parts; // an empty one is reported
+  const all = checkTokens(tokens, form);
+  const keys = createSecretKeys(all, {
+    ...options,
+    toKey: keyOf(form),
+    what: `A token of the ${form.owner}`,
   });
-  const problems = all.flatMap((token) => {
-    const key = typeof token === "function" ? undefined : toKey(token);
-    return typeof key === "string" ? `one ${key}` : [];
-  });
-  if (all.length === 0) problems.push("there is none");
-  if (problems.length > 0) throw new InvalidArgumentError(`${owner}: tokens: ${problems.join("; ")}.`);
-  const keys = createSecretKeys(all, { ...options, toKey, what: `A token of the ${owner}` });
   return async (authorization) => {
     const valid = await keys.get();
     const token = bearer.exec(authorization ?? "")?.[1];
@@ -52,6 +44,28 @@ export function bearerTokens(
     return valid.filter((one) => isSameDigest(one, digest)).length > 0 ? token : undefined;
   };
 }
+
+/** Returns the tokens one by one. Throws for those that are given as a text and cannot be right. */
+export function checkTokens(tokens: Secrets, form: TokenForm): readonly Secret[] {
+  const all = [tokens].flat().flatMap((token) => {
+    if (typeof token === "function") return separated(token);
+    const parts = partsOf(token);
+    return parts.length === 0 ? "" : parts; // an empty one is reported
+  });
+  const problems = all.flatMap((token) => {
+    const key = typeof token === "function" ? undefined : keyOf(form)(token);
+    return typeof key === "string" ? `one ${key}` : [];
+  });
+  if (all.length === 0) problems.push("there is none");
+  if (problems.length > 0) throw new InvalidArgumentError(`${form.owner}: tokens: ${problems.join("; ")}.`);
+  return all;
+}
+
+/** The digest of a token, or what is wrong with it. */
+const keyOf =
+  ({ problemOf }: TokenForm) =>
+  (token: unknown): Uint8Array | string =>
+    typeof token !== "string" || token === "" ? "is missing or empty" : (problemOf(token) ?? digestOf(token));
 
 const partsOf = (text: string): readonly string[] =>
   typeof text === "string" ? text.split(/[\s,]+/).filter((part) => part !== "") : [text];

@@ -36,4 +36,10 @@ export {
   type SqlInboxStore,
   type SqlInboxStoreOptions,
 } from "./sql-inbox-store.js";
-export { type HeldLease, type LeasedOutcome, type WithLeaseOptions, withLease } from "./with-lease.js";
+export {
+  type HeldLease,
+  type LeasedOutcome,
+  type WithLeaseOptions,
+  WorkTimedOutError,
+  withLease,
+} from "./with-lease.js";

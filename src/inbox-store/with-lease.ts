@@ -1,5 +1,6 @@
 import { type Logger, type LoggerOption, loggerOf, safeReason } from "../base/logger.js";
-import { sleep, withDeadline } from "../base/timers.js";
+import { processTimers, sleep, withDeadline, withinTime } from "../base/timers.js";
+import { knownByCode, type OnceboxErrorInfo } from "../errors.js";
 import { refuseUnknown, requireDuration, requireInterval } from "../queue/arguments.js";
 import { LeaseLostError } from "../queue/leases.js";
 import { checkAll, defaultLeaseMs, type LeasingInboxStore, type TryBeginOptions } from "./inbox-store.js";
@@ -8,6 +9,11 @@ import { checkAll, defaultLeaseMs, type LeasingInboxStore, type TryBeginOptions 
 export interface WithLeaseOptions extends Omit<TryBeginOptions, "leaseId"> {
   /** A third of the lease by default. */
   readonly renewEveryMs?: number | undefined;
+  /**
+   * How long the work may take: 5 minutes by default. Then its signal aborts and its lease is no longer renewed. Work that
+   * goes on until the lease is over is given up.
+   */
+  readonly timeoutMs?: number | undefined;
   readonly logger?: LoggerOption | undefined;
 }
 
@@ -15,7 +21,10 @@ export interface WithLeaseOptions extends Omit<TryBeginOptions, "leaseId"> {
 export interface HeldLease {
   readonly key: string;
   readonly leaseId: string;
-  /** Aborts when the lease is lost, with a LeaseLostError, and when the caller's signal does. Stop the work then. */
+  /**
+   * Aborts when the lease is lost, with a LeaseLostError; when the time of the work is over, with a WorkTimedOutError; and
+   * when the caller's signal does. Stop the work then.
+   */
   readonly signal: AbortSignal;
 }
 
@@ -25,14 +34,38 @@ export type LeasedOutcome<T> =
   | { readonly status: "Processed" }
   | { readonly status: "Busy"; readonly expiresAt: Date | null };
 
+/** The work took longer than its time limit. What it had done by then may be repeated: its key was not marked. */
+export class WorkTimedOutError extends Error implements OnceboxErrorInfo {
+  static readonly code = "ONCEBOX_WORK_TIMED_OUT";
+  static {
+    knownByCode(WorkTimedOutError);
+  }
+
+  readonly code = WorkTimedOutError.code;
+  override readonly name = "WorkTimedOutError";
+  readonly timeoutMs: number;
+
+  constructor(timeoutMs: number) {
+    super(
+      `The work took longer than its limit of ${timeoutMs} ms. Pass its signal on to whatever it waits for, or raise timeoutMs.`,
+    );
+    this.timeoutMs = timeoutMs;
+  }
+}
+
+/** As the default of a resident worker's handlers. */
+export const defaultWorkTimeoutMs = 5 * 60_000;
+
 /** A lease is renewed when a third of it is over, so that there is time to repeat a renewal that failed. */
 const renewals = 3;
 
 /**
  * Does work once for a key: takes the lease, renews it while the work runs, and marks the key processed when the work
  * resolves. When it rejects, the key is released, and the error is rethrown. A key that is processed or busy is not worked on.
+ * It ends no later than `timeoutMs` and `leaseMs` after the work began, whatever the work does.
  *
  * @throws LeaseLostError when the lease was lost before the key could be marked: another caller may do the work again.
+ * @throws WorkTimedOutError when the work went on after its time limit until the lease was over.
  * @example
  * const outcome = await withLease(store, key, async ({ signal }) => sendInvoice(order, { signal }));
  */
@@ -42,12 +75,13 @@ export async function withLease<T>(
   work: (lease: HeldLease) => T | Promise<T>,
   options: WithLeaseOptions = {},
 ): Promise<LeasedOutcome<T>> {
-  refuseUnknown(options, ["owner", "leaseMs", "renewEveryMs", "signal", "logger"], "withLease");
-  const { owner, leaseMs = defaultLeaseMs, signal: outer } = options;
+  refuseUnknown(options, known, "withLease");
+  const { owner, leaseMs = defaultLeaseMs, timeoutMs = defaultWorkTimeoutMs, signal: outer } = options;
   const { renewEveryMs = leaseMs / renewals } = options;
   checkAll("withLease", [
     () => requireDuration(leaseMs, "leaseMs"),
     () => requireInterval(renewEveryMs, "renewEveryMs"),
+    () => requireDuration(timeoutMs, "timeoutMs"),
   ]);
   const logger = loggerOf(options.logger);
   const begunAt = performance.now();
@@ -55,13 +89,17 @@ export async function withLease<T>(
   if (begun.status !== "Acquired") return begun;
 
   const { leaseId } = begun;
-  const losing = new AbortController();
+  const [losing, timing] = [new AbortController(), new AbortController()];
   const lost = (): void => losing.abort(new LeaseLostError());
   const stopRenewing = keepLease({ store, key, leaseId, leaseMs, begunAt, renewEveryMs, logger, lost });
-  const signal = outer === undefined ? losing.signal : AbortSignal.any([losing.signal, outer]);
+  const timedOut = (): void => {
+    timing.abort(new WorkTimedOutError(timeoutMs));
+    void stopRenewing();
+  };
+  const signal = AbortSignal.any([losing.signal, timing.signal, ...(outer === undefined ? [] : [outer])]);
   let result: T;
   try {
-    result = await work({ key, leaseId, signal });
+    result = await untilGivenUp(() => work({ key, leaseId, signal }), { timeoutMs, leaseMs, timedOut });
   } catch (error) {
     await stopRenewing();
     // The error of the work is the one to throw. A lease that cannot be released ends by itself.
@@ -76,6 +114,29 @@ export async function withLease<T>(
   const { status } = await store.finish(key, leaseId);
   if (status === "LeaseLost") throw new LeaseLostError();
   return { status: "Done", result };
+}
+
+const known = ["owner", "leaseMs", "renewEveryMs", "timeoutMs", "signal", "logger"];
+
+interface WorkLimit {
+  readonly timeoutMs: number;
+  readonly leaseMs: number;
+  /** Called at the time limit. */
+  readonly timedOut: () => void;
+}
+
+/**
+ * Waits for the work until its time limit, and then for as long as its last lease may last: work that listens to its signal
+ * ends meanwhile, and nobody else begins it before.
+ */
+async function untilGivenUp<T>(work: () => T | Promise<T>, { timeoutMs, leaseMs, timedOut }: WorkLimit) {
+  const cancel = processTimers.after(timeoutMs, timedOut);
+  const running = (async () => work())(); // an error that is thrown before the first await is a rejection, too
+  try {
+    return await withinTime(timeoutMs + leaseMs, running, () => new WorkTimedOutError(timeoutMs));
+  } finally {
+    cancel();
+  }
 }
 
 interface KeptLease {

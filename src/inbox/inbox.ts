@@ -1,5 +1,5 @@
 import { callInTransaction, checkCall, optionalHash, plainCall } from "../queue/arguments.js";
-import type { InboxKey, InboxMessage, InboxState } from "../queue/message.js";
+import type { ContentHash, InboxKey, InboxMessage, InboxState } from "../queue/message.js";
 import type { TopicSchemas } from "../queue/topics.js";
 import type { CallOptions, WorkStore } from "../queue/work-store.js";
 import { announceDead } from "../sql/dead-letters.js";
@@ -31,7 +31,7 @@ export interface Inbox<Topics extends TopicSchemas = TopicSchemas, Kind extends 
   /** Records an unknown message as Seen. Returns whether the message is done. */
   alreadyProcessed(
     key: InboxKey,
-    hash?: Uint8Array | null,
+    hash?: ContentHash | null,
     options?: InboxCallOptions<Kind>,
   ): Promise<boolean>;
   /** For a caller that handles the message itself, without a claim. Only a Seen message changes. */

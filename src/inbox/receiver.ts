@@ -8,7 +8,7 @@ import {
   requireList,
   requireName,
 } from "../queue/arguments.js";
-import type { InboxKey } from "../queue/message.js";
+import type { ContentHash, InboxKey } from "../queue/message.js";
 import { contentFields, type MessageContent, type WithData, withPayload } from "../queue/message-content.js";
 import type { TopicSchemas } from "../queue/topics.js";
 import type { CallOptions } from "../queue/work-store.js";
@@ -26,14 +26,14 @@ import { receiveBatching } from "./receive-batching.js";
  * - `duplicate`: known, and not handled yet
  * - `done`: handled before
  * - `dead`: dead, and stays so (see `deadOnRedelivery`)
- * - `conflict`: known with another hash; the newer content is stored unless the message is done
+ * - `conflict`: known with another hash of the same algorithm; the newer content is stored unless the message is done
  */
 export type ReceiveOutcome = "enqueued" | "duplicate" | "done" | "dead" | "conflict";
 
 /** A message to receive. */
 export interface IncomingMessage extends InboxKey, MessageContent {
-  /** Hash of the content. It tells a redelivery from another message with the same id. */
-  readonly hash?: Uint8Array | null | undefined;
+  /** A hash of the content, such as `sha256:9f86d0…`. It tells a redelivery from another message with the same id. */
+  readonly hash?: ContentHash | null | undefined;
 }
 
 /** A message of a batch. */
@@ -116,7 +116,7 @@ export function inboxReceiving(
     const ordered = hasPartitions ? incoming : [...incoming].sort(byKey);
     const { maxItems } = dialect;
     const rows = await inChunks(runner, ordered, { maxItems, tx: call.tx, call }, (tx, some) =>
-      runner.executeIn(tx, statements.receiveMany, { items: JSON.stringify(some.map(toItem)) }, call),
+      runner.executeIn(tx, statements.receiveMany, { items: JSON.stringify(some) }, call),
     );
     const received = new Map(
       rows.map((row) => [
@@ -233,12 +233,6 @@ const byKey = (a: SqlParams, b: SqlParams): number =>
   compareText(a.message_id as string, b.message_id as string);
 
 const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
-
-/** Parameters as an item of a JSON array, with the hash in hexadecimal. */
-const toItem = (params: SqlParams) => ({
-  ...params,
-  hash: params.hash === null ? null : Buffer.from(params.hash as Uint8Array).toString("hex"),
-});
 
 const keyTextOf = ({ source, message_id: messageId }: SqlParams): string =>
   inboxKey.keyText({ source: source as string, messageId: messageId as string });

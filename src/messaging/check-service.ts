@@ -1,5 +1,7 @@
 import { longestTimerMs } from "../base/timers.js";
 import { InvalidArgumentError } from "../errors.js";
+import { adminDefaults, adminTokens, checkAdminSettings } from "../http/admin-access.js";
+import { checkTokens } from "../http/bearer-tokens.js";
 import {
   optionalCount,
   problemOf,
@@ -39,6 +41,7 @@ export function checkService(options: AnyServiceOptions): ReturnType<typeof serv
       `${name} must be a function`,
     );
   checkNotify(options, problems);
+  checkAdmin(options, problems);
   checkSettings(options, problems);
   if (problems.all.length === 0) return destinations;
   const name = typeof options.serviceId === "string" ? ` "${options.serviceId}"` : "";
@@ -98,6 +101,16 @@ function checkNotify({ notify = false, wakeUp, db }: AnyServiceOptions, problems
     "notify needs an outbox on PostgreSQL; give a wakeUp instead, or neither",
   );
   problems.unless(wakeUp === undefined, "give notify or wakeUp, not both");
+}
+
+function checkAdmin({ admin }: AnyServiceOptions, problems: Problems): void {
+  if (admin === undefined) return;
+  problems.check(() => {
+    refuseUnknown(admin, ["tokens", ...Object.keys(adminDefaults)], "admin");
+    const { tokens = "", ...settings } = admin;
+    checkAdminSettings(settings);
+    checkTokens(tokens, adminTokens);
+  });
 }
 
 /** Problems of the declarations and of the handlers for them. */

@@ -1,6 +1,7 @@
 import { singleFlight } from "../base/concurrency.js";
 import { omitUndefined } from "../base/defined.js";
 import { safeReason } from "../base/logger.js";
+import { withoutPayload } from "../base/redaction.js";
 import { inSpan, sentHeaders } from "../base/telemetry.js";
 import type { HandlerFunction, Handlers } from "../dispatch/handlers.js";
 import {
@@ -8,6 +9,7 @@ import {
   PermanentFailure,
   permanentFailure,
   RetryAfter,
+  withOwnLogLine,
   withOwnText,
 } from "../dispatch/settlement.js";
 import { isMessageFault, RefusedMessage } from "../publishers/circuit-breaker.js";
@@ -33,8 +35,8 @@ export function outboxHandlers(
     return async (message, { signal }) => {
       const maxRetries = maxRetriesOf(message, settings.retry.maxRetries);
       // Its process was killed at the last attempt.
-      if (message.attempt > maxRetries) throw permanentFailure(message.lastError ?? reasons.leaseExpired);
-      if (isExpired(message, now())) throw permanentFailure(reasons.expired);
+      if (message.attempt > maxRetries) throw endOf(message.lastError ?? reasons.leaseExpired);
+      if (isExpired(message, now())) throw endOf(reasons.expired);
       const envelope = toEnvelope(message, serviceId);
       const outgoing = { messageId: envelope.messageId, destination, endpoint: envelope.endpoint };
       const startedAt = performance.now();
@@ -46,15 +48,15 @@ export function outboxHandlers(
           await handleResponse({ ...response, sourceServiceId: destination });
         }
       } catch (error) {
-        // Not tried, because the circuit breaker is open.
+        // Not tried, because the circuit breaker is open, which has its own line in the log.
         if (error instanceof RetryAfter && !error.costsAttempt) throw waiting.later(error.delayMs);
-        // Asked for by onResponse; or cut off, because the function's time is up.
-        if (error instanceof RetryAfter || signal.aborted) throw error;
-        const reason = sendError(error);
+        if (signal.aborted) throw error; // cut off, because the function's time is up
+        const reason = withoutPayload(sendError(error), message.payload);
         const retry = message.attempt + 1;
-        if (error instanceof PermanentFailure || retry > maxRetries) throw permanentFailure(reason);
-        reports.sendFailed(outgoing, retry, maxRetries, error);
-        throw new SendFailed(reason);
+        const isAskedFor = error instanceof RetryAfter; // by onResponse
+        if (!isAskedFor && (error instanceof PermanentFailure || retry > maxRetries)) throw endOf(reason);
+        reports.sendFailed(outgoing, retry, maxRetries, reason);
+        throw withOwnLogLine(isAskedFor ? error : new SendFailed(reason));
       }
       reports.sent(outgoing, performance.now() - startedAt, message.attempt);
       await waiting.delivered();
@@ -117,7 +119,7 @@ function waitingMessages(parts: ServiceParts, destination: string) {
     /** The error for a message that the breaker has refused: when it is tried again. It costs no attempt. */
     later(breakerWaitMs: number): RetryAfter {
       releaseAt = 0;
-      return withOwnText(new RetryAfter(delayMs(now(), breakerWaitMs), reason, false));
+      return withOwnLogLine(withOwnText(new RetryAfter(delayMs(now(), breakerWaitMs), reason, false)));
     },
     /** A message was delivered: those that wait are due. Never rejects. */
     async delivered(): Promise<void> {
@@ -127,6 +129,9 @@ function waitingMessages(parts: ServiceParts, destination: string) {
     },
   };
 }
+
+/** Ends a message. Its line in the log is that of the dead message. */
+const endOf = (reason: string): PermanentFailure => withOwnLogLine(permanentFailure(reason));
 
 class SendFailed extends Error {
   override readonly name = "SendFailed";

@@ -4,7 +4,7 @@ import { readLogLevel } from "../config/environment.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { PlainResponse } from "../http/plain.js";
 import { refusedResponse } from "../webhooks/responses.js";
-import type { ServiceReceiver } from "./receiver.js";
+import type { HandledRequest } from "./receiver.js";
 import type { Service } from "./service.js";
 
 /** The part of a service that functions use. */
@@ -21,8 +21,8 @@ export type LoggerAt = (level: LogLevel) => Logger;
 export interface ServiceHost {
   /** The service. Rejects when it could not be made; the next call tries again. */
   ready(): Promise<HostedService>;
-  /** Receives a message. Returns 503 when the service could not be made. */
-  receive(request: Parameters<ServiceReceiver["handle"]>[0]): Promise<PlainResponse>;
+  /** Receives a message, or a request for the diagnostics. Returns 503 when the service could not be made. */
+  receive(request: HandledRequest): Promise<PlainResponse>;
 }
 
 /** Functions in one process that were given the same `open` share its service, and so its connections. */

@@ -34,7 +34,7 @@ export {
   type SignalDefinition,
   signal,
 } from "./messages.js";
-export type { ServiceReceiver } from "./receiver.js";
+export type { HandledRequest, ServiceReceiver } from "./receiver.js";
 export { isResponseReference, type ResponseReference, responseReference } from "./responses.js";
 export { RequestFailedError } from "./sender.js";
 export { createService, type Service } from "./service.js";
@@ -46,6 +46,7 @@ export {
   type RetryOptions,
   retryWindowMs,
   type SeparateDatabases,
+  type ServiceAdmin,
   type ServiceOptions,
   type ServiceSettings,
   type SourceOptions,
@@ -63,8 +64,10 @@ export {
 } from "./transports/in-process-transport.js";
 export {
   type Listener,
+  type ListeningReceiver,
   type ListenOptions,
   listen,
+  type MiddlewareReceiver,
   type ReceiverMiddlewareOptions,
   receiverMiddleware,
 } from "./transports/listen.js";

@@ -40,6 +40,11 @@ export interface OutboxStats {
 export interface InboxStats {
   /** Messages that are remembered as handled. */
   readonly size: number;
+  /** What this process has handled or recognised as a duplicate since the service was created. */
+  readonly received: number;
+  readonly duplicates: number;
+  /** The part of `received` that were duplicates, from 0 to 1; null while there are none. */
+  readonly duplicateRate: number | null;
 }
 
 /** What the maintenance of a service did. */
@@ -109,7 +114,7 @@ export function serviceManagement(parts: ServiceParts): ServiceManagement {
     },
 
     async inboxStats(call = {}) {
-      return { size: (await inbox.stats(call)).counts.Done };
+      return { size: (await inbox.stats(call)).counts.Done, ...reports.received() };
     },
 
     async list(filter = {}) {

@@ -1,9 +1,10 @@
-import { safeReason } from "../base/logger.js";
+import { type Logger, safeReason } from "../base/logger.js";
 import { jsonText, withoutPayload } from "../base/redaction.js";
 import { inSpan, processSpan } from "../base/telemetry.js";
 import { withinTime } from "../base/timers.js";
 import { PermanentFailure, RetryAfter } from "../dispatch/settlement.js";
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
+import type { AdminApi } from "../http/admin-api.js";
 import { openBodies, readBody } from "../http/body.js";
 import {
   emptyResponse,
@@ -29,29 +30,51 @@ import type { TransportResponse } from "./transports/transport.js";
 
 /** Receives the messages of a service. */
 export interface ServiceReceiver {
-  /** For hosts with requests of the web: verifies, deduplicates and handles a message. */
+  /** For hosts with requests of the web: verifies, deduplicates and handles a message, and serves the diagnostics. */
   fetch(request: Request): Promise<Response>;
   /** The same for `listen`. */
   readonly respond: PlainRoute;
-  /** The same for hosts whose own routes lead here: takes any path. */
-  handle(request: Pick<PlainRequest, "method" | "headers" | "body">): Promise<PlainResponse>;
+  /** The same for hosts whose own routes lead here: a request is a message unless its path ends as one of the diagnostics. */
+  handle(request: HandledRequest): Promise<PlainResponse>;
+  /** Whether a path is the receiver's or one of the diagnostics. */
+  serves(path: string): boolean;
   /** Larger messages are refused. */
   readonly maxBodyBytes: number;
+  /** The service's. */
+  readonly logger: Logger;
   /** For a sender in the same process: nothing is serialised and nothing is verified. */
   receive(message: Envelope): Promise<TransportResponse>;
 }
 
-/** The receiver for hosts that speak HTTP: `POST {prefix}/receive`. */
-export function receiverHttp(parts: ServiceParts, receive: Receive): Omit<ServiceReceiver, "receive"> {
+/** Without a path it is a message. */
+export type HandledRequest = Pick<PlainRequest, "method" | "headers" | "body"> & Partial<PlainRequest>;
+
+const receivePath = "receive";
+
+/** The diagnostics of a service, behind its prefix. */
+export const diagnosticPaths = [
+  { method: "GET", path: "health" },
+  { method: "GET", path: "outbox/stats" },
+  { method: "GET", path: "outbox/failed" },
+  { method: "POST", path: "outbox/{messageId}/retry" },
+  { method: "GET", path: "inbox/stats" },
+] as const;
+export type DiagnosticPath = (typeof diagnosticPaths)[number]["path"];
+/** The parts of the longest of these paths. */
+const mostParts = 3;
+
+/** The receiver for hosts that speak HTTP: `POST {prefix}/receive`, and the diagnostics beside it. */
+export function receiverHttp(
+  parts: ServiceParts,
+  receive: Receive,
+  diagnostics: () => Promise<AdminApi>,
+): Omit<ServiceReceiver, "receive"> {
   const { prefix, maxBodyBytes } = parts.settings;
-  const path = `${prefix}/receive`;
-  const find = routeTable([{ method: "POST", path }]);
+  const find = routeTable([{ method: "POST", path: receivePath }, ...diagnosticPaths]);
   const unverified = openBodies({ maxBytes: Math.max(unverifiedBytes, maxBodyBytes) });
 
-  const answer = async (request: Parameters<ServiceReceiver["handle"]>[0], at: string) => {
-    const match = find(request.method, at);
-    if (match.kind === "not found") return emptyResponse(404);
-    if (match.kind === "wrong method") return emptyResponse(405, { allow: match.methods.join(", ") });
+  const handleMessage = async (request: HandledRequest): Promise<PlainResponse> => {
+    if (request.method !== "POST") return emptyResponse(405, { allow: "POST" });
     const body = await readBody(request, { maxBytes: maxBodyBytes, withinMs: bodyMs, among: unverified });
     if (typeof body === "string") {
       parts.reports.malformed(body);
@@ -64,8 +87,34 @@ export function receiverHttp(parts: ServiceParts, receive: Receive): Omit<Servic
       ? jsonResponse(200, { acknowledged, duplicateDetected, payload: payload ?? null })
       : jsonResponse(500, { acknowledged, error, permanent }); // JSON leaves out a member that is undefined
   };
-  const respond: ServiceReceiver["respond"] = (request) => answer(request, request.path);
-  return { handle: (request) => answer(request, path), respond, fetch: webRoute(respond), maxBodyBytes };
+  /** `path` is the part behind the prefix. */
+  const answer = async (request: PlainRequest, path: string | undefined): Promise<PlainResponse> => {
+    if (path === receivePath) return handleMessage(request);
+    if (!isKnown(path)) return emptyResponse(404);
+    return (await diagnostics())(request, path);
+  };
+  const isKnown = (path: string | undefined): boolean => find("GET", path).kind !== "not found";
+  const behindPrefix = (path: string): string | undefined =>
+    path.startsWith(`${prefix}/`) ? path.slice(prefix.length + 1) : undefined;
+  /** A gateway's stage or the route of a function may stand before the prefix, or in place of it. */
+  const pathAtEnd = (path: string): string => {
+    const all = path.split("/");
+    const ends = Array.from({ length: mostParts }, (_, index) => all.slice(-1 - index).join("/"));
+    return ends.find(isKnown) ?? receivePath;
+  };
+
+  const respond: ServiceReceiver["respond"] = (request) => answer(request, behindPrefix(request.path));
+  return {
+    handle: (request) =>
+      request.path === undefined
+        ? handleMessage(request)
+        : answer(request as PlainRequest, pathAtEnd(request.path)),
+    respond,
+    serves: (path) => isKnown(behindPrefix(path)),
+    fetch: webRoute(respond),
+    maxBodyBytes,
+    logger: parts.reports.logger,
+  };
 }
 
 /** A sender gives up after 30 s by default. */

@@ -5,14 +5,14 @@ import {
   type LoggerOption,
   loggedError,
   loggerOf,
-  nameAndCode,
+  silentLogger,
   withFields,
 } from "../base/logger.js";
 import { guardedMetrics, type MetricAttributes, type Metrics } from "../base/telemetry.js";
 import { withinTime } from "../base/timers.js";
 import type { OutboxKey } from "../queue/message.js";
 import type { DeadLetterListener } from "../queue/work-store.js";
-import { saysExpired } from "../sql/dead-letters.js";
+import { deadLogLine, saysExpired } from "../sql/dead-letters.js";
 import type { DeadMessage } from "./service-options.js";
 import type { ServiceParts } from "./service-parts.js";
 import { toSentMessage } from "./stored-message.js";
@@ -62,6 +62,7 @@ export function serviceReports(serviceId: string, options: { logger?: LoggerOpti
   };
   const outgoing = ({ destination, endpoint }: Outgoing) => ({ destination, endpoint });
   const incoming = ({ sourceServiceId, endpoint }: Incoming) => ({ source: sourceServiceId, endpoint });
+  const counts = { received: 0, duplicates: 0 };
   const conventional = (name: string, destination: string) => ({
     "messaging.system": "oncebox",
     "messaging.operation.name": name,
@@ -82,12 +83,11 @@ export function serviceReports(serviceId: string, options: { logger?: LoggerOpti
       metrics.duration("rf_outbox_send_duration_ms", ms, outgoing(message));
       metrics.duration("messaging.client.operation.duration", ms, conventional("send", message.destination));
     },
-    sendFailed(message: Outgoing, retryCount: number, maxRetries: number, error: unknown): void {
-      const fields = { ...message, retryCount, maxRetries, error: nameAndCode(error) };
-      logger.warn("Outbox: message send failed", fields);
+    sendFailed(message: Outgoing, retryCount: number, maxRetries: number, error: string): void {
+      logger.warn("Outbox: message send failed", { ...message, retryCount, maxRetries, error });
     },
-    failed(message: Outgoing, retries: number, maxRetries: number): void {
-      logger.error("Outbox: message permanently failed", { ...message, maxRetries });
+    failed(message: Outgoing, retries: number, maxRetries: number, error: string): void {
+      logger.error("Outbox: message permanently failed", { ...message, maxRetries, error });
       measure("histogram", "rf_outbox_retry_count", retries, outgoing(message));
       measure("count", "rf_outbox_failed_count", 1, outgoing(message));
     },
@@ -100,11 +100,14 @@ export function serviceReports(serviceId: string, options: { logger?: LoggerOpti
     },
 
     processed(message: Incoming, ms: number): void {
+      counts.received++;
       logger.info("Inbox: message processed", { ...message, durationMs: Math.round(ms) });
       metrics.duration("rf_inbox_process_duration_ms", ms, incoming(message));
       metrics.duration("messaging.process.duration", ms, conventional("process", serviceId));
     },
     duplicate(message: Incoming): void {
+      counts.received++;
+      counts.duplicates++;
       logger.warn("Inbox: duplicate detected", { ...message });
       measure("count", "rf_inbox_duplicate_count", 1, incoming(message));
     },
@@ -122,6 +125,11 @@ export function serviceReports(serviceId: string, options: { logger?: LoggerOpti
       logger.warn("Inbox: malformed message refused", { reason });
     },
 
+    /** What has come in so far. */
+    received: () => ({
+      ...counts,
+      duplicateRate: counts.received === 0 ? null : counts.duplicates / counts.received,
+    }),
     sizes(pending: number, inboxSize: number): void {
       measure("gauge", "rf_outbox_pending_count", pending, {});
       measure("gauge", "rf_inbox_size", inboxSize, {});
@@ -129,8 +137,14 @@ export function serviceReports(serviceId: string, options: { logger?: LoggerOpti
   };
 }
 
-/** For the stores: what they log of each message is in the lines above. */
-export const warningsOf = (logger: Logger): Logger => ({ ...logger, debug() {}, info() {} });
+/** For stores and dispatcher: what they log of each message is in the lines above, a dead one's too. */
+export const otherWarnings = (logger: Logger): Logger => ({
+  ...silentLogger,
+  warn(message, fields) {
+    if (message !== deadLogLine) logger.warn(message, fields);
+  },
+  error: logger.error,
+});
 
 export type Reports = ReturnType<typeof serviceReports>;
 
@@ -184,6 +198,6 @@ async function reportDead(
   const { messageId, destination, endpoint, retryCount, maxRetries } = dead;
   const error = sent.lastError ?? reason;
   if (state === "Expired") reports.expired({ messageId, destination, endpoint });
-  else reports.failed({ messageId, destination, endpoint }, retryCount, maxRetries);
+  else reports.failed({ messageId, destination, endpoint }, retryCount, maxRetries, error);
   await options.onDead?.(dead, { state, error });
 }

@@ -1,7 +1,8 @@
 import type { LoggerOption } from "../base/logger.js";
+import type { Secrets } from "../base/secrets.js";
 import type { Metrics, Tracing } from "../base/telemetry.js";
-import { longestTimerMs } from "../base/timers.js";
 import type { WakeUpSource } from "../dispatch/worker.js";
+import type { AdminSettings } from "../http/admin-access.js";
 import type { BreakerPolicy } from "../publishers/circuit-breaker.js";
 import type { RetryPolicy } from "../queue/retry-policy.js";
 import type { Database } from "../sql/dialect.js";
@@ -75,6 +76,12 @@ export interface SourceOptions {
   readonly retryWindowMs?: number;
 }
 
+/** Who may see a service's diagnostics. */
+export interface ServiceAdmin extends AdminSettings {
+  /** All tokens that are valid at present, each `name:secret`, or functions that fetch them. The name is in the log. */
+  readonly tokens: Secrets;
+}
+
 /** A message that will not be sent any more. It stays in the outbox: `retry` sends it again. */
 export interface DeadMessage extends SentMessage {
   readonly state: "Failed" | "Expired";
@@ -86,11 +93,11 @@ export interface ServiceSettings {
   readonly retry: Partial<RetryOptions>;
   /** A message that is not delivered within this time is Expired: 24 h by default. */
   readonly ttlMs: number;
-  /** The wait after the first poll of the outbox that found nothing: 1 s by default. A service without destinations does not poll. */
+  /** The wait after a poll of the outbox that found nothing: 1 s by default. A service without destinations does not poll. */
   readonly pollMs: number;
   /**
-   * The longest wait between polls of an outbox that stays empty: five times `pollMs` by default. Minutes let a serverless
-   * database sleep. Messages of this process are sent at once all the same.
+   * The longest wait between polls of an outbox that stays empty: `pollMs` by default. With more, each wait is twice the one
+   * before, up to this; minutes let a serverless database sleep. Messages of this process are sent at once all the same.
    */
   readonly idlePollMs: number;
   /** Messages in one claim: 50 by default. */
@@ -127,7 +134,7 @@ export const defaults: Omit<ServiceSettings, "retry"> & { readonly retry: RetryO
   retry: defaultRetry,
   ttlMs: 24 * 60 * 60_000,
   pollMs: 1_000,
-  idlePollMs: 5_000,
+  idlePollMs: 1_000,
   batchSize: 50,
   concurrency: 10,
   leaseMs: 30_000,
@@ -183,10 +190,13 @@ export interface ServiceOptions<
   /** Wakes the worker when another process or a caller's own transaction has committed a message. */
   readonly wakeUp?: WakeUpSource;
   /**
-   * The same by PostgreSQL's NOTIFY, without a `wakeUp`: `init` adds the triggers and `start` listens. Not by default,
-   * because PostgreSQL lets notifying transactions commit only one at a time.
+   * The same by PostgreSQL's NOTIFY: `init` adds the triggers and `start` listens. On by default for an outbox on PostgreSQL,
+   * unless there is a `wakeUp`. With `false`, `init` removes the triggers: PostgreSQL lets notifying transactions commit only
+   * one at a time, which slows commits from about a thousand a second on.
    */
   readonly notify?: boolean;
+  /** Opens the diagnostics at `{prefix}/health`, `/outbox/stats` and so on for these tokens. Without it they are closed. */
+  readonly admin?: ServiceAdmin;
   readonly logger?: LoggerOption;
   readonly metrics?: Metrics;
   readonly tracing?: Tracing;
@@ -215,6 +225,7 @@ export const knownOptions = [
   "schema",
   "wakeUp",
   "notify",
+  "admin",
   "logger",
   "metrics",
   "tracing",
@@ -239,8 +250,7 @@ export const settingsOf = (options: AnyServiceOptions): Settings => {
       .map((name) => [name, options[name as keyof Settings]])
       .filter(([, value]) => value !== undefined),
   );
-  const { pollMs = defaults.pollMs } = options;
-  const idlePollMs = Math.min(5 * pollMs, longestTimerMs);
+  const { pollMs: idlePollMs = defaults.idlePollMs } = options;
   return { ...defaults, idlePollMs, ...given, retry: { ...defaultRetry, ...options.retry } };
 };
 

@@ -9,11 +9,11 @@ import {
   transaction,
 } from "../middleware/transaction.js";
 import { createOutbox, type Outbox } from "../outbox/outbox.js";
-import type { Database, NotifyQueue } from "../sql/dialect.js";
+import type { CommitNotifications, Database, NotifyQueue } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
 import type { ServiceDestination } from "./destinations.js";
 import { combinedMessages, type MessageDefinition } from "./messages.js";
-import { type DeadMessages, type Reports, serviceReports, warningsOf } from "./reports.js";
+import { type DeadMessages, otherWarnings, type Reports, serviceReports } from "./reports.js";
 import {
   type AnyServiceOptions,
   policyOf,
@@ -33,6 +33,8 @@ export interface ServiceParts {
   readonly inboxDb: Database;
   /** The name of the outbox. */
   readonly outboxQueue: NotifyQueue & { readonly table: string };
+  /** How commits of other processes wake the worker, where they do. */
+  readonly notifications: CommitNotifications | undefined;
   readonly outbox: Outbox;
   /** The outboxes of the instances that send to this service's other destinations. */
   readonly otherOutboxes: readonly Outbox[];
@@ -51,7 +53,8 @@ export function serviceParts(
   options: AnyServiceOptions,
   { destinations, dead, wake }: Pick<ServiceParts, "destinations" | "wake" | "dead">,
 ): ServiceParts {
-  const { serviceId, db, schema, clock, logger, metrics, tracing } = options;
+  const { serviceId, db, schema, clock, logger, metrics, tracing, wakeUp } = options;
+  const { notify = wakeUp === undefined } = options;
   const settings = settingsOf(options);
   const {
     outbox: outboxDb,
@@ -59,7 +62,7 @@ export function serviceParts(
     otherOutboxes = [],
   }: SeparateDatabases = "driver" in db ? { outbox: db, inbox: db } : db;
   const reports = serviceReports(serviceId, omitUndefined({ logger, metrics }));
-  const store = omitUndefined({ schema, clock, logger: warningsOf(reports.logger), metrics, tracing });
+  const store = omitUndefined({ schema, clock, logger: otherWarnings(reports.logger), metrics, tracing });
   const table = `${settings.table}_outbox`;
   return {
     options,
@@ -70,6 +73,7 @@ export function serviceParts(
     outboxDb,
     inboxDb,
     outboxQueue: { kind: "outbox", table, ...omitUndefined({ schema }) },
+    notifications: notify ? outboxDb.notifications : undefined,
     outbox: createOutbox(outboxDb, {
       ...store,
       table,

@@ -1,5 +1,5 @@
 import { type Budget, timeBudget } from "../base/budget.js";
-import { repeating } from "../base/concurrency.js";
+import { memoisePromise, repeating } from "../base/concurrency.js";
 import { omitUndefined } from "../base/defined.js";
 import { safeReason } from "../base/logger.js";
 import type { DispatchResult } from "../dispatch/dispatch-run.js";
@@ -23,7 +23,7 @@ import type {
   SendOptions,
 } from "./messages.js";
 import { createMessageReceiver, receiverHttp, type ServiceReceiver } from "./receiver.js";
-import { deadMessages } from "./reports.js";
+import { deadMessages, otherWarnings } from "./reports.js";
 import { responseHandler } from "./responses.js";
 import { createSender, requester, wrapPushCall } from "./sender.js";
 import { type AnyServiceOptions, policyOf, type ServiceOptions } from "./service-options.js";
@@ -88,12 +88,17 @@ export function createService<
   const request = requester(parts, sender, deliver);
   const receive = createMessageReceiver(parts, sender, handleResponse);
   const management = serviceManagement(parts);
+  // Loaded at the first request for them: few functions ever serve one.
+  const diagnostics = memoisePromise(async () =>
+    (await import("./diagnostics.js")).serviceDiagnostics(parts, management),
+  );
   const dispatcher = createDispatcher<OutboxMessage>({
     handlers: outboxHandlers(parts, deliver, handleResponse),
     batchSize: settings.batchSize,
     concurrency: settings.concurrency,
     leaseMs: settings.leaseMs,
     retry: policyOf(settings.retry),
+    logger: otherWarnings(parts.reports.logger),
     ...omitUndefined({ metrics: given.metrics, tracing: given.tracing }),
   });
   const worker = serviceWorker(parts, dispatcher, management);
@@ -134,7 +139,7 @@ export function createService<
       Combined<Messages>,
       Destination
     >,
-    receiver: { receive, ...receiverHttp(parts, receive) },
+    receiver: { receive, ...receiverHttp(parts, receive, diagnostics) },
     init: () => createTables(parts),
     transaction: (work) => wakingTransaction(parts, work),
     onWake: wakes.subscribe,
@@ -158,7 +163,7 @@ export function createService<
 }
 
 async function createTables(parts: ServiceParts): Promise<void> {
-  const { outboxDb, inboxDb, outboxQueue, settings, options } = parts;
+  const { outboxDb, inboxDb, outboxQueue, notifications, settings, options } = parts;
   const [outbox, inbox] = [outboxQueue.table, `${settings.table}_inbox`];
   const schema = omitUndefined({ schema: options.schema });
   if (outboxDb === inboxDb) await migrate(outboxDb, { ...schema, outbox, inbox });
@@ -169,7 +174,8 @@ async function createTables(parts: ServiceParts): Promise<void> {
   const { dialect } = outboxDb;
   const names = dialect.names("outbox", options.schema ?? dialect.defaults.schema, outbox);
   await outboxDb.exclusively(names.schema, (tx) => runBatches(tx, dialect.sentView(names)));
-  if (options.notify) await outboxDb.notifications?.enable(outboxQueue);
+  await notifications?.enable(outboxQueue);
+  if (options.notify === false) await outboxDb.notifications?.disable(outboxQueue);
 }
 
 interface ServiceWorker {
@@ -187,7 +193,7 @@ function serviceWorker(
   dispatcher: Dispatcher<OutboxMessage>,
   { maintain }: Pick<ServiceManagement, "maintain">,
 ): ServiceWorker {
-  const { outbox, outboxDb, outboxQueue, settings, options, reports, destinations } = parts;
+  const { outbox, outboxQueue, notifications, settings, options, reports, destinations } = parts;
   const { pollMs, idlePollMs, cleanupMs } = settings;
   let running: Pick<Worker, "wake" | "stop"> | undefined;
 
@@ -196,8 +202,7 @@ function serviceWorker(
       if (!signal.aborted) reports.logger.error("clean-up failed", { error: safeReason(error) });
     });
   };
-  const byCommit = () =>
-    options.notify ? outboxDb.notifications?.wakeUp(outboxQueue, reports.logger) : undefined;
+  const byCommit = () => notifications?.wakeUp(outboxQueue, reports.logger);
   const sending = (): Worker =>
     startWorker(dispatcher, outbox, {
       pollMs,

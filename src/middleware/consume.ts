@@ -15,6 +15,7 @@ import {
   requireName,
   requirePayload,
 } from "../queue/arguments.js";
+import { attributeHeaders } from "../queue/attributes.js";
 import { MessageBase } from "../queue/message.js";
 
 /** A message of a queue trigger, the same for every cloud. */
@@ -228,15 +229,13 @@ export const attributeNames = {
   headers: "headers",
 } as const;
 
-/** Headers that a publisher of this package wrote as JSON. Null for anything else. */
+/** Headers that a publisher of this package wrote as JSON, with the types of their attributes. Null for anything else. */
 export function headersFrom(text: string | undefined): Record<string, string> | null {
   if (text === undefined) return null;
   try {
     const parsed: unknown = JSON.parse(text);
     const isPlain = typeof parsed === "object" && parsed !== null && !Array.isArray(parsed);
-    return isPlain && Object.values(parsed).every((value) => typeof value === "string")
-      ? (parsed as Record<string, string>)
-      : null;
+    return isPlain ? attributeHeaders(parsed as Record<string, unknown>) : null;
   } catch {
     return null;
   }

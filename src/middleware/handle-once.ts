@@ -14,7 +14,7 @@ export type OnceOutcome<Result> =
 
 interface OnceCall<Result> {
   readonly key: InboxKey;
-  readonly hash?: Uint8Array;
+  readonly hash?: string;
   /** The topic of the inbox message that the result is stored in. */
   readonly topic: string;
   /** Called before `handle`. */

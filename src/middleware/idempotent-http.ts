@@ -14,7 +14,7 @@ import { commitIfHandled, requireScope, type TransactionMiddleware } from "./tra
 export type HttpHandler = (request: Request) => Response | Promise<Response>;
 
 /** Options of idempotent HTTP. */
-export interface IdempotentHttpOptions extends Pick<InboxOptions, "schema" | "table" | "clock"> {
+export interface IdempotentHttpOptions extends Pick<InboxOptions, "schema" | "table" | "clock" | "logger"> {
   readonly transaction: TransactionMiddleware;
   /** Each subscriber has idempotency keys of its own. */
   readonly subscriber: string;
@@ -41,6 +41,7 @@ const known = [
   "schema",
   "table",
   "clock",
+  "logger",
 ];
 
 /**
@@ -59,9 +60,9 @@ const known = [
 export function idempotentHttp(options: IdempotentHttpOptions, handler: HttpHandler): HttpHandler {
   requireOptions(options, handler);
   const { transaction, subscriber, outbox, scope, required = true, maxBodyBytes = 1_048_576 } = options;
-  const { schema, table, clock } = options;
+  const { schema, table, clock, logger } = options;
   const { dialect } = transaction.db;
-  const inbox = createInbox(transaction.db, omitUndefined({ schema, table, clock }));
+  const inbox = createInbox(transaction.db, omitUndefined({ schema, table, clock, logger }));
   const join = runningCalls();
 
   const handle = async (request: Request) => {
@@ -113,7 +114,7 @@ export function idempotentHttp(options: IdempotentHttpOptions, handler: HttpHand
         409,
         "A request with this Idempotency-Key is still being handled. Try again later.",
       );
-    if (found.hash === null || Buffer.compare(found.hash, hash) !== 0)
+    if (found.hash !== hash)
       return problemResponse(422, "This Idempotency-Key was used with another request.");
     return fromStoredResponse(JSON.parse(found.payload) as StoredResponse);
   };
@@ -171,12 +172,12 @@ function keyOf(scope: IdempotentHttpOptions["scope"], request: Request, given: s
 }
 
 /** Two requests are the same request when method, path, query and body are equal. */
-function requestFingerprint(request: Request, body: Uint8Array): Uint8Array {
+function requestFingerprint(request: Request, body: Uint8Array): string {
   const { pathname, search } = new URL(request.url);
-  return createHash("sha256")
+  const hash = createHash("sha256")
     .update(JSON.stringify([request.method, pathname, search]))
-    .update(body)
-    .digest();
+    .update(body);
+  return `sha256:${hash.digest("hex")}`;
 }
 
 /** A response as the inbox stores it, in JSON. */

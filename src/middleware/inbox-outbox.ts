@@ -47,7 +47,7 @@ export function inbox<Message = { readonly messageId?: string | undefined }>(
   if (messageId !== undefined && typeof messageId !== "function")
     throw new InvalidArgumentError("inbox middleware: messageId must be a function (message) => id.");
   const logger = loggerOf(options.logger);
-  const settings: InboxOptions = omitUndefined({ schema, table, clock });
+  const settings: InboxOptions = omitUndefined({ schema, table, clock, logger: options.logger });
   const storeOn = perDatabase((db) => createInbox(db, settings));
   const idOf = (messageId ?? ownMessageId) as (message: unknown) => unknown;
 

@@ -6,6 +6,7 @@ import { requirePackage } from "../base/require-package.js";
 import { permanentFailure } from "../dispatch/settlement.js";
 import { attributeNames } from "../middleware/consume.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
+import { attributesOf } from "../queue/attributes.js";
 import { microBatch, notSent, type Sent, sendOrSplit, sent } from "./micro-batch.js";
 import {
   hashedKey,
@@ -217,7 +218,7 @@ function awsAttributes(
     [attributeNames.messageId, message.messageId],
     [attributeNames.topic, message.topic],
     [attributeNames.correlationId, message.correlationId],
-    [attributeNames.headers, message.headers === null ? null : JSON.stringify(message.headers)],
+    [attributeNames.headers, message.headers === null ? null : JSON.stringify(attributesOf(message))],
   ];
   return Object.fromEntries(
     all.flatMap(([name, value]) =>

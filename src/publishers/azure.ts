@@ -4,6 +4,7 @@ import { permanentFailure } from "../dispatch/settlement.js";
 import { InvalidArgumentError } from "../errors.js";
 import { attributeNames } from "../middleware/consume.js";
 import { refuseUnknown } from "../queue/arguments.js";
+import { attributesOf } from "../queue/attributes.js";
 import { microBatch, notSent, type Sent, sendOrSplit, sent } from "./micro-batch.js";
 import {
   hashedKey,
@@ -102,7 +103,7 @@ function toServiceBus(message: PublishedMessage): ServiceBusMessage {
     contentType: headers?.["content-type"] ?? "application/json",
     applicationProperties: {
       [attributeNames.topic]: topic,
-      ...(headers === null ? {} : { [attributeNames.headers]: JSON.stringify(headers) }),
+      ...(headers === null ? {} : { [attributeNames.headers]: JSON.stringify(attributesOf(message)) }),
     },
     ...(correlationId === null ? {} : { correlationId }),
     ...(partitionKey ? { sessionId: sessionOf(partitionKey) } : {}),

@@ -58,11 +58,15 @@ export function requirePayload(value: unknown): asserts value is string {
   }
 }
 
-export function optionalHash(value: unknown): Uint8Array | null {
+/** A hash as it is stored: `sha256:` and hexadecimal digits, or only the digits of bytes whose algorithm is not said. */
+export function optionalHash(value: unknown): string | null {
   if (value === undefined || value === null) return null;
-  if (!(value instanceof Uint8Array))
-    throw new InvalidArgumentError("hash must be a Uint8Array, such as a SHA-256.");
-  return value;
+  if (value instanceof Uint8Array) return Buffer.from(value).toString("hex");
+  if (typeof value !== "string" || !/^[a-z0-9][a-z0-9_-]{0,31}:([0-9a-f]{2})+$/i.test(value))
+    throw new InvalidArgumentError(
+      'hash must be a text of an algorithm and hexadecimal digits, such as "sha256:9f86d0…", or the bytes of a hash as a Uint8Array.',
+    );
+  return value.toLowerCase();
 }
 
 export function optionalDate(value: unknown, name: string): Date | null {

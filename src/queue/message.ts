@@ -50,10 +50,16 @@ export interface InboxKey {
   readonly messageId: string;
 }
 
+/**
+ * A hash of a message's content: an algorithm and hexadecimal digits, such as `sha256:9f86d0…`, or bytes, whose algorithm is not
+ * said. Only hashes of one algorithm are compared, and bytes with bytes.
+ */
+export type ContentHash = string | Uint8Array;
+
 /** A received message, as handlers get it. */
 export interface InboxMessage extends QueueMessage, InboxKey {
   readonly state: InboxState;
-  readonly hash: Uint8Array | null;
+  readonly hash: ContentHash | null;
   readonly firstSeenAt: Date;
   readonly lastSeenAt: Date;
   /** How often the message has arrived. */

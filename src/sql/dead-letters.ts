@@ -22,6 +22,8 @@ export const saysExpired = (error: string | null): boolean => error?.includes(re
 export const reasonOf = (verdict: unknown): string =>
   verdict === "expired" ? reasons.expired : reasons.leaseExpired;
 
+export const deadLogLine = "message is dead";
+
 /**
  * Logs dead messages and calls `onDead` for all of them at once. Resolves when all calls have ended, and never rejects. Most
  * callers do not wait: a slow listener must not use up a lease that was just given.
@@ -36,7 +38,7 @@ export async function announceDead<Key>(
   // A handler's own error may quote the payload; it is in lastError, not in the log.
   const isOwnReason = Object.values<string>(reasons).includes(reason);
   const announcing = keys.map(async (message) => {
-    logger.warn("message is dead", { ...shape.describe(message), ...(isOwnReason ? { reason } : {}) });
+    logger.warn(deadLogLine, { ...shape.describe(message), ...(isOwnReason ? { reason } : {}) });
     try {
       await onDead?.({ message, reason });
     } catch (error) {

@@ -357,6 +357,8 @@ export interface NotifyQueue {
 export interface CommitNotifications {
   /** From now on commits notify. Run it where you migrate; it may be repeated. */
   enable(queue: NotifyQueue): Promise<void>;
+  /** No more. */
+  disable(queue: NotifyQueue): Promise<void>;
   /** Listens on a connection of its own. */
   wakeUp(queue: NotifyQueue, logger: Logger): WakeUpSource;
 }

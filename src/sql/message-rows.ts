@@ -1,4 +1,5 @@
 import {
+  type ContentHash,
   type InboxKey,
   type InboxMessage,
   type InboxState,
@@ -30,11 +31,10 @@ const time = (dialect: Dialect, value: unknown): Date | null =>
 
 const text = (value: unknown): string | null => (value as string | null | undefined) ?? null;
 
-/** Drivers return bytes as a Buffer or as another Uint8Array. */
-function hashOf(value: unknown): Buffer | null {
-  if (value === null || value === undefined) return null;
-  const { buffer, byteOffset, byteLength } = value as Uint8Array;
-  return Buffer.from(buffer, byteOffset, byteLength);
+/** As it was given: a text with its algorithm, or bytes. */
+function hashOf(value: unknown): ContentHash | null {
+  const stored = text(value);
+  return stored === null || stored.includes(":") ? stored : Buffer.from(stored, "hex");
 }
 
 function queueColumns(row: SqlRow, dialect: Dialect, owner: string | undefined): QueueMessage {

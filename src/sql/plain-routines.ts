@@ -17,7 +17,7 @@ export const refusals = {
   payload: "payload must be given; it may be empty.",
   headers: "headers must be a JSON object whose values are strings.",
   guid: (column: string): string => `${column} must be a GUID. Leave it out for a new one.`,
-  hash: "hash must be binary, such as a SHA-256.",
+  hash: "hash must be an algorithm, a colon and hexadecimal digits, such as sha256:9f86d081, or only the digits.",
   time: (column: string): string => `${column} must be a time between the years 1970 and 9998.`,
 } as const;
 

@@ -17,7 +17,7 @@ import type { ResolvedSource } from "./sources.js";
 
 export interface WebhookMessage extends BatchMessage {
   readonly tenant: string | null;
-  readonly hash: Uint8Array;
+  readonly hash: string;
   readonly headers: Readonly<Record<string, string>>;
 }
 
@@ -78,7 +78,7 @@ function extractMessage(event: Delivery, source: ResolvedSource, now: Date): Web
     ...(partitionKey !== undefined && { partitionKey }),
     tenant: tenant ?? null,
     payload: text ?? Buffer.from(event.body).toString("base64"),
-    hash,
+    hash: `sha256:${hash.toString("hex")}`,
     headers: {
       ...keptHeaders(event, source),
       ...(text === undefined && { [payloadEncodingHeader]: "base64" }),

@@ -5,6 +5,7 @@ import type { ContractHarness } from "./harness.js";
 import { inboxContract } from "./inbox-contract.js";
 import { inboxServiceContract } from "./inbox-service-contract.js";
 import { sqlInboxStoreContract } from "./inbox-store-contract.js";
+import { diagnosticsContract } from "./messaging/diagnostics.js";
 import { messagingManagementContract } from "./messaging/management.js";
 import { receivingContract } from "./messaging/receiving.js";
 import { responsesContract } from "./messaging/responses.js";
@@ -51,6 +52,7 @@ export function messagingContract(harness: ContractHarness): void {
   receivingContract(harness);
   responsesContract(harness);
   messagingManagementContract(harness);
+  diagnosticsContract(harness);
 }
 
 /** What transaction, inbox and outbox middleware must do on any database (MID-01 … MID-11). */

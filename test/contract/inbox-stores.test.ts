@@ -21,7 +21,7 @@ leasingInboxStoreContract({
     const db = openSqlite({ file: ":memory:" });
     await migrate(db);
     const clock = testClock();
-    const service = await startService({ store: createSqlInboxStore(db, { clock }) });
+    const service = await startService({ store: createSqlInboxStore(db, { clock }), minLeaseSeconds: 1 });
     const another = createHttpInboxStore({ url: service.url, token });
     return {
       store: createHttpInboxStore({ url: service.url, token }),

@@ -13,7 +13,6 @@ import { inSchemaOf, isBabelfish, namesOf } from "./support/database.js";
 import { callInside, callPlainly, type PlainMessage, plainCall } from "./support/plain-calls.js";
 
 const realTime = true;
-const bytes = (text: string) => new TextEncoder().encode(text);
 
 /** What the routines for services in other languages must do on any database (ADD-26). */
 export function plainRoutineContract(harness: ContractHarness): void {
@@ -39,6 +38,20 @@ const refused: readonly PlainMessage[] = [
   { due_at: new Date("1969-12-31T00:00:00Z") },
   { expires_at: new Date("9999-01-01T00:00:00Z") },
 ];
+
+const refusedHashes: readonly PlainMessage[] = [
+  "no digits",
+  "abc",
+  "sha256:",
+  "sha256:abc",
+  "sha256:zz",
+  ":ab",
+  "_a:ab",
+  "a b:ab",
+  "a:b:ab",
+  "sha256:ab ",
+  `${"a".repeat(33)}:ab`,
+].map((hash) => ({ hash }));
 
 function enqueueTests(harness: ContractHarness): void {
   describe("enqueue", () => {
@@ -191,19 +204,19 @@ function receiveTests(harness: ContractHarness): void {
     it("ADD-26 a message is stored once, whoever delivers it, and the outcome says what happened", async () => {
       const { inbox, names, owner } = await context.freshInbox({ realTime });
       const receive = (more: PlainMessage = {}) => callPlainly(database(), names, { ...delivery, ...more });
-      expect(await receive({ hash: bytes("a") })).toBe("enqueued");
-      expect(await receive({ hash: bytes("a") })).toBe("duplicate");
-      expect(await inbox.receive({ ...key, topic: "order.created", payload: "{}", hash: bytes("a") })).toBe(
+      expect(await receive({ hash: "sha256:a0" })).toBe("enqueued");
+      expect(await receive({ hash: "sha256:a0" })).toBe("duplicate");
+      expect(await inbox.receive({ ...key, topic: "order.created", payload: "{}", hash: "SHA256:A0" })).toBe(
         "duplicate",
       );
-      expect(await receive({ hash: bytes("b"), payload: "newer" })).toBe("conflict");
+      expect(await receive({ hash: "sha256:b0", payload: "newer" })).toBe("conflict");
       expect(await inbox.get(key)).toMatchObject({ payload: "{}", deliveries: 4 });
 
       const claimed = await inbox.claim({ owner });
       expect(claimed).toHaveLength(1);
       await inbox.ack(owner, claimed);
-      expect(await receive({ hash: bytes("a"), payload: "too late" })).toBe("done");
-      expect(await receive({ hash: bytes("c"), payload: "too late" })).toBe("conflict");
+      expect(await receive({ hash: "sha256:a0", payload: "too late" })).toBe("done");
+      expect(await receive({ hash: "sha256:c0", payload: "too late" })).toBe("conflict");
       expect(await inbox.get(key)).toMatchObject({ state: "Done", payload: "{}" });
 
       await inbox.markDead({ source: "erp", messageId: "2" }, "no");
@@ -217,7 +230,7 @@ function receiveTests(harness: ContractHarness): void {
       const message = {
         ...delivery,
         payload: "it's ü 😀",
-        hash: bytes("hash"),
+        hash: "SHA-256:0A1b",
         correlation_id: "c",
         headers: '{"a":"b"}',
         due_at: dueAt,
@@ -228,14 +241,24 @@ function receiveTests(harness: ContractHarness): void {
       const stored = await inbox.get(key);
       expect(stored).toMatchObject({ topic: "order.created", payload: "it's ü 😀", correlationId: "c" });
       expect(stored).toMatchObject({ headers: { a: "b" }, dueAt, expiresAt, partitionKey: "k" });
-      expect(Buffer.from(stored!.hash!).toString()).toBe("hash");
+      expect(stored!.hash).toBe("sha-256:0a1b");
+    });
+
+    it("ADD-26 hashes of two algorithms are not compared, and one without an algorithm is of bytes", async () => {
+      const { inbox, names } = await context.freshInbox({ realTime });
+      const receive = (hash: string) => callPlainly(database(), names, { ...delivery, hash });
+      expect(await receive("sha256:a0")).toBe("enqueued");
+      expect(await receive("md5:b0")).toBe("duplicate");
+      expect(await receive("C0FFEE")).toBe("duplicate");
+      expect((await inbox.get(key))!.hash).toBe("sha256:a0"); // a known message stays as it is
+      expect(await receive("sha256:b0")).toBe("conflict");
     });
 
     for (const state of ["Processing", "Dead"] as const)
       it(`ADD-26 a known message in the state ${state} keeps its content and times, whatever a redelivery brings`, async () => {
         const { inbox, names, owner } = await context.freshInbox({ realTime });
         const content = { topic: "order.created", payload: "mine", correlationId: "c", headers: { a: "b" } };
-        await inbox.receive({ ...key, ...content, hash: bytes("a") });
+        await inbox.receive({ ...key, ...content, hash: "sha256:a0" });
         if (state === "Dead") await inbox.markDead(key, "no");
         const other = {
           ...delivery,
@@ -249,8 +272,8 @@ function receiveTests(harness: ContractHarness): void {
         };
         const known = state === "Dead" ? "dead" : "duplicate";
         expect(await callPlainly(database(), names, other)).toBe(known);
-        expect(await callPlainly(database(), names, { ...other, hash: bytes("b") })).toBe("conflict");
-        expect(await callPlainly(database(), names, { ...other, hash: bytes("a") })).toBe(known);
+        expect(await callPlainly(database(), names, { ...other, hash: "sha256:b0" })).toBe("conflict");
+        expect(await callPlainly(database(), names, { ...other, hash: "sha256:a0" })).toBe(known);
         const unchanged = { ...content, dueAt: null, expiresAt: null, partitionKey: null };
         expect(await inbox.get(key)).toMatchObject({ ...unchanged, state, deliveries: 4 });
         if (state === "Processing") expect(await inbox.claim({ owner })).toMatchObject([unchanged]);
@@ -288,7 +311,13 @@ function receiveTests(harness: ContractHarness): void {
       expect(seen).toEqual(["commit 1", "commit 2", "code", "last"]);
     });
 
-    for (const wrong of [...refused, { source: "" }, { source: "s " }, { message_id: "x".repeat(256) }])
+    for (const wrong of [
+      ...refused,
+      { source: "" },
+      { source: "s " },
+      { message_id: "x".repeat(256) },
+      ...refusedHashes,
+    ])
       it(`ADD-26 refuses ${JSON.stringify(wrong).slice(0, 40)} and names it`, async () => {
         const { inbox, names } = await context.freshInbox({ realTime });
         const call = plainCall(database(), names, { ...delivery, ...wrong });

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { afterEach, beforeEach, describe, expect, inject, it, onTestFinished } from "vitest";
+import { omitUndefined } from "../../src/base/defined.js";
 import { readEnvironment } from "../../src/config/environment.js";
 import {
   createApp,
@@ -256,33 +257,40 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
 
   describe("of services", () => {
     /** Services that poll once an hour, so that only a wake-up is in time. */
-    const services = async (notify: boolean) => {
+    const services = async (notify?: boolean) => {
       const handled: string[] = [];
       const inProcess = inProcessTransport();
       const messages = defineMessages({ OrderApproved: signal(textMember("orderId")) });
-      const shared = { db, messages, schema, pollMs: anHour, notify };
+      const shared = { db, messages, schema, pollMs: anHour, ...omitUndefined({ notify }) };
       const inventory = createService({
         ...shared,
         serviceId: "inventory",
         table: "inventory",
         receive: { OrderApproved: ({ orderId }) => void handled.push(orderId) },
       });
-      const orders = createService({
-        ...shared,
-        serviceId: "orders",
-        destinations: { inventory: { transport: "inprocess" as const } },
-        transports: { own: [inProcess] },
-      });
+      const ordersOn = (on: Database) =>
+        createService({
+          ...shared,
+          db: on,
+          serviceId: "orders",
+          destinations: { inventory: { transport: "inprocess" as const } },
+          transports: { own: [inProcess] },
+        });
+      const orders = ordersOn(db);
       for (const service of [inventory, orders]) {
         await service.init();
         onTestFinished(() => service.close());
       }
       inProcess.serve("inventory", inventory.receiver);
-      return { orders, handled };
+      return { orders, ordersOn, handled };
     };
+    const triggers = () =>
+      query("select oid, tgname as name from pg_trigger where tgrelid = $1::regclass order by tgname", [
+        `"${schema}"."messages_outbox_state"`,
+      ]);
 
     it("MSG-01 MSG-18 a commit of the caller's own transaction wakes the sender", async () => {
-      const { orders, handled } = await services(true);
+      const { orders, handled } = await services();
       orders.start();
       await untilListening(1, "messages_outbox");
       const own = await connected();
@@ -296,12 +304,52 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
       await untilListening(0, "messages_outbox");
     });
 
-    it("MSG-18 without notify no trigger is created", async () => {
-      await services(false);
-      const triggers = await query("select tgname from pg_trigger where tgrelid = $1::regclass", [
-        `"${schema}"."messages_outbox_state"`,
+    it("MSG-18 by default a message of another process is sent at once, though the next poll is an hour away", async () => {
+      const { orders, ordersOn, handled } = await services();
+      orders.start();
+      await untilListening(1, "messages_outbox");
+      // Its own connections, and no worker: it shares with the first what two processes share.
+      const elsewhere = openPostgres({ url });
+      onTestFinished(() => elsewhere.close());
+      const other = ordersOn(elsewhere);
+      for (const orderId of ["1", "2", "3"]) {
+        await other.send.OrderApproved("inventory", { orderId });
+        await expect.poll(() => handled.at(-1)).toBe(orderId);
+      }
+    });
+
+    it("MSG-18 the triggers are created once, and removed with notify: false", async () => {
+      const { orders } = await services();
+      const made = await triggers();
+      expect(made.map(({ name }) => name)).toEqual([
+        "messages_outbox_notify",
+        "messages_outbox_notify_ready",
       ]);
-      expect(triggers).toEqual([]);
+      await orders.init();
+      expect(await triggers()).toEqual(made); // to replace them would wait for every transaction on the table
+      await services(false);
+      expect(await triggers()).toEqual([]);
+    });
+
+    it("MSG-18 a service with a wakeUp of its own neither listens nor changes the triggers", async () => {
+      const { orders } = await services();
+      const wakeUp = async () => async () => {};
+      const messages = defineMessages({ OrderApproved: signal(textMember("orderId")) });
+      const own = createService({
+        serviceId: "orders",
+        db,
+        messages,
+        schema,
+        wakeUp,
+        destinations: { inventory: { transport: "inprocess" as const } },
+      });
+      await own.init();
+      own.start();
+      expect(await triggers()).toHaveLength(2);
+      await own.send.OrderApproved("inventory", { orderId: "1" });
+      await expect.poll(() => orders.outboxStats()).toMatchObject({ due: 0 }); // its worker has polled
+      expect(await listeners("messages_outbox")).toEqual([]);
+      await own.close();
     });
   });
 });

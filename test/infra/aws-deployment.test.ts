@@ -7,9 +7,9 @@ import { loadAwsServiceSpecSync } from "@aws-cdk/aws-service-spec";
 import type { APIGatewayProxyStructuredResultV2 } from "aws-lambda";
 import { unzipSync } from "fflate";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { adminDefaults } from "../../src/admin/create-admin.js";
 import { readEnvironment, readGithubRecovery } from "../../src/config/environment.js";
 import { isSecretReference } from "../../src/config/secret-reference.js";
+import { adminDefaults } from "../../src/http/admin-access.js";
 import { inboxServiceDefaults } from "../../src/inbox-store/http/inbox-service.js";
 import { migrate } from "../../src/index.js";
 import { packageFunctions } from "../../src/packaging/package-functions.js";
@@ -659,7 +659,7 @@ describe("the deployment to AWS", () => {
       const throttle = { ThrottlingRateLimit: 20, ThrottlingBurstLimit: 40 };
       const routes = added().filter((name) => name.startsWith("HttpApiRoute"));
       const keys = routes.map((name) => adminProperties(name).RouteKey);
-      expect(keys).toEqual(["ANY /_oncebox", "ANY /_oncebox/{path+}", "ANY /_rf/{path+}"]);
+      expect(keys).toEqual(["ANY /_oncebox", "ANY /_oncebox/{path+}"]);
       const own = Object.fromEntries(keys.map((key) => [key, throttle]));
       expect(RouteSettings).toEqual({ ...webhookRoutes, ...own });
       // A stage cannot have settings of a route that is not there yet.

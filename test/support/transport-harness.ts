@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { createTransports, type TransportsOptions } from "../../src/messaging/destinations.js";
+import { parseAddress, socketPathOf } from "../../src/messaging/transports/address.js";
 import { inProcessTransport } from "../../src/messaging/transports/in-process-transport.js";
 import { listen } from "../../src/messaging/transports/listen.js";
 import { refusalOf } from "../../src/messaging/transports/transport.js";
@@ -56,8 +57,9 @@ async function tcpServer(scheme: string, receive: ContractReceiver) {
 
 async function socketServer(scheme: "unix" | "pipe", receive: ContractReceiver) {
   const name = `rf-${randomUUID().slice(0, 8)}`;
-  const path = (service: string) => join(tmpdir(), `${service}.sock`);
-  const at = (service: string) => (scheme === "pipe" ? `pipe://${service}` : `unix://${path(service)}`);
+  const at = (service: string) =>
+    scheme === "pipe" ? `pipe://${service}` : `unix://${join(tmpdir(), `${service}.sock`)}`;
+  const path = (service: string) => socketPathOf(parseAddress(at(service)));
   const fetch = receiverRoute(receive);
   const listener = await listen({ address: at(`${name}-far`), fetch, stopMs: 1_000 });
   const proxy = await startSocketProxy(path(name), path(`${name}-far`));

@@ -39,12 +39,12 @@ describe("arguments", () => {
     }
   });
 
-  it("IBX-129 takes a hash as bytes", () => {
-    const hash = new Uint8Array(32);
-    expect(optionalHash(hash)).toBe(hash);
-    expect(optionalHash(Buffer.alloc(32))).toHaveLength(32);
+  it("IBX-129 takes a hash as bytes, or as text with its algorithm", () => {
+    expect(optionalHash(Uint8Array.of(0, 171))).toBe("00ab");
+    expect(optionalHash("SHA-256:00AB")).toBe("sha-256:00ab");
     for (const none of [null, undefined]) expect(optionalHash(none)).toBeNull();
-    for (const wrong of ["abc", [1, 2], 7]) expect(() => optionalHash(wrong)).toThrow(InvalidArgumentError);
+    for (const wrong of ["abc", "00ab", "sha256:0", "a b:00", [1, 2], 7])
+      expect(() => optionalHash(wrong)).toThrow(InvalidArgumentError);
   });
 
   it("refuses unknown options, all of them at once, and says which are known", () => {

@@ -1,5 +1,4 @@
 import type { SQSBatchResponse, SQSEvent } from "aws-lambda";
-import { unavailableAdmin } from "../../admin/responses.js";
 import { adminJob } from "../../app/admin-job.js";
 import { consumeJob } from "../../app/consume-job.js";
 import type { AppDefinition } from "../../app/definition.js";
@@ -13,6 +12,7 @@ import { webhookJob } from "../../app/webhook-job.js";
 import { jsonLogger } from "../../base/logger.js";
 import { processEnv, readGithubRecovery, readLogLevel } from "../../config/environment.js";
 import { InvalidArgumentError } from "../../errors.js";
+import { unavailableAdmin } from "../../http/admin-responses.js";
 import { unavailableService } from "../../inbox-store/http/responses.js";
 import type { GithubRecovery } from "../../webhooks/recovery/recover-github.js";
 import {

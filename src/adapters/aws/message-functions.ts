@@ -11,7 +11,8 @@ import { requestFromEvent, resultFromPlain, triggerOf } from "./events.js";
 import { awsWakeUp } from "./wake-up.js";
 
 /**
- * Receives messages of other services from an HTTP API (payload format 2.0) or a function URL, at any path.
+ * Receives messages of other services from an HTTP API (payload format 2.0) or a function URL, at any path, and serves the
+ * service's diagnostics: lead `/_rf/{path+}` here.
  *
  * @example
  * export const handler = messageReceiveFunction(({ logger }) => createService({ serviceId: "inventory", db, messages, logger }));

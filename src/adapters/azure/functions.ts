@@ -44,7 +44,7 @@ import { azureFanOut, azureWakeUp, logPoisonQueues } from "./wake-up.js";
  * - `dispatch`, `reap`, `cleanup`: by timers
  * - `wakeup`: dispatches too, by the queue that `ONCEBOX_WAKE_QUEUE` names
  * - `inbox-service`, `inbox-service-document`: by HTTP, if the app has a service
- * - `admin`, `admin-alias`: by HTTP, if the app has a diagnostics API
+ * - `admin`: by HTTP, if the app has a diagnostics API
  * - `consume`, `consume-bus`: by the queues that `ONCEBOX_CONSUME_QUEUE` and `ONCEBOX_CONSUME_BUS_QUEUE` name, if the app
  *   has a consumer
  * - `recoverGithub`: by a timer, for the webhooks that `ONCEBOX_RECOVER_GITHUB` names
@@ -157,21 +157,13 @@ const inboxServiceFunctions = ({ auth }: AppService): HttpFunctions => ({
 });
 
 const adminFunctions: HttpFunctions = {
-  routes: { admin: "_oncebox/{*path}", "admin-alias": "_rf/{*path}" },
-  respond: async ({ admin }, request) =>
-    fromPlainResponse(await admin!.respond({ ...plainRequest(request), client: clientOf(request) })),
+  routes: { admin: "_oncebox/{*path}" },
+  respond: async ({ admin }, request) => fromPlainResponse(await admin!.respond(plainRequest(request))),
   async unavailable(logger, reason) {
-    const { unavailableAdmin } = await import("../../admin/responses.js");
+    const { unavailableAdmin } = await import("../../http/admin-responses.js");
     return unavailableAdmin(logger, reason);
   },
 };
-
-/** Azure's front end puts the address that it sees at the end of the list. What stands before it, the client may have made up. */
-const clientOf = ({ headers }: HttpRequest): string | undefined =>
-  headers.get("x-forwarded-for")?.split(",").at(-1)?.trim().replace(port, "$1");
-
-/** Behind an address of IPv4, or one of IPv6 in brackets. */
-const port = /^([^:]+|\[.*\]):\d+$/;
 
 /** Timers and queues: everything that no request starts. */
 function registerWork(

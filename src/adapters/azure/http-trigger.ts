@@ -22,7 +22,15 @@ export const plainRequest = ({ method, url, headers, body }: HttpRequest): Plain
   path: new URL(url).pathname,
   headers,
   body,
+  client: clientIn(headers),
 });
+
+/** Azure's front end puts the address that it sees at the end of the list. What stands before it, the client may have made up. */
+const clientIn = (headers: HttpRequest["headers"]): string | undefined =>
+  headers.get("x-forwarded-for")?.split(",").at(-1)?.trim().replace(port, "$1");
+
+/** Behind an address of IPv4, or one of IPv6 in brackets. */
+const port = /^([^:]+|\[.*\]):\d+$/;
 
 export const fromPlainResponse = (response: PlainResponse): HttpResponseInit => ({
   status: response.status,

@@ -5,19 +5,26 @@ import { toWebResponse } from "../../http/plain.js";
 import type { OpenService } from "../../messaging/hosted-service.js";
 import { refuseUnknown } from "../../queue/arguments.js";
 import { runTimeMs } from "./function-timeout.js";
-import { requestFromHost, toHttpResponse } from "./http-trigger.js";
+import {
+  allMethods,
+  fromPlainResponse,
+  plainRequest,
+  requestFromHost,
+  toHttpResponse,
+} from "./http-trigger.js";
 import { inInvocation, invocationLogger, timedJobs } from "./invocations.js";
 import { azureWakeUp } from "./wake-up.js";
 
 /** Options of the Azure functions of a service. */
 export interface MessageFunctionsOptions {
-  /** The receiver's path, after the host's own prefix (`routePrefix`): `_rf/receive` by default. */
-  readonly route?: string;
+  /** The first part of the paths, after the host's own prefix (`routePrefix`): `_rf` by default. */
+  readonly prefix?: string;
 }
 
 /**
  * Registers the functions of a service that sends and receives messages. They share one service per process.
- * - `receiveMessages`: by HTTP
+ * - `receiveMessages`: by HTTP, at `_rf/receive`
+ * - `diagnoseMessages`: by HTTP, the service's diagnostics at `_rf/health`, `_rf/outbox/stats` and so on
  * - `dispatchMessages`, `maintainMessages`: by timers, on the schedules of `dispatch` and `reap`
  * - `wakeUpMessages`: dispatches too, by the queue that `ONCEBOX_MESSAGE_WAKE_QUEUE` names
  *
@@ -26,9 +33,10 @@ export interface MessageFunctionsOptions {
  */
 export function registerMessageFunctions(open: OpenService, options: MessageFunctionsOptions = {}): void {
   let host: MessageHost | undefined;
+  const { prefix = "_rf" } = options;
   // Registered before the settings are read, as in registerFunctions.
   functionApp.http("receiveMessages", {
-    route: options.route ?? "_rf/receive",
+    route: `${prefix}/receive`,
     methods: ["POST"],
     authLevel: "anonymous", // the signature authenticates the sender
     handler: (request, context) =>
@@ -36,7 +44,14 @@ export function registerMessageFunctions(open: OpenService, options: MessageFunc
         toHttpResponse(toWebResponse(await host!.receive(requestFromHost(request)))),
       ),
   });
-  refuseUnknown(options, ["route"], "registerMessageFunctions");
+  functionApp.http("diagnoseMessages", {
+    route: `${prefix}/{*path}`,
+    methods: [...allMethods],
+    authLevel: "anonymous", // the bearer token identifies the caller
+    handler: (request, context) =>
+      inInvocation(context, async () => fromPlainResponse(await host!.receive(plainRequest(request)))),
+  });
+  refuseUnknown(options, ["prefix"], "registerMessageFunctions");
   const settings = readAzureSettings();
   const { messageWakeUp: wakeUp, schedules } = settings;
   const made = messageHost(open, invocationLogger, azureWakeUp({ wakeUp }));

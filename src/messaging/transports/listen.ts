@@ -11,7 +11,7 @@ export interface ListenOptions {
   /** `http://127.0.0.1:4001`, `https:`, `unix:`, `pipe:`, `grpc:` or `grpcs:`. Port 0 takes a free one. */
   readonly address: string;
   /** What responds: `service.receiver`. Or give `fetch`. */
-  readonly receiver?: Omit<ServiceReceiver, "receive">;
+  readonly receiver?: ListeningReceiver;
   /** A function of your own that responds, for example one around `service.receiver.fetch`. */
   readonly fetch?: Route;
   /** For `https:` and `grpcs:`. With `ca`, clients must show a certificate that it signed. */
@@ -20,8 +20,13 @@ export interface ListenOptions {
   readonly stopMs?: number;
   /** gRPC with `fetch` only: the path of the requests that it gets. `/_rf/receive` by default. */
   readonly path?: string;
+  /** That of the receiver's service by default. */
   readonly logger?: LoggerOption;
 }
+
+/** The part of `service.receiver` that is used. */
+export type ListeningReceiver = Pick<ServiceReceiver, "fetch" | "respond" | "handle" | "maxBodyBytes"> &
+  Partial<ServiceReceiver>;
 
 /** A service that listens. */
 export interface Listener {
@@ -49,7 +54,7 @@ export async function listen(options: ListenOptions): Promise<Listener> {
   requireDuration(merged.stopMs, "listen: stopMs");
   if (typeof merged.fetch !== "function")
     throw new InvalidArgumentError("listen: fetch must be a function, such as service.receiver.fetch.");
-  const settings = { ...merged, logger: loggerOf(merged.logger) };
+  const settings = { ...merged, logger: loggerOf(merged.logger ?? receiver?.logger) };
   const scheme = schemeOf(options.address);
   if (grpcSchemes.includes(scheme)) return (await import("./listen-grpc.js")).listenGrpc(settings);
   if (httpSchemes.includes(scheme)) return (await import("./listen-http.js")).listenHttp(settings);
@@ -73,27 +78,34 @@ export function requireCertificate({ tls, address }: ListenSettings) {
 
 /** Options of a service's receiver inside of a server of your own. */
 export interface ReceiverMiddlewareOptions {
-  /** The path of the receiver; requests for other paths go to `next`. `/_rf/receive` by default. */
-  readonly path?: string;
+  /** That of the receiver's service by default. */
   readonly logger?: LoggerOption;
 }
 
+/** The part of `service.receiver` that is used. `fetch` may be a function of your own around the receiver's. */
+export type MiddlewareReceiver = Pick<ServiceReceiver, "fetch" | "serves"> & Partial<ServiceReceiver>;
+
 /**
- * The receiver as middleware of Express, Connect, or a hook of Fastify. It has to come before a parser of bodies, or
- * after one that keeps the bytes, such as `express.raw`: it reads the body itself.
+ * The receiver and the diagnostics as middleware of Express, Connect, or a hook of Fastify. It has to come before a parser of
+ * bodies, or after one that keeps the bytes, such as `express.raw`: it reads the body itself. Requests for other paths go to
+ * `next`.
  *
  * @example
- * const middleware = receiverMiddleware(orders.receiver.fetch);
+ * const middleware = receiverMiddleware(orders.receiver);
  * app.use(middleware); // Express
  * fastify.addHook("onRequest", (request, reply, done) => middleware(request.raw, reply.raw, done)); // Fastify
  */
-export function receiverMiddleware(fetch: Route, options: ReceiverMiddlewareOptions = {}): NodeMiddleware {
-  refuseUnknown(options, ["path", "logger"], "receiverMiddleware");
-  const { path = receivePath } = options;
-  const logger = loggerOf(options.logger);
+export function receiverMiddleware(
+  receiver: MiddlewareReceiver,
+  options: ReceiverMiddlewareOptions = {},
+): NodeMiddleware {
+  refuseUnknown(options, ["logger"], "receiverMiddleware");
+  if (typeof receiver?.fetch !== "function" || typeof receiver.serves !== "function")
+    throw new InvalidArgumentError("receiverMiddleware takes service.receiver.");
+  const logger = loggerOf(options.logger ?? receiver.logger);
   return nodeMiddleware({
-    route: fetch,
-    isFor: (one) => one === path,
+    route: receiver.fetch,
+    isFor: receiver.serves,
     failed: (error) => logger.error("receiving failed", { error: safeReason(error) }),
     name: "receiverMiddleware",
   });

@@ -4,7 +4,7 @@ import type { Database } from "../dialect.js";
 import { asTransaction, endedError, type SqlExecutor, statement } from "../driver.js";
 import { isOutside, type PgQueryable, pgQuery } from "./connection.js";
 import { postgresDialect } from "./dialect.js";
-import { clientSettings, enableNotify, wakeUpOnNotify } from "./notify.js";
+import { clientSettings, disableNotify, enableNotify, wakeUpOnNotify } from "./notify.js";
 import { connectPostgres, isPrepared, type PostgresOptions } from "./open.js";
 import { checkPooler } from "./pooler.js";
 
@@ -30,6 +30,7 @@ export function openPostgres(options: PostgresOptions): Database<"postgres"> {
       }),
     notifications: {
       enable: (queue) => enableNotify(db, queue),
+      disable: (queue) => disableNotify(db, queue),
       wakeUp: (queue, logger) => wakeUpOnNotify({ ...queue, logger, ...connectionOf(options) }),
     },
     wrongConnection: () => checkPooler(clientSettings(connectionOf(options)), isPrepared(options)),

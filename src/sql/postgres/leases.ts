@@ -134,7 +134,7 @@ const claimedColumns = (n: QueueNames): readonly (readonly [declared: string, va
     ? ([
         ["source text", "m.source::text"],
         ["message_id text", "m.message_id::text"],
-        ["hash bytea", "m.hash"],
+        ["hash text", "m.hash"],
         ["deliveries integer", "m.deliveries"],
         ["last_seen_at float8", epochMs("m.last_seen_at")],
       ] as const)

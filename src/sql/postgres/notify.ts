@@ -5,6 +5,7 @@ import type { WakeUpSource } from "../../dispatch/worker.js";
 import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
 import { type Database, type NotifyQueue, status } from "../dialect.js";
+import { statement } from "../driver.js";
 import { runBatches } from "../migrate.js";
 import { literal, type QueueNames, requireIdentifier } from "../names.js";
 import { pgListener } from "./client.js";
@@ -141,42 +142,59 @@ export function channelOf({ schema, table }: QueueNames): string {
  */
 export async function enableNotify(db: Database, queue: NotifyQueue): Promise<void> {
   const n = namesOf(queue);
-  const notify = `execute function ${n.object("_notify")}()`;
-  await runExclusively(db, n, [
-    // Notifications of one transaction that say the same are sent once.
-    `create or replace function ${n.object("_notify")}() returns trigger
+  await db.exclusively(n.schema, async (tx) => {
+    await runBatches(tx, [createFunction(n)]);
+    // One that exists stays: to make it anew would wait for all transactions on the table, and hold up those behind them.
+    const existing = (await tx.query(triggers, { table: n.state })).map(({ name }) => String(name));
+    const missing = Object.entries(createTriggers(n)).filter(
+      ([suffix]) => !existing.includes(n.table + suffix),
+    );
+    await runBatches(
+      tx,
+      missing.map(([, create]) => create),
+    );
+  });
+}
+
+const triggers = statement(
+  "triggers of a table",
+  "select tgname::text as name from pg_trigger where tgrelid = to_regclass(:table)",
+);
+
+/** Notifications of one transaction that say the same are sent once. */
+const createFunction = (n: QueueNames): string =>
+  `create or replace function ${n.object("_notify")}() returns trigger
 language plpgsql
 as $notify$
 begin
   perform pg_notify(${literal(channelOf(n))}, '');
   return null;
 end
-$notify$`,
-    ...dropTriggers(n),
-    // Only for claimable messages: a duplicate changes nothing, and a message that is only Seen is never claimed.
-    `create trigger ${n.bare("_notify")}
+$notify$`;
+
+const triggerSuffixes = ["_notify", "_notify_ready"] as const;
+
+const createTriggers = (n: QueueNames): Readonly<Record<(typeof triggerSuffixes)[number], string>> => ({
+  // Only for claimable messages: a duplicate changes nothing, and a message that is only Seen is never claimed.
+  _notify: `create trigger ${n.bare("_notify")}
 after insert on ${n.state}
 for each row
 when (new.status = ${status.ready})
-${notify}`,
-    // For messages that become claimable later: a new head of a partition queue, a replayed dead letter, a message that
-    // was only Seen. A claim does not change the status, so it does not call the trigger.
-    `create trigger ${n.bare("_notify_ready")}
+execute function ${n.object("_notify")}()`,
+  // For messages that become claimable later: a new head of a partition queue, a replayed dead letter, a message that
+  // was only Seen. A claim does not change the status, so it does not call the trigger.
+  _notify_ready: `create trigger ${n.bare("_notify_ready")}
 after update of status on ${n.state}
 for each row
 when (new.status = ${status.ready} and old.status <> ${status.ready})
-${notify}`,
-  ]);
-}
+execute function ${n.object("_notify")}()`,
+});
 
 /** Removes the triggers again. */
 export async function disableNotify(db: Database, queue: NotifyQueue): Promise<void> {
   const n = namesOf(queue);
-  await runExclusively(db, n, [...dropTriggers(n), `drop function if exists ${n.object("_notify")}()`]);
+  const drop = triggerSuffixes.map((suffix) => `drop trigger if exists ${n.bare(suffix)} on ${n.state}`);
+  await db.exclusively(n.schema, (tx) =>
+    runBatches(tx, [...drop, `drop function if exists ${n.object("_notify")}()`]),
+  );
 }
-
-const dropTriggers = (n: QueueNames): readonly string[] =>
-  ["_notify", "_notify_ready"].map((suffix) => `drop trigger if exists ${n.bare(suffix)} on ${n.state}`);
-
-const runExclusively = (db: Database, { schema }: QueueNames, batches: readonly string[]): Promise<void> =>
-  db.exclusively(schema, (tx) => runBatches(tx, batches));

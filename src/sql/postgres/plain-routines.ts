@@ -43,7 +43,7 @@ end`,
 const receiveFunction = (n: QueueNames): readonly string[] =>
   publicFunction(
     n.object("_receive"),
-    `source text, message_id text, topic text, payload text, ${optional(`hash bytea, ${content}`)}`,
+    `source text, message_id text, topic text, payload text, ${optional(`hash text, ${content}`)}`,
     "returns text",
     `#variable_conflict use_variable
 begin
@@ -79,12 +79,17 @@ function checks(n: QueueNames): string {
     ...times.map((name) =>
       refuse(`${name} not between '1970-01-01Z' and '9998-01-01Z'`, refusals.time(name)),
     ),
+    ...(n.kind === "inbox" ? [checkHash] : []),
     checkHeaders,
   ].join("\n");
 }
 
 const refuse = (condition: string, message: string): string =>
   `  if ${condition} then\n    raise exception using errcode = 'invalid_parameter_value', message = ${literal(message)};\n  end if;`;
+
+/** A hash is stored in lower case, as by TypeScript's receive. */
+const checkHash = `${refuse("hash !~* '^([a-z0-9][a-z0-9_-]{0,31}:([0-9a-f]{2})+|([0-9a-f]{2})*)$'", refusals.hash)}
+  hash := lower(hash collate "C");`;
 
 /** Text that is no JSON fails where it is converted, with an error that quotes it. */
 const checkHeaders = `  if headers is not null then

@@ -16,7 +16,7 @@ export const inboxFunctions = (n: QueueNames): readonly string[] => [
 ];
 
 const messageColumns =
-  "source text, message_id text, topic text, payload text, hash bytea, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, partition_key text";
+  "source text, message_id text, topic text, payload text, hash text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, partition_key text";
 const columns = eachColumn(messageColumns, (name) => name);
 const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
 
@@ -25,6 +25,13 @@ const isSame = `${contents
   .filter((name) => name !== "hash")
   .map((name) => `m.${name} is not distinct from p_${name}`)
   .join(" and ")} and coalesce(m.hash = p_hash, p_hash is null)`;
+
+/** Hashes of two algorithms cannot be compared: of one content they differ, too. */
+const isOtherHash = (before: string, after: string): string =>
+  `coalesce(${before} <> ${after} and ${algorithm(before)} = ${algorithm(after)}, false)`;
+
+/** With the colon. Empty for a hash that does not say it. */
+const algorithm = (hash: string): string => `left(${hash}, strpos(${hash}, ':'))`;
 
 /** Without p_revive it is the plain routine's: whoever may call that can add messages, and must not rewrite those of others. */
 const receive = (n: QueueNames): string =>
@@ -35,7 +42,7 @@ const receive = (n: QueueNames): string =>
     `declare
   v_now timestamptz := coalesce(p_now, clock_timestamp());
   v_seq bigint;
-  v_hash bytea;
+  v_hash text;
   v_first_seen_at timestamptz;
   v_key text;
   v_due_at timestamptz;
@@ -74,7 +81,7 @@ begin
     select s.status into v_status from ${n.state} s where s.seq = v_seq for update;
   end if;
   if not found then v_status := ${status.done}; end if;
-  v_changed := coalesce(v_hash <> p_hash, false);
+  v_changed := ${isOtherHash("v_hash", "p_hash")};
   v_enqueued := v_status in (${status.seen}, ${status.processing}) or (coalesce(p_revive, false) and v_status = ${status.dead});
 
   if v_status = ${status.done} then -- it keeps the content that was handled
@@ -147,7 +154,7 @@ declare
 begin
   with added as (
     insert into ${n.message} as m (${columns}, first_seen_at, last_seen_at)
-    select ${values("i.", "decode(i.hash, 'hex')")}, v_now, v_now
+    select ${values("i.")}, v_now, v_now
     from ${items}
     on conflict (source, message_id) do nothing
     returning m.seq, m.due_at, m.expires_at, m.partition_key
@@ -167,7 +174,7 @@ begin
   if cardinality(v_new) = json_array_length(p_items) then return; end if;
 
   for v_item in
-    select i.*, decode(i.hash, 'hex') as hash_bytes
+    select i.*
     from ${items}
     where not exists (
       select from ${n.message} m
@@ -175,25 +182,24 @@ begin
     )
   loop
     return query
-    select v_item.source, v_item.message_id, ${n.object("_receive")}(${values("v_item.", "v_item.hash_bytes")}, p_revive, p_now);
+    select v_item.source, v_item.message_id, ${n.object("_receive")}(${values("v_item.")}, p_revive, p_now);
   end loop;
 end`,
   );
 
-/** The messages of p_items. Their hashes are hexadecimal. */
-const items = `json_to_recordset(p_items) as i(${messageColumns.replace("bytea", "text")})`;
-const values = (alias: string, hash: string): string =>
-  eachColumn(messageColumns, (name) => (name === "hash" ? hash : `${alias}${name}`));
+/** The messages of p_items. */
+const items = `json_to_recordset(p_items) as i(${messageColumns})`;
+const values = (alias: string): string => eachColumn(messageColumns, (name) => `${alias}${name}`);
 
 const alreadyProcessed = (n: QueueNames): string =>
   createFunction(
     n.object("_already_processed"),
-    "p_source text, p_message_id text, p_hash bytea, p_now timestamptz, out processed boolean, out content_changed boolean",
+    "p_source text, p_message_id text, p_hash text, p_now timestamptz, out processed boolean, out content_changed boolean",
     "",
     `declare
   v_now timestamptz := coalesce(p_now, clock_timestamp());
   v_seq bigint;
-  v_hash bytea;
+  v_hash text;
 begin
   loop
     insert into ${n.message} as m (source, message_id, topic, payload, hash, first_seen_at, last_seen_at)
@@ -214,7 +220,7 @@ begin
   end loop;
 
   processed := not exists (select from ${n.state} s where s.seq = v_seq);
-  content_changed := coalesce(v_hash <> p_hash, false);
+  content_changed := ${isOtherHash("v_hash", "p_hash")};
   update ${n.message} m
   set hash = case when processed then coalesce(m.hash, p_hash) else coalesce(p_hash, m.hash) end,
     last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = ${n.bare("_already_processed")}.content_changed

@@ -57,11 +57,12 @@ const messageTable = (n: QueueNames) => `create table ${n.message} (
   expires_at timestamptz,
   ${
     n.kind === "inbox"
-      ? `hash bytea,
+      ? `-- an algorithm and hexadecimal digits, as sha256:9f86d081, or only digits where no algorithm was given
+  hash text,
   first_seen_at timestamptz not null,
   last_seen_at timestamptz not null,
   deliveries integer not null default 1,
-  -- the hash of the last delivery differs from the one before it
+  -- the hash of the last delivery differs from the one before it, by the same algorithm
   content_changed boolean not null default false,
   constraint ${n.bare("_key")} unique (source, message_id)`
       : `created_at timestamptz not null,

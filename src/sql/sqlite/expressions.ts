@@ -88,3 +88,10 @@ export const addStates = (n: QueueNames, born: string) =>
 select m.seq, ${status.ready}, coalesce(m.due_at, m.${born}), m.expires_at, iif(m.partition_key is null, null, 1)
 from ${n.message} m
 where m.seq in ${stepSeqs}`;
+
+/** Hashes of two algorithms cannot be compared: of one content they differ, too. */
+export const isOtherHash = (before: string, after: string): string =>
+  `coalesce(${before} <> ${after} and ${algorithm(before)} = ${algorithm(after)}, 0)`;
+
+/** With the colon. Empty for a hash that does not say it. */
+const algorithm = (hash: string): string => `substr(${hash}, 1, instr(${hash}, ':'))`;

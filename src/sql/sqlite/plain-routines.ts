@@ -2,7 +2,7 @@ import { maxNameLength } from "../../queue/arguments.js";
 import { status } from "../dialect.js";
 import { literal, type QueueNames } from "../names.js";
 import { plainColumns, refusals, times } from "../plain-routines.js";
-import { doneTable, messages, partitionQueue, statusOf } from "./expressions.js";
+import { doneTable, isOtherHash, messages, partitionQueue, statusOf } from "./expressions.js";
 
 /**
  * The view through which other languages put a message into the queue: SQLite has no routines. Its trigger checks the message and
@@ -21,6 +21,7 @@ const instant = (column: string) =>
 /** A column as the tables store it. */
 const stored = (column: string): string => {
   if (column === "due_at" || column === "expires_at") return instant(`new.${column}`);
+  if (column === "hash") return "lower(new.hash)";
   return column === "correlation_id" ? "nullif(new.correlation_id, '')" : `new.${column}`;
 };
 
@@ -118,7 +119,7 @@ from ${n.message}`,
     partition_key = iif(new.enqueued, new.partition_key, ${n.message}.partition_key),
     last_seen_at = new.now,
     deliveries = ${n.message}.deliveries + 1,
-    content_changed = coalesce(${n.message}.hash <> new.hash, 0);
+    content_changed = ${isOtherHash(`${n.message}.hash`, "new.hash")};
   insert into ${n.state} (seq, status, visible_at, expires_at, keyed)
   select m.seq, ${status.ready}, coalesce(m.due_at, m.first_seen_at), m.expires_at, iif(m.partition_key is null, null, 1)
   from ${m} and new.seq is null;
@@ -171,7 +172,7 @@ function checks(n: QueueNames): string {
     ),
     ...(n.kind === "outbox"
       ? ["id", "message_id"].map((name) => [isNoGuid(name), refusals.guid(name)] as const)
-      : [["typeof(new.hash) not in ('null', 'blob')", refusals.hash] as const]),
+      : [[isBadHash, refusals.hash] as const]),
     ["new.headers is not null and not json_valid(new.headers)", refusals.headers],
     ["json_type(new.headers) <> 'object'", refusals.headers],
     [`exists (select 1 from json_each(new.headers) where type <> 'text')`, refusals.headers],
@@ -180,5 +181,16 @@ function checks(n: QueueNames): string {
 ${bad.map(([condition, message]) => `    when ${condition} then raise(abort, ${literal(message)})`).join("\n")}
   end;`;
 }
+
+const colon = "instr(new.hash, ':')";
+const isBadHash = [
+  "typeof(new.hash) not in ('null', 'text')",
+  "instr(new.hash, char(0))",
+  `substr(new.hash, ${colon} + 1) glob '*[^0-9a-fA-F]*'`,
+  `(length(new.hash) - ${colon}) % 2`,
+  `${colon} and (${colon} = length(new.hash) or ${colon} not between 2 and 33)`,
+  `substr(new.hash, 1, ${colon} - 1) glob '*[^0-9a-zA-Z_-]*'`,
+  "new.hash glob '[_-]*'",
+].join(" or ");
 
 const latest = Date.UTC(9998, 0, 1);

@@ -9,7 +9,18 @@ import type { SqlStatement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 import { type SteppedStatement, steps } from "./connection.js";
 import { holdsState, isPaused } from "./controls.js";
-import { addStates, doneTable, field, isDue, limit, now, sentSeqs, stepSeqs, whole } from "./expressions.js";
+import {
+  addStates,
+  doneTable,
+  field,
+  isDue,
+  isOtherHash,
+  limit,
+  now,
+  sentSeqs,
+  stepSeqs,
+  whole,
+} from "./expressions.js";
 import * as leases from "./leases.js";
 import * as maintenance from "./maintenance.js";
 import { joinPartitions } from "./partitions.js";
@@ -50,7 +61,7 @@ on conflict (source, message_id) do update
 set hash = iif(${isDone}, coalesce(${m}.hash, excluded.hash), coalesce(excluded.hash, ${m}.hash)),
   last_seen_at = excluded.last_seen_at,
   deliveries = ${m}.deliveries + 1,
-  content_changed = coalesce(${m}.hash <> excluded.hash, 0)
+  content_changed = ${isOtherHash(`${m}.hash`, "excluded.hash")}
 returning seq, ${isDone} as processed, content_changed`,
       addSeen(n),
     ]),

@@ -6,7 +6,7 @@ import {
 } from "../dialect.js";
 import type { QueueNames } from "../names.js";
 import { onlyIf, type SteppedStatement, steps } from "./connection.js";
-import { addStates, doneTable, field, names, now, stepSeqs } from "./expressions.js";
+import { addStates, doneTable, field, isOtherHash, names, now, stepSeqs } from "./expressions.js";
 import { classify, isSchemaMissing } from "./faults.js";
 import { joinPartitions, leavePartitions } from "./partitions.js";
 
@@ -26,9 +26,7 @@ const columns = ["source", "message_id", ...contents, "partition_key"];
 
 /** Deliveries as a table: from scalar parameters, or from a JSON array of objects with the same names. */
 const scalar = `select ${columns.map((name) => `:${name} as ${name}`).join(", ")}`;
-const json = `select ${columns
-  .map((name) => `${name === "hash" ? `unhex(${field(name)})` : field(name)} as ${name}`)
-  .join(", ")}
+const json = `select ${columns.map((name) => `${field(name)} as ${name}`).join(", ")}
   from json_each(:items) i`;
 
 function receiveStatements(n: QueueNames, options: ReceiveStatementOptions): ReceiveStatements {
@@ -132,7 +130,7 @@ set (${contents.join(", ")}) = (
   partition_key = iif(${isEnqueued} and ${stateIs("s.keyed")}, coalesce(${m}.partition_key, excluded.partition_key), ${m}.partition_key),
   last_seen_at = excluded.last_seen_at,
   deliveries = ${m}.deliveries + 1,
-  content_changed = coalesce(${m}.hash <> excluded.hash, 0)
+  content_changed = ${isOtherHash(`${m}.hash`, "excluded.hash")}
 returning seq, source, message_id, deliveries = 1 as is_new, case
   when content_changed then 'conflict'
   when deliveries = 1 or ${isEnqueued} then 'enqueued'

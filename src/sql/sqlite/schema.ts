@@ -190,11 +190,12 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   first_seen_at integer not null,
   last_seen_at integer not null,
   deliveries integer not null default 1,
-  -- the last delivery brought another hash than the one before it
+  -- the last delivery brought another hash than the one before it, by the same algorithm
   content_changed integer not null default 0,
   due_at integer,
   expires_at integer,
-  hash blob,
+  -- an algorithm and hexadecimal digits, as sha256:9f86d081, or only digits where no algorithm was given
+  hash text,
   correlation_id text,
   headers text,
   partition_key text,

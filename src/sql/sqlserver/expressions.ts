@@ -74,10 +74,6 @@ export function backoffSql(attempts: string, seq: string): string {
 export const asInt = (condition: string): string => `case when ${condition} then 1 else 0 end`;
 export const asBit = (condition: string): string => `cast(${asInt(condition)} as bit)`;
 
-/** Compares the lengths too: `<>` by itself ignores zeros at the end of a binary value. */
-export const differs = (a: string, b: string): string =>
-  `(${a} <> ${b} or datalength(${a}) <> datalength(${b}))`;
-
 const width = 120;
 
 /** A list with commas, in lines of a readable length. The first line is not indented: it goes on where the text before it ends. */

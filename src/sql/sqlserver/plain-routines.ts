@@ -19,7 +19,7 @@ export const refusedMessage = 51022;
 /** Refuses what TypeScript's enqueue and receive refuse, and makes the id that a caller leaves out. */
 export const checkPlain = (n: QueueNames): string => `if @items is null
 begin
-${indented(`${n.kind === "inbox" ? "" : "set @id = coalesce(@id, newid());\nset @message_id = coalesce(@message_id, @id);\n"}if datalength(@correlation_id) = 0 set @correlation_id = null;
+${indented(`${n.kind === "inbox" ? "" : "set @id = coalesce(@id, newid());\nset @message_id = coalesce(@message_id, @id);\n"}if datalength(@correlation_id) = 0 set @correlation_id = null;${n.kind === "inbox" ? `\nset @hash = lower(@hash ${binary});` : ""}
 declare @refusal nvarchar(200) = case
 ${conditions(n)
   .map(([condition, message]) => `  when ${condition} then ${unicodeLiteral(message)}`)
@@ -55,5 +55,18 @@ function conditions(n: QueueNames): readonly (readonly [condition: string, messa
     ...times.map(
       (name) => [`@${name} not between '1970-01-01' and '9998-01-01'`, refusals.time(name)] as const,
     ),
+    ...(n.kind === "inbox" ? [[isBadHash, refusals.hash] as const] : []),
   ];
 }
+
+const colon = "charindex(':', @hash)";
+/** It is in lower case here. */
+const isBadHash = [
+  `substring(@hash, ${colon} + 1, datalength(@hash)) ${binary} like '%[^0-9a-f]%'`,
+  `(datalength(@hash) - ${colon}) % 2 = 1`,
+  `right(@hash, 1) = ':'`,
+  `${colon} = 1`,
+  `${colon} > 33`,
+  `replace(replace(left(@hash, ${colon}), '_', ''), '-', '') ${binary} like '%[^0-9a-z:]%'`,
+  `left(@hash, 1) in ('_', '-')`,
+].join(" or ");

@@ -12,14 +12,9 @@ export function callProcedure(
   given: Partial<Record<ParameterName, string>> = {},
   parameters = parametersOf(n, procedure),
 ): SqlStatement {
-  const values = { hash: "@bytes", ...given };
-  const list = parameters.map((one) => `@${one} = ${values[one] ?? `@${one}`}`).join(", ");
-  const declared = parameters.includes("hash") ? convertHash : "";
-  return statement(name, `${declared}exec ${n.object(`_${procedure}`)} ${list}`);
+  const list = parameters.map((one) => `@${one} = ${given[one] ?? `@${one}`}`).join(", ");
+  return statement(name, `exec ${n.object(`_${procedure}`)} ${list}`);
 }
-
-/** A missing hash comes as a null of type nvarchar, which must be converted to varbinary explicitly. */
-const convertHash = "declare @bytes varbinary(max) = convert(varbinary(max), @hash);\n";
 
 /** A parameter has the same type in every procedure, except a message's id: text in the inbox, a GUID in the outbox. */
 const parametersByType = {
@@ -61,7 +56,7 @@ const parametersByType = {
   "nvarchar(max)": ["items", "error", "payload", "headers", "filter", "handled"],
   // acked: what Ack returns instead of rows, when it is not null
   "nvarchar(max) = null output": ["acked"],
-  "varbinary(max)": ["hash"],
+  "varchar(max)": ["hash"],
 } as const;
 
 export type ParameterName = (typeof parametersByType)[keyof typeof parametersByType][number];

@@ -1,6 +1,6 @@
 import { status } from "../dialect.js";
 import type { QueueNames } from "../names.js";
-import { asBit, asInt, binary, differs, inLines } from "./expressions.js";
+import { asBit, asInt, binary, inLines } from "./expressions.js";
 import { finish, finishedTable, insertDone } from "./history.js";
 import { joinPartition, leavePartition, lockArrivals } from "./partitions.js";
 import {
@@ -27,8 +27,7 @@ export function receive(n: QueueNames): string {
     "seq, source, message_id, partition_key, due_at, expires_at, deliveries, content_changed";
   const inserts = [...contents, "partition_key"];
   const differences = contents.map((c) => {
-    if (c === "hash")
-      return `(i.hash is not null and (${m}.hash is null or ${differs(`${m}.hash`, "i.hash")}))`;
+    if (c === "hash") return `(i.hash is not null and (${m}.hash is null or ${m}.hash <> i.hash))`;
     return c.endsWith("_at") ? isOther(`${m}.${c}`, `i.${c}`) : isOtherText(`${m}.${c}`, `i.${c}`);
   });
   const find = `delete from @found;
@@ -78,7 +77,7 @@ ${insertStates(n, "@received")}
 if exists (select 1 from @known)
 begin
   update ${n.message}
-  set last_seen_at = @now, deliveries = ${m}.deliveries + 1, content_changed = ${asInt(differs(`${m}.hash`, "i.hash"))}
+  set last_seen_at = @now, deliveries = ${m}.deliveries + 1, content_changed = ${asInt(isOtherHash(`${m}.hash`, "i.hash"))}
   output ${columns("inserted", newColumns)} into @received (${newColumns})
   from @known k, @messages i, ${n.message} with (${lockRow})
   where i.position = k.position and ${m}.seq = k.seq ${seekEach};
@@ -144,6 +143,13 @@ left join @enqueued w on w.seq = a.seq
 left join @known k on k.seq = a.seq;`;
 }
 
+/** Hashes of two algorithms cannot be compared: of one content they differ, too. */
+const isOtherHash = (before: string, after: string): string =>
+  `(${before} <> ${after} and ${algorithm(before)} = ${algorithm(after)})`;
+
+/** With the colon. Empty for a hash that does not say it. */
+const algorithm = (hash: string): string => `left(${hash}, charindex(':', ${hash}))`;
+
 /** The columns that a delivery brings, beside the key. */
 const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
 
@@ -188,7 +194,7 @@ export const alreadyProcessed = (
 ) => `declare @seq bigint, @old_status tinyint, @content_changed bit = 0;
 declare @added table (seq bigint not null primary key);
 
-${beginUnlessOpen(`${findKey(n, "@hash", `, @content_changed = ${asInt(differs("m.hash", "@hash"))}`)}
+${beginUnlessOpen(`${findKey(n, "@hash", `, @content_changed = ${asInt(isOtherHash("m.hash", "@hash"))}`)}
 
 if @seq is not null
   update ${n.message} with (${lockTarget})
@@ -255,10 +261,7 @@ const insertKey = (
 output inserted.seq into @added (seq)
 values (@source, @message_id, N'', N'', ${hash}, @now, @now, 1, 0);`;
 
-/**
- * Procedures take several messages as one JSON array: the properties of its objects, with the types of the columns. Binary
- * values come as hexadecimal.
- */
+/** Procedures take several messages as one JSON array: the properties of its objects, with the types of the columns. */
 type JsonColumns = Readonly<Record<string, string>>;
 
 const nameType = `nvarchar(255) ${binary}`;
@@ -277,7 +280,7 @@ const inboxColumns: JsonColumns = {
   source: nameType,
   message_id: nameType,
   ...contentColumns,
-  hash: "varbinary(max)",
+  hash: `varchar(max) ${binary}`,
   error: "nvarchar(max)",
   error_group: `varchar(16) ${binary}`,
 };
@@ -293,19 +296,13 @@ export const columnList = (columns: JsonColumns, alias = ""): string =>
     .map((column) => `${alias}${column}`)
     .join(", ");
 
-const isBinary = (type: string) => type.startsWith("varbinary");
 const withoutCollation = (type: string) => type.replace(` ${binary}`, "");
 
 /** The objects of @items as a query, each with its position, for an INSERT of the columns into a table that has their collations. */
 function selectFromJson(columns: JsonColumns): string {
   const entries = Object.entries(columns);
-  const read = entries.map(
-    ([column, type]) => `${column} ${isBinary(type) ? "nvarchar(max)" : withoutCollation(type)}`,
-  );
-  const selected = entries.map(([column, type]) =>
-    isBinary(type) ? `convert(${type}, i.${column}, 2)` : `i.${column}`,
-  );
-  return `select ${inLines(["cast(a.[key] as int)", ...selected])}
+  const read = entries.map(([column, type]) => `${column} ${withoutCollation(type)}`);
+  return `select ${inLines(["cast(a.[key] as int)", ...entries.map(([column]) => `i.${column}`)])}
 from openjson(@items) a
 cross apply openjson(a.value) with (
   ${inLines(read)}

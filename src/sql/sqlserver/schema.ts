@@ -66,11 +66,12 @@ const messageTable = (n: QueueNames) => `create table ${n.message} (
   expires_at datetime2(3) null,
   ${
     n.kind === "inbox"
-      ? `hash varbinary(max) null,
+      ? `-- an algorithm and hexadecimal digits, as sha256:9f86d081, or only digits where no algorithm was given
+  hash varchar(max) ${binary} null,
   first_seen_at datetime2(3) not null,
   last_seen_at datetime2(3) not null,
   deliveries int not null constraint ${n.bare("_Deliveries")} default 1,
-  -- the hash of the last delivery differs from the one before it
+  -- the hash of the last delivery differs from the one before it, by the same algorithm
   content_changed bit not null constraint ${n.bare("_ContentChanged")} default 0,
   constraint ${n.bare("_PK")} primary key clustered (seq),
   constraint ${n.bare("_Key")} unique nonclustered (source, message_id)`

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import type { LeasingInboxStore } from "../../../src/inbox-store/inbox-store.js";
+import { withLease } from "../../../src/inbox-store/with-lease.js";
 import type { StoreContext, TestLeasingStore } from "./harness.js";
 
 /** Leases the key, which must be available. */
@@ -70,6 +71,15 @@ export function leaseTests({ opened, newKey }: StoreContext<TestLeasingStore>): 
       const next = await acquire(store, key);
       expect(next.leaseId).not.toBe(leaseId);
       expect(await store.tryBegin(key)).toEqual({ status: "Busy", expiresAt: next.expiresAt });
+    });
+
+    it("SVC-02 SVC-09 a handler that hangs holds its key no longer than its time limit and its lease", async () => {
+      const { store, reopen } = opened();
+      const key = newKey();
+      const limits = { leaseMs: 1_000, timeoutMs: 100 };
+      const hung = withLease(store, key, () => new Promise(() => {}), limits);
+      await expect(hung).rejects.toMatchObject({ code: "ONCEBOX_WORK_TIMED_OUT", timeoutMs: 100 });
+      expect(await (await reopen()).tryBegin(key)).toMatchObject({ status: "Acquired" });
     });
 
     it("SVC-03 a call repeated with its own lease id gets the same lease, and Processed after the finish", async () => {

@@ -8,6 +8,8 @@ import type { LogLine } from "../support/recording-logger.js";
 import { held, type InboxContext, stored } from "./support.js";
 
 const hashOf = (content: string) => createHash("sha256").update(content).digest();
+const textHashOf = (algorithm: string, content: string) =>
+  `${algorithm}:${createHash(algorithm).update(content).digest("hex")}`;
 const mismatches = (logs: readonly LogLine[]) =>
   logs.filter((line) => line.level === "warn" && line.message === "the same id arrived with other content");
 
@@ -280,10 +282,64 @@ export function deduplicationTests(context: InboxContext): void {
       expect(await rowCount(context.database(), names.message)).toBe(0);
     });
 
-    it("IBX-007 a hash that is not bytes is refused", async () => {
-      const { inbox } = await freshInbox();
-      await expect(inbox.alreadyProcessed(message(), "abc" as never)).rejects.toThrow(InvalidArgumentError);
-      await expect(inbox.receive(message({ hash: "abc" as never }))).rejects.toThrow(InvalidArgumentError);
+    it("IBX-007 a hash that is neither bytes nor an algorithm with hexadecimal digits is refused", async () => {
+      const { inbox, names } = await freshInbox();
+      for (const hash of ["abc", "", "ab12", "sha256:", "sha256:abc", "sha256:xy", ":ab", "sha 256:ab", 7]) {
+        await expect(inbox.alreadyProcessed(message(), hash as string)).rejects.toThrow(InvalidArgumentError);
+        await expect(inbox.receive(message({ hash: hash as string }))).rejects.toThrow(/hash must be/);
+      }
+      expect(await rowCount(context.database(), names.message)).toBe(0);
+    });
+
+    it("IBX-129 a hash that says its algorithm is returned with it, in lower case", async () => {
+      const { inbox, owner } = await freshInbox();
+      const hash = textHashOf("sha512", "content");
+      const [checked, received, enqueued] = context.messages(3);
+      await inbox.alreadyProcessed(checked!, hash);
+      await inbox.receive({ ...received!, hash: hash.toUpperCase() });
+      await inbox.enqueue([{ ...enqueued!, hash }]);
+      for (const key of [checked!, received!, enqueued!]) expect((await stored(inbox, key)).hash).toBe(hash);
+      for (const claimed of await inbox.claim({ owner })) expect(claimed.hash).toBe(hash);
+    });
+
+    it("IBX-008 IBX-129 hashes of two algorithms are no conflict; another hash of the same algorithm is one", async () => {
+      const { inbox, logs } = await freshInbox();
+      const hashes = [textHashOf("sha256", "one"), textHashOf("md5", "one"), hashOf("one")];
+      for (const [before, after] of hashes.flatMap((one) => hashes.map((other) => [one, other] as const))) {
+        const [received, batched, checked] = context.messages(3);
+        await inbox.receive({ ...received!, hash: before });
+        expect(await inbox.receive({ ...received!, hash: after })).toBe("duplicate");
+        await inbox.enqueue([{ ...batched!, hash: before }]);
+        expect(await inbox.enqueue([{ ...batched!, hash: after }])).toEqual(["duplicate"]);
+        await inbox.alreadyProcessed(checked!, before);
+        expect(await inbox.alreadyProcessed(checked!, after)).toBe(false);
+      }
+      expect(mismatches(logs)).toEqual([]);
+
+      for (const [before, after] of [
+        [textHashOf("sha256", "one"), textHashOf("sha256", "two")],
+        [textHashOf("md5", "one"), textHashOf("md5", "two")],
+      ] as const) {
+        const [received, batched, checked] = context.messages(3);
+        await inbox.receive({ ...received!, hash: before });
+        expect(await inbox.receive({ ...received!, hash: after })).toBe("conflict");
+        await inbox.enqueue([{ ...batched!, hash: before }]);
+        expect(await inbox.enqueue([{ ...batched!, hash: after }])).toEqual(["conflict"]);
+        await inbox.alreadyProcessed(checked!, before);
+        await inbox.alreadyProcessed(checked!, after);
+      }
+      expect(mismatches(logs)).toHaveLength(6);
+    });
+
+    it("IBX-008 IBX-028 a done message whose hash is of another algorithm is done, with the hash of what was handled", async () => {
+      const { inbox, logs, owner } = await freshInbox();
+      const first = message({ hash: textHashOf("sha256", "one") });
+      await inbox.ack(owner, [await held(inbox, owner, first)]);
+      expect(await inbox.receive({ ...first, hash: textHashOf("md5", "one") })).toBe("done");
+      expect(await inbox.receive({ ...first, hash: hashOf("one") })).toBe("done");
+      expect(await inbox.receive({ ...first, hash: textHashOf("sha256", "two") })).toBe("conflict");
+      expect(mismatches(logs)).toHaveLength(1);
+      expect((await stored(inbox, first)).hash).toBe(textHashOf("sha256", "one"));
     });
 
     it("IBX-129 a hash from a check, a message or a batch is returned byte for byte", async () => {

@@ -73,6 +73,58 @@ export function messagingManagementContract(harness: ContractHarness): void {
       );
     });
 
+    it("MSG-15 each retry is one warning and the end is one error, both with the reason; a message that waits for the circuit breaker has no line", async () => {
+      const { orders, fates, clock, log, dead } = await pair({
+        orders: { retry: { maxRetries: 2, jitterMs: 0 }, breaker: { failures: 2, openMs: 60_000 } },
+      });
+      const refusal = { acknowledged: false, duplicateDetected: false };
+      const soldOut = { ...refusal, error: "sold out: order secret-order" };
+      fates.push(soldOut, soldOut, soldOut);
+      const refused = await orders.send.OrderApproved("inventory", { orderId: "secret-order" });
+      for (let attempt = 0; attempt < 3; attempt++) {
+        await dispatch(orders);
+        clock.advance(10_000);
+      }
+      fates.push({ ...refusal, error: "no such order", permanent: true });
+      const ended = await orders.send.OrderApproved("inventory", { orderId: "2" });
+      await dispatch(orders);
+      fates.push("lost", "lost");
+      const [lost, alsoLost] = [
+        await orders.send.OrderApproved("inventory", { orderId: "3" }),
+        await orders.send.OrderApproved("inventory", { orderId: "4" }),
+      ];
+      await dispatch(orders);
+      clock.advance(5_000); // both are due again, and the breaker is open
+      await orders.send.OrderApproved("inventory", { orderId: "5" });
+      await dispatch(orders);
+      await expect.poll(() => dead).toHaveLength(2);
+
+      const said = log
+        .filter(({ level }) => level === "warn" || level === "error")
+        .map(({ level, message, fields: { messageId, retryCount, error } }) => [
+          level,
+          message,
+          messageId,
+          retryCount,
+          error,
+        ]);
+      const warning = ["warn", "Outbox: message send failed"];
+      const end = ["error", "Outbox: message permanently failed"];
+      const reason = "sold out: order [payload]";
+      expect(said.toSorted()).toEqual(
+        [
+          [...warning, refused, 1, reason],
+          [...warning, refused, 2, reason],
+          [...end, refused, undefined, reason],
+          [...end, ended, undefined, "no such order"],
+          [...warning, lost, 1, "Error"],
+          [...warning, alsoLost, 1, "Error"],
+          ["error", "circuit breaker opened", undefined, undefined, undefined],
+        ].toSorted(),
+      );
+      expect((await orders.outboxStats()).counts).toMatchObject({ Pending: 3 });
+    });
+
     it("MSG-17 a view shows the messages with their states", async () => {
       const past = () => new Date(Date.UTC(2020, 0, 1)); // the view has the database's own time
       const { database, orders, fates, clock } = await pair({
@@ -269,7 +321,7 @@ export function messagingManagementContract(harness: ContractHarness): void {
       );
     });
 
-    it("MSG-18 only a service with destinations polls its outbox, and less and less often while it is idle", async () => {
+    it("MSG-18 only a service with destinations polls its outbox, and less and less often while it is idle, if that is asked for", async () => {
       const made = await pair();
       const claimsOf = (db: WatchedDatabase) => db.calls.filter((name) => name === "claim").length;
       const handled: string[] = [];
@@ -278,7 +330,7 @@ export function messagingManagementContract(harness: ContractHarness): void {
         ReserveStock: () => ({ reservation: "r" }),
         MakeReport: () => ({ report: "r" }),
       };
-      const polls = { pollMs: 1, idlePollMs: 3_600_000 };
+      const polls = { pollMs: 1, idlePollMs: 3_600_000, notify: false };
 
       const quiet = watched(made.database.db);
       const receiver = made.another("inventory", quiet, { ...polls, receive, destinations: {} as never });

@@ -52,7 +52,7 @@ export function receivingContract(harness: ContractHarness): void {
       expect(calls()).toBe(2);
       expect(await rows()).toEqual(["7", "chair"]);
       expect(log.filter(({ message: text }) => text === "Inbox: duplicate detected")).toHaveLength(3);
-      expect(await inventory.inboxStats()).toEqual({ size: 2 });
+      expect(await inventory.inboxStats()).toMatchObject({ size: 2 });
     });
 
     it("MSG-05 the same message id of another source is another message", async () => {
@@ -87,7 +87,7 @@ export function receivingContract(harness: ContractHarness): void {
       for (const message of messages)
         expect(await inventory.receiver.receive(message)).toMatchObject({ acknowledged: false });
       expect(await rows()).toEqual([]);
-      expect(await inventory.inboxStats()).toEqual({ size: 0 });
+      expect(await inventory.inboxStats()).toMatchObject({ size: 0 });
       expect((await inventory.list()).messages).toEqual([]);
       fails = false;
       for (const message of messages)
@@ -123,7 +123,7 @@ export function receivingContract(harness: ContractHarness): void {
       ]);
       expect(JSON.stringify([responses, log])).not.toContain("order-secret-7");
       expect(JSON.stringify(responses)).not.toContain("hunter2");
-      expect(await inventory.inboxStats()).toEqual({ size: 0 });
+      expect(await inventory.inboxStats()).toMatchObject({ size: 0 });
     });
 
     it("MSG-05 concurrent deliveries of one message run the handler once, and all get its response", async () => {
@@ -223,7 +223,7 @@ export function receivingContract(harness: ContractHarness): void {
       // on a slow server the time may be up before the handler is called
       expect(signals.every((signal) => signal.aborted)).toBe(true);
       expect(await made.rows()).toEqual([]);
-      expect(await made.inventory.inboxStats()).toEqual({ size: 0 });
+      expect(await made.inventory.inboxStats()).toMatchObject({ size: 0 });
     });
 
     it("MSG-01 MSG-05 the messages that a handler sends commit with it, with tx and without", async () => {
@@ -304,10 +304,10 @@ export function receivingContract(harness: ContractHarness): void {
       await dispatch(orders);
       clock.advance(day + toleranceMs - 1);
       await inventory.maintain(timeBudget(60_000));
-      expect(await inventory.inboxStats()).toEqual({ size: 1 });
+      expect(await inventory.inboxStats()).toMatchObject({ size: 1 });
       clock.advance(2);
       expect(await inventory.maintain(timeBudget(60_000))).toMatchObject({ inbox: { done: 1, more: false } });
-      expect(await inventory.inboxStats()).toEqual({ size: 0 });
+      expect(await inventory.inboxStats()).toMatchObject({ size: 0 });
       clock.advance(6 * day - toleranceMs - 2);
       await orders.maintain(timeBudget(60_000));
       expect((await orders.outboxStats()).counts.Sent).toBe(1);

@@ -9,6 +9,7 @@ import { compose } from "../../../src/middleware/compose.js";
 import { inbox, outbox } from "../../../src/middleware/inbox-outbox.js";
 import { currentTransaction, publish, transaction } from "../../../src/middleware/transaction.js";
 import { createOutbox } from "../../../src/outbox/outbox.js";
+import { attributesOf } from "../../../src/queue/attributes.js";
 import type { OutboxMessage } from "../../../src/queue/message.js";
 import type { ContractHarness } from "../harness.js";
 import { inSchemaOf } from "../support/database.js";
@@ -19,11 +20,13 @@ interface Order {
   readonly messageId?: string;
 }
 
+const attributes = { version: 2, isTest: true, by: "2", none: null, lines: [{ sku: "a" }] };
+
 /** Places an order with `currentTransaction`, and returns its event. */
 const placeOrder = (shop: Shop, handled: string[]) => async (message: Order) => {
   handled.push(message.messageId!);
   await insertOrder(shop, currentTransaction(), message.messageId!);
-  return { topic: "order.placed", data: { id: message.messageId }, attributes: { version: 2, by: "test" } };
+  return { topic: "order.placed", data: { id: message.messageId }, attributes };
 };
 
 /** Places orders within all three middleware. */
@@ -48,8 +51,9 @@ export function flowContract(harness: ContractHarness): void {
       });
       await dispatcher.run(made.outboxStore, timeBudget(10_000));
       expect(published).toMatchObject([
-        { topic: "order.placed", payload: '{"id":"abc-123"}', headers: { version: "2", by: "test" } },
+        { topic: "order.placed", payload: '{"id":"abc-123"}', headers: { version: "2", by: "2" } },
       ]);
+      expect(attributesOf(published[0]!)).toEqual(attributes);
       expect((await made.outboxStore.stats()).counts).toMatchObject({ Done: 1, Ready: 0 });
     });
 

@@ -2,7 +2,7 @@ import { literal, type QueueNames } from "../../../src/sql/names.js";
 import { unicodeLiteral } from "../../../src/sql/sqlserver/expressions.js";
 import type { CallerTransaction, TestDatabase } from "../harness.js";
 
-type Value = string | number | Date | Uint8Array;
+type Value = string | number | Date;
 /** A message as the columns of the plain routines. */
 export type PlainMessage = Readonly<Record<string, Value | null>>;
 
@@ -32,10 +32,6 @@ function written({ db }: TestDatabase, value: Value | null): string {
   if (value === null) return "null";
   if (value instanceof Date)
     return String(name === "sqlite" ? toTime(value) : literal(String(toTime(value))));
-  if (value instanceof Uint8Array) {
-    const hex = Buffer.from(value).toString("hex");
-    return { sqlite: `x'${hex}'`, postgres: `'\\x${hex}'`, sqlserver: `0x${hex}` }[name];
-  }
   if (typeof value === "number") return String(value);
   return name === "sqlserver" ? unicodeLiteral(value) : literal(value);
 }

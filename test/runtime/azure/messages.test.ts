@@ -18,7 +18,7 @@ afterAll(async () => {
   await Promise.all([app?.remove(), azurite?.stop()]);
 });
 
-it("MSG-18 FUN-03 one HTTP function and two timers are registered, whose schedules are settings, also when the service cannot be created", async () => {
+it("MSG-18 FUN-03 two HTTP functions and two timers are registered, whose schedules are settings, also when the service cannot be created", async () => {
   const env = { ONCEBOX_DISPATCH_SCHEDULE: "0 */5 * * * *" };
   const host = await startFunctionsHost(app.folder, env, 60_000);
   try {
@@ -28,6 +28,11 @@ it("MSG-18 FUN-03 one HTTP function and two timers are registered, whose schedul
         route: "_rf/receive",
         authLevel: "anonymous",
         methods: ["POST"],
+      }),
+      diagnoseMessages: expect.objectContaining({
+        type: "httpTrigger",
+        route: "_rf/{*path}",
+        authLevel: "anonymous",
       }),
       dispatchMessages: expect.objectContaining({ type: "timerTrigger", schedule: "0 */5 * * * *" }),
       maintainMessages: expect.objectContaining({ type: "timerTrigger", schedule: "35 * * * * *" }),

@@ -7,6 +7,7 @@ import { messages } from "./messages.js";
 /** The service under test, `cloud`. Each handler writes a row, in the transaction that records its message. */
 const { TEST_DATABASE_URL: url = "", TEST_SCHEMA: schema, TEST_EFFECTS: effects = "effects" } = process.env;
 const { TEST_SECRET: secret = "", TEST_OFFICE: address = "" } = process.env;
+const { TEST_ADMIN_TOKENS: adminTokens } = process.env;
 /** The item whose handler never ends. */
 const { TEST_HANGS: hangs } = process.env;
 const leave = statement("leave", `insert into ${effects} (message) values (:message)`);
@@ -25,6 +26,7 @@ export const open: OpenService = async ({ logger }) =>
         return { reservation: randomUUID() };
       },
     },
+    ...(adminTokens === undefined ? {} : { admin: { tokens: adminTokens } }),
     sentRetentionMs: 1,
     logger,
   });

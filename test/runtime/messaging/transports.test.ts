@@ -1,7 +1,7 @@
 import { transportContract } from "../../contract/transport-contract.js";
 import { inProcessHarness, networkHarness } from "../../support/transport-harness.js";
 
-for (const scheme of ["http", "https", "unix", "pipe", "grpc", "grpcs"] as const) {
+for (const scheme of ["http", "https", "unix", "grpc", "grpcs"] as const) {
   transportContract(networkHarness(scheme));
 }
 transportContract(inProcessHarness);

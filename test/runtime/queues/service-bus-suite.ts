@@ -12,6 +12,7 @@ import {
 } from "../../../src/index.js";
 import { compose, inbox, outbox, type TriggerMessage, transaction } from "../../../src/middleware/index.js";
 import { serviceBusPublisher } from "../../../src/publishers/index.js";
+import { attributeHeaders, attributesOf } from "../../../src/queue/attributes.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 
 /** A Service Bus, or a stand-in, with a queue `orders`. */
@@ -89,7 +90,7 @@ export function serviceBusSuite(start: () => Promise<ServiceBus>): void {
       [1, 2, 3].map((n) => ({
         topic: "order.placed",
         payload: JSON.stringify({ n }),
-        headers: { n: `${n}` },
+        headers: attributeHeaders({ n: `${n}`, total: n }),
         correlationId: `c${n}`,
       })),
     );
@@ -123,6 +124,7 @@ export function serviceBusSuite(start: () => Promise<ServiceBus>): void {
       correlationId: "c2",
       deliveries: 1,
     });
+    expect(handled.map(attributesOf)).toContainEqual({ n: "2", total: 2 });
     expect((await store.stats()).counts.Ready).toBe(3);
     expect(await bus.waiting(client)).toBe(0);
   });

@@ -1,5 +1,6 @@
 import { type PublishBatchCommandInput, SNSClient } from "@aws-sdk/client-sns";
 import { GetQueueAttributesCommand, ReceiveMessageCommand, SendMessageCommand } from "@aws-sdk/client-sqs";
+import type { SQSEvent, SQSRecord } from "aws-lambda";
 import { type FauxqsServer, startFauxqs } from "fauxqs";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { sqsHandler } from "../../../src/adapters/aws/middleware.js";
@@ -14,6 +15,7 @@ import {
 } from "../../../src/index.js";
 import { compose, inbox, outbox, type TriggerMessage, transaction } from "../../../src/middleware/index.js";
 import { snsPublisher, sqsPublisher } from "../../../src/publishers/index.js";
+import { attributeHeaders, attributesOf } from "../../../src/queue/attributes.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { pollOnce, sqsClient } from "./event-source.js";
 
@@ -179,6 +181,25 @@ describe("SQS, behind the AWS SDK", () => {
     });
     expect(requests).toBeLessThanOrEqual(6);
     expect((await store.stats()).counts).toMatchObject({ Done: 24, Failed: 8, Ready: 0 });
+  });
+
+  it("MID-06 MID-09 MID-11 attributes are sent and received with their JSON types", async () => {
+    const { queueUrl } = newQueue();
+    const publish = sqsPublisher({ queueUrl, client: client() });
+    const attributes = { version: 2, isTest: true, text: "2", lines: [{ sku: "a" }], none: null };
+    const message = { id: "i", messageId: "m", topic: "t", payload: "p", correlationId: null };
+    await publish(
+      { ...message, headers: attributeHeaders(attributes) },
+      { signal: new AbortController().signal },
+    );
+    const handled: unknown[] = [];
+    const handler = async (event: SQSEvent) => {
+      const [{ messageAttributes }] = event.Records as [SQSRecord];
+      expect(JSON.parse(messageAttributes.headers!.stringValue!)).toEqual(attributes); // as others read it
+      return sqsHandler({ handle: (one) => void handled.push(attributesOf(one)) })(event);
+    };
+    expect(await pollOnce({ client: client(), queueUrl, handler })).toBe(1);
+    expect(handled).toEqual([attributes]);
   });
 
   it("MID-09 ADD-01 a FIFO queue gets the partition key as group, and takes a message that is sent twice once", async () => {

@@ -10,6 +10,7 @@ import { callsOf } from "../../../src/inbox-store/http/calls.js";
 import { createInboxService } from "../../../src/inbox-store/http/inbox-service.js";
 import { createSqlInboxStore } from "../../../src/inbox-store/sql-inbox-store.js";
 import { createService, defineMessages, signal, signEnvelope } from "../../../src/messaging/index.js";
+import { diagnosticPaths } from "../../../src/messaging/receiver.js";
 import { createOutbox } from "../../../src/outbox/outbox.js";
 import { migrate } from "../../../src/sql/migrate.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
@@ -57,6 +58,8 @@ export async function openHttpApis(logger: Logger) {
       billing: { secrets: [secretOf(2)], endpoints: "*" },
     },
     receive: { OrderApproved: () => {} },
+    admin: { tokens },
+    clock: () => new Date(clock.ms),
     logger,
   });
   await messaging.init();
@@ -84,9 +87,13 @@ export async function openHttpApis(logger: Logger) {
       right: bearer(adminTokens.alice),
     },
     {
-      name: "names of the specification",
-      respond: admin.respond,
-      routes: adminAt("/_rf/"),
+      name: "diagnostics of a messaging service",
+      respond: messaging.receiver.respond,
+      routes: diagnosticPaths.map(({ method, path }) => ({
+        method,
+        path: `/_rf/${filled(path)}`,
+        isPublic: path === "health",
+      })),
       right: bearer(adminTokens.alice),
     },
     { name: "inbox service", respond: service.respond, routes: serviceRoutes, right: bearer(serviceToken) },

@@ -35,8 +35,10 @@ export async function findServer(recipe: ServerRecipe): Promise<(() => Promise<S
 }
 
 /** For the title of a suite. */
-export const needs = ({ variable, programs, image }: ServerRecipe): string =>
-  `needs ${[variable, `${programs.join(" or ")} on the PATH`, ...(image ? ["Docker"] : [])].join(", or ")}`;
+export const needs = ({ variable, programs, image }: ServerRecipe): string => {
+  const onThePath = programs.length === 0 ? [] : [`${programs.join(" or ")} on the PATH`];
+  return `needs ${[variable, ...onThePath, ...(image ? ["Docker"] : [])].join(", or ")}`;
+};
 
 /** Debian's own folder of RabbitMQ first: its program on the PATH takes no environment. Its servers are not on every user's PATH. */
 function onPath(program: string): string | undefined {

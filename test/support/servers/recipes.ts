@@ -64,3 +64,11 @@ export const rabbitServer: ServerRecipe = {
   image: { name: "rabbitmq:4", port: 5672 },
   url: (address) => `amqp://guest:guest@${address}`,
 };
+
+/** Only by its address: a broker tells its clients where it is, so a container's port has to be known before it starts. */
+export const kafkaServer: ServerRecipe = {
+  variable: "ONCEBOX_TEST_KAFKA_URL",
+  programs: [],
+  run: () => ({ args: [] }),
+  url: (address) => `kafka://${address}`,
+};

@@ -185,7 +185,7 @@ describe("the limits of the diagnostics API", () => {
       expect((await open.send(path)).status, path).toBe(200); // they say nothing, and a load balancer asks for the health
     expect((await open.send("/_oncebox/tenants", { method: "DELETE" })).status).toBe(429);
     for (let n = 0; n < 3; n++) expect((await get("tenants")).status).toBe(200);
-    expect((await send("/_rf/health")).status).toBe(429);
+    expect((await send("/_oncebox/health")).status).toBe(429);
     now.ms += 60_000;
     expect((await get("tenants")).status).toBe(200);
   });

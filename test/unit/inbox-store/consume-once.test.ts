@@ -6,6 +6,7 @@ import {
   type InboxStore,
   type LeasingInboxStore,
 } from "../../../src/inbox-store/inbox-store.js";
+import { WorkTimedOutError } from "../../../src/inbox-store/with-lease.js";
 import { memoryStore } from "../../support/inbox-service/memory-store.js";
 
 const consumer: ConsumeOnceOptions = { bus: "shop", group: "billing", alias: "order.placed" };
@@ -33,6 +34,9 @@ describe("consumeOnce", () => {
   it.each([
     ["a text", { "idempotency-key": "k1" }],
     ["any case of its name", { "Idempotency-Key": "k1" }],
+    ["the name of the service's contract", { IdempotencyKey: "k1" }],
+    ["the first of both names", { IdempotencyKey: "k2", "idempotency-key": "k1" }],
+    ["the second name where the first is empty", { "idempotency-key": "", IdempotencyKey: "k1" }],
     ["bytes", { "idempotency-key": Buffer.from("k1") }],
     ["the first of several", { "idempotency-key": ["k1", "k2"] }],
   ])("SVC-02 the idempotency key counts before the message's id: %s", async (_, headers) => {
@@ -45,6 +49,9 @@ describe("consumeOnce", () => {
     expect(
       await keyOf({ messageId: "3", headers: { "X-Key": "k" } }, { idempotencyHeader: "x-key" }),
     ).toMatch(/:k$/);
+    expect(
+      await keyOf({ messageId: "4", headers: { IdempotencyKey: "k" } }, { idempotencyHeader: "x-key" }),
+    ).toMatch(/:4$/);
   });
 
   it("SVC-02 an id that no store takes is replaced by its hash", async () => {
@@ -56,9 +63,9 @@ describe("consumeOnce", () => {
 
   it("SVC-02 two ids that are no Unicode have two keys, as bytes and as texts", async () => {
     const ids = [Buffer.from([0, 0x80]), Buffer.from([0, 0x81]), "a\ud800", "a\ud801", "a\ufffd"];
-    const inHeader = ids.map((id) => consumerKey(consumer, { headers: { k: id } }, "k"));
+    const inHeader = ids.map((id) => consumerKey(consumer, { headers: { k: id } }, ["k"]));
     expect(new Set(inHeader).size).toBe(ids.length);
-    expect(ids.map((messageId) => consumerKey(consumer, { messageId }, "k"))).toEqual(inHeader);
+    expect(ids.map((messageId) => consumerKey(consumer, { messageId }, ["k"]))).toEqual(inHeader);
     expect(inHeader[0]).toBe("shop:billing:order.placed:hex:0080");
   });
 
@@ -68,7 +75,9 @@ describe("consumeOnce", () => {
   });
 
   it("SVC-02 a message without any id is refused", async () => {
-    await expect(keyOf({})).rejects.toThrow(/neither a header "idempotency-key" nor a messageId/);
+    await expect(keyOf({})).rejects.toThrow(
+      /neither a header "idempotency-key" or "IdempotencyKey" nor a messageId/,
+    );
   });
 
   it("SVC-02 names that would make two consumers share keys are refused, all in one error", () => {
@@ -76,6 +85,9 @@ describe("consumeOnce", () => {
     expect(() => consumeOnce(store, bad, () => {})).toThrow(/bus .*":".*; group .*; .* leave room/);
     expect(() => consumeOnce(store, { ...consumer, ttl: 1 } as never, () => {})).toThrow(
       /unknown option ttl/,
+    );
+    expect(() => consumeOnce(store, { ...consumer, leaseMs: 0, timeoutMs: Infinity }, () => {})).toThrow(
+      /leaseMs must be .*; timeoutMs must be .*, not Infinity/,
     );
   });
 
@@ -104,6 +116,20 @@ describe("consumeOnce", () => {
         });
         await expect(consume({ messageId: "42" })).rejects.toBe(failure);
         expect(await store.isProcessed("shop:billing:order.placed:42")).toBe(false);
+        expect(await consume({ messageId: "42" })).toBe("handled");
+      });
+
+      it("SVC-02 a handler that hangs is given up after its time limit, and the next delivery is handled", async () => {
+        const reasons: unknown[] = [];
+        let hangs = 1;
+        const limits = { ...consumer, leaseMs: 500, timeoutMs: 10 };
+        const consume = consumeOnce(used(), limits, (_, { signal }) => {
+          signal.addEventListener("abort", () => reasons.push(signal.reason));
+          return hangs-- > 0 ? new Promise(() => {}) : undefined;
+        });
+        const error = await consume({ messageId: "42" }).catch((one) => one);
+        expect(error).toBeInstanceOf(WorkTimedOutError);
+        expect(reasons).toEqual([error]);
         expect(await consume({ messageId: "42" })).toBe("handled");
       });
     });

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { LeasingInboxStore } from "../../../src/inbox-store/inbox-store.js";
-import { type HeldLease, withLease } from "../../../src/inbox-store/with-lease.js";
+import { type HeldLease, WorkTimedOutError, withLease } from "../../../src/inbox-store/with-lease.js";
 import { LeaseLostError } from "../../../src/queue/leases.js";
 import { memoryStore } from "../../support/inbox-service/memory-store.js";
 
@@ -115,6 +115,67 @@ describe("withLease", () => {
     expect(await store.inspect("k")).toMatchObject({ status: "Free" });
   });
 
+  it("SVC-09 work that hangs is told at its time limit", async () => {
+    let told: unknown;
+    const work = ({ signal }: HeldLease) => {
+      signal.addEventListener("abort", () => {
+        told = signal.reason;
+      });
+      return new Promise(() => {});
+    };
+    const hung = withLease(store, "k", work, { leaseMs: 500, timeoutMs: 10 });
+    await expect(hung).rejects.toBeInstanceOf(WorkTimedOutError);
+    expect(told).toMatchObject({ code: "ONCEBOX_WORK_TIMED_OUT", timeoutMs: 10 });
+  });
+
+  it("SVC-09 the lease is no longer renewed after the time limit", async () => {
+    const renewals: boolean[] = [];
+    let isOver = false;
+    const watched: LeasingInboxStore = {
+      ...store,
+      renew: (...call) => {
+        renewals.push(isOver);
+        return store.renew(...call);
+      },
+    };
+    const work = ({ signal }: HeldLease) => {
+      signal.addEventListener("abort", () => {
+        isOver = true;
+      });
+      return new Promise(() => {});
+    };
+    await withLease(watched, "k", work, { leaseMs: 300, renewEveryMs: 5, timeoutMs: 100 }).catch(() => {});
+    expect(renewals).not.toContain(true);
+  });
+
+  it("SVC-09 work that stops at its time limit has its key released at once, and its own error thrown", async () => {
+    const stopped = withLease(store, "k", untilAborted, { leaseMs: 60_000, timeoutMs: 10 });
+    await expect(stopped).rejects.toBeInstanceOf(WorkTimedOutError);
+    expect(await store.inspect("k")).toMatchObject({ status: "Free", attempts: 1 });
+  });
+
+  it("SVC-09 work that resolves after its time limit and within its lease is done", async () => {
+    const outcome = await withLease(store, "k", (lease) => untilAborted(lease).catch(() => "late"), {
+      leaseMs: 60_000,
+      timeoutMs: 10,
+    });
+    expect(outcome).toEqual({ status: "Done", result: "late" });
+    expect(await store.isProcessed("k")).toBe(true);
+  });
+
+  it("SVC-09 work that was given up cannot mark its key when it ends after all", async () => {
+    let end = (_: string): void => {};
+    const work = () =>
+      new Promise((resolve) => {
+        end = resolve;
+      });
+    const options = { leaseMs: 20, timeoutMs: 10 };
+    await expect(withLease(store, "k", work, options)).rejects.toBeInstanceOf(WorkTimedOutError);
+    end("too late");
+    await new Promise(setImmediate);
+    expect(await store.isProcessed("k")).toBe(false);
+  });
+
   it("SVC-09 the error of the work counts, not that of the release", async () => {
     const failure = new Error("the mail server is away");
     const away: LeasingInboxStore = { ...store, release: () => Promise.reject(new Error("away")) };
@@ -123,9 +184,9 @@ describe("withLease", () => {
 
   it("SVC-09 refuses unknown options and bad values", async () => {
     await expect(withLease(store, "k", () => 1, { ttl: 1 } as object)).rejects.toThrow(/unknown option ttl/);
-    await expect(withLease(store, "k", () => 1, { leaseMs: 0, renewEveryMs: -1 })).rejects.toThrow(
-      /leaseMs must be .*; renewEveryMs must be/,
-    );
+    await expect(
+      withLease(store, "k", () => 1, { leaseMs: 0, renewEveryMs: -1, timeoutMs: -1 }),
+    ).rejects.toThrow(/leaseMs must be .*; renewEveryMs must be .*; timeoutMs must be/);
   });
 });
 

@@ -11,7 +11,7 @@ import { acknowledged, newMessage, privateText } from "../../contract/transports
 import { closed, failureOf, sendTo, serveHttp } from "./transport-support.js";
 
 const echo = receiverRoute(async ({ payload }) => ({ ...acknowledged, payload }));
-const middleware = receiverMiddleware(echo);
+const middleware = receiverMiddleware({ fetch: echo, serves: (path) => path === "/_rf/receive" });
 const transport = () => closed(httpTransport());
 const send = (address: string) => sendTo(transport(), address, newMessage({ text: "ß" }));
 const echoed = { ...acknowledged, payload: { text: "ß" } };
@@ -31,13 +31,13 @@ describe("the receiver as middleware", () => {
   it("MSG-09 in Express, mounted at a path, and at a path of its own", async () => {
     const app = express();
     const paths: string[] = [];
-    const seen = receiverMiddleware(
-      (request) => {
+    const seen = receiverMiddleware({
+      fetch: (request) => {
         paths.push(new URL(request.url).pathname);
         return echo(request);
       },
-      { path: "/own/receive" },
-    );
+      serves: (path) => path === "/own/receive",
+    });
     app.use("/own", seen);
     const { address } = await serveHttp(app as RequestListener, "/own/receive");
     expect(await send(address)).toEqual(echoed);
@@ -76,12 +76,13 @@ describe("the receiver as middleware", () => {
 
   it("MSG-18 in a server of Node; a receiver that throws is a 500 and one log line without its text", async () => {
     const lines: LogLine[] = [];
-    const broken = receiverMiddleware(
-      async () => {
+    const broken = receiverMiddleware({
+      fetch: async () => {
         throw new Error(privateText);
       },
-      { logger: recordingLogger(lines) },
-    );
+      serves: (path) => path === "/_rf/receive",
+      logger: recordingLogger(lines),
+    });
     const server = createServer((request, response) =>
       broken(request, response, () => response.writeHead(404).end()),
     );
@@ -95,7 +96,9 @@ describe("the receiver as middleware", () => {
     expect((await fetch(`http://127.0.0.1:${port}/_rf/receiver`)).status).toBe(404);
   });
 
-  it("MSG-09 unknown options are refused", () => {
-    expect(() => receiverMiddleware(echo, { prefix: "/x" } as never)).toThrow(/unknown option prefix/);
+  it("MSG-09 unknown options, and what is no receiver, are refused", () => {
+    const receiver = { fetch: echo, serves: () => true };
+    expect(() => receiverMiddleware(receiver, { prefix: "/x" } as never)).toThrow(/unknown option prefix/);
+    expect(() => receiverMiddleware(echo as never)).toThrow(/takes service.receiver/);
   });
 });

@@ -7,7 +7,7 @@ import {
   type ServiceOptions,
   signal,
 } from "../../../src/messaging/index.js";
-import { defaults } from "../../../src/messaging/service-options.js";
+import { type AnyServiceOptions, defaults, settingsOf } from "../../../src/messaging/service-options.js";
 import { openPostgres } from "../../../src/sql/postgres/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 
@@ -178,6 +178,7 @@ describe("the definition of a service", () => {
     const [second, minute, hour] = [1_000, 60_000, 3_600_000];
     expect(defaults).toMatchObject({
       pollMs: second,
+      idlePollMs: second,
       batchSize: 50,
       retry: { maxRetries: 5, baseMs: 2 * second, maxMs: 5 * minute, jitterMs: 500 },
       ttlMs: 24 * hour,
@@ -188,6 +189,12 @@ describe("the definition of a service", () => {
       toleranceMs: 5 * minute,
       prefix: "/_rf",
     });
+    // An idle outbox is polled as often as the first time, unless somebody asks for less.
+    const idlePollMs = (options: object) =>
+      settingsOf({ ...right, ...options } as AnyServiceOptions).idlePollMs;
+    expect(idlePollMs({})).toBe(second);
+    expect(idlePollMs({ pollMs: 300 })).toBe(300);
+    expect(idlePollMs({ pollMs: 300, idlePollMs: minute })).toBe(minute);
   });
 
   it("MSG-18 wrong times, limits and paths are refused", () => {

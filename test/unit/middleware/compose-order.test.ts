@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { outgoingMessages } from "../../../src/dispatch/returned-messages.js";
-import { InvalidArgumentError } from "../../../src/index.js";
+import { attributesOf, InvalidArgumentError } from "../../../src/index.js";
 import {
   compose,
   currentTransaction,
@@ -76,7 +76,29 @@ describe("a handler's output", () => {
         { topic: "t", data: [1], attributes: { n: 1, s: "x", o: { a: 1 }, u: undefined } },
         undefined,
       ),
-    ).toEqual([{ topic: "t", payload: "[1]", headers: { n: "1", s: "x", o: '{"a":1}' } }]);
+    ).toEqual([
+      {
+        topic: "t",
+        payload: "[1]",
+        headers: { n: "1", s: "x", o: '{"a":1}', "oncebox-json-headers": '["n","o"]' },
+      },
+    ]);
+  });
+
+  it("MID-06 attributes keep their types, also beside headers of a message that is passed on", () => {
+    const [first] = outgoingMessages({ data: 1, headers: { h: "1" }, attributes: { n: 1, s: "1" } }, "t");
+    expect(attributesOf(first!)).toEqual({ h: "1", n: 1, s: "1" });
+    const [second] = outgoingMessages({ data: 1, headers: first!.headers!, attributes: { b: false } }, "t");
+    expect(attributesOf(second!)).toEqual({ h: "1", n: 1, s: "1", b: false });
+  });
+
+  it("MID-06 a header that does not hold what it says is read as text", () => {
+    const mark = "oncebox-json-headers";
+    expect(attributesOf({ headers: null })).toEqual({});
+    expect(attributesOf({ headers: { n: "x", [mark]: '["n"]' } })).toEqual({ n: "x" });
+    for (const broken of ["", "n", "{}", "null"])
+      expect(attributesOf({ headers: { n: "1", [mark]: broken } })).toEqual({ n: "1" });
+    expect(attributesOf({ headers: { amount: "7", [mark]: '["Amount"]' } })).toEqual({ amount: 7 });
   });
 
   it("MID-06 anything else is refused rather than lost", () => {

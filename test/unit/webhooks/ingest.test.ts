@@ -49,7 +49,8 @@ describe("a webhook that is accepted", () => {
         headers: { "content-type": "application/json", "oncebox-tenant": "t1" },
       },
     ]);
-    expect(Buffer.from((await messages())[0]!.hash!)).toEqual(createHash("sha256").update(body).digest());
+    const digest = createHash("sha256").update(body).digest("hex");
+    expect((await messages())[0]!.hash).toBe(`sha256:${digest}`);
     expect(counts.map(({ attributes }) => attributes.outcome)).toEqual(["enqueued", "duplicate"]);
   });
 

@@ -1,7 +1,7 @@
 import type { LogFields, Logger } from "../base/logger.js";
-import type { Refusal } from "../http/fields.js";
-import type { PlainResponse } from "../http/plain.js";
-import { apiResults, type HttpResult, logResult } from "../http/results.js";
+import type { Refusal } from "./fields.js";
+import type { PlainResponse } from "./plain.js";
+import { apiResults, type HttpResult, logResult } from "./results.js";
 
 /** What a route returns. A refusal is not thrown: it is expected. */
 export type Answer =
