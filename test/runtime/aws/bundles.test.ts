@@ -76,7 +76,7 @@ describe("bundles for Lambda", () => {
     expect(contents.filter((file) => /schemes\/check-|node_modules\/zod\//.test(file))).toEqual([]);
   });
 
-  it("FUN-09 a program that takes inbox, outbox and worker from the root has no driver, no app, and at most 81 KB", async () => {
+  it("FUN-09 a program that takes inbox, outbox and worker from the root has no driver, no app, and at most 82 KB", async () => {
     const metafile = await bundle({
       database: "postgres",
       entryPoints: [join(root, "test/runtime/aws/core.ts")],
@@ -85,7 +85,7 @@ describe("bundles for Lambda", () => {
     });
     const contents = contentsOf(metafile, "core");
     expect(contents.filter((file) => /node_modules|src\/(app|webhooks|config)\//.test(file))).toEqual([]);
-    expect(outputOf(metafile, "core").bytes).toBeLessThanOrEqual(81 * kilobyte);
+    expect(outputOf(metafile, "core").bytes).toBeLessThanOrEqual(82 * kilobyte);
   });
 
   it("FUN-09 the function that recovers GitHub's deliveries has no database, no route, and at most 40 KB", async () => {
