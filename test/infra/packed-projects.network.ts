@@ -164,7 +164,7 @@ const { defineApp } = require("oncebox");
 registerFunctions(defineApp({
   sources: { stripe: { scheme: "stripe", secrets: { from: "env", name: "STRIPE_WEBHOOK_SECRET" } } },
   handlers: ({ outbox }) => ({
-    "invoice.paid": {
+    "stripe.invoice.paid": {
       transactional: true,
       handle: ({ payload }, { tx }) => outbox.enqueue({ topic: "receipt.send", payload }, { tx }),
     },
