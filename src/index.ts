@@ -79,9 +79,9 @@ export type {
   OutboxKey,
   OutboxMessage,
   OutboxState,
+  OutgoingMessage,
   QueueMessage,
 } from "./queue/message.js";
-export type { OutgoingMessage } from "./queue/message-content.js";
 export type { FailedAttempt } from "./queue/operators.js";
 export type { RetryPolicy } from "./queue/retry-policy.js";
 export type { InputOf, OutputOf, StandardSchema } from "./queue/standard-schema.js";

@@ -6,8 +6,7 @@ import { createBackup } from "../sql/sqlite/backup/create-backup.js";
 import { restoreBackup } from "../sql/sqlite/backup/restore-backup.js";
 import { type Command, type CommandInput, exitCodes, flag, option, UsageError } from "./command.js";
 import { requireDatabaseFile, withApp } from "./load-app.js";
-import { databaseOptions, duration, jsonOption, text } from "./options.js";
-import { print, withProgress } from "./output.js";
+import { databaseOptions, duration, jsonOption, print, text, withProgress } from "./terminal.js";
 
 export const backupCommand: Command = {
   name: "backup",

@@ -7,9 +7,17 @@ import { statement } from "../sql/driver.js";
 import { migrate } from "../sql/migrate.js";
 import { type Command, exitCodes, flag, option, UsageError, type Values } from "./command.js";
 import { withStores } from "./load-app.js";
-import { count, seconds, storeOptions, text } from "./options.js";
-import { type Columns, print, tableLines, withProgress } from "./output.js";
 import { createScratch, type ScratchDatabase } from "./scratch-database.js";
+import {
+  type Columns,
+  count,
+  print,
+  seconds,
+  storeOptions,
+  tableLines,
+  text,
+  withProgress,
+} from "./terminal.js";
 
 const maxConcurrency = 1_000;
 const maxPayloadBytes = 1_000_000;

@@ -10,9 +10,8 @@ import {
   type Values,
 } from "./command.js";
 import { withQueues } from "./load-app.js";
-import { byOption, operatorName, queuesOf, storeOptions, text } from "./options.js";
-import { print, printable } from "./output.js";
 import { controlLine, phaseLine, queueLine } from "./status.js";
+import { byOption, operatorName, print, printable, queuesOf, storeOptions, text } from "./terminal.js";
 
 /** The options of `pause`, `resume` and `limit`. */
 const controlOptions = {

@@ -6,8 +6,18 @@ import type { BulkAction, Operation } from "../queue/operators.js";
 import type { AnyKey, QueueKind } from "../queue/work-store.js";
 import { type CommandInput, exitCodes, type Values } from "./command.js";
 import { withStores } from "./load-app.js";
-import { filterOf, operatorName, pageSize, queuesOf, text } from "./options.js";
-import { type Columns, print, printTable, progressBar, quoted } from "./output.js";
+import {
+  type Columns,
+  filterOf,
+  operatorName,
+  pageSize,
+  print,
+  printTable,
+  progressBar,
+  queuesOf,
+  quoted,
+  text,
+} from "./terminal.js";
 
 export const pastOf = { replay: "replayed", discard: "discarded", archive: "archived" } as const;
 export const sentenceOf = { replay: "Replayed", discard: "Discarded", archive: "Archived" } as const;

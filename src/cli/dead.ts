@@ -25,11 +25,11 @@ import {
   oneOf,
   operatorName,
   parseKey,
+  print,
   readGivenFile,
   storeOptions,
   text,
-} from "./options.js";
-import { print } from "./output.js";
+} from "./terminal.js";
 
 const deadOptions = { ...filterOptions, ...groupOption };
 

@@ -5,7 +5,7 @@ import { readdir } from "node:fs/promises";
 import { dirname, join, relative, resolve } from "node:path";
 import { sleep } from "../base/timers.js";
 import { type CommandInput, exitCodes, UsageError } from "./command.js";
-import { text } from "./options.js";
+import { text } from "./terminal.js";
 
 /** An editor writes a file in several steps. */
 const settleMs = 100;

@@ -33,9 +33,8 @@ import {
 } from "./development-keys.js";
 import { exampleEvent, firstType, providerType, withTopics } from "./example-event.js";
 import { definitionFor, devDatabase, secretStores } from "./load-app.js";
-import { count, databaseOptions, text } from "./options.js";
-import { quoted } from "./output.js";
 import { findSource, type KnownSource, sourcesOf } from "./sources.js";
+import { count, databaseOptions, quoted, text } from "./terminal.js";
 
 export const devCommand: Command = {
   name: "dev",

@@ -21,8 +21,7 @@ import {
 } from "./check-schema.js";
 import { type Command, exitCodes, option } from "./command.js";
 import { requireDatabaseFile, tenantOf, withApp } from "./load-app.js";
-import { storeOptions } from "./options.js";
-import { print } from "./output.js";
+import { print, storeOptions } from "./terminal.js";
 
 export const doctorCommand: Command = {
   name: "doctor",

@@ -2,8 +2,7 @@ import { cp, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type Command, exitCodes, flag, option, UsageError } from "./command.js";
-import { jsonOption, oneOf, text } from "./options.js";
-import { print } from "./output.js";
+import { jsonOption, oneOf, print, text } from "./terminal.js";
 
 export const clouds = ["aws", "azure"] as const;
 export const databases = ["postgres", "sqlserver"] as const;

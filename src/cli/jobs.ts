@@ -3,9 +3,8 @@ import { appStats } from "../app/stats.js";
 import type { MaintenanceResult } from "../queue/maintenance.js";
 import { type Command, type CommandInput, exitCodes, flag, UsageError } from "./command.js";
 import { requireDatabaseFile, withApp } from "./load-app.js";
-import { budgetOf, databaseOptions, timeOption } from "./options.js";
-import { print, withProgress } from "./output.js";
 import { queueLine, statusLine } from "./status.js";
+import { budgetOf, databaseOptions, print, timeOption, withProgress } from "./terminal.js";
 
 export const dispatchCommand: Command = {
   name: "dispatch",

@@ -34,8 +34,6 @@ import {
   explanationLines,
   signedTexts,
 } from "./explain-refusal.js";
-import { count } from "./options.js";
-import { print } from "./output.js";
 import {
   absoluteUrl,
   findSource,
@@ -46,6 +44,7 @@ import {
   sourceOptions,
   tenantSecretsFor,
 } from "./sources.js";
+import { count, print } from "./terminal.js";
 
 const host = "127.0.0.1";
 

@@ -21,7 +21,7 @@ import type { AnyQueue, QueueKind } from "../queue/work-store.js";
 import type { Database } from "../sql/dialect.js";
 import { sqliteFileOf } from "../sql/driver.js";
 import { type CommandInput, exitCodes, UsageError, type Values } from "./command.js";
-import { text } from "./options.js";
+import { text } from "./terminal.js";
 
 /** For commands that need the app's jobs. */
 export const withApp = (input: CommandInput, work: (app: AppJobs) => Promise<number>): Promise<number> =>

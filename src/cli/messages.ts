@@ -15,6 +15,7 @@ import type { QueueKind } from "../queue/work-store.js";
 import { type Command, type CommandInput, exitCodes, flag, option, UsageError } from "./command.js";
 import { withQueues, withStores } from "./load-app.js";
 import {
+  type Columns,
   count,
   filterOf,
   filterOptions,
@@ -22,11 +23,14 @@ import {
   keyForms,
   pageSize,
   parseKey,
+  print,
+  printable,
+  printTable,
   queuesOf,
   storeOptions,
+  tableLines,
   text,
-} from "./options.js";
-import { type Columns, print, printable, printTable, tableLines } from "./output.js";
+} from "./terminal.js";
 
 export const pageOptions = {
   limit: option("the most messages of each queue; 50 by default, 1000 at most"),

@@ -8,8 +8,7 @@ import type { QueueNames } from "../sql/names.js";
 import { appliedMigrations, checkSchema, isProblem, readCatalogue, runMigrate } from "./check-schema.js";
 import { type Command, exitCodes, flag, UsageError } from "./command.js";
 import { withApp } from "./load-app.js";
-import { databaseOptions } from "./options.js";
-import { print, withProgress } from "./output.js";
+import { databaseOptions, print, withProgress } from "./terminal.js";
 
 export const migrateCommand: Command = {
   name: "migrate",

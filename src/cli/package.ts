@@ -3,8 +3,7 @@ import { relative, resolve } from "node:path";
 import { omitUndefined } from "../base/defined.js";
 import { type Command, exitCodes, flag, option, UsageError } from "./command.js";
 import { clouds, databases, defaultDatabase } from "./init.js";
-import { jsonOption, oneOf, text } from "./options.js";
-import { print } from "./output.js";
+import { jsonOption, oneOf, print, text } from "./terminal.js";
 
 export const packageCommand: Command = {
   name: "package",

@@ -6,12 +6,13 @@ import {
   duration,
   jsonOption,
   oneOf,
+  print,
   readGivenFile,
   text,
   timeOption,
   variableOf,
-} from "./options.js";
-import { print, withProgress } from "./output.js";
+  withProgress,
+} from "./terminal.js";
 
 export const recoverCommand: Command = {
   name: "recover",

@@ -23,8 +23,6 @@ import {
   signingWith,
 } from "./development-keys.js";
 import { exampleEvent, exampleType, hasIdInHeader } from "./example-event.js";
-import { jsonOption, readGivenFile, text } from "./options.js";
-import { print, quoted } from "./output.js";
 import {
   findSource,
   givenSecret,
@@ -33,6 +31,7 @@ import {
   resolvedSecrets,
   sourceOptions,
 } from "./sources.js";
+import { jsonOption, print, quoted, readGivenFile, text } from "./terminal.js";
 
 export const signCommand: Command = {
   name: "sign",

@@ -9,7 +9,7 @@ import { fillFirst } from "../webhooks/schemes/template.js";
 import { schemeOf, withOverrides, withSchemes } from "../webhooks/sources.js";
 import { type CommandInput, option, UsageError, type Values } from "./command.js";
 import { definitionFor, secretStores } from "./load-app.js";
-import { text, variableOf } from "./options.js";
+import { text, variableOf } from "./terminal.js";
 
 /** Of the commands that take a source of the app or a provider. */
 export const sourceOptions = {

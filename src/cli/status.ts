@@ -7,8 +7,17 @@ import type { Control, UnhandledTopic } from "../queue/operators.js";
 import type { QueueKind, QueueStats } from "../queue/work-store.js";
 import { type Command, type CommandInput, exitCodes, flag, option, UsageError } from "./command.js";
 import { chosenStores, requireDatabaseFile, withApp, withQueues } from "./load-app.js";
-import { count, duration, filterOptions, pageSize, queuesOf, seconds, storeOptions } from "./options.js";
-import { printable, printTable } from "./output.js";
+import {
+  count,
+  duration,
+  filterOptions,
+  pageSize,
+  printable,
+  printTable,
+  queuesOf,
+  seconds,
+  storeOptions,
+} from "./terminal.js";
 
 export const statusCommand: Command = {
   name: "status",

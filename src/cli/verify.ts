@@ -6,8 +6,6 @@ import {
   explainRefusal,
   explanationLines,
 } from "./explain-refusal.js";
-import { jsonOption, readGivenFile, text } from "./options.js";
-import { print } from "./output.js";
 import {
   absoluteUrl,
   findSource,
@@ -18,6 +16,7 @@ import {
   sourceOptions,
   tenantSecretsFor,
 } from "./sources.js";
+import { jsonOption, print, readGivenFile, text } from "./terminal.js";
 
 export const verifyCommand: Command = {
   name: "verify",

@@ -5,7 +5,7 @@ import { isSuspect, newOwnerToken, type OwnerToken } from "../queue/leases.js";
 import { queueName } from "../queue/maintenance.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { DispatchStore } from "../queue/work-store.js";
-import { Counts, type RunCounts } from "./counts.js";
+import { Counts, type RunCounts, UnhandledTopics } from "./counts.js";
 import type { DispatcherConfig } from "./dispatcher.js";
 import { HeldMessage, HeldMessages, Leases, type RunTopic } from "./held-messages.js";
 import { outboxOf, type ReturnOutbox } from "./returned-messages.js";
@@ -21,7 +21,6 @@ import {
   type RunTime,
   runTime,
 } from "./timing.js";
-import { UnhandledTopics } from "./unhandled-topics.js";
 
 /** What a run of a dispatcher did. */
 export interface DispatchResult extends Readonly<RunCounts> {

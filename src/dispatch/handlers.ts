@@ -1,8 +1,7 @@
 import type { MetricAttributes, Telemetry } from "../base/telemetry.js";
 import { InvalidArgumentError } from "../errors.js";
 import { optionalCount, refuseUnknown, requireDuration, requireName } from "../queue/arguments.js";
-import type { InboxMessage, QueueMessage } from "../queue/message.js";
-import type { OutgoingMessage, WithData } from "../queue/message-content.js";
+import type { InboxMessage, OutgoingMessage, QueueMessage, WithData } from "../queue/message.js";
 import { type RetryPolicy, retryPolicy } from "../queue/retry-policy.js";
 import type { InputOf, StandardSchema } from "../queue/standard-schema.js";
 import type { DataOf, TopicMessage, TopicSchemas } from "../queue/topics.js";

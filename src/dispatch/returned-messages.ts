@@ -1,8 +1,8 @@
 import { omitUndefined } from "../base/defined.js";
 import { InvalidArgumentError } from "../errors.js";
+import { withPayload } from "../queue/arguments.js";
 import { attributeHeaders, attributesOf } from "../queue/attributes.js";
-import type { QueueMessage } from "../queue/message.js";
-import { type OutgoingMessage, withPayload } from "../queue/message-content.js";
+import type { OutgoingMessage, QueueMessage } from "../queue/message.js";
 import { checkOutgoing, type OutgoingOf, type TopicSchemas } from "../queue/topics.js";
 import type { DispatchStore, PreparedMessages } from "../queue/work-store.js";
 import type { ReturnedMessage } from "./handlers.js";

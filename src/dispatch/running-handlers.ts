@@ -1,10 +1,10 @@
 import { type LogFields, loggedError, writes } from "../base/logger.js";
 import { LeaseLostError } from "../queue/leases.js";
 import type { QueueMessage } from "../queue/message.js";
+import type { UnhandledTopics } from "./counts.js";
 import { endHandlerTransaction, handleMessage, NotCalledError } from "./handle-message.js";
 import { describeKey, type HeldMessage, type LeasedRunParts } from "./held-messages.js";
 import { decisionOf, type HandlingEnd, hasOwnLogLine } from "./settlement.js";
-import type { UnhandledTopics } from "./unhandled-topics.js";
 
 /** How long a handler that was given up may take to return before it counts as stuck; no longer than its time-out. */
 const longestGraceMs = 5_000;

@@ -7,9 +7,15 @@ import {
   refuseUnknown,
   requireList,
   requireName,
+  withPayload,
 } from "../queue/arguments.js";
-import type { ContentHash, InboxKey } from "../queue/message.js";
-import { contentFields, type MessageContent, type WithData, withPayload } from "../queue/message-content.js";
+import {
+  type ContentHash,
+  contentFields,
+  type InboxKey,
+  type MessageContent,
+  type WithData,
+} from "../queue/message.js";
 import type { TopicSchemas } from "../queue/topics.js";
 import type { CallOptions } from "../queue/work-store.js";
 import { announceDead } from "../sql/dead-letters.js";

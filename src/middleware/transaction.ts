@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { PermanentFailure, RetryAfter } from "../dispatch/settlement.js";
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
-import type { OutgoingMessage, WithData } from "../queue/message-content.js";
+import type { OutgoingMessage, WithData } from "../queue/message.js";
 import type { Database } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
 import type { StageMiddleware } from "./compose.js";

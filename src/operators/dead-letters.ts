@@ -10,8 +10,7 @@ import {
   requireDuration,
   requireList,
 } from "../queue/arguments.js";
-import type { InboxMessage, OutboxMessage } from "../queue/message.js";
-import type { MessageContent } from "../queue/message-content.js";
+import type { InboxMessage, MessageContent, OutboxMessage } from "../queue/message.js";
 import {
   type BulkAction,
   bulkActions,

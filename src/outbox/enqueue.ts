@@ -1,14 +1,21 @@
 import { isGuid, uuidV7 } from "../base/uuid.js";
 import { InvalidArgumentError } from "../errors.js";
-import { callInTransaction, checkCall, optionalKey, refuseUnknown, requireName } from "../queue/arguments.js";
-import { contentFields, type OutgoingMessage, type WithData, withPayload } from "../queue/message-content.js";
+import {
+  callInTransaction,
+  checkCall,
+  optionalKey,
+  refuseUnknown,
+  requireName,
+  withPayload,
+} from "../queue/arguments.js";
+import { contentFields, type OutgoingMessage, type WithData } from "../queue/message.js";
 import { checkOutgoing, type OutgoingOf, outgoingSchema, type TopicSchemas } from "../queue/topics.js";
 import type { CallOptions, PreparedMessages } from "../queue/work-store.js";
-import type { FilledOutbox, PreparedRows } from "../sql/ack-and-enqueue.js";
 import type { Database, OutboxStatements, Rows } from "../sql/dialect.js";
 import type { SqlExecutor, SqlParams } from "../sql/driver.js";
 import { withContent, withTrace } from "../sql/message-content.js";
 import type { AnyDatabase } from "../sql/native.js";
+import type { FilledOutbox, PreparedRows } from "../sql/settle.js";
 import { inChunks } from "../sql/statement-runner.js";
 import type { QueueParts } from "../sql/store.js";
 

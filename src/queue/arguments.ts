@@ -1,5 +1,6 @@
 import { longestTimerMs } from "../base/timers.js";
 import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
+import type { WithData } from "./message.js";
 import { longestMs } from "./retry-policy.js";
 
 /** Characters (UTF-16 code units, as SQL Server counts) that ids, sources and topics may have. */
@@ -56,6 +57,33 @@ export function requirePayload(value: unknown): asserts value is string {
   if (!value.isWellFormed()) {
     throw new InvalidArgumentError("payload must be well-formed Unicode: a lone surrogate cannot be stored.");
   }
+}
+
+/** The message with its data as the payload. */
+export function withPayload<Message extends { readonly payload: string }>(
+  message: WithData<Message>,
+): Message {
+  if (Object(message) !== message || !("data" in message)) return message as Message; // its check says what is wrong
+  const { data, payload, ...rest } = message as unknown as {
+    readonly data: unknown;
+    readonly payload?: string;
+  };
+  if (payload !== undefined) throw new InvalidArgumentError("Give payload or data, not both.");
+  return { ...rest, payload: asJson(data) } as unknown as Message;
+}
+
+function asJson(data: unknown): string {
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(data);
+  } catch (error) {
+    const reason =
+      error instanceof TypeError && /circular/i.test(error.message) ? "it is circular" : "see cause";
+    throw new InvalidArgumentError(`data cannot be written as JSON: ${reason}.`, { cause: error });
+  }
+  if (text === undefined)
+    throw new InvalidArgumentError(`data cannot be written as JSON: it is ${typeof data}.`);
+  return text;
 }
 
 /** A hash as it is stored: `sha256:` and hexadecimal digits, or only the digits of bytes whose algorithm is not said. */

@@ -87,6 +87,59 @@ export interface OutboxMessage extends QueueMessage, OutboxKey {
   readonly createdAt: Date;
 }
 
+/** The fields that a message to receive and a message to send have in common. */
+export interface MessageContent {
+  readonly topic: string;
+  /** Any text; it may be empty. */
+  readonly payload: string;
+  readonly correlationId?: string | null | undefined;
+  /** Messages with the same partition key are handled one at a time, in the order in which they were enqueued. */
+  readonly partitionKey?: string | null | undefined;
+  readonly headers?: Readonly<Record<string, string>> | null | undefined;
+  /** The message is not claimed before this time; due at once by default. */
+  readonly dueAt?: Date | null | undefined;
+  /** A message that is not handled by this time is dead (in the inbox) or failed (in the outbox). */
+  readonly expiresAt?: Date | null | undefined;
+}
+
+export const contentFields: readonly string[] = [
+  "topic",
+  "payload",
+  "correlationId",
+  "partitionKey",
+  "headers",
+  "dueAt",
+  "expiresAt",
+] satisfies (keyof MessageContent)[];
+
+/** A message to send. */
+export interface OutgoingMessage extends MessageContent {
+  /** A GUID by which receivers deduplicate; the message's own `id` by default. */
+  readonly messageId?: string | undefined;
+  /**
+   * What the message is about, such as `invoice-7`. Of all messages of a topic with the same natural key, the first is
+   * enqueued: another call adds nothing and returns its id, as long as it is in the outbox, also when it is done or failed.
+   */
+  readonly naturalKey?: string | null | undefined;
+}
+
+/** A message whose content is given as a value, instead of as text. */
+export type WithData<Message extends { readonly payload: string }> =
+  | (Omit<Message, "payload"> & {
+      /** Any text; it may be empty. */
+      readonly payload: string | GiveObjectsAsData;
+    })
+  | (Omit<Message, "payload"> & {
+      /** Stored as JSON. Handlers read it as `data`. */
+      readonly data: unknown;
+      readonly payload?: undefined;
+    });
+
+/** No value has this type: its name is what the compiler says of an object as `payload`. */
+interface GiveObjectsAsData {
+  readonly "payload is text: give an object as data": never;
+}
+
 /**
  * Where a message is, in the words of operators. The words are the same for both queues, and true while a pause holds. A message
  * that a pause holds is paused from the pause on. `seen`, `archived` and `replaced` exist only in the inbox: the outbox keeps

@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from "../errors.js";
 import { requireName } from "./arguments.js";
-import type { OutgoingMessage, WithData } from "./message-content.js";
+import type { OutgoingMessage, WithData } from "./message.js";
 import { type InputOf, type OutputOf, type StandardSchema, validated } from "./standard-schema.js";
 
 /** Schemas by topic: of zod, valibot, arktype or any other library of Standard Schema. */

@@ -25,12 +25,11 @@ import type {
   ReplayOptions,
   Settlement,
 } from "../queue/work-store.js";
-import { enqueueWith } from "./ack-and-enqueue.js";
 import { announceDead, reasonOf } from "./dead-letters.js";
 import type { Rows } from "./dialect.js";
 import type { SqlExecutor } from "./driver.js";
 import { storedError } from "./message-content.js";
-import { settle } from "./settle.js";
+import { enqueueWith, settle } from "./settle.js";
 import type { QueueParts } from "./store.js";
 import { defaults } from "./store-options.js";
 

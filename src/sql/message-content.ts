@@ -10,8 +10,8 @@ import {
   requireName,
   requirePayload,
 } from "../queue/arguments.js";
+import type { MessageContent } from "../queue/message.js";
 import { errorGroupOf, type InboxKey, type OutboxKey } from "../queue/message.js";
-import type { MessageContent } from "../queue/message-content.js";
 import type { ReceivingDialect } from "./dialect.js";
 import type { SqlParams, SqlRow, SqlValue } from "./driver.js";
 

@@ -2,7 +2,6 @@ import { createHash } from "node:crypto";
 import { uuidV7 } from "../base/uuid.js";
 import type { BatchMessage } from "../inbox/inbox.js";
 import { maxNameLength } from "../queue/arguments.js";
-import { coveredByProof } from "./schemes/covered-by-proof.js";
 import {
   type Delivery,
   isJsonList,
@@ -12,6 +11,7 @@ import {
   splitDelivery,
 } from "./schemes/delivery.js";
 import { isObject } from "./schemes/field-checks.js";
+import { coveredByProof } from "./schemes/signed-content.js";
 import { type Alternatives, fill, fillFirst, type OwnValues, timeWindow } from "./schemes/template.js";
 import type { ResolvedSource } from "./sources.js";
 

@@ -4,7 +4,6 @@ import { InvalidArgumentError } from "../errors.js";
 import { requireName } from "../queue/arguments.js";
 import { longestMs } from "../queue/retry-policy.js";
 import { isPresetName, loadPreset, type PresetName, presetNames } from "./preset-names.js";
-import { coveredByProof } from "./schemes/covered-by-proof.js";
 import { type Report, refuseFields } from "./schemes/field-checks.js";
 import type { FetchText } from "./schemes/provider-keys.js";
 import {
@@ -15,6 +14,7 @@ import {
   readScheme,
 } from "./schemes/read-scheme.js";
 import type { Handshake, WebhookScheme } from "./schemes/scheme.js";
+import { coveredByProof } from "./schemes/signed-content.js";
 import { fill } from "./schemes/template.js";
 import {
   type ChallengeSigner,

@@ -13,6 +13,8 @@ import {
   transactionScope,
 } from "../driver.js";
 import {
+  damagedError,
+  isDamaged,
   needsTransaction,
   oneAtATime,
   type PreparedText,
@@ -20,8 +22,8 @@ import {
   requireOpen,
   type SqliteTransactionConnection,
   statementsOn,
+  whenFree,
 } from "./connection.js";
-import { damagedError, isDamaged, whenFree } from "./faults.js";
 import { guarded } from "./guarded.js";
 
 export interface SqliteHandle extends SqliteTransactionConnection {

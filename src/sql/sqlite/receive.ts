@@ -5,9 +5,8 @@ import {
   status,
 } from "../dialect.js";
 import type { QueueNames } from "../names.js";
-import { onlyIf, type SteppedStatement, steps } from "./connection.js";
+import { classify, isSchemaMissing, onlyIf, type SteppedStatement, steps } from "./connection.js";
 import { addStates, doneTable, field, isOtherHash, names, now, stepSeqs } from "./expressions.js";
-import { classify, isSchemaMissing } from "./faults.js";
 import { joinPartitions, leavePartitions } from "./partitions.js";
 
 export const sqliteReceiving: ReceivingDialect<"sqlite"> = {

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
 import { isSameDigest } from "../../base/secrets.js";
 import type { Delivery } from "./delivery.js";
+import type { CheckedScheme } from "./read-scheme.js";
 import type { SignatureRule } from "./scheme.js";
 import { decodeExactly } from "./signing-key.js";
 import {
@@ -177,4 +178,38 @@ function hasMoreFields(body: Uint8Array, most: number): boolean {
     if (at < 0) return false;
   }
   return true;
+}
+
+/**
+ * Whether the proof of a delivery covers all values of a template. A token proves all or nothing, and so does a JSON web
+ * token without a hash of the body.
+ */
+export function coveredByProof(
+  { scheme, proof }: Pick<CheckedScheme, "scheme" | "proof">,
+  template: ParsedTemplate,
+): boolean {
+  const { verify } = scheme;
+  if (verify.kind === "token" || (verify.kind === "jwt" && verify.bodyHash === undefined)) return true;
+  const hasBody = verify.kind === "jwt";
+  const covers = (placeholder: Placeholder, name?: string) =>
+    verify.kind === "signature" &&
+    proof.every((parts) =>
+      parts.some((part) => part.placeholder === placeholder && (name === undefined || part.text === name)),
+    );
+  // a checksum covers nothing: a body with the same one is easily made
+  const coversBody = hasBody || covers("body") || covers("sortedForm");
+  return template.every(({ placeholder, text }) => {
+    switch (placeholder) {
+      case "header":
+        return covers("header", text);
+      case "query":
+        return covers("query", text) || covers("url");
+      case "json":
+      case "form":
+      case "item":
+        return coversBody || covers(placeholder, text);
+      default: // literal text, or a value that does not come from the request
+        return true;
+    }
+  });
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { InvalidArgumentError } from "../../../src/errors.js";
-import type { OutgoingMessage } from "../../../src/queue/message-content.js";
+import type { OutgoingMessage } from "../../../src/queue/message.js";
 import { fieldsOf } from "../support/recording-logger.js";
 import { numbered, type OutboxContext, stored } from "./support.js";
 

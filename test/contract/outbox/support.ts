@@ -1,7 +1,6 @@
 import { expect } from "vitest";
 import { createOutbox, type Outbox, type OutboxOptions } from "../../../src/outbox/outbox.js";
-import type { OutboxKey, OutboxMessage } from "../../../src/queue/message.js";
-import type { OutgoingMessage } from "../../../src/queue/message-content.js";
+import type { OutboxKey, OutboxMessage, OutgoingMessage } from "../../../src/queue/message.js";
 import type { Database } from "../../../src/sql/dialect.js";
 import type { SqlRow } from "../../../src/sql/driver.js";
 import { type ContractHarness, type TestDatabase, useDatabase } from "../harness.js";

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { emfMetrics } from "../../../src/adapters/aws/emf-metrics.js";
 import { sqsHandler } from "../../../src/adapters/aws/sqs.js";
 import { jsonLogger } from "../../../src/base/logger.js";
-import { printable } from "../../../src/cli/output.js";
+import { printable } from "../../../src/cli/terminal.js";
 import { createDispatcher, createInbox, permanentFailure, timeBudget } from "../../../src/index.js";
 import { createWebhookRoute, signWebhook, type WebhookScheme } from "../../../src/webhooks/index.js";
 import {

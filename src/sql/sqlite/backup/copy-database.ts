@@ -3,7 +3,7 @@ import { chmod, open, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { InvalidOperationError } from "../../../errors.js";
 import { loadSqliteModule, type SqliteHandle, type SqliteModule } from "../client.js";
-import { damagedError, isDamaged, whenFree } from "../faults.js";
+import { damagedError, isDamaged, whenFree } from "../connection.js";
 
 interface CopyOptions {
   readonly from: string;

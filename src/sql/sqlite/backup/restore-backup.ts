@@ -4,7 +4,7 @@ import { dirname } from "node:path";
 import { InvalidArgumentError, InvalidOperationError } from "../../../errors.js";
 import { refuseUnknown } from "../../../queue/arguments.js";
 import { loadSqlite } from "../client.js";
-import { isBusy, isDamaged } from "../faults.js";
+import { isBusy, isDamaged } from "../connection.js";
 import { copyDatabase, sideFiles } from "./copy-database.js";
 
 /** Options of a restore. */
