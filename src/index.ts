@@ -64,6 +64,7 @@ export {
 export type { Inbox, InboxOptions, IncomingMessage, ReceiveOutcome } from "./inbox/inbox.js";
 export { createInbox } from "./inbox/inbox.js";
 export type { Enqueued, EnqueueOptions, OnceMessage } from "./outbox/enqueue.js";
+export type { StreamedMessage } from "./outbox/messages.js";
 export type { Outbox, OutboxOptions } from "./outbox/outbox.js";
 export { createOutbox } from "./outbox/outbox.js";
 export { attributesOf } from "./queue/attributes.js";

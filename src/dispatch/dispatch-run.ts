@@ -362,33 +362,14 @@ export class DispatchRun {
     else if (this.#isDrained) this.#polls.foundNothing(now);
   }
 
-  /**
-   * Takes the claimed messages. A message that this run holds already was claimed again because its lease expired:
-   * - while it waited, only the new lease counts;
-   * - while its handler runs, the handler is aborted and the message is handled after it;
-   * - while it is being settled, the new lease is held until the settlement shows whether the message was settled before
-   *   the claim, or has to be settled under the new lease.
-   */
   #keep(messages: readonly QueueMessage[], owner: OwnerToken, claimedAt: number): void {
     if (messages.length === 0) return;
-    const held = this.#held;
-    if (held.waiting.length > 0) {
-      const again = new Set(messages.map((message) => message.seq));
-      held.waiting = held.waiting.filter(({ message }) => !again.has(message.seq));
-    }
     const leaseFor = this.#leases.ofClaim(owner, this.#config.leaseMs, claimedAt);
-    for (const message of messages) {
+    const claimed = messages.map((message) => {
       const topic = this.#topicOf(message);
-      const claimed = new HeldMessage(message, topic, leaseFor(topic.leaseMs));
-      const settling = held.settling.get(message.seq);
-      if (settling !== undefined) {
-        settling.reclaimed = claimed;
-        continue;
-      }
-      const running = held.running.get(message.seq);
-      if (running !== undefined) this.#leases.lose(running);
-      held.waiting.push(claimed);
-    }
+      return new HeldMessage(message, topic, leaseFor(topic.leaseMs));
+    });
+    this.#leases.take(claimed);
   }
 
   #topicOf(message: QueueMessage): RunTopic {

@@ -243,7 +243,7 @@ async function wrapped(
 }
 
 /** The message with its payload parsed and validated. An invalid payload stays invalid, so no retry can help. */
-async function withData(message: QueueMessage, schema: StandardSchema): Promise<QueueMessage> {
+export async function withData(message: QueueMessage, schema: StandardSchema): Promise<QueueMessage> {
   const { topic, payload } = message;
   const result = await schema["~standard"].validate(parsed(topic, payload));
   if (result.issues === undefined) return { ...message, data: result.value };

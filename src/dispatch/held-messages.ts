@@ -28,6 +28,8 @@ export class HeldMessage {
   decision: Decision | undefined;
   /** The same message from a later claim, which arrived before the settlement was confirmed. It is held in place of this. */
   reclaimed: HeldMessage | undefined;
+  /** Told whether the settlement was stored. Not where the lease was lost, or where it was tried until the lease was over. */
+  onSettled: ((isStored: boolean) => void) | undefined;
 
   constructor(
     readonly message: QueueMessage,
@@ -134,29 +136,35 @@ export class HeldMessages {
   }
 }
 
-/** What the parts of a run share. */
-interface RunParts {
+/** What leases need of whoever holds messages: a dispatcher's run, or a loop over the messages of an outbox. */
+interface HolderParts {
   readonly store: DispatchStore<QueueMessage>;
-  readonly config: DispatcherConfig;
-  /** Where messages that handlers return are stored. */
-  readonly outbox: ReturnOutbox | undefined;
   readonly logger: Logger;
   readonly counts: Counts;
-  readonly time: RunTime;
   readonly held: HeldMessages;
   readonly onChange: () => void;
 }
 
-export interface LeasedRunParts extends RunParts {
+/** What settlements need. */
+export interface SettlingParts extends HolderParts {
   readonly leases: Leases;
+  readonly time: Pick<RunTime, "storeCallTook" | "untilReturnMs">;
+  readonly config: Pick<DispatcherConfig, "settleTimeoutMs">;
 }
 
-/** Renews the leases of everything that a run holds, from a third of their length on. */
+/** What the parts of a dispatcher's run share. */
+export interface LeasedRunParts extends SettlingParts {
+  readonly config: DispatcherConfig;
+  /** Where messages that handlers return are stored. */
+  readonly outbox: ReturnOutbox | undefined;
+}
+
+/** Takes what was claimed, and renews the leases of everything that is held, from a third of their length on. */
 export class Leases {
   #nextRenewalAt = Number.POSITIVE_INFINITY;
-  readonly #run: RunParts;
+  readonly #run: HolderParts;
 
-  constructor(run: RunParts) {
+  constructor(run: HolderParts) {
     this.#run = run;
   }
 
@@ -181,6 +189,32 @@ export class Leases {
       this.#renewFrom(0);
       return lease;
     };
+  }
+
+  /**
+   * Takes the messages of a claim. One that is held already was claimed again because its lease expired:
+   * - while it waited, only the new lease counts;
+   * - while its handler runs, the handler is aborted and the message is handled after it;
+   * - while it is being settled, the new lease is held until the settlement shows whether the message was settled before
+   *   the claim, or has to be settled under the new lease.
+   */
+  take(claimed: readonly HeldMessage[]): void {
+    const all = this.#run.held;
+    if (all.waiting.length > 0) {
+      const again = new Set(claimed.map(({ message }) => message.seq));
+      all.waiting = all.waiting.filter(({ message }) => !again.has(message.seq));
+    }
+    for (const held of claimed) {
+      const { seq } = held.message;
+      const settling = all.settling.get(seq);
+      if (settling !== undefined) {
+        settling.reclaimed = held;
+        continue;
+      }
+      const running = all.running.get(seq);
+      if (running !== undefined) this.lose(running);
+      all.waiting.push(held);
+    }
   }
 
   /**

@@ -7,7 +7,7 @@ import type { QueueMessage } from "../queue/message.js";
 import { backoffMs, longestMs, type RetryPolicy } from "../queue/retry-policy.js";
 import type { Acknowledgement, DispatchStore, PreparedMessages, Settlement } from "../queue/work-store.js";
 import type { UnhandledOutcome } from "./handlers.js";
-import type { HeldMessage, LeasedRunParts } from "./held-messages.js";
+import type { HeldMessage, SettlingParts } from "./held-messages.js";
 
 /** Thrown or returned by a handler: no retry can help, so the message is dead at once. */
 export class PermanentFailure extends Error {
@@ -187,12 +187,12 @@ const longestWaitMs = 2_000;
 /** Messages of one claim that are settled by one call of the store. */
 type Batch = readonly HeldMessage[];
 
-/** Sends the settlements of a run's messages to the store. */
+/** Sends the settlements of held messages to the store. */
 export class Settlements {
-  readonly #run: LeasedRunParts;
+  readonly #run: SettlingParts;
   #isSending = false;
 
-  constructor(run: LeasedRunParts) {
+  constructor(run: SettlingParts) {
     this.#run = run;
   }
 
@@ -284,6 +284,7 @@ export class Settlements {
       if (isLost) notHeld++;
       else settled++;
       all.forget(held);
+      held.onSettled?.(!isLost);
       // It was claimed after this settlement, so it is due again: it was abandoned or released.
       if (reclaimed !== undefined) all.waiting.push(reclaimed);
     }
@@ -294,8 +295,12 @@ export class Settlements {
   /** Leaves the messages to their lease: when it has expired, they are claimed again. */
   #giveUp(batch: Batch): void {
     for (const held of batch) {
-      if (held.reclaimed === undefined) this.#run.held.forget(held);
-      else this.#settleReclaimed(held, held.reclaimed);
+      if (held.reclaimed !== undefined) {
+        this.#settleReclaimed(held, held.reclaimed);
+        continue;
+      }
+      this.#run.held.forget(held);
+      held.onSettled?.(false);
     }
   }
 
@@ -304,6 +309,7 @@ export class Settlements {
     const decision = held.decision!;
     // The expiry of the first lease has counted the attempt.
     const again = decision.kind === "abandon" ? { ...decision, costsAttempt: false } : decision;
+    reclaimed.onSettled = held.onSettled;
     this.#run.held.settle(reclaimed, again);
   }
 }

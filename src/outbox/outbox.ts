@@ -7,9 +7,16 @@ import {
   requireDuration,
 } from "../queue/arguments.js";
 import { newOwnerToken, type OwnerToken } from "../queue/leases.js";
-import type { OutboxKey, OutboxMessage, OutboxState } from "../queue/message.js";
+import type { OutboxKey, OutboxMessage, OutboxState, QueueMessage } from "../queue/message.js";
 import type { TopicSchemas } from "../queue/topics.js";
-import type { CallOptions, Page, ReplayOptions, Settlement, WorkStore } from "../queue/work-store.js";
+import type {
+  CallOptions,
+  DispatchStore,
+  Page,
+  ReplayOptions,
+  Settlement,
+  WorkStore,
+} from "../queue/work-store.js";
 import { announceDead, reasons } from "../sql/dead-letters.js";
 import type { Database, OutboxStatements } from "../sql/dialect.js";
 import { rowNumber, type SqlExecutor } from "../sql/driver.js";
@@ -20,11 +27,13 @@ import { settle } from "../sql/settle.js";
 import { createQueueStore, type QueueParts, queueParts } from "../sql/store.js";
 import { defaults, resolveStoreOptions, type StoreOptions } from "../sql/store-options.js";
 import { type Enqueuing, enqueuing } from "./enqueue.js";
+import { type Streaming, streaming } from "./messages.js";
 
 /** Messages to send, stored in the transaction of what they are about. */
 export interface Outbox<Topics extends TopicSchemas = TopicSchemas, Kind extends AnyDatabase = AnyDatabase>
   extends WorkStore<OutboxKey, OutboxMessage, OutboxState, SqlExecutor<Kind>, Topics>,
     Enqueuing<Topics, Kind>,
+    Streaming<Topics>,
     Resending {
   /** Makes messages Failed at once. `error` says why. */
   fail(
@@ -75,6 +84,7 @@ export function createOutbox<
     ...store,
     ...resending(parts),
     ...enqueuing<Topics, Kind>(parts),
+    ...streaming<Topics>(parts, store as unknown as DispatchStore<QueueMessage>),
     async expireFailed(call = {}) {
       checkCall(call, ["batchSize", "signal"], "expireFailed");
       const { batchSize = defaults.reapBatchSize, signal } = call;
