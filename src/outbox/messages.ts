@@ -64,7 +64,7 @@ export interface Streaming<Topics extends TopicSchemas = TopicSchemas> {
    * @example
    * for await (const message of outbox.messages({ signal })) {
    *   try {
-   *     await broker.publish(message.topic, message.data);
+   *     await channel.publish(message.topic, message.payload);
    *     await message.ack();
    *   } catch (error) {
    *     await message.nack(error);

@@ -11,7 +11,7 @@ const ofReader =
   "app body book callerOf channel client completeAddress context DatabaseSync delivery event handle handler " +
   "handlers insertOrder insertPayment inventory itemsSchema key messages metrics myTransport " +
   "openTestDatabase openTestStore order orderSchema orders placeOrder pool readFromVault readToken readTokens " +
-  "report request reservedSchema route scope service startMyServer store stripe tenants timeOfItsBackUp token work";
+  "report request reservedSchema route scope service signal startMyServer store stripe tenants timeOfItsBackUp token work";
 const given = `
 import type { Dispatcher, Database, Inbox, Outbox, SqlExecutor } from "INDEX";
 declare global {
