@@ -107,8 +107,7 @@ export class MessageStream implements AsyncIterator<StreamedMessage, undefined> 
   }
 
   #taken(): Promise<HeldMessage | undefined> {
-    if (this.#isEnded || (this.#living === undefined && this.#isStopping()))
-      return Promise.resolve(undefined);
+    if (this.#isEnded) return Promise.resolve(undefined);
     return new Promise((resolve) => {
       this.#waiters.push(resolve);
       this.#living ??= this.#live();
@@ -265,7 +264,7 @@ export class MessageStream implements AsyncIterator<StreamedMessage, undefined> 
   /** A message that may kill its process is out by itself, so that nothing else is lost with it. */
   #mayBeOut(one: HeldMessage, now: number): boolean {
     const { running, settling } = this.#held;
-    if (this.#held.runsSuspect() || this.#leases.isExpired(one, now)) return false;
+    if (this.#leases.isExpired(one, now)) return false;
     if (isSuspect(one.message)) return running.size === 0 && settling.size === 0;
     return this.#held.isUnblocked(one.message);
   }
