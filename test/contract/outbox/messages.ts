@@ -205,14 +205,14 @@ export function messagesTests({ database, box }: OutboxContext): void {
     it("MID-13 renews the lease of a message that is out, also when later ones are taken", async () => {
       const { outbox, clock } = await box();
       await outbox.enqueue(numbered(2));
-      const messages = outbox.messages({ pollMs, leaseMs: 600 });
+      const messages = outbox.messages({ pollMs, leaseMs: 1_500 });
       const [first, second] = await takenSeveral(messages, 2);
       const ends = (await stored(outbox, first!)).lockedUntil!;
-      clock.advance(500);
+      clock.advance(1_000);
       for (const message of [first!, second!])
         await expect
           .poll(async () => (await stored(outbox, message)).lockedUntil!.getTime())
-          .toBe(ends.getTime() + 500);
+          .toBe(ends.getTime() + 1_000);
       expect(await first!.ack()).toBe(true);
       expect(await second!.ack()).toBe(true);
       await messages.return?.();
@@ -221,7 +221,7 @@ export function messagesTests({ database, box }: OutboxContext): void {
     it("MID-13 releases what the loop has not taken while it is at one message for longer than a lease", async () => {
       const made = await box();
       await made.outbox.enqueue(numbered(4));
-      const messages = made.outbox.messages({ pollMs, leaseMs: 300 });
+      const messages = made.outbox.messages({ pollMs, leaseMs: 1_500 });
       const first = await taken(messages);
       await expect.poll(() => unsettled(made)).toEqual({ held: 1, attempts: 0 });
       expect(await first.ack()).toBe(true);
@@ -269,7 +269,7 @@ export function messagesTests({ database, box }: OutboxContext): void {
     it("MID-13 a message whose lease was lost is no longer out: the loop may get it again", async () => {
       const { outbox, clock, owner } = await box();
       await outbox.enqueue(numbered(1));
-      const messages = outbox.messages({ pollMs, leaseMs: 300, batchSize: 1 });
+      const messages = outbox.messages({ pollMs, leaseMs: 1_500, batchSize: 1 });
       const lost = await taken(messages);
       clock.advance(120_000);
       const [stolen] = await outbox.claim({ owner });
@@ -435,7 +435,7 @@ export function messagesTests({ database, box }: OutboxContext): void {
       }
       await outbox.enqueue(numbered(3));
       const before = calls("claim");
-      const messages = outbox.messages({ pollMs, leaseMs: 300 });
+      const messages = outbox.messages({ pollMs, leaseMs: 1_500 });
       const suspect = await taken(messages);
       expect(suspect).toMatchObject({ payload: "suspect", crashes: 2 });
       let next: StreamedMessage | undefined;
