@@ -274,6 +274,8 @@ export interface ReceivingDialect<Kind extends AnyDatabase = AnyDatabase> {
   /** The most messages in one statement. More are sent in several statements of one transaction. */
   readonly maxItems?: number;
   readonly toTime: (date: Date) => SqlValue;
+  /** The statements read the server's clock and no other. Undefined where they take the time as `:now`, which tests pass. */
+  readonly ownClock?: true;
   readonly classify: (error: unknown) => Fault;
   /** The tables do not exist, or are older than this version. */
   readonly isSchemaMissing: (error: unknown) => boolean;

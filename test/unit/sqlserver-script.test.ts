@@ -25,6 +25,8 @@ const readsOf = (n: QueueNames): readonly SqlStatement[] => {
 };
 
 describe("the schema of SQL Server, as a DBA reads it", () => {
+  const database = { id: "sqlserver:none", driver: {} };
+
   it("IBX-117 OBX-094 has no branch for another product, and no two procedures that receive or enqueue", () => {
     expect(text).not.toMatch(/babelfish|json_extract_path_text|serverproperty/i);
     const names = [...text.matchAll(/^create or alter procedure \[infra\]\.\[(\w+)\]/gm)].map(
@@ -48,6 +50,21 @@ describe("the schema of SQL Server, as a DBA reads it", () => {
       );
     for (const batch of batches.filter((one) => /procedure/.test(one)))
       expect(batch).toMatch(/\nas\nset nocount, xact_abort on;/);
+  });
+
+  it("IBX-030 OBX-017 no procedure takes the time from its caller, and a store on SQL Server takes no clock", () => {
+    const parameters = batches.flatMap(
+      (batch) => /^create or alter procedure [\s\S]*?\nas\n/.exec(batch) ?? [],
+    );
+    expect(parameters.length).toBeGreaterThan(50);
+    for (const declared of parameters) expect(declared).not.toMatch(/@\w*now\b/);
+    const calls = [
+      ...Object.values(sqlServerDialect.keys(queues[0]!)),
+      ...queues.flatMap((n) => Object.values(sqlServerDialect[n.kind](n, { blockOnDead: false }))),
+    ];
+    for (const { name, text: call } of calls) expect(call, name).not.toMatch(/@now/);
+    const db = { ...database, dialect: sqlServerDialect } as unknown as Database;
+    expect(() => createInbox(db, { clock: () => new Date() })).toThrow("clock cannot be given on SQL Server");
   });
 
   it("IBX-122 OBX-100 no table is ever locked as a whole", () => {

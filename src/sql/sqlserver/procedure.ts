@@ -11,8 +11,12 @@ export interface Procedure {
   readonly text: string;
 }
 
+/** The first line of a procedure that needs the time. */
+export const readClock = "declare @now datetime2(3) = sysutcdatetime();";
+
 /**
- * With XACT_ABORT on, an error, a timeout or a cancelled request leaves no half-written or open transaction behind.
+ * The server's clock is the only one: with a time as a parameter, whoever may execute a procedure could steal leases or delete the
+ * memory of duplicates. With XACT_ABORT on, an error, a timeout or a cancelled request leaves no half-written or open transaction behind.
  * `optional` parameters may be left out of a call and are null then. `declare` says how one is declared, where that differs from its type.
  */
 export function procedure(
@@ -28,7 +32,7 @@ export function procedure(
     const type = parameterType(n, one);
     return `@${one} ${declare(one, optional.includes(one) && !type.includes("=") ? `${type} = null` : type)}`;
   });
-  const clock = parameters.includes("now") ? " set @now = coalesce(@now, sysutcdatetime());" : "";
+  const clock = /@now\b/.test(body) && !/declare @now\b/.test(body) ? `\n${readClock}` : "";
   return {
     suffix,
     name,

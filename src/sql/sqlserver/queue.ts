@@ -106,8 +106,8 @@ export const ackAndEnqueue = (n: QueueNames, outbox: QueueNames): SqlStatement =
     `set nocount, xact_abort on;
 declare @acked nvarchar(max) = N'';
 ${beginUnlessOpen(`if @keyed = 1 exec ${outbox.object("_LockKeys")} @items = @outgoing;
-exec ${n.object("_Ack")} @now = @now, @owner = @owner, @items = @items, @processed_by = @processed_by, @acked = @acked output;
-exec ${outbox.object("_Enqueue")} @now = @now, @items = @outgoing, @handled = @acked, @own = @outermost;`)}`,
+exec ${n.object("_Ack")} @owner = @owner, @items = @items, @processed_by = @processed_by, @acked = @acked output;
+exec ${outbox.object("_Enqueue")} @items = @outgoing, @handled = @acked, @own = @outermost;`)}`,
   );
 
 /** Calls the procedures of both queues in one round trip. Returns no rows in the usual case. */
@@ -160,7 +160,7 @@ const inboxProcedures = (n: QueueNames) => [
     n,
     "Receive",
     `${checkPlain(n)}\n\n${receive(n)}`,
-    parametersOf(n, "Receive").slice(1),
+    parametersOf(n, "Receive"),
     plainParameter,
   ),
   procedure(n, "AlreadyProcessed", alreadyProcessed(n)),
@@ -172,7 +172,7 @@ const outboxProcedures = (n: QueueNames) => [
     n,
     "Enqueue",
     `${checkPlain(n)}\n\n${enqueue(n)}`,
-    parametersOf(n, "Enqueue").slice(1),
+    parametersOf(n, "Enqueue"),
     plainParameter,
   ),
   procedure(n, "LockKeys", lockKeys(n)),

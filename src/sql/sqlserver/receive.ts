@@ -15,6 +15,7 @@ export const sqlServerReceiving: ReceivingDialect<"sqlserver"> = {
   maxItems: 1_000,
   // datetime2 has no time zone: every time in the tables is UTC.
   toTime: (date) => date.toISOString().slice(0, -1),
+  ownClock: true,
   classify,
   isSchemaMissing,
   isDenied,
