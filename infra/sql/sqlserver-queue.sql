@@ -560,7 +560,7 @@ as
 set nocount, xact_abort on;
 declare @now datetime2(3) = sysutcdatetime();
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
+  set lock_timeout 1000;
 
 declare @until datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, -@older_than_ms) a);
 declare @since datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, -@newer_than_ms) a);
@@ -600,7 +600,7 @@ create or alter procedure [$(Schema)].[$(Queue)_Stats]
 as
 set nocount, xact_abort on;
 declare @now datetime2(3) = sysutcdatetime();
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
+if exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 declare @controls table (
@@ -635,7 +635,7 @@ create or alter procedure [$(Schema)].[$(Queue)_OldestDue]
 as
 set nocount, xact_abort on;
 declare @now datetime2(3) = sysutcdatetime();
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
+if exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 declare @controls table (
@@ -737,7 +737,7 @@ create or alter procedure [$(Schema)].[$(Queue)_Unhandled]
   @limit int
 as
 set nocount, xact_abort on;
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
+if exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 select top (@limit) u.topic, u.messages, u.last_seen_at

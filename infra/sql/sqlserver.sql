@@ -198,7 +198,7 @@ create or alter procedure [$(Schema)].[$(Queue)_Get]
 as
 set nocount, xact_abort on;
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
+  set lock_timeout 1000;
 
 select k.seq as seq, coalesce(s.status, 3) as status,
   coalesce(s.attempt, d.attempt, 0) as attempt, coalesce(s.crashes, 0) as crashes, s.owner, s.locked_until,
@@ -218,7 +218,7 @@ create or alter procedure [$(Schema)].[$(Queue)_Attempts]
 as
 set nocount, xact_abort on;
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
+  set lock_timeout 1000;
 
 select a.attempt, a.ended_at, a.worker, a.error
 from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek)
@@ -938,7 +938,7 @@ create or alter procedure [$(Schema)].[$(Queue)_Get]
 as
 set nocount, xact_abort on;
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
+  set lock_timeout 1000;
 
 select k.seq as seq, coalesce(s.status, 3) as status,
   coalesce(s.attempt, d.attempt, 0) as attempt, coalesce(s.crashes, 0) as crashes, s.owner, s.locked_until,
@@ -958,7 +958,7 @@ create or alter procedure [$(Schema)].[$(Queue)_Attempts]
 as
 set nocount, xact_abort on;
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
+  set lock_timeout 1000;
 
 select a.attempt, a.ended_at, a.worker, a.error
 from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek)

@@ -150,8 +150,6 @@ export interface QueueStatements {
   readonly resolve: SqlStatement;
   /** → message rows */
   readonly get: SqlStatement;
-  /** The same, where `get` may read what another transaction has not committed. */
-  readonly getCommitted?: SqlStatement;
   /** → attempt, ended_at, worker, error of the failed attempts of a message, the oldest first */
   readonly attempts: SqlStatement;
   /** → message rows; of those that an operator has resolved as `:resolution`, when it is not null */
@@ -281,6 +279,8 @@ export interface ReceivingDialect<Kind extends AnyDatabase = AnyDatabase> {
   readonly isSchemaMissing: (error: unknown) => boolean;
   /** The user lacks a right. Undefined where a database has no users. */
   readonly isDenied?: (error: unknown) => boolean;
+  /** A read waited for an open transaction for as long as it may. Undefined where reads never wait. */
+  readonly isLockTimeout?: (error: unknown) => boolean;
 }
 
 /** A database as data: its names, schema and statements, and how values cross the boundary. */

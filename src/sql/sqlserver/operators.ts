@@ -13,7 +13,7 @@ import {
   lockRow,
   messageKey,
   readClock,
-  readFreely,
+  readShortly,
   seekEach,
   withState,
 } from "./procedure.js";
@@ -116,7 +116,7 @@ const declared = (n: QueueNames, { parameters }: Read): readonly string[] =>
 
 const textOf = ({ body }: Read): string =>
   `set nocount on;
-${body.includes("@now") ? `${readClock}\n` : ""}${readFreely}
+${body.includes("@now") ? `${readClock}\n` : ""}${readShortly}
 ${body}`;
 
 /** Writes by a procedure, and reads what it has written. */

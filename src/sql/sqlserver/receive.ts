@@ -1,7 +1,7 @@
 import type { ReceiveStatementOptions, ReceiveStatements, ReceivingDialect } from "../dialect.js";
 import type { QueueNames } from "../names.js";
 import { names } from "./expressions.js";
-import { classify, isDenied, isSchemaMissing } from "./faults.js";
+import { classify, isDenied, isLockTimeout, isSchemaMissing } from "./faults.js";
 import { callProcedure, received } from "./procedure-calls.js";
 
 export const sqlServerReceiving: ReceivingDialect<"sqlserver"> = {
@@ -19,6 +19,7 @@ export const sqlServerReceiving: ReceivingDialect<"sqlserver"> = {
   classify,
   isSchemaMissing,
   isDenied,
+  isLockTimeout,
 };
 
 function receiveStatements(n: QueueNames, options: ReceiveStatementOptions): ReceiveStatements {
