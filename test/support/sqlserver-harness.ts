@@ -85,7 +85,9 @@ async function open(url: string): Promise<TestDatabase> {
 type WithClock = <Executor extends SqlQueryable>(executor: Executor) => Executor;
 
 const serverClock = "sysutcdatetime()";
-const sessionClock = `coalesce(cast(session_context(N'oncebox_now') as datetime2(3)), ${serverClock})`;
+/** N't', without the quotes that a text within a text would need twice. */
+const clockKey = `nchar(${"t".charCodeAt(0)})`;
+const sessionClock = `coalesce(cast(session_context(${clockKey}) as datetime2(3)), ${serverClock})`;
 
 /**
  * The shipped procedures read the server's clock. Tests deploy a variant that reads the session's first, and each statement sets that
@@ -100,7 +102,7 @@ function testClock(): WithClock {
         return executor.query({ ...statement, text: withSessionClock(statement.text) }, params, options);
       isUsed ||= typeof params.now === "string";
       if (!isUsed || statement.unprepared) return executor.query(statement, params, options);
-      const text = `exec sp_set_session_context N'oncebox_now', @now;\n${statement.text.replaceAll(serverClock, sessionClock)}`;
+      const text = `exec sp_set_session_context N't', @now;\n${statement.text.replaceAll(serverClock, sessionClock)}`;
       return executor.query({ ...statement, text }, { now: null, ...params }, options);
     },
   });
