@@ -76,6 +76,13 @@ export class DriverMissingError extends InvalidOperationError {
   }
 }
 
+/** Another transaction holds a message for longer than a read waits. Only on SQL Server without READ_COMMITTED_SNAPSHOT. */
+export class RowLockedError extends InvalidOperationError {
+  static override readonly code = "ONCEBOX_ROW_LOCKED";
+  override readonly code = RowLockedError.code;
+  override readonly name = "RowLockedError";
+}
+
 /** The database has no oncebox schema, or an older one than this version of the package needs. */
 export class SchemaMissingError extends InvalidOperationError {
   static override readonly code = "ONCEBOX_SCHEMA_MISSING";

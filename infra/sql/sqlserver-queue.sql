@@ -80,10 +80,11 @@ commit transaction;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Claim]
-  @now datetime2(3) = null, @owner uniqueidentifier, @lease_ms float, @limit int, @max_attempts int, @base_ms float,
-  @factor float, @max_ms float, @jitter_ms float, @blocks bit
+  @owner uniqueidentifier, @lease_ms float, @limit int, @max_attempts int, @base_ms float, @factor float, @max_ms float,
+  @jitter_ms float, @blocks bit
 as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on;
+declare @now datetime2(3) = sysutcdatetime();
 if exists (
   select 1 from [$(Schema)].[$(Queue)Controls] c with (forceseek)
   where c.scope = N'queue' and c.name = N'' and c.paused = 1
@@ -255,10 +256,10 @@ commit transaction;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Ack]
-  @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @processed_by nvarchar(100),
-  @acked nvarchar(max) = null output
+  @owner uniqueidentifier, @items nvarchar(max), @processed_by nvarchar(100), @acked nvarchar(max) = null output
 as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on;
+declare @now datetime2(3) = sysutcdatetime();
 declare @finished table (seq bigint not null primary key, attempt int not null, last_error nvarchar(max) null, keyed bit null);
 
 begin transaction;
@@ -284,10 +285,11 @@ else
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Abandon]
-  @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @max_attempts int, @base_ms float,
-  @factor float, @max_ms float, @jitter_ms float, @blocks bit
+  @owner uniqueidentifier, @items nvarchar(max), @max_attempts int, @base_ms float, @factor float, @max_ms float,
+  @jitter_ms float, @blocks bit
 as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on;
+declare @now datetime2(3) = sysutcdatetime();
 declare @capped_from float =
   case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
 declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
@@ -333,24 +335,23 @@ select c.seq, cast(case when c.status = 4 then 1 else 0 end as bit) as dead from
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Fail]
-  @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @error nvarchar(max),
-  @error_group varchar(16), @blocks bit
+  @owner uniqueidentifier, @items nvarchar(max), @error nvarchar(max), @error_group varchar(16), @blocks bit
 as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on;
 declare @failed nvarchar(max) = (
   select i.seq, 0 as delay_ms, @error as error, @error_group as error_group
   from openjson(@items) with (seq bigint '$') i
   for json path
 );
 
-exec [$(Schema)].[$(Queue)_Abandon] @now = @now, @owner = @owner, @items = @failed, @max_attempts = 0, @base_ms = 1, @factor = 1,
+exec [$(Schema)].[$(Queue)_Abandon] @owner = @owner, @items = @failed, @max_attempts = 0, @base_ms = 1, @factor = 1,
   @max_ms = 1, @jitter_ms = 0, @blocks = @blocks;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Release]
-  @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max)
+  @owner uniqueidentifier, @items nvarchar(max)
 as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on;
 declare @changed table (seq bigint not null primary key, keyed bit null);
 
 update [$(Schema)].[$(Queue)State]
@@ -363,10 +364,11 @@ select c.seq from @changed c;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Renew]
-  @now datetime2(3) = null, @owner uniqueidentifier, @items nvarchar(max), @lease_ms float, @base_ms float,
-  @factor float, @max_ms float, @jitter_ms float
+  @owner uniqueidentifier, @items nvarchar(max), @lease_ms float, @base_ms float, @factor float, @max_ms float,
+  @jitter_ms float
 as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on;
+declare @now datetime2(3) = sysutcdatetime();
 declare @lease_end datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, @lease_ms) a);
 declare @capped_from float =
   case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
@@ -386,9 +388,10 @@ select c.seq from @changed c;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Reap]
-  @now datetime2(3) = null, @limit int, @max_attempts int, @blocks bit
+  @limit int, @max_attempts int, @blocks bit
 as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on;
+declare @now datetime2(3) = sysutcdatetime();
 declare @picked table (
   seq bigint not null primary key, visible_at datetime2(3) not null, locked_until datetime2(3) null, owner uniqueidentifier null,
   lost int not null, crashes int not null, dies int not null, topic nvarchar(255) collate Latin1_General_100_BIN2 null, source nvarchar(255) collate Latin1_General_100_BIN2 null
@@ -465,9 +468,10 @@ cross apply [$(Schema)].[$(Queue)_KeyOf](r.seq) k option (loop join, force order
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Purge]
-  @now datetime2(3) = null, @limit int, @retention_ms float, @after_seq bigint, @status tinyint
+  @limit int, @retention_ms float, @after_seq bigint, @status tinyint
 as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on;
+declare @now datetime2(3) = sysutcdatetime();
 declare @before datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, -@retention_ms) a);
 declare @last_seq bigint, @more bit;
 declare @scanned table (seq bigint not null primary key, ended_at datetime2(3) not null, keyed bit null);
@@ -549,13 +553,14 @@ select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_List]
-  @now datetime2(3) = null, @status tinyint, @status_2 tinyint, @status_3 tinyint, @leased bit, @resolution varchar(10),
-  @topic nvarchar(255), @source nvarchar(255), @error nvarchar(max), @error_group varchar(16), @older_than_ms float,
-  @newer_than_ms float, @after_seq bigint, @limit int
+  @status tinyint, @status_2 tinyint, @status_3 tinyint, @leased bit, @resolution varchar(10), @topic nvarchar(255),
+  @source nvarchar(255), @error nvarchar(max), @error_group varchar(16), @older_than_ms float, @newer_than_ms float,
+  @after_seq bigint, @limit int
 as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on;
+declare @now datetime2(3) = sysutcdatetime();
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
+  set lock_timeout 1000;
 
 declare @until datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, -@older_than_ms) a);
 declare @since datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, -@newer_than_ms) a);
@@ -592,10 +597,10 @@ option (recompile);
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Stats]
-  @now datetime2(3) = null
 as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
+set nocount, xact_abort on;
+declare @now datetime2(3) = sysutcdatetime();
+if exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 declare @controls table (
@@ -627,10 +632,10 @@ group by d.resolution;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_OldestDue]
-  @now datetime2(3) = null
 as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
+set nocount, xact_abort on;
+declare @now datetime2(3) = sysutcdatetime();
+if exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 declare @controls table (
@@ -647,9 +652,9 @@ where s.status = 1 and s.visible_at <= @now and (s.reclaimable_at is null or s.r
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Due]
-  @now datetime2(3) = null
 as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on;
+declare @now datetime2(3) = sysutcdatetime();
 declare @controls table (
   scope nvarchar(10) collate Latin1_General_100_BIN2 not null, name nvarchar(255) collate Latin1_General_100_BIN2 not null, paused bit not null,
   per_second float null, tokens float not null, primary key (scope, name)
@@ -674,9 +679,10 @@ return 0;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Replay]
-  @now datetime2(3) = null, @items nvarchar(max), @ttl_ms float
+  @items nvarchar(max), @ttl_ms float
 as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on;
+declare @now datetime2(3) = sysutcdatetime();
 declare @changed table (seq bigint not null primary key, keyed bit null);
 
 begin transaction;
@@ -699,9 +705,10 @@ select c.seq from @changed c;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_RecordUnhandled]
-  @now datetime2(3) = null, @items nvarchar(max)
+  @items nvarchar(max)
 as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on;
+declare @now datetime2(3) = sysutcdatetime();
 declare @seen table (topic nvarchar(255) collate Latin1_General_100_BIN2 not null primary key, messages bigint not null);
 
 insert into @seen (topic, messages)
@@ -730,7 +737,7 @@ create or alter procedure [$(Schema)].[$(Queue)_Unhandled]
   @limit int
 as
 set nocount, xact_abort on;
-if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
+if exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
   set transaction isolation level read uncommitted;
 
 select top (@limit) u.topic, u.messages, u.last_seen_at
@@ -775,18 +782,19 @@ select g.seq from @gone g;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_AddOperation]
-  @now datetime2(3) = null, @id uniqueidentifier, @who nvarchar(255), @action nvarchar(20), @filter nvarchar(max)
+  @id uniqueidentifier, @who nvarchar(255), @action nvarchar(20), @filter nvarchar(max)
 as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on;
+declare @now datetime2(3) = sysutcdatetime();
 insert into [$(Schema)].[oncebox_operations] (id, started_at, who, action, queue, filter)
 values (@id, @now, @who, @action, N'$(Kind):$(Queue)', @filter);
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_MoveOperation]
-  @now datetime2(3) = null, @id uniqueidentifier, @matched bigint, @done bigint, @last_seq bigint, @ended bit,
-  @who nvarchar(255)
+  @id uniqueidentifier, @matched bigint, @done bigint, @last_seq bigint, @ended bit, @who nvarchar(255)
 as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on;
+declare @now datetime2(3) = sysutcdatetime();
 update [$(Schema)].[oncebox_operations] with (updlock, rowlock, readcommittedlock)
 set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end,
   resumed_by = coalesce(@who, resumed_by), resumed_at = case when @who is null then resumed_at else @now end
@@ -794,9 +802,10 @@ where id = @id;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_PurgeOperations]
-  @now datetime2(3) = null, @retention_ms float, @limit int
+  @retention_ms float, @limit int
 as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on;
+declare @now datetime2(3) = sysutcdatetime();
 delete top (@limit) from [$(Schema)].[oncebox_operations] with (readpast, rowlock, readcommittedlock)
 where queue = N'$(Kind):$(Queue)' and ended_at < (select a.later from [$(Schema)].[$(Queue)_After](@now, -@retention_ms) a);
 
@@ -821,9 +830,10 @@ order by c.changed_at, c.scope, c.name;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_PutControl]
-  @now datetime2(3) = null, @scope nvarchar(10), @name nvarchar(255), @paused bit, @per_second float, @who nvarchar(255)
+  @scope nvarchar(10), @name nvarchar(255), @paused bit, @per_second float, @who nvarchar(255)
 as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on;
+declare @now datetime2(3) = sysutcdatetime();
 begin transaction;
 update [$(Schema)].[$(Queue)Controls] with (updlock, rowlock, serializable)
 set paused = coalesce(@paused, paused), per_second = coalesce(@per_second, per_second), who = @who, changed_at = @now
@@ -838,9 +848,10 @@ commit transaction;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_EndControl]
-  @now datetime2(3) = null, @scope nvarchar(10), @name nvarchar(255), @paused bit, @who nvarchar(255)
+  @scope nvarchar(10), @name nvarchar(255), @paused bit, @who nvarchar(255)
 as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on;
+declare @now datetime2(3) = sysutcdatetime();
 begin transaction;
 update [$(Schema)].[$(Queue)Controls] with (updlock, rowlock, readcommittedlock)
 set paused = case when @paused = 1 then 0 else paused end, per_second = case when @paused = 1 then per_second end,

@@ -88,6 +88,8 @@
   alter table [$(Schema)].[$(Queue)Archive] set (lock_escalation = disable);
   alter table [$(Schema)].[$(Queue)Controls] set (lock_escalation = disable);
   alter table [$(Schema)].[$(Queue)Unhandled] set (lock_escalation = disable);
+  exec sp_tableoption N'[$(Schema)].[$(Queue)State]', 'large value types out of row', 1;
+  exec sp_tableoption N'[$(Schema)].[$(Queue)Done]', 'large value types out of row', 1;
   insert into [$(Schema)].[oncebox_migrations] (queue, number, name) values (N'$(Kind):$(Queue)', 1, N'$(Kind)');
 
   commit transaction;

@@ -198,7 +198,7 @@ create or alter procedure [$(Schema)].[$(Queue)_Get]
 as
 set nocount, xact_abort on;
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
+  set lock_timeout 1000;
 
 select k.seq as seq, coalesce(s.status, 3) as status,
   coalesce(s.attempt, d.attempt, 0) as attempt, coalesce(s.crashes, 0) as crashes, s.owner, s.locked_until,
@@ -218,7 +218,7 @@ create or alter procedure [$(Schema)].[$(Queue)_Attempts]
 as
 set nocount, xact_abort on;
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
+  set lock_timeout 1000;
 
 select a.attempt, a.ended_at, a.worker, a.error
 from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek)
@@ -228,9 +228,10 @@ order by a.number option (loop join, force order);
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Archive]
-  @now datetime2(3) = null, @items nvarchar(max), @who nvarchar(255), @resolution varchar(10)
+  @items nvarchar(max), @who nvarchar(255), @resolution varchar(10)
 as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on;
+declare @now datetime2(3) = sysutcdatetime();
 declare @finished table (seq bigint not null primary key, attempt int not null, last_error nvarchar(max) null, keyed bit null);
 declare @gone table (seq bigint not null primary key, keyed bit null);
 
@@ -285,11 +286,10 @@ select g.seq from @gone g;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_TryBegin]
-  @given_now datetime2(3) = null, @source nvarchar(255), @key nvarchar(255), @lease_id uniqueidentifier, @lease_ms float,
-  @holder nvarchar(100)
+  @source nvarchar(255), @key nvarchar(255), @lease_id uniqueidentifier, @lease_ms float, @holder nvarchar(100)
 as
 set nocount, xact_abort on;
-declare @now datetime2(3) = coalesce(@given_now, sysutcdatetime()), @seq bigint;
+declare @now datetime2(3) = sysutcdatetime(), @seq bigint;
 declare @added table (seq bigint not null primary key);
 
 declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
@@ -324,7 +324,7 @@ end
 
 if @seq is null select @seq = a.seq from @added a;
 
-set @now = coalesce(@given_now, sysutcdatetime());
+set @now = sysutcdatetime();
 
 update [$(Schema)].[$(Queue)Keys] with (updlock, rowlock, readcommittedlock)
 set lease_id = case when processed_at is null and (locked_until is null or locked_until <= @now) then @lease_id else lease_id end,
@@ -342,8 +342,7 @@ if @outermost = 1 commit transaction;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_ChangeKey]
-  @given_now datetime2(3) = null, @change varchar(10), @source nvarchar(255), @key nvarchar(255),
-  @lease_id uniqueidentifier, @lease_ms float = null
+  @change varchar(10), @source nvarchar(255), @key nvarchar(255), @lease_id uniqueidentifier, @lease_ms float = null
 as
 set nocount, xact_abort on;
 declare @now datetime2(3), @seq bigint;
@@ -354,7 +353,7 @@ select @seq = k.seq
 from [$(Schema)].[$(Queue)Keys] k with (index([$(Queue)Keys_Key]), forceseek, updlock, rowlock, readcommittedlock)
 where k.source = @source and k.[key] = @key;
 
-set @now = coalesce(@given_now, sysutcdatetime());
+set @now = sysutcdatetime();
 
 update [$(Schema)].[$(Queue)Keys] with (updlock, rowlock, readcommittedlock)
 set lease_id = case when @change = 'renew' then lease_id end,
@@ -370,9 +369,10 @@ select c.locked_until from @changed c;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_MarkKey]
-  @now datetime2(3) = null, @source nvarchar(255), @key nvarchar(255)
+  @source nvarchar(255), @key nvarchar(255)
 as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on;
+declare @now datetime2(3) = sysutcdatetime();
 declare @seq bigint;
 declare @added table (seq bigint not null primary key);
 
@@ -415,9 +415,10 @@ if @outermost = 1 commit transaction;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_InspectKey]
-  @now datetime2(3) = null, @source nvarchar(255), @key nvarchar(255)
+  @source nvarchar(255), @key nvarchar(255)
 as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on;
+declare @now datetime2(3) = sysutcdatetime();
 select cast(case when k.processed_at is not null then 1 else 0 end as bit) as processed,
   cast(case when k.locked_until > @now then 1 else 0 end as bit) as held, k.attempt, k.first_seen_at, k.last_seen_at, k.locked_until, k.owner
 from [$(Schema)].[$(Queue)Keys] k with (index([$(Queue)Keys_Key]), forceseek)
@@ -425,9 +426,10 @@ where k.source = @source and k.[key] = @key;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_PurgeKeys]
-  @now datetime2(3) = null, @source nvarchar(255), @retention_ms float, @limit int
+  @source nvarchar(255), @retention_ms float, @limit int
 as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on;
+declare @now datetime2(3) = sysutcdatetime();
 declare @before datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, -@retention_ms) a);
 declare @old table ([key] nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
 
@@ -445,13 +447,14 @@ select @@rowcount as deleted;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Receive]
-  @now datetime2(3) = null, @revive bit = null, @blocks bit = null, @items nvarchar(max) = null,
-  @source nvarchar(4000) = null, @message_id nvarchar(4000) = null, @topic nvarchar(4000) = null,
-  @payload nvarchar(max) = null, @correlation_id nvarchar(4000) = null, @headers nvarchar(max) = null,
-  @due_at datetime2(3) = null, @expires_at datetime2(3) = null, @hash varchar(max) = null,
-  @partition_key nvarchar(4000) = null, @error nvarchar(max) = null, @error_group varchar(16) = null
+  @revive bit = null, @blocks bit = null, @items nvarchar(max) = null, @source nvarchar(4000) = null,
+  @message_id nvarchar(4000) = null, @topic nvarchar(4000) = null, @payload nvarchar(max) = null,
+  @correlation_id nvarchar(4000) = null, @headers nvarchar(max) = null, @due_at datetime2(3) = null,
+  @expires_at datetime2(3) = null, @hash varchar(max) = null, @partition_key nvarchar(4000) = null,
+  @error nvarchar(max) = null, @error_group varchar(16) = null
 as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on;
+declare @now datetime2(3) = sysutcdatetime();
 if @items is null
 begin
   if datalength(@correlation_id) = 0 set @correlation_id = null;
@@ -691,9 +694,10 @@ left join @known k on k.seq = a.seq;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_AlreadyProcessed]
-  @now datetime2(3) = null, @source nvarchar(255), @message_id nvarchar(255), @hash varchar(max)
+  @source nvarchar(255), @message_id nvarchar(255), @hash varchar(max)
 as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on;
+declare @now datetime2(3) = sysutcdatetime();
 declare @seq bigint, @old_status tinyint, @content_changed bit = 0;
 declare @added table (seq bigint not null primary key);
 
@@ -743,10 +747,11 @@ select cast(case when @old_status = 3 then 1 else 0 end as bit) as processed, @c
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Mark]
-  @now datetime2(3) = null, @source nvarchar(255), @message_id nvarchar(255), @status tinyint, @error nvarchar(max),
-  @error_group varchar(16), @blocks bit
+  @source nvarchar(255), @message_id nvarchar(255), @status tinyint, @error nvarchar(max), @error_group varchar(16),
+  @blocks bit
 as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on;
+declare @now datetime2(3) = sysutcdatetime();
 declare @seq bigint, @old_status tinyint;
 declare @added table (seq bigint not null primary key);
 declare @finished table (seq bigint not null primary key, attempt int not null, last_error nvarchar(max) null, keyed bit null);
@@ -933,7 +938,7 @@ create or alter procedure [$(Schema)].[$(Queue)_Get]
 as
 set nocount, xact_abort on;
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
+  set lock_timeout 1000;
 
 select k.seq as seq, coalesce(s.status, 3) as status,
   coalesce(s.attempt, d.attempt, 0) as attempt, coalesce(s.crashes, 0) as crashes, s.owner, s.locked_until,
@@ -953,7 +958,7 @@ create or alter procedure [$(Schema)].[$(Queue)_Attempts]
 as
 set nocount, xact_abort on;
 if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)
-  set transaction isolation level read uncommitted;
+  set lock_timeout 1000;
 
 select a.attempt, a.ended_at, a.worker, a.error
 from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek)
@@ -963,9 +968,10 @@ order by a.number option (loop join, force order);
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Archive]
-  @now datetime2(3) = null, @items nvarchar(max), @who nvarchar(255), @resolution varchar(10)
+  @items nvarchar(max), @who nvarchar(255), @resolution varchar(10)
 as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on;
+declare @now datetime2(3) = sysutcdatetime();
 declare @gone table (seq bigint not null primary key, keyed bit null);
 
 begin transaction;
@@ -997,13 +1003,13 @@ commit transaction;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Enqueue]
-  @now datetime2(3) = null, @items nvarchar(max) = null, @id uniqueidentifier = null output,
-  @message_id uniqueidentifier = null, @topic nvarchar(4000) = null, @payload nvarchar(max) = null,
-  @correlation_id nvarchar(4000) = null, @headers nvarchar(max) = null, @due_at datetime2(3) = null,
-  @expires_at datetime2(3) = null, @partition_key nvarchar(4000) = null, @natural_key nvarchar(4000) = null,
-  @handled nvarchar(max) = null, @own bit = 0
+  @items nvarchar(max) = null, @id uniqueidentifier = null output, @message_id uniqueidentifier = null,
+  @topic nvarchar(4000) = null, @payload nvarchar(max) = null, @correlation_id nvarchar(4000) = null,
+  @headers nvarchar(max) = null, @due_at datetime2(3) = null, @expires_at datetime2(3) = null,
+  @partition_key nvarchar(4000) = null, @natural_key nvarchar(4000) = null, @handled nvarchar(max) = null, @own bit = 0
 as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on;
+declare @now datetime2(3) = sysutcdatetime();
 if @items is null
 begin
   set @id = coalesce(@id, newid());
@@ -1175,9 +1181,10 @@ end
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_ExpireDead]
-  @now datetime2(3) = null, @owner uniqueidentifier, @lease_ms float, @limit int
+  @owner uniqueidentifier, @lease_ms float, @limit int
 as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on;
+declare @now datetime2(3) = sysutcdatetime();
 declare @lease_end datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, @lease_ms) a);
 declare @changed table (seq bigint not null primary key);
 
@@ -1210,9 +1217,10 @@ order by d.seq option (loop join, force order);
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Resend]
-  @now datetime2(3) = null, @items nvarchar(max), @ttl_ms float
+  @items nvarchar(max), @ttl_ms float
 as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on;
+declare @now datetime2(3) = sysutcdatetime();
 declare @sent table (seq bigint not null primary key, keyed bit null, last_error nvarchar(max) null);
 
 begin transaction;
@@ -1241,9 +1249,10 @@ select c.seq from @sent c;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_MakeDue]
-  @now datetime2(3) = null, @error nvarchar(max), @limit int
+  @error nvarchar(max), @limit int
 as
-set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
+set nocount, xact_abort on;
+declare @now datetime2(3) = sysutcdatetime();
 declare @changed table (seq bigint not null primary key);
 
 update [$(Schema)].[$(Queue)State]

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { RowLockedError } from "../errors.js";
 import type { Inbox } from "../inbox/inbox.js";
 import type { InboxKey, InboxMessage } from "../queue/message.js";
 import type { Dialect } from "../sql/dialect.js";
@@ -51,17 +52,10 @@ function lockName({ source, messageId }: InboxKey): string {
   return `oncebox:${hash.digest("hex")}`;
 }
 
-/**
- * SQL Server without row versions makes a reader wait for a row that a running call has written. A result that cannot be
- * read within this time belongs to such a call.
- */
-const readMs = 2_000;
-
-/** The message under a key whose call was handled and committed. */
+/** The message under a key whose call was handled and committed. A row that is locked belongs to a call that still runs. */
 export async function storedUnder(inbox: Inbox, key: InboxKey): Promise<InboxMessage | undefined> {
-  const signal = AbortSignal.timeout(readMs);
-  const found = await inbox.get(key, { signal, committed: true }).catch((error: unknown) => {
-    if (signal.aborted) return null;
+  const found = await inbox.get(key).catch((error: unknown) => {
+    if (error instanceof RowLockedError) return null;
     throw error;
   });
   return found?.state === "Done" ? found : undefined;

@@ -19,15 +19,6 @@ export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Options of `get`. */
-export interface GetOptions extends CallOptions {
-  /**
-   * Shows nothing that could still be rolled back. On SQL Server without READ_COMMITTED_SNAPSHOT it then waits for a transaction
-   * that changes the message; without this it waits for nobody, and may show what is not committed yet.
-   */
-  readonly committed?: boolean | undefined;
-}
-
 /** Options of `claim`. */
 export interface ClaimOptions extends CallOptions {
   readonly owner: OwnerToken;
@@ -272,7 +263,7 @@ export interface WorkStore<
   /** Deletes records of operations that ended before the retention, in short batches. Unfinished ones are kept. */
   purgeOperations(options?: PurgeOperationsOptions): Promise<Pick<PurgeResult, "purged" | "more">>;
 
-  get(key: Key, options?: GetOptions): Promise<Message | null>;
+  get(key: Key, options?: CallOptions): Promise<Message | null>;
   /** The failed attempts of a message, the oldest first. */
   attempts(key: Key, options?: CallOptions): Promise<readonly FailedAttempt[]>;
   list(filter?: ListFilter<State>): Promise<Page<Message>>;

@@ -150,8 +150,6 @@ export interface QueueStatements {
   readonly resolve: SqlStatement;
   /** → message rows */
   readonly get: SqlStatement;
-  /** The same, where `get` may read what another transaction has not committed. */
-  readonly getCommitted?: SqlStatement;
   /** → attempt, ended_at, worker, error of the failed attempts of a message, the oldest first */
   readonly attempts: SqlStatement;
   /** → message rows; of those that an operator has resolved as `:resolution`, when it is not null */
@@ -274,11 +272,15 @@ export interface ReceivingDialect<Kind extends AnyDatabase = AnyDatabase> {
   /** The most messages in one statement. More are sent in several statements of one transaction. */
   readonly maxItems?: number;
   readonly toTime: (date: Date) => SqlValue;
+  /** The statements read the server's clock and no other. Undefined where they take the time as `:now`, which tests pass. */
+  readonly ownClock?: true;
   readonly classify: (error: unknown) => Fault;
   /** The tables do not exist, or are older than this version. */
   readonly isSchemaMissing: (error: unknown) => boolean;
   /** The user lacks a right. Undefined where a database has no users. */
   readonly isDenied?: (error: unknown) => boolean;
+  /** A read waited for an open transaction for as long as it may. Undefined where reads never wait. */
+  readonly isLockTimeout?: (error: unknown) => boolean;
 }
 
 /** A database as data: its names, schema and statements, and how values cross the boundary. */

@@ -168,11 +168,12 @@ export function requireExecutor(tx: unknown): asserts tx is SqlExecutor {
 /**
  * What a database error means for trying again.
  * - `rolledBack`: the server undid the work, after a deadlock for example.
+ * - `unavailable`: the server did nothing, because it moves to another node or is too busy. That takes seconds.
  * - `unknown`: the connection was lost, and the work may have been committed. The work is repeated all the same: receive
  *   and enqueue find their own keys, and a settlement finds that its owner no longer holds the message.
  * - `permanent`: the work would fail again.
  */
-export type Fault = "rolledBack" | "unknown" | "permanent";
+export type Fault = "rolledBack" | "unavailable" | "unknown" | "permanent";
 
 export interface TransientRetry {
   readonly classify: (error: unknown) => Fault;
@@ -182,6 +183,8 @@ export interface TransientRetry {
 
 /** The waits before the 1st, 2nd … retry. With jitter, two calls that deadlocked do not meet again. */
 const retryWaitsMs = [20, 80, 250, 800];
+/** A fail-over takes up to ten seconds or more, and Azure asks for about ten when it refuses work. */
+const unavailableWaitsMs = [250, 1_500, 4_000, 8_000];
 
 /** Repeats `work`, which has just failed for the first time, while its faults are transient. */
 export async function retryTransient<T>(
@@ -191,9 +194,13 @@ export async function retryTransient<T>(
 ): Promise<T> {
   let error = failure;
   for (const [index, waitMs] of retryWaitsMs.entries()) {
-    if (signal?.aborted || classify(error) === "permanent") throw error;
+    const fault = classify(error);
+    if (signal?.aborted || fault === "permanent") throw error;
     onRetry?.(error, index + 1);
-    await sleep(waitMs * (0.5 + Math.random()), signal);
+    await sleep(
+      (fault === "unavailable" ? unavailableWaitsMs[index]! : waitMs) * (0.5 + Math.random()),
+      signal,
+    );
     try {
       return await work();
     } catch (again) {

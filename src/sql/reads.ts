@@ -15,7 +15,6 @@ import type {
   AnyKey,
   AnyMessage,
   CallOptions,
-  GetOptions,
   ListFilter,
   MessageFilter,
   Page,
@@ -73,11 +72,10 @@ export const deadParams = (filter: DeadFilter, at: SqlValue): SqlParams => ({ at
 export async function get(
   { db, shape, statements, runner }: QueueParts,
   key: AnyKey,
-  call: GetOptions = {},
+  call: CallOptions = {},
 ): Promise<AnyMessage | null> {
-  checkCall(call, ["committed", "signal"], "get");
-  const statement = (call.committed ? statements.getCommitted : undefined) ?? statements.get;
-  const [row] = await runner.execute(statement, shape.keyParams(shape.key(key)), call);
+  checkCall(call, plainCall, "get");
+  const [row] = await runner.execute(statements.get, shape.keyParams(shape.key(key)), call);
   return row === undefined ? null : shape.toMessage(row, db.dialect);
 }
 

@@ -40,7 +40,7 @@ export interface StoreOptions<Key, Topics extends TopicSchemas = TopicSchemas> {
    * one the head, `block` keeps them blocked until the dead one is replayed or marked as processed.
    */
   readonly deadInPartition?: "skip" | "block";
-  /** For tests: the time instead of the database's. */
+  /** For tests: the time instead of the database's. SQL Server refuses it: its procedures know no clock but the server's. */
   readonly clock?: () => Date;
 }
 
@@ -126,6 +126,10 @@ export function resolveStoreOptions<Key>(
   if (options.schema !== undefined) requireIdentifier(schema, "schema");
   requireIdentifier(table, "table");
   requireTypes(kind, options);
+  if (options.clock !== undefined && db.dialect.ownClock)
+    throw new InvalidArgumentError(
+      `${kind}: clock cannot be given on SQL Server, whose procedures read the server's clock. Test with SQLite, or pass no clock.`,
+    );
   checkTopics(options.topics, kind);
   const id = options.id ?? db.id;
   return {

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import mssql from "mssql";
 import { dropSchema } from "../../src/cli/scratch-database.js";
 import type { Database } from "../../src/sql/dialect.js";
-import type { SqlExecutor } from "../../src/sql/driver.js";
+import type { SqlExecutor, SqlQueryable } from "../../src/sql/driver.js";
 import { fromMssql, openSqlServer } from "../../src/sql/sqlserver/index.js";
 import { parseMssqlUrl } from "../../src/sql/sqlserver/open.js";
 import type { ContractHarness, TestDatabase } from "../contract/harness.js";
@@ -22,7 +22,8 @@ async function open(url: string): Promise<TestDatabase> {
   const run = (sql: string) => plain.driver.query({ name: "raw", text: sql, unprepared: true }, {});
   // Babelfish accepts SQL Server's lock hints and ignores them, and does not show which statement waits.
   const isServer = !(await isBabelfish({ db: plain, raw: run }));
-  const fitted = (one: Database) => (isServer ? one : deployingOnBabelfish(one));
+  const clock = testClock();
+  const fitted = (one: Database) => withClock(isServer ? one : deployingOnBabelfish(one), clock);
   const another = () => fitted(openSqlServer({ url, maxConnections: 4, config: patient }));
   const db = fitted(plain);
   const opened = [db];
@@ -65,7 +66,7 @@ async function open(url: string): Promise<TestDatabase> {
         }
       };
       return {
-        tx: fromMssql(transaction),
+        tx: clock(fromMssql(transaction)),
         native: transaction,
         run: async (sql) => {
           await transaction.request().batch(sql);
@@ -78,6 +79,49 @@ async function open(url: string): Promise<TestDatabase> {
       await dropSchema(db, schema);
       await Promise.all(opened.map((one) => one.close()));
     },
+  };
+}
+
+type WithClock = <Executor extends SqlQueryable>(executor: Executor) => Executor;
+
+const serverClock = "sysutcdatetime()";
+/** N't', without the quotes that a text within a text would need twice. */
+const clockKey = `nchar(${"t".charCodeAt(0)})`;
+const sessionClock = `coalesce(cast(session_context(${clockKey}) as datetime2(3)), ${serverClock})`;
+
+/**
+ * The shipped procedures read the server's clock. Tests deploy a variant that reads the session's first, and each statement sets that
+ * to the time of its store before it calls one: from the first time that a test passes on, because a session serves many stores.
+ */
+function testClock(): WithClock {
+  let isUsed = false;
+  return (executor) => ({
+    ...executor,
+    query(statement, params, options) {
+      if (statement.name === "schema")
+        return executor.query({ ...statement, text: withSessionClock(statement.text) }, params, options);
+      isUsed ||= typeof params.now === "string";
+      if (!isUsed || statement.unprepared) return executor.query(statement, params, options);
+      const text = `exec sp_set_session_context N't', @now;\n${statement.text.replaceAll(serverClock, sessionClock)}`;
+      return executor.query({ ...statement, text }, { now: null, ...params }, options);
+    },
+  });
+}
+
+const withSessionClock = (batch: string): string =>
+  batch.startsWith("create or alter procedure") ? batch.replaceAll(serverClock, sessionClock) : batch;
+
+function withClock(db: Database, clock: WithClock): Database {
+  const { ownClock: _, ...dialect } = db.dialect;
+  const { driver } = db;
+  return {
+    ...db,
+    dialect,
+    driver: {
+      ...clock(driver),
+      transaction: (work, options) => driver.transaction((tx) => work(clock(tx)), options),
+    },
+    exclusively: (schema, work) => db.exclusively(schema, (tx) => work(clock(tx))),
   };
 }
 

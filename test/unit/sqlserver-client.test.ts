@@ -180,8 +180,12 @@ describe("SQL Server expressions", () => {
 describe("SQL Server faults", () => {
   const fault = (error: object) => sqlServerDialect.classify(error);
 
-  it.each([1205, 1222, 2601, 2627, 40501, 40613, 49918, 10928])("%i was rolled back", (number) => {
+  it.each([601, 1205, 1222, 2601, 2627, 7105])("%i was rolled back", (number) => {
     expect(fault({ name: "RequestError", code: "EREQUEST", number })).toBe("rolledBack");
+  });
+
+  it.each([3906, 4060, 10928, 40501, 40613, 49918])("%i wants seconds before the next attempt", (number) => {
+    expect(fault({ name: "RequestError", code: "EREQUEST", number })).toBe("unavailable");
   });
 
   it.each([233, 10054, 40197])("%i leaves open what happened", (number) => {

@@ -25,6 +25,8 @@ const readsOf = (n: QueueNames): readonly SqlStatement[] => {
 };
 
 describe("the schema of SQL Server, as a DBA reads it", () => {
+  const database = { id: "sqlserver:none", driver: {} };
+
   it("IBX-117 OBX-094 has no branch for another product, and no two procedures that receive or enqueue", () => {
     expect(text).not.toMatch(/babelfish|json_extract_path_text|serverproperty/i);
     const names = [...text.matchAll(/^create or alter procedure \[infra\]\.\[(\w+)\]/gm)].map(
@@ -48,6 +50,21 @@ describe("the schema of SQL Server, as a DBA reads it", () => {
       );
     for (const batch of batches.filter((one) => /procedure/.test(one)))
       expect(batch).toMatch(/\nas\nset nocount, xact_abort on;/);
+  });
+
+  it("IBX-030 OBX-017 no procedure takes the time from its caller, and a store on SQL Server takes no clock", () => {
+    const parameters = batches.flatMap(
+      (batch) => /^create or alter procedure [\s\S]*?\nas\n/.exec(batch) ?? [],
+    );
+    expect(parameters.length).toBeGreaterThan(50);
+    for (const declared of parameters) expect(declared).not.toMatch(/@\w*now\b/);
+    const calls = [
+      ...Object.values(sqlServerDialect.keys(queues[0]!)),
+      ...queues.flatMap((n) => Object.values(sqlServerDialect[n.kind](n, { blockOnDead: false }))),
+    ];
+    for (const { name, text: call } of calls) expect(call, name).not.toMatch(/@now/);
+    const db = { ...database, dialect: sqlServerDialect } as unknown as Database;
+    expect(() => createInbox(db, { clock: () => new Date() })).toThrow("clock cannot be given on SQL Server");
   });
 
   it("IBX-122 OBX-100 no table is ever locked as a whole", () => {
@@ -179,16 +196,24 @@ describe("the schema of SQL Server, as a DBA reads it", () => {
     }
   });
 
-  it("ADD-02 operators' reads do not wait where READ_COMMITTED_SNAPSHOT is off", () => {
+  it("ADD-02 where READ_COMMITTED_SNAPSHOT is off, counts do not wait, and no read of a long text goes without locks", () => {
     const freely = /is_read_committed_snapshot_on = 0\)\s+set transaction isolation level read uncommitted/;
-    for (const queue of ["Inbox", "Outbox"])
-      for (const verb of ["Stats", "OldestDue", "Get", "List", "Attempts", "Controls", "Unhandled"])
+    const shortly = /is_read_committed_snapshot_on = 0\)\s+set lock_timeout 1000/;
+    for (const queue of ["Inbox", "Outbox"]) {
+      for (const verb of ["Stats", "OldestDue", "Controls", "Unhandled"]) {
         expect(procedure(`${queue}_${verb}`)).toMatch(freely);
+        expect(procedure(`${queue}_${verb}`)).not.toMatch(/payload|headers|last_error|m\.\*/);
+      }
+      for (const verb of ["Get", "List", "Attempts"]) {
+        expect(procedure(`${queue}_${verb}`)).toMatch(shortly);
+        expect(procedure(`${queue}_${verb}`)).not.toContain("read uncommitted");
+      }
+    }
     for (const n of queues)
       for (const { name, text: read } of readsOf(n)) {
         if (name === "controls" || name === "unhandled") continue; // the procedures above
         expect(read, name).toMatch(/^declare @typed_[^;]+;\nexec sp_executesql N'set nocount on;/);
-        expect(read, name).toMatch(freely);
+        expect(read, name).toMatch(shortly);
       }
   });
 
@@ -203,13 +228,9 @@ describe("the schema of SQL Server, as a DBA reads it", () => {
     }
   });
 
-  it("MID-03 what decides about a request is read in a transaction, where no read shows what is not committed", () => {
-    const options = { reviveDead: false, blockOnDead: false };
-    const { get, getCommitted } = sqlServerDialect.inbox(queues[0]!, options);
-    expect(getCommitted!.text).toBe(
-      `set nocount, xact_abort on;\nbegin transaction;\n${get.text};\ncommit transaction;`,
-    );
-    expect(procedure("Inbox_Get")).toContain("if @@trancount = 0 and exists (");
+  it("IBX-122 OBX-100 the text of an error is not in the narrow rows that claims rewrite", () => {
+    for (const table of ["InboxState", "InboxDone", "OutboxState", "OutboxDone"])
+      expect(text).toContain(`exec sp_tableoption N'[infra].[${table}]', 'large value types out of row', 1`);
   });
 
   it("ADD-01 statements on partition tables run for messages with a key only", () => {

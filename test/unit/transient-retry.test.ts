@@ -70,6 +70,20 @@ describe("transient retry", () => {
     }
   });
 
+  it("IBX-104 OBX-082 waits for seconds while the server is unavailable, and for milliseconds after what follows it", async () => {
+    const { run } = failing(
+      fault("unavailable"),
+      fault("unavailable"),
+      fault("unavailable"),
+      fault("rolledBack"),
+    );
+    expect(await run()).toBe("done");
+    for (const [index, wait] of [250, 1_500, 4_000, 800].entries()) {
+      expect(sleeps[index]).toBeGreaterThanOrEqual(wait * 0.5);
+      expect(sleeps[index]).toBeLessThanOrEqual(wait * 1.5);
+    }
+  });
+
   it("IBX-104 OBX-082 reports each retry before it waits", async () => {
     const [first, second] = [fault("rolledBack"), fault("unknown")];
     const reported: unknown[] = [];

@@ -5,22 +5,31 @@ import type { Fault } from "../driver.js";
 /** The error when the lock of a partition key cannot be had: sp_getapplock returns a number instead of raising 1205 or 1222. */
 export const deadlockedKeys = 51205;
 
+const lockTimeout = 1222;
+
 /** The server refused the work or undid it. */
 const rolledBack = new Set([
+  601, // a read without locks met rows that moved
   701, // not enough memory for the statement
+  1204, // no lock resources left
+  1205, // deadlock victim
+  lockTimeout,
+  2601, // duplicate key in a unique index: another call inserted the key meanwhile, and a repeated call finds it
+  2627, // the same in a constraint
+  3960, // snapshot isolation: another transaction changed the row
+  7105, // a read without locks met a long text that was being written, and the connection ended
+  8645, // timeout while waiting for memory
+  deadlockedKeys, // our own: a deadlock on a partition key
+]);
+
+/** The server moves, or is too busy: it wants seconds before the next attempt. Nothing was done. */
+const unavailable = new Set([
   921, // the database has not been recovered yet
   976, // the replica does not take connections
   983, // the replica changes its role
-  1204, // no lock resources left
-  1205, // deadlock victim
-  1222, // lock timeout
-  2601, // duplicate key in a unique index: another call inserted the key meanwhile, and a repeated call finds it
-  2627, // the same in a constraint
   3906, // the database is read-only: this was the primary until a fail-over
-  3960, // snapshot isolation: another transaction changed the row
   4060, // the database cannot be opened; in Azure while it moves to another node
   4221, // the readable secondary is not ready for logins
-  8645, // timeout while waiting for memory
   10060, // timeout while connecting
   10928, // Azure: resource limit reached
   10929, // Azure: too busy for more than the guaranteed minimum
@@ -33,7 +42,6 @@ const rolledBack = new Set([
   49918, // Azure: not enough resources for the request
   49919, // Azure: too many create or update operations
   49920, // Azure: too many operations in the subscription
-  deadlockedKeys, // our own: a deadlock on a partition key
 ]);
 
 /** The session ended while the statement ran. It may have been committed. */
@@ -79,6 +87,7 @@ export function classify(error: unknown): Fault {
   const numbers = numbersOf(fault);
   const isLogin = fault.name === "ConnectionError";
   if (numbers.some((number) => connectionLost.has(number))) return isLogin ? "rolledBack" : "unknown";
+  if (numbers.some((number) => unavailable.has(number))) return "unavailable";
   if (numbers.some((number) => rolledBack.has(number))) return "rolledBack";
   if (neverConnected(fault)) return "rolledBack";
   // mssql drops the code of a socket error during a request; the text remains.
@@ -110,6 +119,8 @@ export const isSchemaMissing = isOneOf([201, 207, 208, 2812, 8144, 8145], /does 
 /** 229 on an object, 230 on a column. */
 export const isDenied = isOneOf([229, 230], /^permission denied/);
 
+export const isLockTimeout = (error: unknown): boolean =>
+  numbersOf((error ?? {}) as MssqlFault).includes(lockTimeout);
 /** 2714 an object, 1913 an index; 2010, 3705: the name belongs to another kind of object. */
 export const isNameTaken = isOneOf([1913, 2010, 2714, 3705], /already exists/);
 

@@ -41,13 +41,12 @@ export const createKeys = (n: QueueNames): readonly string[] => [
 ];
 
 export function keyStatements(n: QueueNames): KeyStatements {
-  const given_now = "@now";
   const withLease = parametersOf(n, "ChangeKey");
   const withoutLease = withLease.filter((one) => one !== "lease_ms");
   const changeKey = (change: string, parameters: typeof withLease) =>
-    callProcedure(n, `${change} key`, "ChangeKey", { given_now, change: `'${change}'` }, parameters);
+    callProcedure(n, `${change} key`, "ChangeKey", { change: `'${change}'` }, parameters);
   return {
-    tryBegin: callProcedure(n, "try begin", "TryBegin", { given_now, holder: "@owner" }),
+    tryBegin: callProcedure(n, "try begin", "TryBegin", { holder: "@owner" }),
     renewKey: changeKey("renew", withLease),
     finishKey: changeKey("finish", withoutLease),
     releaseKey: changeKey("release", withoutLease),
@@ -66,7 +65,7 @@ export const keyProcedures = (n: QueueNames): readonly Procedure[] => [
 ];
 
 /** A call that waited for a lock decides by the time at which it got it. */
-const readClock = "set @now = coalesce(@given_now, sysutcdatetime());";
+const readClockAgain = "set @now = sysutcdatetime();";
 
 const keyIndex = (n: QueueNames) => `index(${n.bare("Keys_Key")})`;
 const isKey = "k.source = @source and k.[key] = @key";
@@ -92,14 +91,12 @@ const ifAvailable = (column: string, value: string) =>
   `${column} = case when ${isAvailable} then ${value} else ${column} end`;
 
 /** The condition stands in the update, where the row is locked for certain: Babelfish accepts UPDLOCK and ignores it. */
-const tryBegin = (
-  n: QueueNames,
-) => `declare @now datetime2(3) = coalesce(@given_now, sysutcdatetime()), @seq bigint;
+const tryBegin = (n: QueueNames) => `declare @now datetime2(3) = sysutcdatetime(), @seq bigint;
 declare @added table (seq bigint not null primary key);
 
 ${beginUnlessOpen(`${findKey(n)}
 
-${readClock}
+${readClockAgain}
 
 update ${keysTable(n)} with (${lockTarget})
 set ${ifAvailable("lease_id", "@lease_id")},
@@ -120,7 +117,7 @@ declare @changed table (locked_until datetime2(3) null);
 
 ${atomically(`${lockKey(n)}
 
-${readClock}
+${readClockAgain}
 
 update ${keysTable(n)} with (${lockTarget})
 set lease_id = case when @change = 'renew' then lease_id end,

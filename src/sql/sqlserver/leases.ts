@@ -214,7 +214,7 @@ export const fail = (n: QueueNames): string => `declare @failed nvarchar(max) = 
   for json path
 );
 
-exec ${n.object("_Abandon")} @now = @now, @owner = @owner, @items = @failed, @max_attempts = 0, @base_ms = 1, @factor = 1,
+exec ${n.object("_Abandon")} @owner = @owner, @items = @failed, @max_attempts = 0, @base_ms = 1, @factor = 1,
   @max_ms = 1, @jitter_ms = 0, @blocks = @blocks;`;
 
 /**

@@ -12,7 +12,8 @@ import {
   keyIndex,
   lockRow,
   messageKey,
-  readFreely,
+  readClock,
+  readShortly,
   seekEach,
   withState,
 } from "./procedure.js";
@@ -64,7 +65,7 @@ export function operatorReads(n: QueueNames) {
     parameters,
     body,
   });
-  const deadFilter = ["now", "at", ...filter] as const;
+  const deadFilter = ["at", ...filter] as const;
   const byBucket = (name: string, rows: string) =>
     read(name, ["before_seq", "limit", "since", "bucket_ms"], countByBucket(rows));
   return {
@@ -73,7 +74,7 @@ export function operatorReads(n: QueueNames) {
     operations: read("operations", ["id", "limit"], listOperations(n)),
     deadGroups: read("dead groups", [...deadFilter, "limit"], deadGroups(n)),
     countDead: read("count dead", deadFilter, countDead(n)),
-    unfinished: read("unfinished", ["now", "limit"], unfinished(n)),
+    unfinished: read("unfinished", ["limit"], unfinished(n)),
     enqueuedBefore: byBucket(
       "enqueued before",
       `m.seq, m.${createdColumn(n)} as happened_at from ${n.message} m where m.seq < @before_seq order by m.seq desc`,
@@ -87,7 +88,7 @@ export function operatorReads(n: QueueNames) {
       `s.seq, s.died_at as happened_at
     from ${n.state} s with (index(${n.bare("_Dead")})) where s.status = ${status.dead} and s.seq < @before_seq order by s.seq desc`,
     ),
-    blockedPartitions: read("blocked partitions", ["now", "limit"], blockedPartitions(n)),
+    blockedPartitions: read("blocked partitions", ["limit"], blockedPartitions(n)),
     byCorrelation: read("by correlation", ["correlation_id", "id", "limit"], byCorrelation(n)),
   };
 }
@@ -97,7 +98,7 @@ export function operatorReads(n: QueueNames) {
  * to its type before the call. The isolation level that the text may set ends with it.
  */
 function readStatement(n: QueueNames, read: Read): SqlStatement {
-  const typed = read.parameters.map((one) => `@typed_${one} ${typeOf(n, one)} = @${one}`);
+  const typed = read.parameters.map((one) => `@typed_${one} ${parameterType(n, one)} = @${one}`);
   const values = read.parameters.map((one) => `@${one} = @typed_${one}`);
   return statement(
     read.name,
@@ -111,13 +112,11 @@ export const readBatch = (n: QueueNames, read: Read): string =>
   `declare ${declared(n, read).join(", ")};\n${textOf(read)}`;
 
 const declared = (n: QueueNames, { parameters }: Read): readonly string[] =>
-  parameters.map((one) => `@${one} ${typeOf(n, one)}`);
+  parameters.map((one) => `@${one} ${parameterType(n, one)}`);
 
-const typeOf = (n: QueueNames, one: ParameterName) => parameterType(n, one).replace(" = null", "");
-
-const textOf = ({ parameters, body }: Read): string =>
+const textOf = ({ body }: Read): string =>
   `set nocount on;
-${parameters.includes("now") ? "set @now = coalesce(@now, sysutcdatetime());\n" : ""}${readFreely}
+${body.includes("@now") ? `${readClock}\n` : ""}${readShortly}
 ${body}`;
 
 /** Writes by a procedure, and reads what it has written. */

@@ -11,8 +11,12 @@ export interface Procedure {
   readonly text: string;
 }
 
+/** The first line of a procedure that needs the time. */
+export const readClock = "declare @now datetime2(3) = sysutcdatetime();";
+
 /**
- * With XACT_ABORT on, an error, a timeout or a cancelled request leaves no half-written or open transaction behind.
+ * The server's clock is the only one: with a time as a parameter, whoever may execute a procedure could steal leases or delete the
+ * memory of duplicates. With XACT_ABORT on, an error, a timeout or a cancelled request leaves no half-written or open transaction behind.
  * `optional` parameters may be left out of a call and are null then. `declare` says how one is declared, where that differs from its type.
  */
 export function procedure(
@@ -28,7 +32,7 @@ export function procedure(
     const type = parameterType(n, one);
     return `@${one} ${declare(one, optional.includes(one) && !type.includes("=") ? `${type} = null` : type)}`;
   });
-  const clock = parameters.includes("now") ? " set @now = coalesce(@now, sysutcdatetime());" : "";
+  const clock = /@now\b/.test(body) && !/declare @now\b/.test(body) ? `\n${readClock}` : "";
   return {
     suffix,
     name,
@@ -138,21 +142,28 @@ export const isLost = (s: string) => `${s}.locked_until is not null`;
 export const prepareLease = (n: QueueNames) =>
   `declare @lease_end datetime2(3) = ${addMs(n, "@now", "@lease_ms")};`;
 
+/** The database is found by its name: in Azure SQL its DB_ID may be another number than the one in sys.databases. */
 const waits =
   "exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_committed_snapshot_on = 0)";
-const readUncommitted = "set transaction isolation level read uncommitted;\n";
+
+/** How long a read of people waits for an open transaction, where it has to: one that takes longer may stay open for hours. */
+const readWaitMs = 1_000;
 
 /**
- * For procedures that only look. With READ_COMMITTED_SNAPSHOT they read what is committed, and wait for nobody. Without it
- * they would wait for every open transaction, so they read without locks, and may show what is not committed yet. The
- * database is found by its name: in Azure SQL its DB_ID may be another number than the one in sys.databases.
+ * For procedures that show messages. With READ_COMMITTED_SNAPSHOT they wait for nobody. Without it they wait a moment and
+ * fail with 1222: to read a long text without locks, while it is written, ends the connection (7105).
  */
-export const readFreely = `if @@trancount = 0 and ${waits}
-  ${readUncommitted}`;
+export const readShortly = `if @@trancount = 0 and ${waits}
+  set lock_timeout ${readWaitMs};
+`;
 
-/** The same in a transaction too, for counts that nothing depends on. */
+/**
+ * For counts that nothing depends on, which read no long text. Without READ_COMMITTED_SNAPSHOT they read without locks, and may
+ * count what is not committed yet.
+ */
 export const countFreely = `if ${waits}
-  ${readUncommitted}`;
+  set transaction isolation level read uncommitted;
+`;
 
 /** The look-up by the natural key. Without the name, a plan made while the table was empty would scan it. */
 export const keyIndex = (n: QueueNames): string => `index(${n.bare("_Key")})`;

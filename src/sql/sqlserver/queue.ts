@@ -62,7 +62,6 @@ export const outboxStatements = (n: QueueNames, options: QueueStatementOptions):
 /** Each statement calls one procedure, so a database user needs only EXECUTE. */
 function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions): QueueStatements {
   const blocks = blockOnDead ? "1" : "0";
-  const get = callProcedure(n, "get", "Get");
   return {
     claim: callProcedure(n, "claim", "Claim", { blocks }),
     ack: callProcedure(n, "ack", "Ack", {}, acknowledged),
@@ -75,8 +74,7 @@ function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions):
     purgeDead: callProcedure(n, "purge dead", "Purge", { status: String(status.dead) }),
     purgeOperations: callProcedure(n, "purge operations", "PurgeOperations"),
     resolve: callProcedure(n, "resolve", "Resolve"),
-    get,
-    getCommitted: inTransaction(get),
+    get: callProcedure(n, "get", "Get"),
     attempts: callProcedure(n, "attempts", "Attempts"),
     list: callProcedure(n, "list", "List"),
     stats: callProcedure(n, "stats", "Stats"),
@@ -85,13 +83,6 @@ function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions):
     recordUnhandled: callProcedure(n, "record unhandled", "RecordUnhandled"),
   };
 }
-
-/** A procedure that only looks reads without locks, but not in a transaction: see `readFreely`. */
-const inTransaction = ({ name, text }: SqlStatement): SqlStatement =>
-  statement(
-    `${name} committed`,
-    `set nocount, xact_abort on;\nbegin transaction;\n${text};\ncommit transaction;`,
-  );
 
 /**
  * Calls the procedures of both queues in one round trip. The order of its locks is that of docs/decisions/0023: the outbox's partition
@@ -106,8 +97,8 @@ export const ackAndEnqueue = (n: QueueNames, outbox: QueueNames): SqlStatement =
     `set nocount, xact_abort on;
 declare @acked nvarchar(max) = N'';
 ${beginUnlessOpen(`if @keyed = 1 exec ${outbox.object("_LockKeys")} @items = @outgoing;
-exec ${n.object("_Ack")} @now = @now, @owner = @owner, @items = @items, @processed_by = @processed_by, @acked = @acked output;
-exec ${outbox.object("_Enqueue")} @now = @now, @items = @outgoing, @handled = @acked, @own = @outermost;`)}`,
+exec ${n.object("_Ack")} @owner = @owner, @items = @items, @processed_by = @processed_by, @acked = @acked output;
+exec ${outbox.object("_Enqueue")} @items = @outgoing, @handled = @acked, @own = @outermost;`)}`,
   );
 
 /** Calls the procedures of both queues in one round trip. Returns no rows in the usual case. */
@@ -156,25 +147,13 @@ const queueProcedures = (n: QueueNames) => [
 
 const inboxProcedures = (n: QueueNames) => [
   ...keyProcedures(n),
-  procedure(
-    n,
-    "Receive",
-    `${checkPlain(n)}\n\n${receive(n)}`,
-    parametersOf(n, "Receive").slice(1),
-    plainParameter,
-  ),
+  procedure(n, "Receive", `${checkPlain(n)}\n\n${receive(n)}`, parametersOf(n, "Receive"), plainParameter),
   procedure(n, "AlreadyProcessed", alreadyProcessed(n)),
   procedure(n, "Mark", mark(n)),
 ];
 
 const outboxProcedures = (n: QueueNames) => [
-  procedure(
-    n,
-    "Enqueue",
-    `${checkPlain(n)}\n\n${enqueue(n)}`,
-    parametersOf(n, "Enqueue").slice(1),
-    plainParameter,
-  ),
+  procedure(n, "Enqueue", `${checkPlain(n)}\n\n${enqueue(n)}`, parametersOf(n, "Enqueue"), plainParameter),
   procedure(n, "LockKeys", lockKeys(n)),
   procedure(n, "ExpireDead", expireDead(n)),
   procedure(n, "ListDone", listDone(n)),

@@ -5,12 +5,13 @@ import { addMs, asBit, asInt, attemptsTable, binary, doneTable } from "./express
 import { mayBringHeads } from "./partitions.js";
 import {
   claimable,
+  countFreely,
   isKeyOf,
   keyIndex,
   keyOf,
   pickFrom,
-  readFreely,
   readPast,
+  readShortly,
   rowOf,
   seekEach,
   withMessage,
@@ -27,14 +28,14 @@ inner join ${n.message} m with (${keyIndex(n)}, forceseek)
 from openjson(@items) with (id uniqueidentifier) i
 inner join ${n.message} m with (${keyIndex(n)}, forceseek) on m.id = i.id ${seekEach};`;
 
-export const get = (n: QueueNames) => `${readFreely}
+export const get = (n: QueueNames) => `${readShortly}
 select ${rowOf("k.seq")}
 from ${n.message} k with (${keyIndex(n)}, forceseek)
 ${withState(n, "k.seq")}
 ${withMessage(n, "k.seq")}
 where ${isKeyOf(n, "k")} ${seekEach};`;
 
-export const attempts = (n: QueueNames) => `${readFreely}
+export const attempts = (n: QueueNames) => `${readShortly}
 select a.attempt, a.ended_at, a.worker, a.error
 from ${n.message} m with (${keyIndex(n)}, forceseek)
 inner join ${attemptsTable(n)} a with (forceseek) on a.seq = m.seq
@@ -59,7 +60,7 @@ const listed = (n: QueueNames) => `(
 
 // Recompiled each time, so that the plan knows the parameters' values: it has one part of the list, and a filter on Dead uses
 // its index.
-export const list = (n: QueueNames) => `${readFreely}
+export const list = (n: QueueNames) => `${readShortly}
 declare @until datetime2(3) = ${addMs(n, "@now", "-@older_than_ms")};
 declare @since datetime2(3) = ${addMs(n, "@now", "-@newer_than_ms")};
 
@@ -80,7 +81,7 @@ option (recompile);`;
 
 export function stats(n: QueueNames): string {
   const unfinished = `${status.ready}, ${status.processing}, ${status.blocked}`;
-  return `${readFreely}
+  return `${countFreely}
 ${readPauses(n)}
 
 -- an apply, because a group may not be made by a subquery; without pauses it looks at no message
@@ -104,7 +105,7 @@ group by d.resolution;`;
 }
 
 /** A claimable message since `coalesce(reclaimable_at, visible_at)`; no index has that, so it reads the unfinished messages. */
-export const oldestDue = (n: QueueNames) => `${readFreely}
+export const oldestDue = (n: QueueNames) => `${countFreely}
 ${readPauses(n)}
 
 select datediff_big(millisecond, min(coalesce(s.reclaimable_at, s.visible_at)), @now) as oldest_due_ms

@@ -1,7 +1,7 @@
 import type { ReceiveStatementOptions, ReceiveStatements, ReceivingDialect } from "../dialect.js";
 import type { QueueNames } from "../names.js";
 import { names } from "./expressions.js";
-import { classify, isDenied, isSchemaMissing } from "./faults.js";
+import { classify, isDenied, isLockTimeout, isSchemaMissing } from "./faults.js";
 import { callProcedure, received } from "./procedure-calls.js";
 
 export const sqlServerReceiving: ReceivingDialect<"sqlserver"> = {
@@ -15,9 +15,11 @@ export const sqlServerReceiving: ReceivingDialect<"sqlserver"> = {
   maxItems: 1_000,
   // datetime2 has no time zone: every time in the tables is UTC.
   toTime: (date) => date.toISOString().slice(0, -1),
+  ownClock: true,
   classify,
   isSchemaMissing,
   isDenied,
+  isLockTimeout,
 };
 
 function receiveStatements(n: QueueNames, options: ReceiveStatementOptions): ReceiveStatements {

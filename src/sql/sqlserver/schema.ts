@@ -50,6 +50,7 @@ function tables(n: QueueNames): readonly string[] {
     createControls(n),
     createUnhandled(n),
     ...withoutEscalation(n),
+    ...errorsOutOfRow(n),
   ];
 }
 
@@ -130,6 +131,12 @@ const withoutEscalation = (n: QueueNames) =>
     ...[n.message, n.state, doneTable(n), partitionQueueTable(n), partitionChangesTable(n)],
     ...[attemptsTable(n), archiveTable(n), controlsTable(n), unhandledTable(n)],
   ].map((table) => `alter table ${table} set (lock_escalation = disable)`);
+
+/** The text of an error would widen the rows that claims and settlements rewrite: few messages have one. */
+const errorsOutOfRow = (n: QueueNames) =>
+  [n.state, doneTable(n)].map(
+    (table) => `exec sp_tableoption ${unicodeLiteral(table)}, 'large value types out of row', 1`,
+  );
 
 const shown = (n: QueueNames): ShownStatusParts => ({
   isDone: "s.seq is null",

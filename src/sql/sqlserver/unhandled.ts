@@ -1,7 +1,7 @@
 import type { QueueNames } from "../names.js";
 import { unhandledKeptMs } from "../store-options.js";
 import { addMs, binary, unhandledTable } from "./expressions.js";
-import { atomically, readFreely, seekEach, skipLocked } from "./procedure.js";
+import { atomically, countFreely, seekEach, skipLocked } from "./procedure.js";
 
 /** Topics whose messages were acknowledged without a handler: see docs/decisions/0039. */
 export const createUnhandled = (n: QueueNames): string => `create table ${unhandledTable(n)} (
@@ -38,7 +38,7 @@ delete from ${unhandledTable(n)}
 from ${unhandledTable(n)} with (index(${n.bare("Unhandled_PK")}), ${skipLocked})
 where ${n.bare("Unhandled")}.last_seen_at < @before;`;
 
-export const readUnhandled = (n: QueueNames): string => `${readFreely}
+export const readUnhandled = (n: QueueNames): string => `${countFreely}
 select top (@limit) u.topic, u.messages, u.last_seen_at
 from ${unhandledTable(n)} u
 order by u.last_seen_at desc, u.topic;`;
