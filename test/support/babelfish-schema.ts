@@ -4,8 +4,9 @@ import { unicodeLiteral } from "../../src/sql/sqlserver/expressions.js";
  * Babelfish stands in for SQL Server where there is none. The product's schema is written for SQL Server only. This turns a
  * batch of it into batches that Babelfish accepts.
  */
-export function toBabelfish(batch: string): readonly string[] {
-  if (batch.startsWith("exec sp_tableoption ")) return []; // where a table's texts are stored is no matter there
+export function toBabelfish(given: string): readonly string[] {
+  const batch = given.replaceAll(/^\s*exec sp_tableoption .*\n?/gm, ""); // where a table's texts are stored is no matter there
+  if (batch === "") return [];
   const match = /^create or alter (procedure|function|view) ((?:\[(?:[^\]]|\]\])+\]\.?)+)/.exec(batch);
   if (match === null) return [batch];
   const [, kind, name] = match;
