@@ -48,7 +48,11 @@ export function describeMessaging(stacks: () => Stacks): void {
       expect(functions.filter((name) => name.includes("message"))).toEqual(
         names.map((name) => `orders-dev-message-${name.toLowerCase()}`),
       );
-      expect(JSON.stringify(dev.json).match(/_rf|SHOP|message-|Message(Receive|Dispatch|Maintain|WakeUp)|Messaging/g)).toBeNull();
+      expect(
+        JSON.stringify(dev.json).match(
+          /_rf|SHOP|message-|Message(Receive|Dispatch|Maintain|WakeUp)|Messaging/g,
+        ),
+      ).toBeNull();
     });
 
     it("MSG-14 MSG-18 FUN-10 one route leads to the receiver and its diagnostics, with any method", () => {
