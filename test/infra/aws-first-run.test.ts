@@ -280,7 +280,7 @@ describe.skipIf(sqlServerUrl === "")("the functions' user on SQL Server, as migr
       // Roles belong to the database, which other tests use too.
       const users = await readFile(join(root, "infra/sql/users-sqlserver.sql"), "utf8");
       const script = ((await isBabelfish(admin)) ? withFunctionRights(users) : users).replaceAll(
-        /oncebox_(?=receivers|service|producers|operators)/g,
+        /oncebox_(?=receivers|service|producers|messaging|operators)/g,
         `${admin.schema}_`,
       );
       const tables = { schema: admin.schema! };
@@ -300,7 +300,7 @@ describe.skipIf(sqlServerUrl === "")("the functions' user on SQL Server, as migr
       }
     } finally {
       await admin.close();
-      const roles = ["receivers", "service", "producers", "operators"].map(
+      const roles = ["receivers", "service", "producers", "messaging", "operators"].map(
         (name) => `${admin.schema}_${name}`,
       );
       const drops = [...roles, "oncebox_functions"].map((role) => `drop role if exists [${role}]`);
