@@ -15,7 +15,7 @@ const messages = defineMessages({
 const open: OpenService = async ({ logger, openDatabase, secrets }) => {
   const orders = createService({
     serviceId: "orders",
-    db: await openDatabase(),
+    db: await openDatabase({ maxConnections: 2 }), // for each instance: the database must allow the sum
     messages,
     destinations: {
       shop: {
