@@ -3,6 +3,7 @@
  * when they are placed. Replace it by your own. A deployment has it only when it is asked for.
  */
 import * as z from "zod/mini";
+import { openDatabase } from "../src/index.js";
 import { command, createService, defineMessages, type OpenService, signal } from "../src/messaging/index.js";
 
 const messages = defineMessages({
@@ -12,10 +13,11 @@ const messages = defineMessages({
   OrderPlaced: signal(z.object({ orderId: z.string(), item: z.string() })),
 });
 
-const open: OpenService = async ({ logger, openDatabase, secrets }) => {
+const open: OpenService = async ({ logger, database, secrets }) => {
   const orders = createService({
     serviceId: "orders",
-    db: await openDatabase({ maxConnections: 2 }), // for each instance: the database must allow the sum
+    // For each instance: the database must allow the sum.
+    db: await database((url) => openDatabase(url, { maxConnections: 2 })),
     messages,
     destinations: {
       shop: {

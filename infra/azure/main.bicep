@@ -397,7 +397,7 @@ var adminSettings = union(tenantSettings, hasCatalogue ? { ONCEBOX_CATALOGUE_URL
   ONCEBOX_ADMIN_TOKENS: '{"from":"azure-key-vault","vault":"${vaultUrl}","name":"admin-tokens"}'
 })
 
-// One secret on each line, and one token. What the app and its peer share is base64 of 16 bytes or more.
+// One secret on each line, and one token. What the two services share is base64 of 16 bytes or more.
 var messagingSettings = {
   ONCEBOX_DATABASE_URL: messagingUrl
   ONCEBOX_QUEUES__queueServiceUri: queues.outputs.url

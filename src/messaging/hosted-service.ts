@@ -1,6 +1,5 @@
 import { memoisePromise } from "../base/concurrency.js";
 import { type Logger, type LogLevel, safeReason } from "../base/logger.js";
-import type { OpenDatabaseOptions } from "../config/database-url.js";
 import { readLogLevel } from "../config/environment.js";
 import { env, resolveThrough, type SecretResolver } from "../config/secret-reference.js";
 import { InvalidArgumentError } from "../errors.js";
@@ -20,8 +19,13 @@ export type HostedService = Pick<
 export interface ServiceContext {
   /** Writes to the platform's log. */
   readonly logger: Logger;
-  /** Opens the database that `ONCEBOX_DATABASE_URL` names, as the app's own. It is closed after the service. */
-  openDatabase(options?: OpenDatabaseOptions): Promise<Database>;
+  /**
+   * Opens the database with the URL that `ONCEBOX_DATABASE_URL` has or refers to. It is closed after the service.
+   *
+   * @example
+   * const db = await database((url) => openDatabase(url, { maxConnections: 2 }));
+   */
+  database(open: (url: string) => Database | Promise<Database>): Promise<Database>;
   /**
    * The secrets in a variable of the environment, one on each line. The variable may name a secret of AWS Secrets Manager or
    * Azure Key Vault instead, as the templates write it.
@@ -106,9 +110,9 @@ function contextOf({ loggerAt, resolveSecret }: ServicePlatform) {
   const fetch = (variable: string) => resolveThrough(env(variable), resolveSecret);
   const context: ServiceContext = {
     logger: loggerAt(readLogLevel()),
-    async openDatabase(options) {
-      const { openDatabase } = await import("../config/database-url.js"); // a service may open its database itself
-      const db = await openDatabase(await fetch("ONCEBOX_DATABASE_URL"), options);
+    // A bundle has only the databases that `openUrl` can open.
+    async database(openUrl) {
+      const db = await openUrl(await fetch("ONCEBOX_DATABASE_URL"));
       opened.push(db);
       return db;
     },

@@ -54,7 +54,10 @@ describe("the guides and the templates", () => {
     const { params, functions } = parse(read("serverless.yml"));
     const { function: service } = parse(read("infra/aws/service-true.yml"));
     const { functions: ofMessages } = parse(read("infra/aws/messaging-true.yml"));
-    const [perInstance] = found(read("functions/service.ts"), /openDatabase\(\{ maxConnections: (\d) \}\)/g);
+    const [perInstance] = found(
+      read("functions/service.ts"),
+      /openDatabase\(url, \{ maxConnections: (\d) \}\)/g,
+    );
     const given: Readonly<Record<string, number>> = { ...params.default, ...params.prod };
     const reserved = ({ reservedConcurrency }: { reservedConcurrency?: unknown }): number => {
       const [, name = ""] = /^\$\{param:(\w+)\}$/.exec(String(reservedConcurrency)) ?? [];

@@ -19,8 +19,8 @@ const platform = (): ServicePlatform => ({ loggerAt: jsonLogger, resolveSecret: 
  * service's diagnostics: lead `/_rf/{path+}` here.
  *
  * @example
- * export const handler = messageReceiveFunction(async ({ logger, openDatabase }) =>
- *   createService({ serviceId: "inventory", db: await openDatabase(), messages, logger }),
+ * export const handler = messageReceiveFunction(async ({ logger, database }) =>
+ *   createService({ serviceId: "inventory", db: await database(openDatabase), messages, logger }),
  * );
  */
 export function messageReceiveFunction(open: OpenService): HttpFunction {

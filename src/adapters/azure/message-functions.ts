@@ -32,8 +32,8 @@ export interface MessageFunctionsOptions {
  * - `wakeUpMessages`: dispatches too, by the queue that `ONCEBOX_MESSAGE_WAKE_QUEUE` names
  *
  * @example
- * registerMessageFunctions(async ({ logger, openDatabase }) =>
- *   createService({ serviceId: "inventory", db: await openDatabase(), messages, logger }),
+ * registerMessageFunctions(async ({ logger, database }) =>
+ *   createService({ serviceId: "inventory", db: await database(openDatabase), messages, logger }),
  * );
  */
 export function registerMessageFunctions(open: OpenService, options: MessageFunctionsOptions = {}): void {

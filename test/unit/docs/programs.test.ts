@@ -98,7 +98,9 @@ describe("the programs in the documents", () => {
     await writeFile(join(folder, "package.json"), '{ "type": "module" }');
     for (const place of [folder, functions]) await writeFile(join(place, "app.ts"), fromSources(app));
     const service = await readFile(join(root, "functions/service.ts"), "utf8"); // programs import it as ../service.js
-    const imported = service.replace("../src/messaging/index.js", "oncebox/messaging");
+    const imported = service
+      .replace("../src/index.js", "oncebox")
+      .replace("../src/messaging/index.js", "oncebox/messaging");
     await writeFile(join(folder, "service.ts"), fromSources(imported));
     for (const block of programs) {
       const program = fromSources(`${givenTo(block.code)}\n${await onOwnDatabase(block)}`);

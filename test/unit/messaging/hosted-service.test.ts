@@ -8,6 +8,7 @@ import {
 } from "../../../src/adapters/aws/index.js";
 import { timeBudget } from "../../../src/base/budget.js";
 import { silentLogger } from "../../../src/base/logger.js";
+import { openDatabase } from "../../../src/config/database-url.js";
 import { secretsFromEnvironment } from "../../../src/config/secret-reference.js";
 import { ArgumentRangeError } from "../../../src/errors.js";
 import { hostService } from "../../../src/messaging/hosted-service.js";
@@ -104,8 +105,8 @@ describe("a service in functions", () => {
     let failures = 1;
     const opened: Database[] = [];
     const host = hostService(
-      async ({ openDatabase, secrets, logger }) => {
-        const db = await openDatabase();
+      async ({ database, secrets, logger }) => {
+        const db = await database(openDatabase);
         opened.push(db);
         if (failures-- > 0) throw new Error("not now");
         expect(await secrets("SHOP_SECRET")).toEqual([secret, Buffer.alloc(24, 2).toString("base64")]);
