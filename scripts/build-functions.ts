@@ -1,4 +1,4 @@
-/** `npm run build:functions -- [--cloud aws] [--database postgres] [--app file] [--out folder] [--service] [--admin] [--entra]` */
+/** `npm run build:functions -- [--cloud aws] [--database postgres] [--app file] [--out folder] [--service] [--admin] [--messaging] [--entra]` */
 import { stat } from "node:fs/promises";
 import { relative, resolve } from "node:path";
 import { parseArgs } from "node:util";
@@ -8,7 +8,7 @@ import { databases } from "../src/packaging/own-package.js";
 
 const cloudNames = Object.keys(clouds) as (keyof typeof clouds)[];
 
-const usage = `usage: npm run build:functions -- [--cloud NAME] [--database NAME] [--app FILE] [--out FOLDER] [--service] [--admin] [--entra]
+const usage = `usage: npm run build:functions -- [--cloud NAME] [--database NAME] [--app FILE] [--out FOLDER] [--service] [--admin] [--messaging] [--entra]
 
   --cloud NAME     ${cloudNames.join(", ")}; all of them by default
   --database NAME  ${databases.join(", ")}, or several, separated by commas; postgres by default
@@ -16,6 +16,7 @@ const usage = `usage: npm run build:functions -- [--cloud NAME] [--database NAME
   --out FOLDER     the output folder, with a folder per cloud; build by default
   --service        bundle the function of the inbox service for AWS as well
   --admin          bundle the function of the diagnostics API for AWS as well
+  --messaging      bundle the functions of a service's messages for AWS as well
   --entra          include the packages for SQL Server sign-in with Microsoft Entra`;
 
 async function run(): Promise<void> {
@@ -27,6 +28,7 @@ async function run(): Promise<void> {
       out: { type: "string", default: "build" },
       service: { type: "boolean", default: false },
       admin: { type: "boolean", default: false },
+      messaging: { type: "boolean", default: false },
       entra: { type: "boolean", default: false },
     },
   });
@@ -43,6 +45,7 @@ async function run(): Promise<void> {
       outFolder: resolve(values.out, cloud),
       service: values.service && cloud === "aws",
       admin: values.admin && cloud === "aws",
+      messaging: values.messaging && cloud === "aws",
       entra: values.entra,
       ...omitUndefined({ app }),
     });

@@ -26,6 +26,7 @@ export type {
   TraceSpan,
   Tracing,
 } from "./base/telemetry.js";
+export { type OpenDatabaseOptions, openDatabase } from "./config/database-url.js";
 export { env, type SecretReference, type SecretResolver } from "./config/secret-reference.js";
 export type { DispatchResult } from "./dispatch/dispatch-run.js";
 export type { Dispatcher, DispatcherOptions, InTransactions, OfStore } from "./dispatch/dispatcher.js";

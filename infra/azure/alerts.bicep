@@ -10,6 +10,7 @@ param reapMinutes int
 param maximumInstanceCount int
 param service bool
 param admin bool
+param messaging bool
 @description('The namespace of Service Bus. Empty: there is none.')
 param busId string
 @description('The PostgreSQL server. Empty: there is none.')
@@ -131,6 +132,50 @@ var adminRules = [
   }
 ]
 
+// With messaging. The lines are those of the service's own log.
+var messagingRules = [
+  {
+    name: 'messages-failed'
+    description: 'Messages to other services were refused for good, or used up their retries: /_rf/outbox/failed lists them. Run: oncebox doctor'
+    query: '${lines} | where line.message == "Outbox: message permanently failed"'
+    operator: 'GreaterThan'
+    threshold: 0
+    window: 'PT5M'
+  }
+  {
+    name: 'messages-expired'
+    description: 'Messages to other services were not delivered within their TTL: /_rf/outbox/failed?state=Expired lists them. Run: oncebox doctor'
+    query: '${lines} | where line.message == "Outbox: message expired"'
+    operator: 'GreaterThan'
+    threshold: 0
+    window: 'PT5M'
+  }
+  {
+    name: 'messages-refused'
+    description: 'Messages with wrong signatures arrive. A secret or a clock differs, or somebody is guessing. The log says whose. Run: oncebox doctor'
+    query: '${lines} | where line.message == "Inbox: HMAC verification failed"'
+    operator: 'GreaterThan'
+    threshold: 20
+    window: 'PT5M'
+  }
+  {
+    name: 'messages-not-processed'
+    description: 'Other services are answered 5xx: handlers of messages fail, or the database is away. They retry, until their messages expire. Run: oncebox doctor'
+    query: '${lines} | where line.message in ("Inbox: message not processed", "Inbox: service could not be created")'
+    operator: 'GreaterThan'
+    threshold: 5
+    window: 'PT5M'
+  }
+  {
+    name: 'messages-at-limit'
+    description: 'The maximum number of instances receive messages. The platform answers further requests with 429. Run: oncebox doctor'
+    query: 'customMetrics | where name == "receiveMessages Count" | summarize instances = dcount(cloud_RoleInstance) by bin(timestamp, 1m) | where instances >= ${maximumInstanceCount}'
+    operator: 'GreaterThan'
+    threshold: 1
+    window: 'PT5M'
+  }
+]
+
 // What Azure measures itself. With serviceBus.
 var busMetrics = [
   {
@@ -184,7 +229,7 @@ resource people 'Microsoft.Insights/actionGroups@2023-01-01' = {
 }
 
 resource alerts 'Microsoft.Insights/scheduledQueryRules@2023-12-01' = [
-  for rule in concat(rules, service ? serviceRules : [], admin ? adminRules : []): {
+  for rule in concat(rules, service ? serviceRules : [], admin ? adminRules : [], messaging ? messagingRules : []): {
     name: '${name}-${rule.name}'
     location: location
     tags: tags

@@ -1,6 +1,6 @@
 // One function app on Flex Consumption, which has one app for each plan. It runs one group of the app's functions, with an
 // identity of its own. Its settings hold names, never secrets.
-@description('webhook, work, service, admin or migrate: ONCEBOX_FUNCTIONS, and the name of the service in azure.yaml.')
+@description('webhook, work, service, admin, messaging or migrate: ONCEBOX_FUNCTIONS, and the name of the service in azure.yaml.')
 param group string
 param name string
 param location string

@@ -72,6 +72,12 @@ param service bool = false
 @description('The diagnostics API and the admin page, /_oncebox: a function app of its own, with its identity, token secret and alerts. The app must define admin.')
 param admin bool = false
 
+@description('A service that exchanges messages with others, /_rf: a function app of its own, with its identity, secrets, queue and alerts. functions/azure/main.ts must import messages.js.')
+param messaging bool = false
+
+@description('With messaging: where the service shop receives, such as https://shop.example/_rf/receive.')
+param shopAddress string = ''
+
 @description('GitHub is asked for failed deliveries of these webhooks, each quarter of an hour: acme/shop:123456789, or acme:123456789 of an organization, with commas between them. Empty: it is not.')
 param githubHooks string = ''
 
@@ -142,7 +148,13 @@ module adminIdentity 'identity.bicep' = if (admin) {
   params: { name: 'id-${name}-admin', location: location, tags: tags }
 }
 
-// The apps that find tenants. The migration finds them too, to migrate their databases. The inbox service does not.
+module messagingIdentity 'identity.bicep' = if (messaging) {
+  name: 'identity-messaging'
+  scope: group
+  params: { name: 'id-${name}-messaging', location: location, tags: tags }
+}
+
+// The apps that find tenants. The migration finds them too, to migrate their databases. The inbox service and messages do not.
 var tenantReaders = concat(
   [
     webhookIdentity.outputs.principalId
@@ -179,6 +191,7 @@ module queues 'queues.bicep' = {
     tags: tags
     workPrincipalId: workIdentity.outputs.principalId
     senderPrincipalIds: [webhookIdentity.outputs.principalId]
+    messagingPrincipalId: messaging ? messagingIdentity!.outputs.principalId : ''
     privateNetworking: privateNetworking
   }
 }
@@ -204,12 +217,19 @@ var urlReaders = makesDatabase
         { secret: 'owner-database-url', principalId: migrateIdentity.outputs.principalId }
       ],
       service ? [{ secret: 'database-url', principalId: serviceIdentity!.outputs.principalId }] : [],
-      admin ? [{ secret: 'admin-database-url', principalId: adminIdentity!.outputs.principalId }] : []
+      admin ? [{ secret: 'admin-database-url', principalId: adminIdentity!.outputs.principalId }] : [],
+      messaging ? [{ secret: 'messaging-database-url', principalId: messagingIdentity!.outputs.principalId }] : []
     )
 var secretReaders = concat(
   [{ secret: 'stripe-webhook-secret', principalId: webhookIdentity.outputs.principalId }],
   service ? [{ secret: 'inbox-service-tokens', principalId: serviceIdentity!.outputs.principalId }] : [],
   admin ? [{ secret: 'admin-tokens', principalId: adminIdentity!.outputs.principalId }] : [],
+  messaging
+    ? [
+        { secret: 'messaging-shop', principalId: messagingIdentity!.outputs.principalId }
+        { secret: 'messaging-tokens', principalId: messagingIdentity!.outputs.principalId }
+      ]
+    : [],
   hasGithub ? [{ secret: 'github-token', principalId: workIdentity.outputs.principalId }] : [],
   urlReaders
 )
@@ -217,9 +237,11 @@ var secretNames = concat(
   ['stripe-webhook-secret'],
   service ? ['inbox-service-tokens'] : [],
   admin ? ['admin-tokens'] : [],
+  messaging ? ['messaging-shop', 'messaging-tokens'] : [],
   hasGithub ? ['github-token'] : [],
   makesDatabase ? [] : ['database-url', 'owner-database-url'],
-  !makesDatabase && admin ? ['admin-database-url'] : []
+  !makesDatabase && admin ? ['admin-database-url'] : [],
+  !makesDatabase && messaging ? ['messaging-database-url'] : []
 )
 
 module vault 'key-vault.bicep' = {
@@ -309,6 +331,10 @@ var adminUser = admin ? adminIdentity!.outputs.name : ''
 var adminUrl = hasSqlServer
   ? sqlUrl
   : (hasPostgres ? 'postgres://${adminUser}@${postgresTarget}' : '{"from":"azure-key-vault","vault":"${vaultUrl}","name":"admin-database-url"}')
+var messagingUser = messaging ? messagingIdentity!.outputs.name : ''
+var messagingUrl = hasSqlServer
+  ? sqlUrl
+  : (hasPostgres ? 'postgres://${messagingUser}@${postgresTarget}' : '{"from":"azure-key-vault","vault":"${vaultUrl}","name":"messaging-database-url"}')
 // The catalogue is in the deployment's own database, if it makes one.
 var hasCatalogue = tenants == 'catalogue' && makesDatabase
 var tenantSettings = tenants == 'key-vault' ? { TENANTS_VAULT_URL: tenantsVault!.outputs.url } : {}
@@ -327,6 +353,9 @@ var databaseUsers = concat(
     : [],
   admin
     ? [{ name: adminIdentity!.outputs.name, role: 'oncebox_operators', clientId: adminIdentity!.outputs.clientId, objectId: adminIdentity!.outputs.principalId }]
+    : [],
+  messaging
+    ? [{ name: messagingIdentity!.outputs.name, role: 'oncebox_messaging', clientId: messagingIdentity!.outputs.clientId, objectId: messagingIdentity!.outputs.principalId }]
     : []
 )
 
@@ -355,6 +384,7 @@ var busSettings = {
 var migrateSettings = union(tenantSettings, hasCatalogue ? { ONCEBOX_CATALOGUE_URL: migrateUrl } : {}, {
   ONCEBOX_DATABASE_URL: migrateUrl
   ONCEBOX_DATABASE_USERS: makesDatabase ? string(databaseUsers) : '[]'
+  ONCEBOX_MESSAGING: string(messaging) // the tables of a service, too
 })
 // One token on each line of the secret, so that two are valid during a rotation.
 var serviceSettings = union(tenantSettings, hasCatalogue ? { ONCEBOX_CATALOGUE_URL: serviceUrl } : {}, {
@@ -366,6 +396,18 @@ var adminSettings = union(tenantSettings, hasCatalogue ? { ONCEBOX_CATALOGUE_URL
   ONCEBOX_DATABASE_URL: adminUrl
   ONCEBOX_ADMIN_TOKENS: '{"from":"azure-key-vault","vault":"${vaultUrl}","name":"admin-tokens"}'
 })
+
+// One secret on each line, and one token. What the two services share is base64 of 16 bytes or more.
+var messagingSettings = {
+  ONCEBOX_DATABASE_URL: messagingUrl
+  ONCEBOX_QUEUES__queueServiceUri: queues.outputs.url
+  ONCEBOX_QUEUES__credential: 'managedidentity'
+  ONCEBOX_QUEUES__clientId: messaging ? messagingIdentity!.outputs.clientId : ''
+  ONCEBOX_MESSAGE_WAKE_QUEUE: queues.outputs.messageWakeUpQueue
+  SHOP_ADDRESS: shopAddress
+  SHOP_SECRET: '{"from":"azure-key-vault","vault":"${vaultUrl}","name":"messaging-shop"}'
+  MESSAGING_TOKENS: '{"from":"azure-key-vault","vault":"${vaultUrl}","name":"messaging-tokens"}'
+}
 
 module frontDoorProfile 'front-door-profile.bicep' = if (hasFrontDoor) {
   name: 'front-door-profile'
@@ -503,6 +545,32 @@ module adminApp 'function-app.bicep' = if (admin) {
   }
 }
 
+module messagingApp 'function-app.bicep' = if (messaging) {
+  name: 'app-messaging'
+  scope: group
+  params: {
+    group: 'messaging'
+    name: 'func-${applicationName}-messaging-${suffix}'
+    location: location
+    tags: tags
+    identityId: messagingIdentity!.outputs.id
+    clientId: messagingIdentity!.outputs.clientId
+    principalId: messagingIdentity!.outputs.principalId
+    hostStorageName: 'ste${suffix}'
+    deploymentsName: deployments.outputs.name
+    applicationInsightsName: monitoring.outputs.name
+    settings: messagingSettings
+    maximumInstanceCount: maximumInstanceCount
+    instanceMemoryMB: instanceMemoryMB
+    alwaysReadyCount: 0
+    updateStrategy: updateStrategy
+    subnetId: privateNetworking ? network!.outputs.functionsSubnetId : ''
+    privateNetworking: privateNetworking
+    keepDeploymentRights: keepDeploymentRights
+    frontDoorId: ''
+  }
+}
+
 module frontDoor 'front-door.bicep' = if (hasFrontDoor) {
   name: 'front-door'
   scope: group
@@ -534,6 +602,7 @@ module endpoints 'private-endpoints.bicep' = if (privateNetworking) {
       ],
       service ? [{ name: 'service', service: 'blob', resourceId: serviceApp!.outputs.hostStorageId }] : [],
       admin ? [{ name: 'admin', service: 'blob', resourceId: adminApp!.outputs.hostStorageId }] : [],
+      messaging ? [{ name: 'messaging', service: 'blob', resourceId: messagingApp!.outputs.hostStorageId }] : [],
       hasSqlServer ? [{ name: 'database', service: 'sqlServer', resourceId: sqlServer!.outputs.serverId }] : [],
       hasPostgres ? [{ name: 'database', service: 'postgresqlServer', resourceId: postgres!.outputs.serverId }] : [],
       tenants == 'key-vault' ? [{ name: 'tenants', service: 'vault', resourceId: tenantsVault!.outputs.id }] : []
@@ -555,6 +624,7 @@ module alerts 'alerts.bicep' = {
     maximumInstanceCount: maximumInstanceCount
     service: service
     admin: admin
+    messaging: messaging
     busId: serviceBus ? bus!.outputs.id : ''
     postgresId: hasPostgres ? postgres!.outputs.serverId : ''
   }
@@ -581,6 +651,7 @@ output WORK_APP string = workApp.outputs.name
 output WEBHOOK_URL string = 'https://${hasFrontDoor ? frontDoor!.outputs.hostName : appHostName}/webhooks/stripe'
 output SERVICE_URL string = service ? 'https://${serviceApp!.outputs.hostName}' : ''
 output ADMIN_URL string = admin ? 'https://${adminApp!.outputs.hostName}' : ''
+output MESSAGING_URL string = messaging ? 'https://${messagingApp!.outputs.hostName}/_rf/receive' : ''
 // What hooks.mjs changes around a deployment: container=principal, with spaces between.
 output DEPLOYMENT_RIGHTS string = join(
   concat(
@@ -590,7 +661,8 @@ output DEPLOYMENT_RIGHTS string = join(
       migrateApp.outputs.deploymentRights
     ],
     service ? [serviceApp!.outputs.deploymentRights] : [],
-    admin ? [adminApp!.outputs.deploymentRights] : []
+    admin ? [adminApp!.outputs.deploymentRights] : [],
+    messaging ? [messagingApp!.outputs.deploymentRights] : []
   ),
   ' '
 )

@@ -6,6 +6,8 @@ param tags object
 param workPrincipalId string
 @description('The apps that wake the dispatcher after a webhook.')
 param senderPrincipalIds string[]
+@description('The app of a service\'s messages, which wakes its own dispatcher. Empty: there is none.')
+param messagingPrincipalId string
 param privateNetworking bool
 
 var queueContributor = '974c5e8b-45b9-4653-ba55-5f855dd0fb88' // Storage Queue Data Contributor
@@ -59,6 +61,38 @@ resource incomingPoison 'Microsoft.Storage/storageAccounts/queueServices/queues@
   name: 'oncebox-incoming-poison'
 }
 
+// Wakes the dispatcher of messages.
+resource messageWakeUps 'Microsoft.Storage/storageAccounts/queueServices/queues@2024-01-01' = if (!empty(messagingPrincipalId)) {
+  parent: queues
+  name: 'oncebox-wake-up-messages'
+}
+
+resource messagePoison 'Microsoft.Storage/storageAccounts/queueServices/queues@2024-01-01' = if (!empty(messagingPrincipalId)) {
+  parent: queues
+  name: 'oncebox-wake-up-messages-poison'
+}
+
+// Only these two: the app cannot touch what wakes or feeds the others.
+resource mayWakeMessages 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (!empty(messagingPrincipalId)) {
+  name: guid(messageWakeUps.id, messagingPrincipalId, queueContributor)
+  scope: messageWakeUps
+  properties: {
+    principalId: messagingPrincipalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', queueContributor)
+  }
+}
+
+resource mayCountPoison 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (!empty(messagingPrincipalId)) {
+  name: guid(messagePoison.id, messagingPrincipalId, queueContributor)
+  scope: messagePoison
+  properties: {
+    principalId: messagingPrincipalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', queueContributor)
+  }
+}
+
 resource mayRead 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
   name: guid(account.id, workPrincipalId, queueContributor)
   scope: account
@@ -86,3 +120,4 @@ output name string = account.name
 output url string = account.properties.primaryEndpoints.queue
 output wakeUpQueue string = wakeUps.name
 output incomingQueue string = incoming.name
+output messageWakeUpQueue string = empty(messagingPrincipalId) ? '' : messageWakeUps.name

@@ -3,6 +3,7 @@
 --   oncebox_functions  does all that functions do; the user of a deployment with one user
 --   oncebox_service    the inbox as a service: leases and marks keys, and reads no message
 --   oncebox_producers  services in other languages: enqueue and receive by two functions, and read nothing
+--   oncebox_messaging  a service that exchanges messages with others: only the tables messages_inbox and messages_outbox
 --   oncebox_operators  replays, discards and archives dead messages, pauses topics and limits them
 -- The deployments to Azure and AWS run this script themselves. By hand, run it as the tables' owner after every
 -- `oncebox migrate`. It may be run again: it then grants what is new.
@@ -88,6 +89,29 @@ $$;
 grant usage on schema "infra" to oncebox_producers;
 grant execute on function "infra"."outbox_enqueue"(text, text, text, text, text, text, timestamptz, timestamptz, uuid, uuid) to oncebox_producers;
 grant execute on function "infra"."inbox_receive"(text, text, text, text, text, text, text, text, timestamptz, timestamptz) to oncebox_producers;
+
+-- Messages between services: the tables of a service, where `oncebox migrate --messages` has made them. The role sees no queue
+-- of the app. The functions may send through the service, and are its user in a deployment with one user.
+do $$
+begin
+  if not exists (select from pg_roles where rolname = 'oncebox_messaging') then
+    create role oncebox_messaging nologin nosuperuser nocreatedb nocreaterole;
+  end if;
+  if to_regclass('"infra"."messages_outbox"') is not null then
+    grant usage on schema "infra" to oncebox_messaging;
+    grant select, insert, update, delete on "infra"."messages_inbox", "infra"."messages_outbox" to oncebox_messaging, oncebox_functions;
+    grant select, insert, update, delete on "infra"."messages_inbox_state", "infra"."messages_outbox_state" to oncebox_messaging, oncebox_functions;
+    grant select, insert, delete on "infra"."messages_inbox_done", "infra"."messages_outbox_done" to oncebox_messaging, oncebox_functions;
+    grant select, insert, delete on "infra"."messages_inbox_attempts", "infra"."messages_outbox_attempts" to oncebox_messaging, oncebox_functions;
+    grant select, update on "infra"."messages_inbox_controls", "infra"."messages_outbox_controls" to oncebox_messaging, oncebox_functions;
+    grant select, insert, update, delete on "infra"."messages_inbox_unhandled", "infra"."messages_outbox_unhandled" to oncebox_messaging, oncebox_functions;
+    grant select, insert, delete on "infra"."messages_inbox_partition_queue", "infra"."messages_outbox_partition_queue" to oncebox_messaging, oncebox_functions;
+    grant select, insert, update, delete on "infra"."messages_inbox_partition_lock", "infra"."messages_outbox_partition_lock" to oncebox_messaging, oncebox_functions;
+    grant select, insert, delete on "infra"."messages_inbox_pending_arrivals", "infra"."messages_outbox_pending_arrivals" to oncebox_messaging, oncebox_functions;
+    grant select (id, queue, ended_at), delete on "infra"."oncebox_operations" to oncebox_messaging;
+  end if;
+end
+$$;
 
 -- Operators: people and jobs that replay, discard and archive dead messages, pause topics and limit them. Grant the role to their users:
 --   grant oncebox_operators to alice;

@@ -4,6 +4,7 @@
 --   oncebox_functions  does all that functions do; the role of a deployment with one user
 --   oncebox_service    the inbox as a service: leases and marks keys
 --   oncebox_producers  services in other languages: enqueue and receive, and read nothing
+--   oncebox_messaging  a service that exchanges messages with others: only its own procedures, messages_…
 --   oncebox_operators  replays, discards and archives dead messages, pauses topics and limits them
 -- The deployment to Azure runs this script itself. By hand, run it as the database's administrator after every
 -- `oncebox migrate`, once for each user. It may be run again: it then grants what is new.
@@ -23,6 +24,8 @@ if not exists (select 1 from sys.database_principals where name = N'oncebox_serv
   exec(N'create role [oncebox_service]');
 if not exists (select 1 from sys.database_principals where name = N'oncebox_producers')
   exec(N'create role [oncebox_producers]');
+if not exists (select 1 from sys.database_principals where name = N'oncebox_messaging')
+  exec(N'create role [oncebox_messaging]');
 if not exists (select 1 from sys.database_principals where name = N'oncebox_operators')
   exec(N'create role [oncebox_operators]');
 
@@ -91,6 +94,110 @@ grant execute on [infra].[Inbox_InspectKey] to [oncebox_service];
 
 grant execute on [infra].[Outbox_Enqueue] to [oncebox_producers];
 grant execute on [infra].[Inbox_Receive] to [oncebox_producers];
+
+-- Messages between services: the procedures of a service, where `oncebox migrate --messages` has made them. The role may execute no
+-- other. The functions may send through the service, and are its user in a deployment with one user.
+if object_id(N'[infra].[messages_outbox_Claim]') is not null
+begin
+  grant execute on [infra].[messages_inbox_Claim] to [oncebox_messaging];
+  grant execute on [infra].[messages_inbox_Claim] to [oncebox_functions];
+  grant execute on [infra].[messages_inbox_Ack] to [oncebox_messaging];
+  grant execute on [infra].[messages_inbox_Ack] to [oncebox_functions];
+  grant execute on [infra].[messages_inbox_Abandon] to [oncebox_messaging];
+  grant execute on [infra].[messages_inbox_Abandon] to [oncebox_functions];
+  grant execute on [infra].[messages_inbox_Fail] to [oncebox_messaging];
+  grant execute on [infra].[messages_inbox_Fail] to [oncebox_functions];
+  grant execute on [infra].[messages_inbox_Release] to [oncebox_messaging];
+  grant execute on [infra].[messages_inbox_Release] to [oncebox_functions];
+  grant execute on [infra].[messages_inbox_Renew] to [oncebox_messaging];
+  grant execute on [infra].[messages_inbox_Renew] to [oncebox_functions];
+  grant execute on [infra].[messages_inbox_Reap] to [oncebox_messaging];
+  grant execute on [infra].[messages_inbox_Reap] to [oncebox_functions];
+  grant execute on [infra].[messages_inbox_Purge] to [oncebox_messaging];
+  grant execute on [infra].[messages_inbox_Purge] to [oncebox_functions];
+  grant execute on [infra].[messages_inbox_PurgeOperations] to [oncebox_messaging];
+  grant execute on [infra].[messages_inbox_PurgeOperations] to [oncebox_functions];
+  grant execute on [infra].[messages_inbox_Resolve] to [oncebox_messaging];
+  grant execute on [infra].[messages_inbox_Resolve] to [oncebox_functions];
+  grant execute on [infra].[messages_inbox_Get] to [oncebox_messaging];
+  grant execute on [infra].[messages_inbox_Get] to [oncebox_functions];
+  grant execute on [infra].[messages_inbox_Attempts] to [oncebox_messaging];
+  grant execute on [infra].[messages_inbox_Attempts] to [oncebox_functions];
+  grant execute on [infra].[messages_inbox_List] to [oncebox_messaging];
+  grant execute on [infra].[messages_inbox_List] to [oncebox_functions];
+  grant execute on [infra].[messages_inbox_Stats] to [oncebox_messaging];
+  grant execute on [infra].[messages_inbox_Stats] to [oncebox_functions];
+  grant execute on [infra].[messages_inbox_OldestDue] to [oncebox_messaging];
+  grant execute on [infra].[messages_inbox_OldestDue] to [oncebox_functions];
+  grant execute on [infra].[messages_inbox_Controls] to [oncebox_messaging];
+  grant execute on [infra].[messages_inbox_Controls] to [oncebox_functions];
+  grant execute on [infra].[messages_inbox_RecordUnhandled] to [oncebox_messaging];
+  grant execute on [infra].[messages_inbox_RecordUnhandled] to [oncebox_functions];
+  grant execute on [infra].[messages_inbox_Unhandled] to [oncebox_messaging];
+  grant execute on [infra].[messages_inbox_Unhandled] to [oncebox_functions];
+  grant execute on [infra].[messages_inbox_Due] to [oncebox_messaging];
+  grant execute on [infra].[messages_inbox_Due] to [oncebox_functions];
+  grant execute on [infra].[messages_inbox_Replay] to [oncebox_messaging];
+  grant execute on [infra].[messages_inbox_Replay] to [oncebox_functions];
+  grant execute on [infra].[messages_inbox_Receive] to [oncebox_messaging];
+  grant execute on [infra].[messages_inbox_Receive] to [oncebox_functions];
+  grant execute on [infra].[messages_inbox_AlreadyProcessed] to [oncebox_messaging];
+  grant execute on [infra].[messages_inbox_AlreadyProcessed] to [oncebox_functions];
+  grant execute on [infra].[messages_inbox_Mark] to [oncebox_messaging];
+  grant execute on [infra].[messages_inbox_Mark] to [oncebox_functions];
+  grant execute on [infra].[messages_outbox_Claim] to [oncebox_messaging];
+  grant execute on [infra].[messages_outbox_Claim] to [oncebox_functions];
+  grant execute on [infra].[messages_outbox_Ack] to [oncebox_messaging];
+  grant execute on [infra].[messages_outbox_Ack] to [oncebox_functions];
+  grant execute on [infra].[messages_outbox_Abandon] to [oncebox_messaging];
+  grant execute on [infra].[messages_outbox_Abandon] to [oncebox_functions];
+  grant execute on [infra].[messages_outbox_Fail] to [oncebox_messaging];
+  grant execute on [infra].[messages_outbox_Fail] to [oncebox_functions];
+  grant execute on [infra].[messages_outbox_Release] to [oncebox_messaging];
+  grant execute on [infra].[messages_outbox_Release] to [oncebox_functions];
+  grant execute on [infra].[messages_outbox_Renew] to [oncebox_messaging];
+  grant execute on [infra].[messages_outbox_Renew] to [oncebox_functions];
+  grant execute on [infra].[messages_outbox_Reap] to [oncebox_messaging];
+  grant execute on [infra].[messages_outbox_Reap] to [oncebox_functions];
+  grant execute on [infra].[messages_outbox_Purge] to [oncebox_messaging];
+  grant execute on [infra].[messages_outbox_Purge] to [oncebox_functions];
+  grant execute on [infra].[messages_outbox_PurgeOperations] to [oncebox_messaging];
+  grant execute on [infra].[messages_outbox_PurgeOperations] to [oncebox_functions];
+  grant execute on [infra].[messages_outbox_Resolve] to [oncebox_messaging];
+  grant execute on [infra].[messages_outbox_Resolve] to [oncebox_functions];
+  grant execute on [infra].[messages_outbox_Get] to [oncebox_messaging];
+  grant execute on [infra].[messages_outbox_Get] to [oncebox_functions];
+  grant execute on [infra].[messages_outbox_Attempts] to [oncebox_messaging];
+  grant execute on [infra].[messages_outbox_Attempts] to [oncebox_functions];
+  grant execute on [infra].[messages_outbox_List] to [oncebox_messaging];
+  grant execute on [infra].[messages_outbox_List] to [oncebox_functions];
+  grant execute on [infra].[messages_outbox_Stats] to [oncebox_messaging];
+  grant execute on [infra].[messages_outbox_Stats] to [oncebox_functions];
+  grant execute on [infra].[messages_outbox_OldestDue] to [oncebox_messaging];
+  grant execute on [infra].[messages_outbox_OldestDue] to [oncebox_functions];
+  grant execute on [infra].[messages_outbox_Controls] to [oncebox_messaging];
+  grant execute on [infra].[messages_outbox_Controls] to [oncebox_functions];
+  grant execute on [infra].[messages_outbox_RecordUnhandled] to [oncebox_messaging];
+  grant execute on [infra].[messages_outbox_RecordUnhandled] to [oncebox_functions];
+  grant execute on [infra].[messages_outbox_Unhandled] to [oncebox_messaging];
+  grant execute on [infra].[messages_outbox_Unhandled] to [oncebox_functions];
+  grant execute on [infra].[messages_outbox_Due] to [oncebox_messaging];
+  grant execute on [infra].[messages_outbox_Due] to [oncebox_functions];
+  grant execute on [infra].[messages_outbox_Replay] to [oncebox_messaging];
+  grant execute on [infra].[messages_outbox_Replay] to [oncebox_functions];
+  grant execute on [infra].[messages_outbox_Enqueue] to [oncebox_messaging];
+  grant execute on [infra].[messages_outbox_Enqueue] to [oncebox_functions];
+  grant execute on [infra].[messages_outbox_LockKeys] to [oncebox_messaging];
+  grant execute on [infra].[messages_outbox_LockKeys] to [oncebox_functions];
+  grant execute on [infra].[messages_outbox_ExpireDead] to [oncebox_messaging];
+  grant execute on [infra].[messages_outbox_ExpireDead] to [oncebox_functions];
+  grant execute on [infra].[messages_outbox_ListDone] to [oncebox_messaging];
+  grant execute on [infra].[messages_outbox_ListDone] to [oncebox_functions];
+  grant execute on [infra].[messages_outbox_MakeDue] to [oncebox_messaging];
+  grant execute on [infra].[messages_outbox_MakeDue] to [oncebox_functions];
+  grant execute on [infra].[messages_outbox_Resend] to [oncebox_messaging];
+  grant execute on [infra].[messages_outbox_Resend] to [oncebox_functions];
+end;
 
 -- Operators are people and jobs. The functions' role has no right to what only they do. Add people to it:
 --   alter role oncebox_operators add member [alice];

@@ -2,9 +2,9 @@ import type { Budget } from "../base/budget.js";
 import type { DispatchResult } from "../dispatch/dispatch-run.js";
 import {
   hostService,
-  type LoggerAt,
   type OpenService,
   type ServiceHost,
+  type ServicePlatform,
 } from "../messaging/hosted-service.js";
 import { dispatchAll } from "./dispatch-job.js";
 import { longestWakeMs, type WakeUp, wakeAfterCommit } from "./wake-up.js";
@@ -15,11 +15,15 @@ export interface MessageHost extends ServiceHost {
 }
 
 /** Runs a service in functions. What a handler has sent is dispatched at once, where the platform can wake the dispatcher. */
-export function messageHost(open: OpenService, loggerAt: LoggerAt, wakeUp: WakeUp | undefined): MessageHost {
-  const logger = loggerAt("info");
+export function messageHost(
+  open: OpenService,
+  platform: ServicePlatform,
+  wakeUp: WakeUp | undefined,
+): MessageHost {
+  const logger = platform.loggerAt("info");
   const host = hostService(
     open,
-    loggerAt,
+    platform,
     wakeUp && { afterSend: wakeAfterCommit(wakeUp, logger, longestWakeMs) },
   );
   return {

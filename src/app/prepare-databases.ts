@@ -1,5 +1,6 @@
 import { openDatabase } from "../config/database-url.js";
 import { type DatabaseUser, databaseRoles } from "../config/database-users.js";
+import { createServiceTables } from "../messaging/service-tables.js";
 import { createCatalogue } from "../sql/catalogue.js";
 import type { Database, Dialect } from "../sql/dialect.js";
 import { statement } from "../sql/driver.js";
@@ -11,6 +12,8 @@ interface PrepareOptions {
   readonly scripts: UserScripts;
   /** For an app with many tenants: the database that has, or shall have, their catalogue. */
   readonly catalogueUrl: string | undefined;
+  /** Makes the tables of a service as well: in the app's database, or, for an app with many tenants, in the one of this URL. */
+  readonly messaging?: { url(): Promise<string> } | undefined;
 }
 
 /**
@@ -19,41 +22,61 @@ interface PrepareOptions {
  */
 export async function prepareDatabases(
   app: Pick<AppJobs, "db" | "tenants" | "migrate" | "migrateOptions">,
-  { users, scripts, catalogueUrl }: PrepareOptions,
+  { users, scripts, catalogueUrl, messaging }: PrepareOptions,
 ): Promise<MigrateResult> {
-  if (app.tenants === undefined) {
-    const result = await app.migrate();
-    await grantUsers(app.db, app.migrateOptions, users, scripts);
-    return result;
+  const prepareOwn = async (
+    db: Database,
+    tables: MigrateOptions,
+    migrateApp: () => Promise<MigrateResult>,
+  ) => {
+    const result = await migrateApp();
+    const ofMessages = messaging && (await createMessageTables(db, tables));
+    await grantUsers(db, tables, users, scripts);
+    return ofMessages === undefined ? result : addResults(result, ofMessages);
+  };
+  const { tenants, migrateOptions } = app;
+  if (tenants === undefined) return prepareOwn(app.db, migrateOptions, () => app.migrate());
+  // Beside the tenants' databases. Both have oncebox's own tables too, because the roles come with them.
+  if (messaging !== undefined)
+    await opened(await messaging.url(), (db) => prepareOwn(db, {}, () => migrate(db)));
+  if (catalogueUrl !== undefined) {
+    await opened(catalogueUrl, async (db) => {
+      await migrate(db);
+      await grantUsers(db, {}, users, scripts);
+      await createCatalogueTable(db);
+    });
   }
-  if (catalogueUrl !== undefined) await prepareCatalogue(catalogueUrl, users, scripts);
-  await app.tenants.refresh();
+  await tenants.refresh();
   const result = await app.migrate();
-  for (const id of await app.tenants.distinctStores()) {
-    const { db, tables } = await app.tenants.stores(id);
+  for (const id of await tenants.distinctStores()) {
+    const { db, tables } = await tenants.stores(id);
     await grantUsers(db, tables as MigrateOptions, users, scripts);
   }
   return result;
 }
 
-/** The catalogue's database has oncebox's own tables too, because the roles that may read the catalogue come with them. */
-async function prepareCatalogue(
-  url: string,
-  users: readonly DatabaseUser[],
-  scripts: UserScripts,
-): Promise<void> {
+/** The tables of a service with the default names, in the schema of the app's. The script of the users grants rights on them. */
+export const createMessageTables = (db: Database, { schema }: MigrateOptions): Promise<MigrateResult> =>
+  createServiceTables({ outboxDb: db, inboxDb: db, schema });
+
+export const addResults = (one: MigrateResult, other: MigrateResult): MigrateResult => ({
+  applied: [...one.applied, ...other.applied],
+  warnings: [...one.warnings, ...other.warnings],
+});
+
+async function opened(url: string, work: (db: Database) => Promise<unknown>): Promise<void> {
   const db = await openDatabase(url, { maxConnections: 1 });
   try {
-    await migrate(db);
-    await grantUsers(db, {}, users, scripts);
-    await createCatalogueTable(db);
+    await work(db);
   } finally {
     await db.close();
   }
 }
 
-/** The roles that find tenants. The inbox service has a store of its own with tenants, and producers know their database. */
-const readers = databaseRoles.filter((role) => role !== "oncebox_service" && role !== "oncebox_producers");
+/** The roles that find tenants. The inbox service has a store of its own with tenants; producers and services know their database. */
+const readers = databaseRoles.filter(
+  (role) => !["oncebox_service", "oncebox_producers", "oncebox_messaging"].includes(role),
+);
 
 /** The table of tenants, which may hold passwords. The roles that read it exist already. */
 export async function createCatalogueTable(db: Database): Promise<void> {

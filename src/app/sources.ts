@@ -2,7 +2,7 @@ import { omitUndefined } from "../base/defined.js";
 import type { Logger } from "../base/logger.js";
 import type { Secret, Secrets } from "../base/secrets.js";
 import type { SourcesFromJson } from "../config/environment.js";
-import { referenceIn, type SecretReference, type SecretResolver } from "../config/secret-reference.js";
+import { resolveThrough, type SecretReference, type SecretResolver } from "../config/secret-reference.js";
 import type { PlainResponse } from "../http/plain.js";
 import { refusedResponse } from "../webhooks/responses.js";
 import type { WebhookReceiver } from "../webhooks/route.js";
@@ -44,12 +44,7 @@ export const isReference = (secret: unknown): secret is SecretReference =>
 export const tokenSecrets = (
   tokens: SecretOrReference | readonly SecretOrReference[],
   resolve: SecretResolver,
-): Secrets =>
-  fetchedBy(tokens, resolve, async (reference) => {
-    const text = await resolve(reference);
-    const inner = reference.from === "env" ? referenceIn(text) : undefined;
-    return inner === undefined ? text : resolve(inner);
-  });
+): Secrets => fetchedBy(tokens, resolve, (reference) => resolveThrough(reference, resolve));
 
 const fetchedBy = (
   secrets: SecretOrReference | readonly SecretOrReference[],

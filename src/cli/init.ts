@@ -1,5 +1,5 @@
 import { cp, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
-import { basename, dirname, join, relative, resolve } from "node:path";
+import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type Command, exitCodes, flag, option, UsageError } from "./command.js";
 import { jsonOption, oneOf, print, text } from "./terminal.js";
@@ -15,11 +15,12 @@ export const defaultDatabase: Readonly<Record<Cloud, Database>> = { aws: "postgr
 export const initCommand: Command = {
   name: "init",
   summary: "create a new app that is ready to deploy",
-  usage: `init ${clouds.join("|")} [FOLDER] [--database NAME] [--service] [--admin] [--recover] [--json]`,
+  usage: `init ${clouds.join("|")} [FOLDER] [--database NAME] [--service] [--admin] [--messaging] [--recover] [--json]`,
   options: {
     database: option(`${databases.join(" or ")}; postgres for aws and sqlserver for azure by default`),
     service: flag("the app has the inbox service, /v1/inbox, for consumers in other processes"),
     admin: flag("the app has the diagnostics API and the admin page, /_oncebox"),
+    messaging: flag("the app has a service that exchanges messages with others, /_rf"),
     recover: flag("the app asks GitHub for failed deliveries, on a schedule"),
     ...jsonOption,
   },
@@ -59,29 +60,45 @@ interface NewApp {
   readonly name: string;
 }
 
-/** What not every app has. On AWS each has a function of its own; on Azure main.ts registers it. */
+/** What not every app has. On AWS each has functions of its own; on Azure main.ts registers it. */
 interface OptionalPart {
   readonly name: string;
-  /** Of its function on AWS. */
-  readonly file: string;
+  /** What it has in `functions`, on one of the clouds or on both. */
+  readonly files: readonly string[];
   /** The lines of the app's definition, where it has some. */
   readonly definition?: string;
+  /** On Azure: the line that main.ts begins with. */
+  readonly registration?: string;
+  /** Packages of this package's own that its files import. */
+  readonly packages?: readonly string[];
 }
 
 const optionalParts: readonly OptionalPart[] = [
   {
     name: "service",
-    file: "inbox-service.ts",
+    files: ["aws/inbox-service.ts"],
     definition: `  // The inbox as a service, /v1/inbox, for consumers in other processes.
   service: { tokens: { from: "env", name: "INBOX_SERVICE_TOKENS" } },`,
   },
   {
     name: "admin",
-    file: "admin.ts",
+    files: ["aws/admin.ts"],
     definition: `  // The diagnostics API and the admin page, /_oncebox, for the people who run the app.
   admin: { tokens: { from: "env", name: "ONCEBOX_ADMIN_TOKENS" } },`,
   },
-  { name: "recover", file: "recover-github.ts" }, // settings of the deployment name the webhooks
+  {
+    name: "messaging",
+    files: [
+      "service.ts",
+      "aws/message-receive.ts",
+      "aws/message-dispatch.ts",
+      "aws/message-maintain.ts",
+      "azure/messages.ts",
+    ],
+    registration: 'import "./messages.js";\n',
+    packages: ["zod"],
+  },
+  { name: "recover", files: ["aws/recover-github.ts"] }, // settings of the deployment name the webhooks
 ];
 
 /** Writes a new app: the templates, the example's functions and the files that build them. Returns the files' names. */
@@ -96,12 +113,9 @@ async function writeApp(app: NewApp): Promise<readonly string[]> {
   const { file, setting } = databaseSetting[cloud];
   const template = await readFile(join(folder, file), "utf8");
   await write(file, template.replace(setting, setting.replace(defaultDatabase[cloud], database)));
-  await write("functions/app.ts", withParts(await functionFile("app.ts"), parts));
-  for (const name of await readdir(join(packageRoot, "functions", cloud))) {
-    const part = optionalParts.find((one) => one.file === name);
-    if (part === undefined || parts.includes(part))
-      await write(`functions/${cloud}/${name}`, await functionFile(`${cloud}/${name}`));
-  }
+  const functions = await functionNames(cloud, parts);
+  for (const name of functions)
+    await write(`functions/${name}`, withParts(await functionFile(name), name, parts));
   await write("package.json", `${JSON.stringify(await manifestOf(app), null, 2)}\n`);
   await write("tsconfig.json", `${JSON.stringify(compilerOptions, null, 2)}\n`);
   await write("README.md", readme(app));
@@ -112,6 +126,17 @@ async function writeApp(app: NewApp): Promise<readonly string[]> {
     .map((entry) => relative(folder, join(entry.parentPath, entry.name)));
 }
 
+/** The files of the app, of the cloud's functions, and of the parts that are asked for. */
+async function functionNames(cloud: Cloud, parts: readonly OptionalPart[]): Promise<readonly string[]> {
+  const entries = await readdir(join(packageRoot, "functions"), { recursive: true });
+  const isFor = (name: string): boolean => {
+    const part = optionalParts.find(({ files }) => files.includes(name));
+    const isOfCloud = !name.includes("/") || name.startsWith(`${cloud}/`);
+    return name.endsWith(".ts") && isOfCloud && (part === undefined || parts.includes(part));
+  };
+  return entries.map((name) => name.split(sep).join("/")).filter(isFor);
+}
+
 /** In this repository the functions import the sources. In a new app they import the package. */
 async function functionFile(name: string): Promise<string> {
   const text = await readFile(join(packageRoot, "functions", name), "utf8");
@@ -120,11 +145,14 @@ async function functionFile(name: string): Promise<string> {
     .replaceAll(/"(?:\.\.\/)+src\/(?:adapters\/)?(\w+)\/index\.js"/g, '"oncebox/$1"');
 }
 
-/** The example's app has none of them: they need tokens, which nobody has who only tries the example. */
-const withParts = (app: string, parts: readonly OptionalPart[]): string =>
-  parts
+/** The example has none of them: they need secrets, which nobody has who only tries it. */
+function withParts(text: string, name: string, parts: readonly OptionalPart[]): string {
+  if (name === "azure/main.ts") return parts.map((part) => part.registration ?? "").join("") + text;
+  if (name !== "app.ts") return text;
+  return parts
     .flatMap(({ definition }) => definition ?? [])
-    .reduce((text, definition) => text.replace(/^ {2}publishers: \{$/m, `${definition}\n$&`), app);
+    .reduce((made, definition) => made.replace(/^ {2}publishers: \{$/m, `${definition}\n$&`), text);
+}
 
 /** Copied unchanged, but for the name of the database, so that the new app is deployed by the templates that this package is tested with. */
 const templates = {
@@ -154,11 +182,13 @@ const cloudTools: Readonly<Record<Cloud, readonly string[]>> = { aws: ["@types/a
 async function manifestOf({ cloud, database, parts, name }: NewApp): Promise<object> {
   const own = JSON.parse(await readFile(join(packageRoot, "package.json"), "utf8")) as {
     version: string;
+    dependencies: Readonly<Record<string, string>>;
     devDependencies: Readonly<Record<string, string>>;
   };
   const flags = cloud === "aws" ? parts.map((part) => ` --${part.name}`).join("") : "";
-  const versions = (names: readonly string[]) =>
-    Object.fromEntries(names.map((one) => [one, own.devDependencies[one]]));
+  const known = { ...own.dependencies, ...own.devDependencies };
+  const versions = (names: readonly string[]) => Object.fromEntries(names.map((one) => [one, known[one]]));
+  const ofParts = parts.flatMap((part) => part.packages ?? []);
   return {
     name,
     private: true,
@@ -171,7 +201,10 @@ async function manifestOf({ cloud, database, parts, name }: NewApp): Promise<obj
       typecheck: "tsc --noEmit",
       [`package:${cloud}`]: `oncebox package ${cloud} --database ${database}${flags}`,
     },
-    dependencies: { oncebox: `^${own.version}`, ...versions([...packages[cloud], ...packages[database]]) },
+    dependencies: {
+      oncebox: `^${own.version}`,
+      ...versions([...packages[cloud], ...packages[database], ...ofParts]),
+    },
     devDependencies: versions([...tools, ...cloudTools[cloud]].sort()),
   };
 }
@@ -244,8 +277,13 @@ npx azure-functions-core-tools@4 start
 \`\`\``,
 } as const satisfies Record<Cloud, string>;
 
+const messagingReadme = `\`functions/service.ts\` exchanges [messages](${guides}/messaging.md) with other services. \`npx oncebox migrate --messages\` creates its
+tables too, and its deployment is switched on by a setting, as the guide says.
+
+`;
+
 /** The first page of a new app. */
-const readme = ({ name, cloud, database }: NewApp): string => `# ${name}
+const readme = ({ name, cloud, database, parts }: NewApp): string => `# ${name}
 
 Receives webhooks, handles them and publishes what follows, with [oncebox](https://github.com/oncebox/oncebox).
 \`functions/app.ts\` has the sources, handlers and publishers: change it. \`functions/${cloud}\` has the functions that run it.
@@ -265,6 +303,6 @@ npx oncebox migrate
 
 ${deployments[cloud]}
 
-\`functions/app.ts\` handles \`stripe.invoice.paid\`. \`STRIPE_WEBHOOK_SECRET\` has the secret of the endpoint; a run that
+${parts.some((part) => part.name === "messaging") ? messagingReadme : ""}\`functions/app.ts\` handles \`stripe.invoice.paid\`. \`STRIPE_WEBHOOK_SECRET\` has the secret of the endpoint; a run that
 only this machine can reach makes one of its own.
 `;

@@ -8,7 +8,7 @@ import { jsonOption, oneOf, print, text } from "./terminal.js";
 export const packageCommand: Command = {
   name: "package",
   summary: "make the archives to deploy from the functions in the current folder",
-  usage: `package ${clouds.join("|")} [--database NAMES] [--app FILE] [--out FOLDER] [--service] [--admin] [--recover] [--entra|--no-entra] [--json]`,
+  usage: `package ${clouds.join("|")} [--database NAMES] [--app FILE] [--out FOLDER] [--service] [--admin] [--messaging] [--recover] [--entra|--no-entra] [--json]`,
   options: {
     database: option(
       `${databases.join(" or ")}, or both with a comma for tenants on both; postgres for aws and sqlserver for azure by default`,
@@ -17,6 +17,7 @@ export const packageCommand: Command = {
     out: option("the output folder, which is emptied first; build/aws or build/azure by default"),
     service: flag("aws: make the archive of the inbox service too; on azure the app's definition decides"),
     admin: flag("aws: make the archive of the diagnostics API too; on azure the app's definition decides"),
+    messaging: flag("aws: make the archives of a service's messages too; on azure main.ts decides"),
     recover: flag(
       "aws: make the archive of the recovery of GitHub's deliveries too; on azure a setting decides",
     ),
@@ -49,6 +50,7 @@ export const packageCommand: Command = {
       outFolder: resolve(text(values, "out") ?? `build/${cloud}`),
       service: values.service === true,
       admin: values.admin === true,
+      messaging: values.messaging === true,
       recover: values.recover === true,
       // On Azure the database of the templates accepts no passwords.
       entra: values.entra === true || (values["no-entra"] !== true && cloud === "azure"),
@@ -63,6 +65,7 @@ export const packageCommand: Command = {
 const onAzure: Readonly<Record<string, string>> = {
   service: "has the inbox service if the app's definition has one",
   admin: "has the diagnostics API if the app's definition has one",
+  messaging: 'has the functions of messages if functions/azure/main.ts imports "./messages.js"',
   recover: "recovers what ONCEBOX_RECOVER_GITHUB names",
 };
 

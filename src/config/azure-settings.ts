@@ -27,6 +27,8 @@ export interface AzureSettings {
   readonly consumeBusQueue: string | undefined;
   /** Where the host moves a message of these queues whose function failed five times. */
   readonly poisonQueues: readonly WakeQueue[];
+  /** The same for the queue that wakes the dispatcher of a service's messages. */
+  readonly messagePoisonQueues: readonly WakeQueue[];
   /** NCRONTAB expressions: second, minute, hour, day, month, day of the week. */
   readonly schedules: {
     readonly dispatch: string;
@@ -61,9 +63,11 @@ export function readAzureSettings(env: NodeJS.ProcessEnv = process.env): AzureSe
     return { queue: queueName(queue, setting), storage };
   };
   const consumed = filled(env, "ONCEBOX_CONSUME_QUEUE");
-  const read = ["ONCEBOX_WAKE_QUEUE", "ONCEBOX_MESSAGE_WAKE_QUEUE", "ONCEBOX_CONSUME_QUEUE"].flatMap(
-    (setting) => filled(env, setting) ?? [],
-  );
+  const poisonQueues = (...settings: readonly string[]): readonly WakeQueue[] =>
+    settings.flatMap((setting) => {
+      const queue = filled(env, setting);
+      return storage === undefined || queue === undefined ? [] : { queue: `${queue}-poison`, storage };
+    });
   return {
     functions: readFunctionGroups(filled(env, "ONCEBOX_FUNCTIONS")),
     queueConnection,
@@ -71,7 +75,8 @@ export function readAzureSettings(env: NodeJS.ProcessEnv = process.env): AzureSe
     messageWakeUp: wakeQueue("ONCEBOX_MESSAGE_WAKE_QUEUE"),
     consumeQueue: consumed === undefined ? undefined : queueName(consumed, "ONCEBOX_CONSUME_QUEUE"),
     consumeBusQueue: filled(env, "ONCEBOX_CONSUME_BUS_QUEUE"),
-    poisonQueues: storage === undefined ? [] : read.map((queue) => ({ queue: `${queue}-poison`, storage })),
+    poisonQueues: poisonQueues("ONCEBOX_WAKE_QUEUE", "ONCEBOX_CONSUME_QUEUE"),
+    messagePoisonQueues: poisonQueues("ONCEBOX_MESSAGE_WAKE_QUEUE"),
     schedules: {
       dispatch: filled(env, "ONCEBOX_DISPATCH_SCHEDULE") ?? defaultSchedules.dispatch,
       reap: filled(env, "ONCEBOX_REAP_SCHEDULE") ?? defaultSchedules.reap,
@@ -119,15 +124,16 @@ function storageOf(env: NodeJS.ProcessEnv, connection: QueueConnection): QueueSt
  * - `work`: dispatches, reaps, cleans up and consumes
  * - `service`: the inbox as a service
  * - `admin`: the diagnostics API
+ * - `messaging`: a service that exchanges messages with others
  * - `migrate`: creates tables and users when it is called; never without being asked for
  */
-export const functionGroups = ["webhook", "work", "service", "admin", "migrate"] as const;
+export const functionGroups = ["webhook", "work", "service", "admin", "messaging", "migrate"] as const;
 export type FunctionGroup = (typeof functionGroups)[number];
 
-const defaultGroups: readonly FunctionGroup[] = ["webhook", "work", "service", "admin"];
+const defaultGroups: readonly FunctionGroup[] = functionGroups.filter((group) => group !== "migrate");
 
 /** `ONCEBOX_FUNCTIONS`: groups with commas between them. */
-export function readFunctionGroups(text: string | undefined): ReadonlySet<FunctionGroup> {
+function readFunctionGroups(text: string | undefined): ReadonlySet<FunctionGroup> {
   if (text === undefined) return new Set(defaultGroups);
   const names = text.split(",").map((name) => name.trim());
   if (!names.every(isGroup)) {
@@ -136,6 +142,15 @@ export function readFunctionGroups(text: string | undefined): ReadonlySet<Functi
     );
   }
   return new Set(names);
+}
+
+/** All groups for a wrong setting, which `readAzureSettings` refuses later. HTTP functions are registered before that. */
+export function functionGroupsIn(env: NodeJS.ProcessEnv): ReadonlySet<FunctionGroup> {
+  try {
+    return readFunctionGroups(filled(env, "ONCEBOX_FUNCTIONS"));
+  } catch {
+    return new Set(defaultGroups);
+  }
 }
 
 const isGroup = (name: string): name is FunctionGroup => (functionGroups as readonly string[]).includes(name);

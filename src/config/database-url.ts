@@ -5,11 +5,18 @@ import { databaseOpeners } from "./database-openers.js";
 export const databaseUrlForms =
   "sqlite:file.db, postgres://user:password@host/database, mssql://user:password@host/database, or an ADO connection string (Server=…;Database=…)";
 
+/** Options of a database that is opened by its URL. */
 export interface OpenDatabaseOptions {
+  /** 4 by default on PostgreSQL and SQL Server. A SQLite file has none. */
   readonly maxConnections?: number;
 }
 
-/** Opens the database that a URL names. A bundle can open only the dialects it was built with. */
+/**
+ * Opens the database that a URL names. A bundle of `oncebox package` can open only the databases that it was built for.
+ *
+ * @example
+ * const db = await openDatabase("postgres://app@localhost/orders", { maxConnections: 2 });
+ */
 export const openDatabase = (url: string, options?: OpenDatabaseOptions): Promise<Database> =>
   openByUrl(databaseOpeners, url, options);
 

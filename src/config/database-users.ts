@@ -8,6 +8,7 @@ export const databaseRoles = [
   "oncebox_functions",
   "oncebox_service",
   "oncebox_producers",
+  "oncebox_messaging",
   "oncebox_operators",
 ] as const;
 

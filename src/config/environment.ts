@@ -88,6 +88,13 @@ function deadRetentionMs(value = "0"): number | undefined {
   );
 }
 
+/** Whether a migration makes the tables of a service's messages as well: `ONCEBOX_MESSAGING`, true or false. */
+export function readMessaging(env: NodeJS.ProcessEnv = processEnv): boolean {
+  const value = filled(env, "ONCEBOX_MESSAGING")?.toLowerCase() ?? "false";
+  if (value === "true" || value === "false") return value === "true";
+  throw new InvalidArgumentError("ONCEBOX_MESSAGING must be true or false.");
+}
+
 function port(value: string | undefined): number {
   if (value === undefined) return 7071;
   if (!/^\d{1,5}$/.test(value) || Number(value) > 65_535) {

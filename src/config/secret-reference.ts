@@ -90,6 +90,16 @@ export function referenceIn(text: string): SecretReference | undefined {
   }
 }
 
+/** Fetches a secret. The variable of the environment that it names may hold a reference in turn. */
+export async function resolveThrough(
+  reference: SecretReference,
+  resolve: (reference: SecretReference) => Promise<string>,
+): Promise<string> {
+  const text = await resolve(reference);
+  const inner = reference.from === "env" ? referenceIn(text) : undefined;
+  return inner === undefined ? text : resolve(inner);
+}
+
 export const secretsFromEnvironment =
   (env: NodeJS.ProcessEnv): SecretResolver =>
   async (reference) => {

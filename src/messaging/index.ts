@@ -2,7 +2,7 @@ export type { NodeMiddleware } from "../http/node.js";
 export type { InputOf, OutputOf } from "../queue/standard-schema.js";
 export type { TransportsOptions } from "./destinations.js";
 export type { Envelope, MessageType } from "./envelope.js";
-export type { HostedService, OpenService } from "./hosted-service.js";
+export type { HostedService, OpenService, ServiceContext } from "./hosted-service.js";
 export type {
   InboxStats,
   OutboxStats,

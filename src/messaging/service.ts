@@ -8,7 +8,6 @@ import { startWorker, type Worker, wakeUps } from "../dispatch/worker.js";
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import type { OutboxMessage } from "../queue/message.js";
 import type { SqlExecutor } from "../sql/driver.js";
-import { migrate, runBatches } from "../sql/migrate.js";
 import { checkService } from "./check-service.js";
 import { deliverer, outboxHandlers } from "./delivery.js";
 import { type ServiceManagement, serviceManagement } from "./management.js";
@@ -28,6 +27,7 @@ import { responseHandler } from "./responses.js";
 import { createSender, requester, wrapPushCall } from "./sender.js";
 import { type AnyServiceOptions, policyOf, type ServiceOptions } from "./service-options.js";
 import { type ServiceParts, serviceParts, wakingTransaction } from "./service-parts.js";
+import { createServiceTables } from "./service-tables.js";
 
 /** Sends and receives the messages of a service. */
 export interface Service<Messages extends MessageDefinitions, Destination extends string>
@@ -164,16 +164,7 @@ export function createService<
 
 async function createTables(parts: ServiceParts): Promise<void> {
   const { outboxDb, inboxDb, outboxQueue, notifications, settings, options } = parts;
-  const [outbox, inbox] = [outboxQueue.table, `${settings.table}_inbox`];
-  const schema = omitUndefined({ schema: options.schema });
-  if (outboxDb === inboxDb) await migrate(outboxDb, { ...schema, outbox, inbox });
-  else {
-    await migrate(outboxDb, { ...schema, outbox, inbox: false });
-    await migrate(inboxDb, { ...schema, inbox, outbox: false });
-  }
-  const { dialect } = outboxDb;
-  const names = dialect.names("outbox", options.schema ?? dialect.defaults.schema, outbox);
-  await outboxDb.exclusively(names.schema, (tx) => runBatches(tx, dialect.sentView(names)));
+  await createServiceTables({ outboxDb, inboxDb, schema: options.schema, table: settings.table });
   await notifications?.enable(outboxQueue);
   if (options.notify === false) await outboxDb.notifications?.disable(outboxQueue);
 }

@@ -15,13 +15,13 @@ import {
 } from "./own-package.js";
 
 /** The functions that not every app has, by their options. */
-type OptionalFunction = "service" | "admin" | "recover";
+type OptionalFunction = "service" | "admin" | "recover" | "messaging";
 
 interface Cloud {
   /** The files in `functions/<cloud>` to bundle. */
   readonly entryPoints: RegExp;
   /** Those of them that are bundled only when they are asked for. */
-  readonly optional?: Readonly<Record<OptionalFunction, string>>;
+  readonly optional?: Readonly<Record<OptionalFunction, readonly string[]>>;
   /** Packages that the cloud's runtime provides. */
   readonly external: readonly string[];
   /** Puts modules that are loaded by `import()` into files of their own. */
@@ -31,13 +31,18 @@ interface Cloud {
 export const clouds = {
   aws: {
     entryPoints: /\.[cm]?[jt]s$/,
-    optional: { service: "inbox-service", admin: "admin", recover: "recover-github" },
+    optional: {
+      service: ["inbox-service"],
+      admin: ["admin"],
+      recover: ["recover-github"],
+      messaging: ["message-receive", "message-dispatch", "message-maintain"],
+    },
     // nodejs20.x, 22.x and 24.x have every client of the AWS SDK v3. A bundle with one would be 350 KB larger.
     external: ["@aws-sdk/*"],
   },
   azure: {
     // One process runs all functions of a function app. In one file they share the app and its connection pool. An app
-    // that has a service or a diagnostics API registers it there.
+    // that has an inbox service, a diagnostics API or a service for messages registers it there.
     entryPoints: /^main\.[cm]?[jt]s$/,
     external: ["@azure/functions-core"],
     // Azure provides no SDK. Apps without queues, Key Vault or Entra do not load those files and start in half the time.
@@ -61,6 +66,8 @@ export interface BundleOptions {
   readonly admin?: boolean;
   /** On AWS: bundles the function that asks GitHub for failed deliveries as well, `functions/aws/recover-github.ts`. */
   readonly recover?: boolean;
+  /** On AWS: bundles the functions of a service's messages as well, `functions/aws/message-*.ts`. */
+  readonly messaging?: boolean;
   /** Includes the packages that sign in to a database with Microsoft Entra. They run only when they are used. */
   readonly entra?: boolean;
 }
@@ -96,15 +103,16 @@ async function functionFiles(functions: string, options: BundleOptions): Promise
       `There is no folder ${functions}. oncebox init ${options.cloud} makes a project with one.`,
     );
   let files = (await readdir(functions)).filter((name) => entryPoints.test(name)).sort();
-  for (const [option, name] of Object.entries(optional ?? {})) {
-    const others = files.filter((file) => !new RegExp(`^${name}\\.[cm]?[jt]s$`).test(file));
+  for (const [option, names] of Object.entries(optional ?? {})) {
+    const isOf = (name: string) => (file: string) => new RegExp(`^${name}\\.[cm]?[jt]s$`).test(file);
     const isAsked = options[option as OptionalFunction] ?? false;
-    if (isAsked && others.length === files.length) {
+    const missing = names.find((name) => !files.some(isOf(name)));
+    if (isAsked && missing !== undefined) {
       throw new InvalidArgumentError(
-        `--${option} is asked for, and ${functions} has no ${name}.ts. oncebox init ${options.cloud} --${option} writes one.`,
+        `--${option} is asked for, and ${functions} has no ${missing}.ts. oncebox init ${options.cloud} --${option} writes one.`,
       );
     }
-    if (!isAsked) files = others;
+    if (!isAsked) files = files.filter((file) => !names.some((name) => isOf(name)(file)));
   }
   return files.map((name) => join(functions, name));
 }

@@ -17,6 +17,7 @@ import { answerOf, stripeHttpEvent, webhookSecret } from "../runtime/aws/http-ev
 import { type LambdaFunction, lambdaFunction } from "../runtime/aws/lambda-function.js";
 import { startGithubApi } from "../support/servers/github-api.js";
 import { describeChoices } from "./aws-choices.js";
+import { describeMessaging } from "./aws-messaging.js";
 import { describePolicies } from "./aws-policies.js";
 import { type AwsProject, packageForAws, type Resource, root, type Template } from "./aws-stack.js";
 import { ownDatabase } from "./own-database.js";
@@ -47,6 +48,8 @@ const inVpc = {
   deadRetentionDays: "90",
   service: "true",
   admin: "true",
+  messaging: "true",
+  shopAddress: "https://shop.example/_rf/receive",
 };
 
 /** What a stack may have instead of what `dev` and `prod` have here. */
@@ -71,6 +74,7 @@ describe("the deployment to AWS", () => {
   let prod: { file: string; json: Template };
   let withService: { file: string; json: Template };
   let withAdmin: { file: string; json: Template };
+  let withMessaging: { file: string; json: Template };
   let otherChoices: { file: string; json: Template };
 
   beforeAll(async () => {
@@ -79,6 +83,8 @@ describe("the deployment to AWS", () => {
     prod = await project.template("prod", inVpc);
     withService = await project.template("dev", { service: "true" });
     withAdmin = await project.template("dev", { admin: "true" });
+    const { messaging, shopAddress } = inVpc;
+    withMessaging = await project.template("dev", { messaging, shopAddress });
     otherChoices = await project.template("prod", { ...inVpc, ...choices });
   }, 300_000);
   afterAll(() => project?.remove());
@@ -88,7 +94,8 @@ describe("the deployment to AWS", () => {
   const properties = (name: string) => dev.json.Resources[name]!.Properties;
 
   describeChoices(() => ({ dev, prod, otherChoices }));
-  describePolicies(() => ({ dev, prod, withService, withAdmin, otherChoices }));
+  describePolicies(() => ({ dev, prod, withService, withAdmin, withMessaging, otherChoices }));
+  describeMessaging(() => ({ dev, prod, withMessaging, otherChoices }));
 
   it("FUN-10 AWS's own rules find no error in any of the stacks", () => {
     const engine = new RegoEngine();
@@ -114,6 +121,7 @@ describe("the deployment to AWS", () => {
       outFolder: out,
       service: true,
       admin: true,
+      messaging: true,
       recover: true,
     });
     const made = async (folder: string) =>
@@ -123,7 +131,7 @@ describe("the deployment to AWS", () => {
       resources("AWS::Lambda::Function", stack).map(
         ([, { Properties }]) => Properties.Code.S3Key.split("/").at(-1) as string,
       );
-    for (const stack of [dev, prod, withService, withAdmin, otherChoices])
+    for (const stack of [dev, prod, withService, withAdmin, withMessaging, otherChoices])
       expect(await made(out)).toEqual(expect.arrayContaining(archives(stack)));
     expect(archives(otherChoices).sort()).toEqual(await made(out)); // this one has them all
     const scripts = Object.keys(unzipSync(await readFile(join(out, "migrate.zip"))));
@@ -205,7 +213,7 @@ describe("the deployment to AWS", () => {
     const specification = loadAwsServiceSpecSync();
     const attributes = (type: string) =>
       Object.keys(specification.lookup("resource", "cloudFormationType", "equals", type).only().attributes);
-    for (const { json } of [dev, prod, withService, withAdmin, otherChoices]) {
+    for (const { json } of [dev, prod, withService, withAdmin, withMessaging, otherChoices]) {
       const text = JSON.stringify(json);
       const used = [...text.matchAll(/"Fn::GetAtt":\["(\w+)","([\w.]+)"\]/g)];
       expect(used.length).toBeGreaterThan(30);

@@ -17,6 +17,7 @@ import { createInbox, migrate } from "../../src/index.js";
 import { openSqlServer } from "../../src/sql/sqlserver/index.js";
 import { isBabelfish } from "../contract/support/database.js";
 import { type BundleFolder, bundleTestApp } from "../runtime/aws/bundle-folder.js";
+import { startHttpApi } from "../runtime/aws/http-api.js";
 import { answerOf, stripeHttpEvent, webhookSecret } from "../runtime/aws/http-events.js";
 import { type LambdaFunction, lambdaFunction } from "../runtime/aws/lambda-function.js";
 import { type StoredSecret, startSecretsManager } from "../runtime/tenants/secrets-manager-server.js";
@@ -25,6 +26,7 @@ import { dropLogin } from "../support/drop-login.js";
 import { root } from "../support/markdown.js";
 import { patient, sqlServerHarness } from "../support/sqlserver-harness.js";
 import { type StartedServer, startPostgres } from "../support/start-postgres.js";
+import { operatorToken, shopSecret, startShop } from "./messaging-walk.js";
 import { type OwnDatabase, ownDatabase } from "./own-database.js";
 
 const sqlServerUrl = inject("sqlServerUrl");
@@ -103,6 +105,68 @@ describe("functions of the AWS stack in an empty account", () => {
       );
       expect(role).toEqual({ rolsuper: false, rolcreaterole: false });
     } finally {
+      for (const role of [...databaseRoles, owner]) {
+        await database.run(`drop owned by ${role} cascade`).catch(() => {});
+        await database.run(`drop role if exists ${role}`);
+      }
+    }
+  });
+
+  it("MSG-01 MSG-02 MSG-05 MSG-14 FUN-10 with messaging, migrate makes the tables of the service; then its functions exchange messages as the functions' user, with secrets of Secrets Manager", async () => {
+    const owner = `owner_${randomUUID().slice(0, 8)}`;
+    await database.run(`create role ${owner} login createrole password 'secret'`);
+    await database.run(`grant create on database ${database.name} to ${owner}`);
+    bundles = await bundleTestApp("postgres", ["@aws-sdk"], join(root, "functions/app.ts"), {
+      messaging: true,
+    });
+    const shop = await startShop();
+    secrets.set("orders/dev/database-url", {}); // as the stack leaves it
+    secrets.set("rds!db-1", { text: JSON.stringify({ username: owner, password: "secret" }) });
+    secrets.set("orders/dev/messaging/shop", { text: `${shopSecret}\n` });
+    secrets.set("orders/dev/messaging-tokens", { text: `bob:another-token-12345678\n${operatorToken}\n` });
+    const reference = (id: string) => JSON.stringify({ from: "aws-secrets-manager", id });
+    const env = { ONCEBOX_DATABASE_URL: reference("orders/dev/database-url") };
+    const migrating = start("migrate", {
+      ...env,
+      ONCEBOX_OWNER_URL: database.url.replace("postgres@", ""),
+      ONCEBOX_OWNER_SECRET: "rds!db-1",
+      ONCEBOX_MESSAGING: "true", // as in infra/aws/migrate-true.yml
+    });
+    const messageEnv = {
+      ...env,
+      SHOP_ADDRESS: shop.address,
+      SHOP_SECRET: reference("orders/dev/messaging/shop"),
+    };
+    try {
+      const { applied } = await migrating.invoke<MigrateReport>({});
+      expect(applied.map((text) => text.split(" ")[0])).toEqual([
+        "inbox",
+        "outbox",
+        "messages_inbox",
+        "messages_outbox",
+      ]);
+      expect(await migrating.invoke({})).toMatchObject({ applied: [] });
+      const functions = {
+        receive: start("message-receive", {
+          ...messageEnv,
+          MESSAGING_TOKENS: reference("orders/dev/messaging-tokens"),
+        }),
+        dispatch: start("message-dispatch", messageEnv),
+        maintain: start("message-maintain", messageEnv),
+      };
+      const api = await startHttpApi(functions.receive);
+      await shop
+        .walk({
+          address: `${api.url}/_rf/receive`,
+          run: (name) => functions[name].invoke({ source: "aws.events" }),
+          logs: () =>
+            Object.values(functions)
+              .map((one) => one.logs())
+              .join("\n"),
+        })
+        .finally(() => api.close());
+    } finally {
+      await shop.stop();
       for (const role of [...databaseRoles, owner]) {
         await database.run(`drop owned by ${role} cascade`).catch(() => {});
         await database.run(`drop role if exists ${role}`);
@@ -216,7 +280,7 @@ describe.skipIf(sqlServerUrl === "")("the functions' user on SQL Server, as migr
       // Roles belong to the database, which other tests use too.
       const users = await readFile(join(root, "infra/sql/users-sqlserver.sql"), "utf8");
       const script = ((await isBabelfish(admin)) ? withFunctionRights(users) : users).replaceAll(
-        /oncebox_(?=receivers|service|producers|operators)/g,
+        /oncebox_(?=receivers|service|producers|messaging|operators)/g,
         `${admin.schema}_`,
       );
       const tables = { schema: admin.schema! };
@@ -236,7 +300,7 @@ describe.skipIf(sqlServerUrl === "")("the functions' user on SQL Server, as migr
       }
     } finally {
       await admin.close();
-      const roles = ["receivers", "service", "producers", "operators"].map(
+      const roles = ["receivers", "service", "producers", "messaging", "operators"].map(
         (name) => `${admin.schema}_${name}`,
       );
       const drops = [...roles, "oncebox_functions"].map((role) => `drop role if exists [${role}]`);

@@ -49,7 +49,7 @@ export async function packageForAws(appName: string): Promise<AwsProject> {
     await cp(join(root, name), join(folder, name), { recursive: true });
   }
   await writeFile(join(folder, "package.json"), JSON.stringify({ name: appName }));
-  await runPackage("aws", join(folder, "build/aws"), "--service", "--admin", "--recover");
+  await runPackage("aws", join(folder, "build/aws"), "--service", "--admin", "--messaging", "--recover");
   return {
     folder,
     async template(stage, params = {}) {

@@ -1,19 +1,22 @@
 import { spawnSync } from "node:child_process";
-import { chmod, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, readdir, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { QueueServiceClient } from "@azure/storage-queue";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { azureFolder } from "../../scripts/bicep-files.js";
 import type { MigrateResult } from "../../src/index.js";
+import { packageFunctions } from "../../src/packaging/package-functions.js";
 import { startAzurite } from "../runtime/azure/azurite.js";
 import { type FunctionsHost, startFunctionsHost } from "../runtime/azure/functions-host.js";
 import { localTls } from "../runtime/azure/local-tls.js";
 import { type ManagedIdentity, startManagedIdentity } from "../runtime/azure/managed-identity.js";
 import { stripeWebhook } from "../runtime/scenarios.js";
 import { startVault, type VaultSecret } from "../runtime/tenants/key-vault-list-server.js";
+import { cli } from "../support/cli.js";
 import { startPostgres } from "../support/start-postgres.js";
 import { root, runPackage } from "./aws-stack.js";
+import { operatorToken, shopSecret, startShop } from "./messaging-walk.js";
 import { ownDatabase } from "./own-database.js";
 import { unpacked } from "./packed.js";
 
@@ -179,6 +182,86 @@ describe("the archive for Azure", () => {
     for (const { resources } of identities)
       expect(new Set(resources)).toEqual(new Set(["https://ossrdbms-aad.database.windows.net"]));
     expect(JSON.stringify([webhook.lines(), work.lines()])).not.toContain("eyJ");
+  });
+
+  it("MSG-01 MSG-02 MSG-05 MSG-14 FUN-06 FUN-10 with messaging, the migration makes the tables of the service; then its function app exchanges messages as its own database user, with secrets of the vault", async () => {
+    const project = join(out, "with-messaging");
+    const made = await cli("init", "azure", project, "--messaging", "--database", "postgres");
+    expect(made).toMatchObject({ code: 0 });
+    await symlink(join(root, "node_modules"), join(project, "node_modules"), "junction");
+    await packageFunctions({
+      cloud: "azure",
+      database: "postgres",
+      folder: project,
+      outFolder: join(project, "build/azure"),
+    });
+    const folder = await unpacked(join(project, "build/azure/app.zip"));
+    folders.push(folder);
+
+    const [server, azurite, identity, shop] = await Promise.all([
+      startPostgres(), // roles belong to the whole server
+      startAzurite(),
+      startManagedIdentity(),
+      startShop(),
+    ]);
+    closing.push(server.stop, azurite.stop, identity.stop, shop.stop);
+    const database = await ownDatabase(server.url);
+    closing.push(database.drop);
+    const secrets = new Map<string, VaultSecret>([
+      ["messaging-shop", { text: shopSecret }],
+      ["messaging-tokens", { text: operatorToken }],
+    ]);
+    const vault = await startVault(secrets);
+    closing.push(vault.stop);
+    const start = async (env: Readonly<Record<string, string>>) => {
+      const host = await startFunctionsHost(folder, { ...localTls.env, ...identity.env, ...env }, 60_000);
+      closing.push(host.stop);
+      return host;
+    };
+    const migrating = await start({
+      ONCEBOX_FUNCTIONS: "migrate",
+      ONCEBOX_DATABASE_URL: database.url,
+      ONCEBOX_MESSAGING: "True", // as Bicep writes it
+    });
+    expect((await migrated(migrating)).applied).toHaveLength(4);
+    await database.run(`create role "id-orders-prod-messaging" login in role oncebox_messaging`);
+    const reference = (name: string) => JSON.stringify({ from: "azure-key-vault", vault: vault.url, name });
+    const url = new URL(database.url);
+    url.username = "id-orders-prod-messaging";
+    const env = {
+      ONCEBOX_FUNCTIONS: "messaging",
+      ONCEBOX_DATABASE_URL: url.href,
+      ONCEBOX_MESSAGE_WAKE_QUEUE: "oncebox-wake-up-messages",
+      ONCEBOX_QUEUES: azurite.connectionString,
+      SHOP_ADDRESS: shop.address,
+      SHOP_SECRET: reference("messaging-shop"),
+      MESSAGING_TOKENS: reference("messaging-tokens"),
+    };
+    const { functions } = await start(env);
+    expect(Object.keys(functions).sort()).toEqual([
+      "diagnoseMessages",
+      "dispatchMessages",
+      "maintainMessages",
+      "receiveMessages",
+      "wakeUpMessages",
+    ]);
+    expect(functions.wakeUpMessages).toMatchObject({
+      queueName: "oncebox-wake-up-messages",
+      connection: "ONCEBOX_QUEUES", // the host's own account has no queues
+    });
+    // Without the wake-up, so that the walk itself dispatches.
+    const { ONCEBOX_MESSAGE_WAKE_QUEUE: _, ...byTimer } = env;
+    const host = await start(byTimer);
+    await shop.walk({
+      address: `${host.url}/_rf/receive`,
+      run: (name) => host.run(`${name}Messages`),
+      logs: () => JSON.stringify(host.lines()),
+    });
+    expect(vault.paths).toEqual(
+      expect.arrayContaining(["/secrets/messaging-shop/", "/secrets/messaging-tokens/"]),
+    );
+    const others = await start({ ONCEBOX_FUNCTIONS: "webhook", ONCEBOX_DATABASE_URL: database.url });
+    expect(Object.keys(others.functions)).toEqual(["webhook"]);
   });
 
   it("FUN-10 each group of functions is an app of its own, and one of Service Bus waits for its queue", async () => {

@@ -8,7 +8,7 @@ import { type AzureTypes, problemsOfResource } from "../../scripts/azure-types.j
 import { azureFolder, type BicepFile, readBicepFiles } from "../../scripts/bicep-files.js";
 import { functionGroups, readAzureSettings } from "../../src/config/azure-settings.js";
 import { databaseRoles, readDatabaseUsers } from "../../src/config/database-users.js";
-import { readEnvironment, readGithubRecovery } from "../../src/config/environment.js";
+import { readEnvironment, readGithubRecovery, readMessaging } from "../../src/config/environment.js";
 import { isSecretReference } from "../../src/config/secret-reference.js";
 import { inboxServiceDefaults } from "../../src/inbox-store/http/inbox-service.js";
 import { connectionSettings } from "../../src/sql/postgres/entra.js";
@@ -126,11 +126,12 @@ describe("the Bicep files for Azure", () => {
 });
 
 describe("a function app for each group of functions", () => {
-  it("FUN-10 SVC-07 webhook, work and migrate always; service and admin when asked; each on a plan, an identity and a host account of its own", () => {
+  it("FUN-10 SVC-07 webhook, work and migrate always; service, admin and messaging when asked; each on a plan, an identity and a host account of its own", () => {
     const groups = (variant: string) => apps(variant).map(({ body }) => body.tags["azd-service-name"]);
     expect(groups("as it is")).toEqual(["webhook", "work", "migrate"]);
     expect(groups("with service")).toEqual(["webhook", "work", "migrate", "service"]);
-    expect(groups("everything")).toEqual(["webhook", "work", "migrate", "service", "admin"]);
+    expect(groups("with messaging")).toEqual(["webhook", "work", "migrate", "messaging"]);
+    expect(groups("everything")).toEqual(["webhook", "work", "migrate", "service", "admin", "messaging"]);
     expect([...functionGroups].sort()).toEqual(groups("everything").sort());
     for (const { module, body } of apps("everything")) {
       const group = module.replace("App", "");
@@ -141,7 +142,7 @@ describe("a function app for each group of functions", () => {
     const hosts = all("Microsoft.Storage/storageAccounts", "everything").filter(
       ({ symbol }) => symbol === "hostStorage",
     );
-    expect(new Set(hosts.map(({ body }) => body.name)).size).toBe(5);
+    expect(new Set(hosts.map(({ body }) => body.name)).size).toBe(6);
   });
 
   it("FUN-10 it runs on Flex Consumption, with HTTPS only, from TLS 1.2, and without passwords for deployments", () => {
@@ -207,7 +208,9 @@ describe("a function app for each group of functions", () => {
   });
 
   it("FUN-10 with tenants in a vault every app that finds them reads that vault, which holds nothing else", () => {
-    for (const app of functionGroups) {
+    expect(environmentOf("messaging", "everything")).not.toHaveProperty("TENANTS_VAULT_URL"); // it has one database
+    expect(rightsOf("messaging", "everything").join()).not.toContain("tenantsVault");
+    for (const app of functionGroups.filter((group) => group !== "messaging")) {
       const more = rightsOf(app, "everything").filter((right) => right.includes("tenantsVault"));
       // With tenants the inbox service has a store of its own.
       expect(more).toEqual(app === "service" ? [] : ["Key Vault Secrets User on tenantsVault vault"]);
@@ -302,6 +305,8 @@ describe("a function app for each group of functions", () => {
     }
     expect(services.service.condition).toBe(parameters.service.value);
     expect(services.admin.condition).toBe(parameters.admin.value);
+    expect(services.messaging.condition).toBe(parameters.messaging.value);
+    expect(services.webhook.condition).toBeUndefined();
   });
 });
 
@@ -374,8 +379,9 @@ describe("the settings of the function apps", () => {
       ["id-orders-prod-work", "oncebox_functions"],
       ["id-orders-prod-service", "oncebox_service"],
       ["id-orders-prod-admin", "oncebox_operators"],
+      ["id-orders-prod-messaging", "oncebox_messaging"],
     ]);
-    expect(users.map(({ role }) => role)).toEqual(rolesOfApps);
+    expect(users.map(({ role }) => role).sort()).toEqual([...rolesOfApps].sort());
     const [server] = all("Microsoft.Sql/servers");
     expect(server!.body.properties.administrators).toMatchObject({
       azureADOnlyAuthentication: true,
@@ -389,6 +395,8 @@ describe("the settings of the function apps", () => {
     for (const [app, name, secret] of [
       ["service", "INBOX_SERVICE_TOKENS", "inbox-service-tokens"],
       ["admin", "ONCEBOX_ADMIN_TOKENS", "admin-tokens"],
+      ["messaging", "MESSAGING_TOKENS", "messaging-tokens"],
+      ["messaging", "SHOP_SECRET", "messaging-shop"],
     ] as const) {
       const reference = JSON.parse(environmentOf(app, "everything")[name]!);
       expect(reference).toEqual({
@@ -415,13 +423,12 @@ describe("the settings of the function apps", () => {
         ssl: true,
       });
       expect(password).toBeTypeOf("function");
-      expect(env.ONCEBOX_CATALOGUE_URL).toBe(databaseUrl);
+      expect(env.ONCEBOX_CATALOGUE_URL).toBe(app === "messaging" ? undefined : databaseUrl);
       expect(env.AZURE_CLIENT_ID).toBeDefined();
       expect(rightsOf(app, "PostgreSQL").join()).not.toContain("database-url");
     }
-    expect(readDatabaseUsers(environmentOf("migrate", "PostgreSQL")).users.map(({ role }) => role)).toEqual(
-      rolesOfApps,
-    );
+    const { users } = readDatabaseUsers(environmentOf("migrate", "PostgreSQL"));
+    expect(users.map(({ role }) => role).sort()).toEqual([...rolesOfApps].sort());
     const [administrator, ...more] = all(
       "Microsoft.DBforPostgreSQL/flexibleServers/administrators",
       "PostgreSQL",
@@ -512,6 +519,7 @@ describe("the settings of the function apps", () => {
     expect(await nameOf("service")).toBe("database-url");
     expect(await nameOf("migrate")).toBe("owner-database-url");
     expect(await nameOf("admin")).toBe("admin-database-url");
+    expect(await nameOf("messaging")).toBe("messaging-database-url");
     const readers = functionGroups.filter((app) =>
       rightsOf(app, variant).join().includes("owner-database-url"),
     );
@@ -687,7 +695,68 @@ describe("the other resources", () => {
   it("FUN-10 every queue has one beside it for what failed too often, named as the host expects", () => {
     const queues = all("Microsoft.Storage/storageAccounts/queueServices/queues").map(({ body }) => body.name);
     const read = ["oncebox-wake-up", "oncebox-incoming"];
-    expect(queues.sort()).toEqual(read.flatMap((name) => [name, `${name}-poison`]).sort());
+    const withPoison = (names: readonly string[]) => names.flatMap((name) => [name, `${name}-poison`]).sort();
+    expect(queues.sort()).toEqual(withPoison(read));
+    const more = all("Microsoft.Storage/storageAccounts/queueServices/queues", "with messaging");
+    expect(more.map(({ body }) => body.name).sort()).toEqual(
+      withPoison([...read, "oncebox-wake-up-messages"]),
+    );
+  });
+});
+
+describe("with messaging", () => {
+  const variant = "with messaging";
+
+  it("MSG-02 MSG-05 FUN-10 it adds a function app with all that is its own, and changes nothing else; without it there is nothing of it", () => {
+    const named = (name?: string) =>
+      plan(name).resources.map(({ module, symbol, body }) => `${module} ${symbol} ${body.name}`);
+    const added = named(variant).filter((one) => !named().includes(one));
+    expect(named().filter((one) => !named(variant).includes(one))).toEqual([]);
+    const own = new Set(added.map((one) => one.split(" ")[0]));
+    expect([...own].sort()).toEqual(
+      ["alerts", "endpoints", "messagingApp", "messagingIdentity", "queues", "vault"].sort(),
+    );
+    expect(JSON.stringify(plan().resources).match(/SHOP_|-messages|messages-|[/"-]messaging/g)).toBeNull();
+    expect(plan().outputs.MESSAGING_URL).toBe("");
+    expect(plan(variant).outputs.MESSAGING_URL).toBe("https://<messagingApp.hostName>/_rf/receive");
+  });
+
+  it("MSG-08 FUN-10 its identity reads its two secrets and has its two queues, and no other identity has any of them", () => {
+    expect(rightsOf("messaging", variant)).toEqual(
+      [
+        "Key Vault Secrets User on vault secret messaging-shop",
+        "Key Vault Secrets User on vault secret messaging-tokens",
+        "Monitoring Metrics Publisher on messagingApp applicationInsights",
+        "Storage Blob Data Owner on messagingApp hostStorage",
+        "Storage Blob Data Reader on messagingApp archive",
+        "Storage Queue Data Contributor on queues messagePoison",
+        "Storage Queue Data Contributor on queues messageWakeUps",
+      ].sort(),
+    );
+    for (const app of ["webhook", "work", "migrate"] as const)
+      expect(rightsOf(app, variant)).toEqual(rightsOf(app));
+    expect(rightsOf("messaging", "a database of one's own")).toContain(
+      "Key Vault Secrets User on vault secret messaging-database-url",
+    );
+  });
+
+  it("MSG-02 FUN-06 FUN-10 its settings name its database, its address and its queue; the migration makes its tables", async () => {
+    const env = environmentOf("messaging", variant);
+    expect(env.SHOP_ADDRESS).toBe("https://shop.example/_rf/receive");
+    const { messageWakeUp, wakeUp, functions, queueConnection } = readAzureSettings({
+      ...env,
+      ONCEBOX_MESSAGE_WAKE_QUEUE: "oncebox-wake-up-messages",
+    });
+    expect([...functions]).toEqual(["messaging"]);
+    expect([wakeUp, queueConnection]).toEqual([undefined, "ONCEBOX_QUEUES"]);
+    expect(messageWakeUp).toEqual({
+      queue: "oncebox-wake-up-messages",
+      storage: { queueServiceUrl: "https://stq.queue.core.windows.net/", clientId: env.AZURE_CLIENT_ID },
+    });
+    expect(env.ONCEBOX_MESSAGE_WAKE_QUEUE).toBe("<queues.messageWakeUpQueue>");
+    expect((await readEnvironment(env)).databaseUrl).toMatch(/^Server=tcp:sql\./);
+    expect(readMessaging(environmentOf("migrate", variant))).toBe(true);
+    expect(readMessaging(environmentOf("migrate"))).toBe(false);
   });
 });
 
@@ -757,6 +826,30 @@ describe("alerts", () => {
     expect(rulesOf("with admin").map(({ name }) => name)).toEqual([...always, ...admin]);
     for (const name of admin)
       expect(query(name, "with admin")).toContain('line.message == "admin" and toint(line.status)');
+  });
+
+  it("MSG-04 MSG-15 FUN-10 those of messages read the lines that a service writes, word for word", async () => {
+    const own = [
+      "messages-failed",
+      "messages-expired",
+      "messages-refused",
+      "messages-not-processed",
+      "messages-at-limit",
+    ];
+    expect(rulesOf("with messaging").map(({ name }) => name)).toEqual([...always, ...own]);
+    const sources = await Promise.all(
+      ["src/messaging/reports.ts", "src/messaging/hosted-service.ts"].map(read),
+    );
+    const written = own.slice(0, 4).flatMap((name) => {
+      const lines = [...query(name, "with messaging").matchAll(/"((?:Inbox|Outbox): [^"]+)"/g)];
+      expect(lines.length, name).toBeGreaterThan(0);
+      return lines.map(([, line]) => line!);
+    });
+    expect(written.filter((line) => !sources.join().includes(`("${line}"`))).toEqual([]);
+    expect(written).toEqual(
+      expect.arrayContaining(["Outbox: message permanently failed", "Outbox: message expired"]),
+    );
+    expect(query("messages-at-limit", "with messaging")).toContain('name == "receiveMessages Count"');
   });
 
   it("FUN-04 FUN-10 the windows hold three runs of reap for each reapMinutes, and Azure accepts them", async () => {

@@ -34,7 +34,14 @@ describe("the guides and the templates", () => {
     for (const param of found(guide, /--param="(\w+)=/g))
       expect(Object.keys(params.default)).toContain(param);
     expect(Object.keys(params.default)).toEqual(expect.arrayContaining(Object.keys(params.prod)));
-    const templates = ["secrets", "tenants-catalogue", "service-true", "admin-true", "recover-github-true"]
+    const templates = [
+      "secrets",
+      "tenants-catalogue",
+      "service-true",
+      "admin-true",
+      "messaging-true",
+      "recover-github-true",
+    ]
       .map((file) => read(`infra/aws/${file}.yml`))
       .join("\n");
     const secrets = found(guide, /--secret-id \$APP\/\$STAGE\/([\w/-]+)/g);
@@ -46,18 +53,28 @@ describe("the guides and the templates", () => {
   it("FUN-10 all functions of production together stay within the connections of the database's user", () => {
     const { params, functions } = parse(read("serverless.yml"));
     const { function: service } = parse(read("infra/aws/service-true.yml"));
+    const { functions: ofMessages } = parse(read("infra/aws/messaging-true.yml"));
+    const [perInstance] = found(
+      read("functions/service.ts"),
+      /openDatabase\(url, \{ maxConnections: (\d) \}\)/g,
+    );
     const given: Readonly<Record<string, number>> = { ...params.default, ...params.prod };
     const reserved = ({ reservedConcurrency }: { reservedConcurrency?: unknown }): number => {
       const [, name = ""] = /^\$\{param:(\w+)\}$/.exec(String(reservedConcurrency)) ?? [];
       return Number(given[name] ?? reservedConcurrency);
     };
+    const messaging = Object.values<object>(ofMessages).reduce(
+      (sum, one) => sum + reserved(one) * Number(perInstance),
+      0,
+    );
+    expect(messaging).toBeGreaterThan(0);
     // those that are in a file of their own are a reference here
     const own = Object.entries<object>(functions).filter(([, one]) => typeof one === "object");
     expect(own.length).toBeGreaterThan(4);
     // a webhook's function handles one request at a time; the others have a pool
     const most = own.reduce(
       (sum, [name, one]) => sum + reserved(one) * (name === "webhook" ? 1 : defaultConnections),
-      reserved(service),
+      reserved(service) + messaging,
     );
     expect(most).toBeGreaterThan(0);
     const [allowed] = found(read("infra/sql/users-postgres.sql"), /connection limit (\d+)/g);
@@ -76,7 +93,14 @@ describe("the guides and the templates", () => {
     for (const name of used) expect(outputs).toContain(name);
     const secrets = found(guide, /hooks\.mjs secret ([\w-]+)/g).filter((name) => name !== "tenant-acme");
     expect(new Set(secrets)).toEqual(
-      new Set(["stripe-webhook-secret", "admin-tokens", "inbox-service-tokens", "github-token"]),
+      new Set([
+        "stripe-webhook-secret",
+        "admin-tokens",
+        "inbox-service-tokens",
+        "github-token",
+        "messaging-shop",
+        "messaging-tokens",
+      ]),
     );
     for (const name of secrets) expect(read("infra/azure/main.bicep")).toContain(`'${name}'`);
     const tasks = found(read("infra/azure/hooks.mjs"), /^const tasks = \{ (.*) \};$/gm)[0]!.split(", ");

@@ -1,7 +1,18 @@
 import { expect } from "vitest";
+import * as z from "zod/mini";
+import { omitUndefined } from "../../src/base/defined.js";
 import type { SqlInboxStore } from "../../src/inbox-store/sql-inbox-store.js";
-import { newOwnerToken, type Outbox } from "../../src/index.js";
+import { type Database, newOwnerToken, type Outbox, timeBudget } from "../../src/index.js";
+import {
+  command,
+  createService,
+  defineMessages,
+  inProcessTransport,
+  signal,
+} from "../../src/messaging/index.js";
 import { operatorsOf } from "../../src/operators/operators-of.js";
+import { openSqlite } from "../../src/sql/sqlite/index.js";
+import { testClock } from "../contract/harness.js";
 
 /** Calls everything that the inbox service and its clean-up call, as the user that the store is opened with. */
 export async function expectInboxService(
@@ -42,4 +53,71 @@ export async function expectControls(functions: Outbox, operator: Outbox): Promi
   expect(await operatorsOf(operator).controls()).toMatchObject([{ name: topic, waiting: 2 }]);
   expect(await operatorsOf(operator).limit({ topic, perSecond: null }, by)).toBeNull();
   expect(await functions.claim({ owner })).toHaveLength(2);
+}
+
+const parcels = defineMessages({
+  Send: command(z.object({ item: z.string() }), z.object({ parcel: z.string() })),
+  Sent: signal(z.object({ item: z.string() })),
+});
+
+/** A service does all that it does in functions, as the user that `db` is opened with, and retries and resends, too. */
+export async function expectService(db: Database, schema: string | undefined): Promise<void> {
+  const others = openSqlite({ file: ":memory:" });
+  const transport = inProcessTransport();
+  let isAway = false;
+  const clock = testClock();
+  const common = { messages: parcels, clock, logger: false } as const;
+  const service = createService({
+    ...common,
+    serviceId: "parcels",
+    db,
+    ...omitUndefined({ schema }),
+    destinations: { shop: { transport, endpoints: ["Send"] } },
+    receive: {
+      Send: async ({ item }) => {
+        await service.send.Sent("shop", { item });
+        return { parcel: item };
+      },
+    },
+    retry: { maxRetries: 0 },
+    breaker: false,
+  });
+  const shop = createService({
+    ...common,
+    serviceId: "shop",
+    db: others,
+    destinations: { parcels: { transport, endpoints: ["Sent"] } },
+    receive: {
+      Sent() {
+        if (isAway) throw new Error("away");
+      },
+    },
+  });
+  try {
+    transport.serve("parcels", service.receiver);
+    transport.serve("shop", shop.receiver);
+    await shop.init();
+    const messageId = await shop.send.Send("parcels", { item: "chair" });
+    expect(await shop.dispatch(timeBudget(30_000))).toMatchObject({ acked: 1 });
+    expect(await shop.resend([messageId])).toEqual({ resent: 1 });
+    expect(await shop.dispatch(timeBudget(30_000))).toMatchObject({ acked: 1 });
+    expect(await service.inboxStats()).toMatchObject({ size: 1, duplicates: 1 });
+    isAway = true;
+    await service.dispatch(timeBudget(30_000));
+    const [failed] = (await service.list({ state: "Failed" })).messages;
+    expect(failed).toMatchObject({ endpoint: "Sent" });
+    expect(await service.retry(failed!.messageId)).toBe(true);
+    isAway = false;
+    await service.dispatch(timeBudget(30_000));
+    expect((await service.outboxStats()).counts).toMatchObject({ Pending: 0, Sent: 2, Failed: 0 });
+    expect(await service.get(failed!.messageId)).toMatchObject({ state: "Sent" });
+    expect(await service.resend({ destination: "shop", since: new Date(0) })).toEqual({ resent: 2 });
+    clock.advance(8 * 86_400_000);
+    expect(await service.maintain(timeBudget(30_000))).toMatchObject({ inbox: { done: 1 } });
+    expect((await service.outboxStats()).counts).toMatchObject({ Expired: 2 });
+  } finally {
+    await service.close();
+    await shop.close();
+    await others.close();
+  }
 }

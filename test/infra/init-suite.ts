@@ -5,15 +5,23 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { APIGatewayProxyStructuredResultV2 } from "aws-lambda";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createMessageTables } from "../../src/app/prepare-databases.js";
 import { migrate } from "../../src/index.js";
 import { answerOf, httpEvent, stripeHttpEvent, webhookSecret } from "../runtime/aws/http-events.js";
 import { lambdaFunction } from "../runtime/aws/lambda-function.js";
 import { startFunctionsHost } from "../runtime/azure/functions-host.js";
 import { stripeWebhook } from "../runtime/scenarios.js";
+import { operatorToken, shopSecret } from "./messaging-walk.js";
 import { type OwnDatabase, ownDatabase } from "./own-database.js";
 import { type PackedPackage, packedPackage, run, unpacked } from "./packed.js";
 
 const token = "a-token-of-the-service";
+/** Of functions/service.ts. Nobody is at the address, and nothing is sent. */
+const messaging = {
+  SHOP_ADDRESS: "http://127.0.0.1:9/_rf/receive",
+  SHOP_SECRET: shopSecret,
+  MESSAGING_TOKENS: operatorToken,
+};
 const tryBegin = (key: string) =>
   httpEvent({
     rawPath: "/v1/inbox/try-begin",
@@ -37,6 +45,7 @@ export const describeInit = (name: string, install: Install) =>
     beforeAll(async () => {
       [packed, database] = await Promise.all([packedPackage(), ownDatabase()]);
       await migrate(database.db);
+      await createMessageTables(database.db, {});
       parent = await mkdtemp(join(tmpdir(), "oncebox-init-"));
       folders.push(parent);
     });
@@ -55,10 +64,11 @@ export const describeInit = (name: string, install: Install) =>
       return folder;
     }
 
-    it("FUN-09 FUN-10 SVC-03 for AWS, with the inbox service: it builds, and its functions run under Amazon's runtime", async () => {
-      const folder = await built("aws", "--service");
+    it("MSG-05 FUN-09 FUN-10 SVC-03 for AWS, with the inbox service and messages: it builds, and its functions run under Amazon's runtime", async () => {
+      const folder = await built("aws", "--service", "--messaging");
       const archives = (await readdir(join(folder, "build/aws"))).filter((name) => name.endsWith(".zip"));
-      const files = ["serverless.yml", "infra/aws/service-true.yml", "infra/aws/migrate-true.yml"];
+      const choices = ["service", "messaging", "migrate"].map((name) => `infra/aws/${name}-true.yml`);
+      const files = ["serverless.yml", ...choices];
       const templates = files.map((name) => readFile(join(folder, name), "utf8"));
       const named = [
         ...(await Promise.all(templates)).join("\n").matchAll(/artifact: build\/aws\/(\S+)/g),
@@ -92,6 +102,15 @@ export const describeInit = (name: string, install: Install) =>
       expect(JSON.parse((begun as { body: string }).body)).toMatchObject({ status: "Acquired" });
       expect(await invoke("reap", {})).toMatchObject({ inbox: { done: 0 } });
       expect(await invoke("cleanup", {})).toMatchObject({ inbox: { done: 0 } });
+      const asked = httpEvent({
+        method: "GET",
+        rawPath: "/_rf/outbox/stats",
+        headers: { authorization: `Bearer ${operatorToken}` },
+      });
+      const stats = await invoke("message-receive", asked, messaging);
+      expect(JSON.parse((stats as { body: string }).body)).toMatchObject({ counts: { Pending: 0 } });
+      expect(await invoke("message-dispatch", {}, messaging)).toMatchObject({ stopped: "drained" });
+      expect(await invoke("message-maintain", {}, messaging)).toMatchObject({ inbox: { done: 0 } });
     });
 
     it("FUN-10 FUN-11 npm start runs the app, which is TypeScript, on this Node and on SQLite", async () => {
@@ -103,14 +122,15 @@ export const describeInit = (name: string, install: Install) =>
       );
     });
 
-    it("FUN-09 FUN-10 SVC-03 for Azure, with the inbox service: it builds, and the host runs its function app", async () => {
-      const folder = await built("azure", "--database", "postgres", "--service");
+    it("MSG-05 FUN-09 FUN-10 SVC-03 for Azure, with the inbox service and messages: it builds, and the host runs its function app", async () => {
+      const folder = await built("azure", "--database", "postgres", "--service", "--messaging");
       const app = await unpacked(join(folder, "build/azure/app.zip"));
       folders.push(app);
       const env = {
         ONCEBOX_DATABASE_URL: database.url,
         STRIPE_WEBHOOK_SECRET: "whsec_scenarios_secret_of_tests",
         INBOX_SERVICE_TOKENS: token,
+        ...messaging,
       };
       const host = await startFunctionsHost(app, env, 60_000);
       try {
@@ -124,6 +144,11 @@ export const describeInit = (name: string, install: Install) =>
         expect(await host.run("dispatch")).toMatchObject({ inbox: { acked: 1 }, outbox: { acked: 1 } });
         expect(await host.run("reap")).toMatchObject({ inbox: { done: 0 } });
         expect(await host.run("cleanup")).toMatchObject({ inbox: { done: 0 } });
+        const headers = { authorization: `Bearer ${operatorToken}` };
+        const stats = await fetch(`${host.url}/_rf/outbox/stats`, { headers });
+        expect(await stats.json()).toMatchObject({ counts: { Pending: 0 } });
+        expect(await host.run("dispatchMessages")).toMatchObject({ stopped: "drained" });
+        expect(await host.run("maintainMessages")).toMatchObject({ inbox: { done: 0 } });
       } finally {
         await host.stop();
       }

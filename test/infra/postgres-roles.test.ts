@@ -2,13 +2,14 @@ import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createCatalogueTable, grantUsers } from "../../src/app/prepare-databases.js";
+import { createCatalogueTable, createMessageTables, grantUsers } from "../../src/app/prepare-databases.js";
 import { databaseRoles } from "../../src/config/database-users.js";
 import { createSqlInboxStore } from "../../src/inbox-store/sql-inbox-store.js";
 import { createInbox, createOutbox, type Database, migrate, newOwnerToken } from "../../src/index.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
 import { root } from "../support/markdown.js";
 import { type StartedServer, startPostgres } from "../support/start-postgres.js";
+import { expectService } from "./functions-user.js";
 import { type OwnDatabase, ownDatabase, query } from "./own-database.js";
 
 const denied = { code: "42501" };
@@ -39,6 +40,9 @@ describe("the users of function apps on Azure Database for PostgreSQL, as the mi
     await database.run(`grant create on database ${database.name} to "id-orders-prod-migrate"`);
     owner = openPostgres({ url: as("id-orders-prod-migrate"), maxConnections: 2 });
     await migrate(owner);
+    await grantUsers(withoutAzure(owner), {}, users, scripts); // there is no service yet, and no table of one
+    labels.length = 0;
+    await createMessageTables(owner, {});
     for (const _ of ["once", "again"]) await grantUsers(withoutAzure(owner), {}, users, scripts);
     await database.run(`grant create on schema public to "id-orders-prod-migrate"`);
     for (const _ of ["once", "again"]) await createCatalogueTable(owner);
@@ -175,11 +179,32 @@ where u.rolname like 'id-orders-prod-%' and u.rolname <> 'id-orders-prod-migrate
       });
   });
 
+  it("MSG-01 MSG-05 FUN-10 a service sends and receives on its own tables, as the functions may for it, and sees no queue of the app", async () => {
+    for (const role of ["oncebox_messaging", "oncebox_functions"] as const) {
+      await database.run(`truncate infra.messages_inbox_done, infra.messages_outbox_state cascade`);
+      for (const table of ["messages_inbox", "messages_outbox"])
+        await database.run(`truncate infra.${table} cascade`);
+      await signedIn(role, (db) => expectService(db, undefined));
+    }
+    await signedIn("oncebox_messaging", async (db) => {
+      for (const table of ["inbox", "inbox_state", "outbox", "outbox_messages", "inbox_keys"])
+        await expect(query(db, `select * from infra.${table}`)).rejects.toMatchObject(denied);
+      await expect(query(db, "select who from infra.oncebox_operations")).rejects.toMatchObject(denied);
+      await expect(createOutbox(db).enqueue({ topic: "t", payload: "{}" })).rejects.toMatchObject(refused);
+      await expect(query(db, "create table infra.more (n int)")).rejects.toMatchObject(denied);
+    });
+    for (const role of ["oncebox_receivers", "oncebox_service", "oncebox_producers"] as const)
+      await signedIn(role, async (db) => {
+        await expect(query(db, "select * from infra.messages_inbox")).rejects.toMatchObject(denied);
+        await expect(query(db, "select * from infra.messages_outbox")).rejects.toMatchObject(denied);
+      });
+  });
+
   it("FUN-08 FUN-10 SVC-07 the catalogue of tenants is read by those who find them, and not by the inbox service", async () => {
     for (const role of databaseRoles)
       await signedIn(role, async (db) => {
         const read = query(db, 'select * from "tenants"');
-        if (role === "oncebox_service" || role === "oncebox_producers")
+        if (["oncebox_service", "oncebox_producers", "oncebox_messaging"].includes(role))
           await expect(read).rejects.toMatchObject(denied);
         else expect(await read).toEqual([]);
         await expect(query(db, 'delete from "tenants"')).rejects.toMatchObject(denied);

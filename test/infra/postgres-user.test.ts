@@ -39,7 +39,10 @@ describe("the functions' user on PostgreSQL", () => {
     const password = randomUUID();
     for (const _ of ["once", "again"]) {
       await runScript(
-        script.replaceAll(/oncebox_(functions|operators|receivers|service|producers)/g, `$1_${suffix}`),
+        script.replaceAll(
+          /oncebox_(functions|operators|receivers|service|producers|messaging)/g,
+          `$1_${suffix}`,
+        ),
       );
     }
     await database.run(`alter role ${role} password '${password}'`);
@@ -51,7 +54,8 @@ describe("the functions' user on PostgreSQL", () => {
   });
   afterAll(async () => {
     await db?.close();
-    for (const name of [role, operators, `receivers_${suffix}`, `service_${suffix}`, `producers_${suffix}`]) {
+    const others = ["receivers", "service", "producers", "messaging"].map((name) => `${name}_${suffix}`);
+    for (const name of [role, operators, ...others]) {
       await database?.run(`drop owned by ${name}`);
       await database?.run(`drop role ${name}`);
     }

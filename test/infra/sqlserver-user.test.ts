@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { operatorsOf } from "../../src/admin/index.js";
 import { openJobs } from "../../src/app/jobs.js";
-import { grantUsers } from "../../src/app/prepare-databases.js";
+import { createMessageTables, grantUsers } from "../../src/app/prepare-databases.js";
 import { readEnvironment } from "../../src/config/environment.js";
 import { createSqlInboxStore } from "../../src/inbox-store/sql-inbox-store.js";
 import {
@@ -30,7 +30,7 @@ import { withFunctionRights } from "../support/babelfish-schema.js";
 import { dropLogin } from "../support/drop-login.js";
 import { root } from "../support/markdown.js";
 import { patient, sqlServerHarness } from "../support/sqlserver-harness.js";
-import { expectControls, expectInboxService } from "./functions-user.js";
+import { expectControls, expectInboxService, expectService } from "./functions-user.js";
 
 const url = inject("sqlServerUrl");
 const script = () => readFile(join(root, "infra/sql/users-sqlserver.sql"), "utf8");
@@ -62,6 +62,14 @@ function calledProcedures(): readonly string[] {
   return proceduresOf(statements);
 }
 
+/** A service calls the same procedures of its own, but for those of keys. The functions may do so in its name. */
+function serviceProcedures(): readonly string[] {
+  const ofKeys = proceduresOf(Object.values(sqlServerDialect.keys(inboxNames)) as SqlStatement[]);
+  return calledProcedures()
+    .filter((name) => !ofKeys.includes(name))
+    .map((name) => name.replace(/\[(In|Out)box_/, (text) => text.toLowerCase().replace("[", "[messages_")));
+}
+
 /** The procedures that only operators call. */
 const operatorProcedures = (): readonly string[] =>
   [inboxNames, outboxNames]
@@ -82,12 +90,14 @@ describe("the functions' user on SQL Server, as it is written", () => {
   it("FUN-10 may execute every procedure that the package calls, and operators may read the tables that they look at, and nothing else is granted", async () => {
     const called = calledProcedures();
     const sql = (await script()).replace(/^--.*$/gm, "");
-    const grants = [...sql.matchAll(/^grant execute on (\S+) to \[(\w+)\];$/gm)];
+    const grants = [...sql.matchAll(/^ *grant execute on (\S+) to \[(\w+)\];$/gm)];
     const selects = [...sql.matchAll(/^grant select on (\S+) to \[oncebox_operators\];$/gm)];
     expect(sql.match(/\bgrant\b/g)).toHaveLength(grants.length + selects.length);
     expect(selects.map(([, name]) => name).sort()).toEqual([...new Set(operatorTables())].sort());
     const grantedTo = (role: string) => grants.filter(([, , to]) => to === role).map(([, name]) => name);
-    expect(grantedTo("oncebox_functions").sort()).toEqual([...new Set(called)].sort());
+    const ofService = serviceProcedures();
+    expect(grantedTo("oncebox_messaging").sort()).toEqual([...new Set(ofService)].sort());
+    expect(grantedTo("oncebox_functions").sort()).toEqual([...new Set([...called, ...ofService])].sort());
     expect(grantedTo("oncebox_operators")).toEqual(expect.arrayContaining([...operatorProcedures()]));
     expect(called.filter((name) => operatorProcedures().includes(name))).toEqual([]);
     const { receiving, keys } = sqlServerDialect;
@@ -100,7 +110,7 @@ describe("the functions' user on SQL Server, as it is written", () => {
     const ofKeys = statementsOf(keys(inboxNames)).filter((name) => !name.includes("Purge")); // the worker cleans up
     expect(grantedTo("oncebox_service")).toEqual([...new Set(ofKeys)]);
     expect(grantedTo("oncebox_producers")).toEqual(["[infra].[Outbox_Enqueue]", "[infra].[Inbox_Receive]"]);
-    expect(new Set(grants.map(([, , to]) => to)).size).toBe(5);
+    expect(new Set(grants.map(([, , to]) => to)).size).toBe(6);
     // The one role that the user is in is a variable of the script, and nothing else gives a right.
     expect(sql.match(/alter role.*/gi)).toEqual(["alter role [$(Role)] add member [$(FunctionsUser)];"]);
     expect(sql).not.toMatch(/sp_addrolemember|\bcontrol\b|db_/i);
@@ -130,6 +140,7 @@ describe.skipIf(url === "")("the functions' user on SQL Server", () => {
     [`${login}_inbox_service`, "oncebox_service"],
     [`${login}_alice`, "oncebox_operators"],
     [`${login}_billing`, "oncebox_producers"],
+    [`${login}_messages`, "oncebox_messaging"],
   ] as const;
   let admin: TestDatabase;
   let own: URL;
@@ -156,6 +167,7 @@ describe.skipIf(url === "")("the functions' user on SQL Server", () => {
       objectId: randomUUID(),
     }));
     await migrate(admin.db, { schema: admin.schema!, ...otherNames });
+    await createMessageTables(admin.db, { schema: admin.schema! });
     await grantUsers(admin.db, { schema: admin.schema!, ...otherNames }, made, scripts);
     for (const _ of ["once", "again"]) {
       await grantUsers(admin.db, { schema: admin.schema! }, made, scripts); // as the migration function does
@@ -168,7 +180,7 @@ describe.skipIf(url === "")("the functions' user on SQL Server", () => {
   afterAll(async () => {
     await db?.close();
     await admin?.close(); // with what the user has rights on
-    const roles = ["receivers", "functions", "service", "producers", "operators"];
+    const roles = ["receivers", "functions", "service", "producers", "messaging", "operators"];
     const drops = roles.map((role) => `drop role if exists [${login}_${role}]`);
     for (const [index, [user]] of users.entries())
       await dropLogin(url, user, index === users.length - 1 ? drops : []);
@@ -191,7 +203,7 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
    */
   async function grantWhatOwnershipGives(): Promise<void> {
     await grantTables(login);
-    const called = calledProcedures().map((name) =>
+    const called = [...calledProcedures(), ...serviceProcedures()].map((name) =>
       name.replace("[infra]", `[${admin.schema}]`).toLowerCase(),
     );
     const inner = (await objects("P")).filter((name) => !called.includes(name.toLowerCase()));
@@ -421,6 +433,21 @@ select @id as id;`;
       await expect(inbox.list({ state: "Seen" })).rejects.toThrow(denied);
       await expect(inbox.claim({ owner: newOwnerToken() })).rejects.toThrow(denied);
     });
+  });
+
+  it("MSG-01 MSG-05 FUN-10 a service sends and receives by its own procedures, and calls none of the app's", async () => {
+    const options = { schema: admin.schema! };
+    await as(users[5][0], async (serving) => {
+      if (await isBabelfish(admin)) await grantTables(users[5][0]);
+      await expectService(serving, admin.schema!);
+      const [inbox, outbox] = [createInbox(serving, options), createOutbox(serving, options)];
+      await expect(outbox.enqueue({ topic: "t", payload: "{}" })).rejects.toThrow(denied);
+      await expect(outbox.claim({ owner: newOwnerToken() })).rejects.toThrow(denied);
+      await expect(inbox.list({ state: "Seen" })).rejects.toThrow(denied);
+      await expect(createSqlInboxStore(serving, options).tryBegin("k")).rejects.toThrow(denied);
+    });
+    const ofService = createOutbox(db, { ...options, table: "messages_outbox" });
+    expect(await ofService.enqueue({ topic: "shop/Sent", payload: "{}" })).toBeDefined(); // in the functions' own transactions
   });
 
   it("MSG-14 ADD-02 an operator reads how the queues are doing, by rights that the functions' user does not have", async () => {

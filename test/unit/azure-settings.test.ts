@@ -75,10 +75,27 @@ describe("settings on Azure", () => {
     const groups = (text?: string) => [
       ...readAzureSettings(text === undefined ? {} : { ONCEBOX_FUNCTIONS: text }).functions,
     ];
-    expect(groups()).toEqual(["webhook", "work", "service", "admin"]);
+    expect(groups()).toEqual(["webhook", "work", "service", "admin", "messaging"]);
     expect(groups("migrate")).toEqual(["migrate"]);
     expect(groups(" webhook, work")).toEqual(["webhook", "work"]);
     expect(() => groups("webhooks")).toThrow(/^ONCEBOX_FUNCTIONS must be one or more of webhook, work/);
+  });
+
+  it("MSG-02 FUN-10 the queue that wakes the dispatcher of messages has a poison queue of its own", () => {
+    const queues = (env: NodeJS.ProcessEnv) => {
+      const { poisonQueues, messagePoisonQueues } = readAzureSettings(env);
+      return [poisonQueues, messagePoisonQueues].map((all) => all.map(({ queue }) => queue));
+    };
+    const env = {
+      ONCEBOX_WAKE_QUEUE: "wake",
+      ONCEBOX_CONSUME_QUEUE: "take",
+      ONCEBOX_MESSAGE_WAKE_QUEUE: "messages",
+    };
+    expect(queues({ ...env, AzureWebJobsStorage: storage })).toEqual([
+      ["wake-poison", "take-poison"],
+      ["messages-poison"],
+    ]);
+    expect(queues({})).toEqual([[], []]);
   });
 
   it("FUN-10 database users with a name that could end a statement, or an id that is none, are refused without being quoted", () => {

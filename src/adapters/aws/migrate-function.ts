@@ -2,11 +2,16 @@ import { createHash, createHmac, pbkdf2Sync, randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import type { AppDefinition } from "../../app/definition.js";
 import { appContext, migrateOptionsOf } from "../../app/open-app.js";
-import { createCatalogueTable, grantUsers } from "../../app/prepare-databases.js";
+import {
+  addResults,
+  createCatalogueTable,
+  createMessageTables,
+  grantUsers,
+} from "../../app/prepare-databases.js";
 import { omitUndefined } from "../../base/defined.js";
 import { type OwnerSettings, readOwnerSettings, urlOfUser } from "../../config/aws-settings.js";
 import { openDatabase } from "../../config/database-url.js";
-import { type Environment, readEnvironment } from "../../config/environment.js";
+import { type Environment, readEnvironment, readMessaging } from "../../config/environment.js";
 import type { SecretReference } from "../../config/secret-reference.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
 import type { Database } from "../../sql/dialect.js";
@@ -45,7 +50,8 @@ export function migrateFunction(definition: AppDefinition): JobFunction<MigrateR
     const db = await openDatabase(url, { maxConnections: 1 });
     try {
       const tables = migrateOptionsOf(definition);
-      const result = await migrate(db, tables);
+      const ofApp = await migrate(db, tables);
+      const result = readMessaging(env) ? addResults(ofApp, await createMessageTables(db, tables)) : ofApp;
       const password = (await isWithoutValue(functions.id)) ? newPassword() : undefined;
       await grantFunctionsUser(db, { kind, tables, script, password });
       // Last: whoever finds a URL can sign in with it. A run that dies before makes another password.
@@ -55,9 +61,7 @@ export function migrateFunction(definition: AppDefinition): JobFunction<MigrateR
       if (definition.tenants === undefined) return { ...result, madeUser, madeCatalogue: false };
       const madeCatalogue = await makeCatalogue(db, owner.catalogue, () => awsSecrets(env)(functions));
       const ofTenants = await migrateTenantDatabases(definition, environment, { url, kind, script });
-      const applied = [...result.applied, ...ofTenants.applied];
-      const warnings = [...result.warnings, ...ofTenants.warnings];
-      return { applied, warnings, madeUser, madeCatalogue };
+      return { ...addResults(result, ofTenants), madeUser, madeCatalogue };
     } finally {
       await db.close();
     }

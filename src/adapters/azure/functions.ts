@@ -11,8 +11,8 @@ import { type Logger, safeReason } from "../../base/logger.js";
 import {
   type AzureSettings,
   type FunctionGroup,
+  functionGroupsIn,
   readAzureSettings,
-  readFunctionGroups,
 } from "../../config/azure-settings.js";
 import {
   namesGithubHooks,
@@ -20,7 +20,9 @@ import {
   readEnvironment,
   readGithubRecovery,
   readLogLevel,
+  readMessaging,
 } from "../../config/environment.js";
+import { env, resolveThrough } from "../../config/secret-reference.js";
 import type { PlainResponse } from "../../http/plain.js";
 import type { TriggerMessage } from "../../middleware/consume.js";
 import { tenantBatchesIn } from "../../tenants/fan-out/tenant-batch.js";
@@ -58,7 +60,8 @@ import { azureFanOut, azureWakeUp, logPoisonQueues } from "./wake-up.js";
  * registerFunctions(app);
  */
 export function registerFunctions(definition: AppDefinition): void {
-  const groups = groupsOf(processEnv.ONCEBOX_FUNCTIONS);
+  const groups = functionGroupsIn(processEnv);
+  if (groups.size === 1 && groups.has("messaging")) return; // registerMessageFunctions registers those
   const app = coldStart(onlyGroups(definition, groups));
   // HTTP is registered before anything can throw. An error before the first registration leaves an app without functions,
   // which answers 404 to every request. An error after it stops the start, and the host reports it.
@@ -72,15 +75,6 @@ export function registerFunctions(definition: AppDefinition): void {
   if (groups.has("work")) registerWork(app, definition, settings, job);
   if (groups.has("work") && namesGithubHooks(processEnv))
     registerRecovery(settings, () => readGithubRecovery(processEnv)!);
-}
-
-/** All groups for a wrong setting, which is an error later. */
-function groupsOf(text: string | undefined): ReadonlySet<FunctionGroup> {
-  try {
-    return readFunctionGroups(text);
-  } catch {
-    return readFunctionGroups(undefined);
-  }
 }
 
 /** Without what the other groups serve: this function app may not read their secrets. */
@@ -242,7 +236,8 @@ function registerMigration(
       // Only this function needs them, and no other app should load them.
       const { readDatabaseUsers } = await import("../../config/database-users.js");
       const { prepareDatabases } = await import("../../app/prepare-databases.js");
-      const result = await prepareDatabases(await app(), { ...readDatabaseUsers(), scripts });
+      const messaging = readMessaging() ? { url: ownDatabaseUrl } : undefined;
+      const result = await prepareDatabases(await app(), { ...readDatabaseUsers(), scripts, messaging });
       logger.info("migrated", { applied: result.applied.length });
       return { status: 200, jsonBody: result };
     } catch (error) {
@@ -258,6 +253,10 @@ function registerMigration(
     handler: (_, context) => inInvocation(context, migrate),
   });
 }
+
+/** Of the deployment's own database, which an app with many tenants does not open. */
+const ownDatabaseUrl = (): Promise<string> =>
+  resolveThrough(env("ONCEBOX_DATABASE_URL"), azureSecrets(processEnv));
 
 /**
  * Registers the function `recoverGithub`, by a timer (`ONCEBOX_RECOVER_SCHEDULE`). It asks GitHub for failed deliveries,

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Metafile } from "esbuild";
-import { bundle, bundleFunctions } from "../../../src/packaging/bundle-functions.js";
+import { type BundleOptions, bundle, bundleFunctions } from "../../../src/packaging/bundle-functions.js";
 import type { BundledDatabase } from "../../../src/packaging/own-package.js";
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));
@@ -22,8 +22,11 @@ export function bundleTestApp(
   database: BundledDatabase | readonly BundledDatabase[],
   provided: readonly string[] = [],
   app = fileURLToPath(new URL("test-app.ts", import.meta.url)),
+  asked: Pick<BundleOptions, "messaging"> = {},
 ): Promise<BundleFolder> {
-  return bundledFolder(provided, (outFolder) => bundleFunctions({ cloud: "aws", database, app, outFolder }));
+  return bundledFolder(provided, (outFolder) =>
+    bundleFunctions({ cloud: "aws", database, app, outFolder, ...asked }),
+  );
 }
 
 /** Bundles the functions of messages, of test/runtime/message-app. */

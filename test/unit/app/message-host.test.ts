@@ -4,6 +4,7 @@ import { messageHost } from "../../../src/app/message-host.js";
 import type { WakeUp } from "../../../src/app/wake-up.js";
 import { timeBudget } from "../../../src/base/budget.js";
 import { uuidV7 } from "../../../src/base/uuid.js";
+import { secretsFromEnvironment } from "../../../src/config/secret-reference.js";
 import {
   command,
   createService,
@@ -49,7 +50,7 @@ async function hosted(wakeUp: WakeUp, sendMs = 0) {
   await service.init();
   const host = messageHost(
     () => service,
-    () => recordingLogger(log),
+    { loggerAt: () => recordingLogger(log), resolveSecret: secretsFromEnvironment({}) },
     wakeUp,
   );
   const receive = async (content: Partial<Envelope>) => {

@@ -48,7 +48,7 @@ describe("oncebox init", () => {
       }
       const functions = await filesIn(join(folder, "functions"));
       const own = (await filesIn(join(root, "functions", cloud))).filter(
-        (name) => !["inbox-service.ts", "admin.ts", "recover-github.ts"].includes(name),
+        (name) => !/^(inbox-service|admin|recover-github|message-\w+|messages)\.ts$/.test(name),
       );
       expect(functions).toEqual(["app.ts", ...own.map((name) => `${cloud}/${name}`)]);
       for (const name of functions) {
@@ -121,6 +121,40 @@ describe("oncebox init", () => {
       );
       const { scripts } = JSON.parse(await readFile(join(folder, "package.json"), "utf8"));
       expect(scripts[`package:${cloud}`]).toBe(`oncebox ${script}`);
+    },
+  );
+
+  it.each([
+    {
+      cloud: "aws",
+      added: ["aws/message-dispatch.ts", "aws/message-maintain.ts", "aws/message-receive.ts", "service.ts"],
+      script: "package aws --database postgres --messaging",
+    },
+    {
+      cloud: "azure",
+      added: ["azure/messages.ts", "service.ts"],
+      script: "package azure --database sqlserver",
+    },
+  ])(
+    "MSG-01 MSG-05 FUN-10 --messaging: an app for $cloud has a service, its functions and the package of its schemas",
+    async ({ cloud, added, script }) => {
+      const [without, folder] = [join(parent, `${cloud}-silent`), join(parent, `${cloud}-messaging`)];
+      expect((await cli("init", cloud, without)).code).toBe(0);
+      expect((await cli("init", cloud, folder, "--messaging")).code).toBe(0);
+      const [before, after] = [await filesIn(without), await filesIn(folder)];
+      expect(after.filter((name) => !before.includes(name))).toEqual(
+        added.map((name) => `functions/${name}`),
+      );
+      for (const name of added)
+        expect(await readFile(join(folder, "functions", name), "utf8")).not.toContain("/src/");
+      const manifestIn = async (app: string) => JSON.parse(await readFile(join(app, "package.json"), "utf8"));
+      const { scripts, dependencies } = await manifestIn(folder);
+      expect(scripts[`package:${cloud}`]).toBe(`oncebox ${script}`);
+      expect(dependencies.zod).toMatch(/^\^\d/);
+      expect((await manifestIn(without)).dependencies.zod).toBeUndefined();
+      if (cloud === "aws") return;
+      const main = (app: string) => readFile(join(app, "functions/azure/main.ts"), "utf8");
+      expect(await main(folder)).toBe(`import "./messages.js";\n${await main(without)}`);
     },
   );
 

@@ -31,4 +31,24 @@ describe("migrate --print on PostgreSQL", () => {
     await raw(routines.out);
     expect((await print()).out).toBe("");
   });
+
+  it("MSG-01 MSG-17 ADD-07 --messages prints the tables of a service as well, and creates them, with the view of what it has sent", async () => {
+    const { schema, raw } = test;
+    const run = (...args: string[]) =>
+      cli("migrate", "--messages", "--schema", schema, "--database", url, ...args);
+    await raw(`drop schema if exists "${schema}" cascade`);
+    const whole = await run("--print", "--all");
+    expect(await run("--print")).toEqual(whole);
+    await raw(whole.out);
+    const sent = `select state from "${schema}".messages_outbox_sent`;
+    expect(await raw(sent)).toEqual([]);
+    expect(await run("--print")).toMatchObject({ code: 0, out: "" });
+    expect(await run()).toMatchObject({ code: 0, out: expect.stringContaining("up to date") });
+
+    await raw(`drop schema "${schema}" cascade`);
+    const made = await run();
+    expect(made).toMatchObject({ code: 0, out: expect.stringMatching(/inbox 1.*messages_outbox 1/) });
+    expect(await raw(sent)).toEqual([]);
+    expect((await cli("migrate", "--print", "--all", "--database", url)).out).not.toContain("messages_");
+  });
 });

@@ -21,7 +21,7 @@ describe("oncebox package and the optional functions", () => {
   /** Bundles two functions, or those of them that `names` names, and returns the bundles' names. */
   const bundled = async (
     names: readonly string[],
-    asked: { readonly service?: boolean; readonly admin?: boolean; readonly recover?: boolean } = {},
+    asked: Partial<Record<"service" | "admin" | "recover" | "messaging", boolean>> = {},
   ) => {
     const folder = await mkdtemp(join(parent, "app-"));
     const functions = join(folder, "functions/aws");
@@ -67,6 +67,15 @@ describe("oncebox package and the optional functions", () => {
     expect(await bundled(all, { admin: true })).toEqual(["admin.mjs", "webhook.mjs"]);
     await expect(bundled(["webhook"], { admin: true })).rejects.toThrow(
       /functions.aws has no admin\.ts\. oncebox init aws --admin writes one\.$/,
+    );
+  });
+
+  it("MSG-05 FUN-10 on AWS those of a service's messages are bundled only when they are asked for, and all three", async () => {
+    const all = ["webhook", "message-receive", "message-dispatch", "message-maintain"];
+    expect(await bundled(all)).toEqual(["webhook.mjs"]);
+    expect(await bundled(all, { messaging: true })).toEqual(all.map((name) => `${name}.mjs`).sort());
+    await expect(bundled(all.slice(0, 3), { messaging: true })).rejects.toThrow(
+      /functions.aws has no message-maintain\.ts\. oncebox init aws --messaging writes one\.$/,
     );
   });
 

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -97,6 +97,11 @@ describe("the programs in the documents", () => {
     await mkdir(functions);
     await writeFile(join(folder, "package.json"), '{ "type": "module" }');
     for (const place of [folder, functions]) await writeFile(join(place, "app.ts"), fromSources(app));
+    const service = await readFile(join(root, "functions/service.ts"), "utf8"); // programs import it as ../service.js
+    const imported = service
+      .replace("../src/index.js", "oncebox")
+      .replace("../src/messaging/index.js", "oncebox/messaging");
+    await writeFile(join(folder, "service.ts"), fromSources(imported));
     for (const block of programs) {
       const program = fromSources(`${givenTo(block.code)}\n${await onOwnDatabase(block)}`);
       await writeFile(join(functions, fileOf(block)), program);

@@ -1,0 +1,4 @@
+import { messageMaintainFunction } from "../../src/adapters/aws/index.js";
+import service from "../service.js";
+
+export const handler = messageMaintainFunction(service);

@@ -1,0 +1,4 @@
+import { messageReceiveFunction } from "../../src/adapters/aws/index.js";
+import service from "../service.js";
+
+export const handler = messageReceiveFunction(service);
