@@ -50,7 +50,7 @@ export type {
   TypedHandlers,
 } from "./dispatch/handlers.js";
 export { PermanentFailure, permanentFailure, RetryAfter, retryAfter } from "./dispatch/settlement.js";
-export type { OnStore, WakeUpSource, Worker, WorkerOptions, WorkerSettings } from "./dispatch/worker.js";
+export type { WakeUpSource, Worker, WorkerSettings } from "./dispatch/worker.js";
 export { createWorker } from "./dispatch/worker.js";
 export {
   ArgumentRangeError,

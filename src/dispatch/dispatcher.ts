@@ -11,6 +11,7 @@ import type { DispatchStore } from "../queue/work-store.js";
 import { type DispatchResult, DispatchRun, type RunOptions } from "./dispatch-run.js";
 import type { HandlerMiddleware } from "./handle-message.js";
 import {
+  type AsWritten,
   type BeginHandlerTransaction,
   type NoOwnSchemas,
   type OnUnhandled,
@@ -47,11 +48,8 @@ export function createDispatcher<
   Own = NoOwnSchemas<Topics>,
   Tx = StoreTx,
   Sent extends TopicSchemas = TopicSchemas,
->(
-  options: OfStore<Message, StoreTx, Topics> &
-    InTransactions<StoreTx, Tx> &
-    DispatcherOptions<Message, Tx, Topics, Own, Sent>,
-): Dispatcher<Message, StoreTx> {
+  Made = unknown,
+>(options: DispatcherInput<Message, StoreTx, Topics, Own, Tx, Sent, Made>): Dispatcher<Message, StoreTx> {
   const config = dispatcherConfig(options as unknown as AnyOptions);
   return {
     // From here on the type of messages and transactions does not matter: handlers get what the store returns.
@@ -60,16 +58,30 @@ export function createDispatcher<
   };
 }
 
-/** Options of a dispatcher. `Own` has the data of handlers' own schemas: the compiler infers it. */
+/** What types a dispatcher: its store, the transactions of its handlers, and the handlers themselves. The compiler infers all of it. */
+export type DispatcherInput<
+  Message extends QueueMessage,
+  StoreTx,
+  Topics extends TopicSchemas,
+  Own,
+  Tx,
+  Sent extends TopicSchemas,
+  Made,
+> = OfStore<Message, StoreTx, Topics> &
+  InTransactions<StoreTx, Tx> &
+  DispatcherOptions<Message, Tx, Topics, Own, Sent, Made>;
+
+/** Options of a dispatcher. */
 export interface DispatcherOptions<
   Message extends QueueMessage,
   Tx = unknown,
   Topics extends TopicSchemas = TopicSchemas,
   Own = NoOwnSchemas<Topics>,
   Sent extends TopicSchemas = TopicSchemas,
+  Made = unknown,
 > {
   /** By topic, case-sensitive. Written behind `store` and `transaction`, its messages and `tx` have their types. */
-  readonly handlers: TypedHandlers<Message, Tx, Topics, Own, ReturnedOf<Sent>>;
+  readonly handlers: TypedHandlers<Message, Tx, Topics, Own, ReturnedOf<Sent>, Made> & AsWritten<Made>;
   /** Topics that are acknowledged without a handler: `["customer.*"]`. A handler of the topic itself comes first. */
   readonly ignore?: readonly TopicPattern[];
   /**
