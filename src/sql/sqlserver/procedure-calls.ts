@@ -93,11 +93,13 @@ const signatures = {
   Replay: ["now", "items", "ttl_ms"],
   RecordUnhandled: ["now", "items"],
   Unhandled: ["limit"],
-  Receive: [
+  ReceiveMessages: [
     ...(["now", "revive", "blocks", "items", "source", "message_id"] as const),
     ...content,
     ...(["hash", "partition_key", "error", "error_group"] as const),
   ],
+  // what other languages call, as Enqueue
+  Receive: ["source", "message_id", ...content, "hash", "partition_key"],
   Mark: ["now", "source", "message_id", "status", "error", "error_group", "blocks"],
   AlreadyProcessed: ["now", "source", "message_id", "hash"],
   TryBegin: ["given_now", "source", "key", "lease_id", "lease_ms", "holder"],
@@ -105,7 +107,12 @@ const signatures = {
   MarkKey: ["now", "source", "key"],
   InspectKey: ["now", "source", "key"],
   PurgeKeys: ["now", "source", "retention_ms", "limit"],
-  Enqueue: ["now", "items", "id", "message_id", ...content, "partition_key", "natural_key", "handled", "own"],
+  EnqueueMessages: [
+    ...(["now", "items", "id", "message_id"] as const),
+    ...content,
+    ...(["partition_key", "natural_key", "handled", "own"] as const),
+  ],
+  Enqueue: ["id", "message_id", ...content, "partition_key", "natural_key"],
   LockKeys: ["items"],
   ExpireDead: ["now", "owner", "lease_ms", "limit"],
   ListDone: ["after_seq", "limit"],
@@ -129,7 +136,7 @@ export function parametersOf(n: QueueNames, procedure: ProcedureName): readonly 
   return "inbox" in signature ? signature[n.kind] : signature;
 }
 
-/** Receive and Enqueue take one message without a partition key as parameters, or any messages as JSON. */
+/** ReceiveMessages and EnqueueMessages take one message without a partition key as parameters, or any messages as JSON. */
 export const received = {
   one: ["now", "revive", "source", "message_id", ...content, "hash"],
   many: ["now", "revive", "blocks", "items"],
