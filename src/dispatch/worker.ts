@@ -11,7 +11,6 @@ import type { RunOptions } from "./dispatch-run.js";
 import {
   createDispatcher,
   type Dispatcher,
-  type DispatcherInput,
   type DispatcherOptions,
   dispatcherOptions,
 } from "./dispatcher.js";
@@ -82,7 +81,9 @@ export function createWorker<
   Tx = StoreTx,
   Sent extends TopicSchemas = TopicSchemas,
   Made = unknown,
->(given: DispatcherInput<Message, StoreTx, Topics, Own, Tx, Sent, Made> & OnStore & WorkerSettings): Worker {
+>(
+  given: DispatcherOptions<Message, StoreTx, Topics, Own, Tx, Sent, Made> & OnStore & WorkerSettings,
+): Worker {
   refuseUnknown(given, [...settingNames, ...dispatcherOptions], "createWorker");
   const options = given as unknown as AnyOptions;
   if (typeof options.store?.claim !== "function")
