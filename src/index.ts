@@ -1,37 +1,22 @@
 export { type App, type CreateAppOptions, createApp } from "./app/app.js";
 export type { AppFetch, AppListener, FetchHost } from "./app/app-http.js";
-export {
-  type AppCron,
-  type AppDefinition,
-  type AppOptions,
-  type AppParts,
-  defineApp,
-} from "./app/definition.js";
+export { type AppDefinition, type AppOptions, type AppParts, defineApp } from "./app/definition.js";
 export type { DispatchReport } from "./app/dispatch-job.js";
 export type { CronReport } from "./app/dispatch-route.js";
-export type { TimeLimits } from "./app/limited-calls.js";
 export type { MaintenanceReport } from "./app/maintenance-jobs.js";
 export type { StartOptions } from "./app/resident.js";
 export type { AppSource } from "./app/sources.js";
 export type { Budget } from "./base/budget.js";
 export { timeBudget } from "./base/budget.js";
 export type { LogFields, Logger, LoggerOption } from "./base/logger.js";
-export { jsonLogger, type LogLevel } from "./base/logger.js";
-export type {
-  MetricAttributes,
-  Metrics,
-  SpanEnd,
-  SpanStart,
-  Telemetry,
-  TraceSpan,
-  Tracing,
-} from "./base/telemetry.js";
+export { jsonLogger } from "./base/logger.js";
+export type { MetricAttributes, Metrics, Telemetry, TraceSpan, Tracing } from "./base/telemetry.js";
 export { type OpenDatabaseOptions, openDatabase } from "./config/database-url.js";
 export { env, type SecretReference, type SecretResolver } from "./config/secret-reference.js";
 export type { DispatchResult } from "./dispatch/dispatch-run.js";
-export type { Dispatcher, DispatcherOptions, InTransactions, OfStore } from "./dispatch/dispatcher.js";
+export type { Dispatcher, DispatcherOptions } from "./dispatch/dispatcher.js";
 export { createDispatcher } from "./dispatch/dispatcher.js";
-export type { HandlerMiddleware, MiddlewareContext } from "./dispatch/handle-message.js";
+export type { HandlerMiddleware } from "./dispatch/handle-message.js";
 export type {
   BeginHandlerTransaction,
   HandlerContext,
@@ -40,18 +25,11 @@ export type {
   HandlerFunction,
   HandlerResult,
   Handlers,
-  NonTransactionalContext,
-  OnUnhandled,
-  RanInTransaction,
   ReturnedMessage,
-  ReturnedTopicMessage,
-  TopicOptions,
-  TopicPattern,
   TransactionalContext,
-  TypedHandlers,
 } from "./dispatch/handlers.js";
 export { PermanentFailure, permanentFailure, RetryAfter, retryAfter } from "./dispatch/settlement.js";
-export type { OnStore, WakeUpSource, Worker, WorkerOptions, WorkerSettings } from "./dispatch/worker.js";
+export type { WakeUpSource, Worker, WorkerSettings } from "./dispatch/worker.js";
 export { createWorker } from "./dispatch/worker.js";
 export {
   ArgumentRangeError,
@@ -64,7 +42,7 @@ export {
 } from "./errors.js";
 export type { Inbox, InboxOptions, IncomingMessage, ReceiveOutcome } from "./inbox/inbox.js";
 export { createInbox } from "./inbox/inbox.js";
-export type { Enqueued, EnqueueOptions, OnceMessage } from "./outbox/enqueue.js";
+export type { Enqueued, EnqueueOptions } from "./outbox/enqueue.js";
 export type { StreamedMessage } from "./outbox/messages.js";
 export type { Outbox, OutboxOptions } from "./outbox/outbox.js";
 export { createOutbox } from "./outbox/outbox.js";
@@ -74,7 +52,6 @@ export { LeaseLostError, newOwnerToken } from "./queue/leases.js";
 export type { MaintenanceResult } from "./queue/maintenance.js";
 export { purgeWithin, reapWithin } from "./queue/maintenance.js";
 export type {
-  ContentHash,
   InboxKey,
   InboxMessage,
   InboxState,
@@ -86,32 +63,19 @@ export type {
 } from "./queue/message.js";
 export type { FailedAttempt } from "./queue/operators.js";
 export type { RetryPolicy } from "./queue/retry-policy.js";
-export type { InputOf, OutputOf, StandardSchema } from "./queue/standard-schema.js";
-export type { OutgoingOf, TopicMessage, TopicSchemas } from "./queue/topics.js";
+export type { StandardSchema } from "./queue/standard-schema.js";
+export type { TopicSchemas } from "./queue/topics.js";
 export type {
-  AckOptions,
-  CallOptions,
-  ClaimOptions,
-  DeadLetterListener,
   DispatchStore,
-  ListFilter,
-  MessageFilter,
   Page,
   PurgeResult,
   QueueStats,
   ReapResult,
   Settlement,
-  WorkStore,
 } from "./queue/work-store.js";
 export type { Database } from "./sql/dialect.js";
-export type {
-  AdaptedTransaction,
-  SqlExecutor,
-  SqlRow,
-  SqlStatement,
-  TransactionParts,
-} from "./sql/driver.js";
+export type { AdaptedTransaction, SqlExecutor, SqlRow, SqlStatement } from "./sql/driver.js";
 export { asTransaction, statement } from "./sql/driver.js";
 export type { MigrateOptions, MigrateResult } from "./sql/migrate.js";
 export { migrate } from "./sql/migrate.js";
-export type { AnyDatabase, DatabaseKind, NativeTransactions } from "./sql/native.js";
+export type { AnyDatabase, DatabaseKind } from "./sql/native.js";

@@ -62,6 +62,9 @@ param databaseSku string = ''
 @description('A serverless database (GP_S_…) pauses after so many minutes without a session; -1 for never. It can only pause when no timer polls it meanwhile: docs/deploy-azure.md has the schedules for it.')
 param databaseAutoPauseMinutes int = -1
 
+@description('The functions connect to PostgreSQL by its built-in PgBouncer, which takes more connections; the migration does not. Not with Standard_B… sizes.')
+param databasePooler bool = false
+
 @description('Between two reaps. With thousands of tenants 10: docs/scale.md has the cost of each value.')
 @allowed([1, 5, 10, 15, 30])
 param reapMinutes int = 1
@@ -308,6 +311,7 @@ module postgres 'postgres.bicep' = if (hasPostgres) {
     groupId: sqlAdministratorId
     workspaceId: monitoring.outputs.workspaceId
     privateNetworking: privateNetworking
+    pooler: databasePooler
   }
 }
 
@@ -318,23 +322,25 @@ var postgresDatabaseName = hasPostgres ? postgres!.outputs.database : ''
 // The drivers sign in as the identity that AZURE_CLIENT_ID names, which every app has. In PostgreSQL its name is its user.
 var sqlUrl = 'Server=tcp:${sqlServerName},1433;Database=${sqlDatabaseName};Authentication=Active Directory Integrated;Encrypt=true'
 var postgresTarget = '${postgresName}/${postgresDatabaseName}?authentication=entra&sslmode=verify-full'
+// docs/poolers.md says why nothing is prepared through it
+var pooledTarget = databasePooler ? '${postgresName}:6432/${postgresDatabaseName}?authentication=entra&sslmode=verify-full&prepare=false' : postgresTarget
 var vaultUrl = vault.outputs.url
 var secretUrl = '{"from":"azure-key-vault","vault":"${vaultUrl}","name":"database-url"}'
-var webhookUrl = hasSqlServer ? sqlUrl : (hasPostgres ? 'postgres://${webhookIdentity.outputs.name}@${postgresTarget}' : secretUrl)
-var workUrl = hasSqlServer ? sqlUrl : (hasPostgres ? 'postgres://${workIdentity.outputs.name}@${postgresTarget}' : secretUrl)
+var webhookUrl = hasSqlServer ? sqlUrl : (hasPostgres ? 'postgres://${webhookIdentity.outputs.name}@${pooledTarget}' : secretUrl)
+var workUrl = hasSqlServer ? sqlUrl : (hasPostgres ? 'postgres://${workIdentity.outputs.name}@${pooledTarget}' : secretUrl)
 var migrateUrl = hasSqlServer
   ? sqlUrl
   : (hasPostgres ? 'postgres://${migrateIdentity.outputs.name}@${postgresTarget}' : '{"from":"azure-key-vault","vault":"${vaultUrl}","name":"owner-database-url"}')
 var serviceUser = service ? serviceIdentity!.outputs.name : ''
-var serviceUrl = hasSqlServer ? sqlUrl : (hasPostgres ? 'postgres://${serviceUser}@${postgresTarget}' : secretUrl)
+var serviceUrl = hasSqlServer ? sqlUrl : (hasPostgres ? 'postgres://${serviceUser}@${pooledTarget}' : secretUrl)
 var adminUser = admin ? adminIdentity!.outputs.name : ''
 var adminUrl = hasSqlServer
   ? sqlUrl
-  : (hasPostgres ? 'postgres://${adminUser}@${postgresTarget}' : '{"from":"azure-key-vault","vault":"${vaultUrl}","name":"admin-database-url"}')
+  : (hasPostgres ? 'postgres://${adminUser}@${pooledTarget}' : '{"from":"azure-key-vault","vault":"${vaultUrl}","name":"admin-database-url"}')
 var messagingUser = messaging ? messagingIdentity!.outputs.name : ''
 var messagingUrl = hasSqlServer
   ? sqlUrl
-  : (hasPostgres ? 'postgres://${messagingUser}@${postgresTarget}' : '{"from":"azure-key-vault","vault":"${vaultUrl}","name":"messaging-database-url"}')
+  : (hasPostgres ? 'postgres://${messagingUser}@${pooledTarget}' : '{"from":"azure-key-vault","vault":"${vaultUrl}","name":"messaging-database-url"}')
 // The catalogue is in the deployment's own database, if it makes one.
 var hasCatalogue = tenants == 'catalogue' && makesDatabase
 var tenantSettings = tenants == 'key-vault' ? { TENANTS_VAULT_URL: tenantsVault!.outputs.url } : {}

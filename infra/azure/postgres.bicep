@@ -14,6 +14,8 @@ param groupName string
 param groupId string
 param workspaceId string
 param privateNetworking bool
+@description('The built-in PgBouncer, at port 6432.')
+param pooler bool
 
 resource server 'Microsoft.DBforPostgreSQL/flexibleServers@2024-08-01' = {
   name: serverName
@@ -63,12 +65,19 @@ resource logChanges 'Microsoft.DBforPostgreSQL/flexibleServers/configurations@20
   dependsOn: [tlsVersion]
 }
 
+resource pooling 'Microsoft.DBforPostgreSQL/flexibleServers/configurations@2024-08-01' = if (pooler) {
+  parent: server
+  name: 'pgbouncer.enabled'
+  properties: { value: 'true', source: 'user-override' }
+  dependsOn: [logChanges]
+}
+
 // 0.0.0.0 stands for Azure's own addresses. They still have to sign in.
 resource azureMayConnect 'Microsoft.DBforPostgreSQL/flexibleServers/firewallRules@2024-08-01' = if (!privateNetworking) {
   parent: server
   name: 'azure'
   properties: { startIpAddress: '0.0.0.0', endIpAddress: '0.0.0.0' }
-  dependsOn: [logChanges]
+  dependsOn: [logChanges, pooling]
 }
 
 // Not at once after the server: for a while it is made but takes no administrator
@@ -81,7 +90,7 @@ resource migration 'Microsoft.DBforPostgreSQL/flexibleServers/administrators@202
     principalType: 'ServicePrincipal'
     tenantId: subscription().tenantId
   }
-  dependsOn: [logChanges, azureMayConnect]
+  dependsOn: [logChanges, pooling, azureMayConnect]
 }
 
 resource people 'Microsoft.DBforPostgreSQL/flexibleServers/administrators@2024-08-01' = if (!empty(groupId)) {

@@ -446,46 +446,15 @@ where [$(Queue)Keys].source = @source and [$(Queue)Keys].[key] = o.[key] and [$(
 select @@rowcount as deleted;
 go
 
-create or alter procedure [$(Schema)].[$(Queue)_Receive]
-  @revive bit = null, @blocks bit = null, @items nvarchar(max) = null, @source nvarchar(4000) = null,
-  @message_id nvarchar(4000) = null, @topic nvarchar(4000) = null, @payload nvarchar(max) = null,
-  @correlation_id nvarchar(4000) = null, @headers nvarchar(max) = null, @due_at datetime2(3) = null,
-  @expires_at datetime2(3) = null, @hash varchar(max) = null, @partition_key nvarchar(4000) = null,
+create or alter procedure [$(Schema)].[$(Queue)_ReceiveMessages]
+  @revive bit = null, @blocks bit = null, @items nvarchar(max) = null, @source nvarchar(255) = null,
+  @message_id nvarchar(255) = null, @topic nvarchar(255) = null, @payload nvarchar(max) = null,
+  @correlation_id nvarchar(255) = null, @headers nvarchar(max) = null, @due_at datetime2(3) = null,
+  @expires_at datetime2(3) = null, @hash varchar(max) = null, @partition_key nvarchar(255) = null,
   @error nvarchar(max) = null, @error_group varchar(16) = null
 as
 set nocount, xact_abort on;
 declare @now datetime2(3) = sysutcdatetime();
-if @items is null
-begin
-  if datalength(@correlation_id) = 0 set @correlation_id = null;
-  set @hash = lower(@hash collate Latin1_General_100_BIN2);
-  declare @refusal nvarchar(200) = case
-    when @source is null or right(@source, 1) = N' ' collate Latin1_General_100_BIN2 or len(@source) > 255 then N'source must have 1 to 255 characters, and no space at its end.'
-    when @message_id is null or right(@message_id, 1) = N' ' collate Latin1_General_100_BIN2 or len(@message_id) > 255 then N'message_id must have 1 to 255 characters, and no space at its end.'
-    when @topic is null or right(@topic, 1) = N' ' collate Latin1_General_100_BIN2 or len(@topic) > 255 then N'topic must have 1 to 255 characters, and no space at its end.'
-    when right(@partition_key, 1) = N' ' collate Latin1_General_100_BIN2 or len(@partition_key) > 255 then N'partition_key must have 1 to 255 characters, and no space at its end.'
-    when right(@correlation_id, 1) = N' ' collate Latin1_General_100_BIN2 or len(@correlation_id) > 255 then N'correlation_id must have 1 to 255 characters, and no space at its end.'
-    when @payload is null then N'payload must be given; it may be empty.'
-    when @due_at not between '1970-01-01' and '9998-01-01' then N'due_at must be a time between the years 1970 and 9998.'
-    when @expires_at not between '1970-01-01' and '9998-01-01' then N'expires_at must be a time between the years 1970 and 9998.'
-    when substring(@hash, charindex(':', @hash) + 1, datalength(@hash)) collate Latin1_General_100_BIN2 like '%[^0-9a-f]%' or (datalength(@hash) - charindex(':', @hash)) % 2 = 1 or right(@hash, 1) = ':' or charindex(':', @hash) = 1 or charindex(':', @hash) > 33 or replace(replace(left(@hash, charindex(':', @hash)), '_', ''), '-', '') collate Latin1_General_100_BIN2 like '%[^0-9a-z:]%' or left(@hash, 1) in ('_', '-') then N'hash must be an algorithm, a colon and hexadecimal digits, such as sha256:9f86d081, or only the digits.'
-  end;
-  -- not every server that speaks T-SQL can read an escaped NUL
-  if charindex(N'\u0000', @headers) = 0
-  begin
-    if isjson(@headers) = 0 set @refusal = N'headers must be a JSON object whose values are strings.';
-    else if not exists (select 1 from openjson(concat(N'[', @headers, N']')) h where h.type = 5)
-      or exists (select 1 from openjson(@headers) h where h.type <> 1)
-      set @refusal = N'headers must be a JSON object whose values are strings.';
-  end
-  if @refusal is not null
-  begin
-    -- the caller's transaction stays as it is
-    set xact_abort off;
-    throw 51022, @refusal, 1;
-  end
-end
-
 declare @messages table (
   position int not null primary key, source nvarchar(255) collate Latin1_General_100_BIN2 null,
   message_id nvarchar(255) collate Latin1_General_100_BIN2 null,
@@ -691,6 +660,46 @@ from @received a
 left join @buried b on b.seq = a.seq
 left join @enqueued w on w.seq = a.seq
 left join @known k on k.seq = a.seq;
+go
+
+create or alter procedure [$(Schema)].[$(Queue)_Receive]
+  @source nvarchar(4000) = null, @message_id nvarchar(4000) = null, @topic nvarchar(4000) = null,
+  @payload nvarchar(max) = null, @correlation_id nvarchar(4000) = null, @headers nvarchar(max) = null,
+  @due_at datetime2(3) = null, @expires_at datetime2(3) = null, @hash varchar(max) = null,
+  @partition_key nvarchar(4000) = null
+as
+set nocount, xact_abort on;
+if datalength(@correlation_id) = 0 set @correlation_id = null;
+set @hash = lower(@hash collate Latin1_General_100_BIN2);
+declare @refusal nvarchar(200) = case
+  when @source is null or right(@source, 1) = N' ' collate Latin1_General_100_BIN2 or len(@source) > 255 then N'source must have 1 to 255 characters, and no space at its end.'
+  when @message_id is null or right(@message_id, 1) = N' ' collate Latin1_General_100_BIN2 or len(@message_id) > 255 then N'message_id must have 1 to 255 characters, and no space at its end.'
+  when @topic is null or right(@topic, 1) = N' ' collate Latin1_General_100_BIN2 or len(@topic) > 255 then N'topic must have 1 to 255 characters, and no space at its end.'
+  when right(@partition_key, 1) = N' ' collate Latin1_General_100_BIN2 or len(@partition_key) > 255 then N'partition_key must have 1 to 255 characters, and no space at its end.'
+  when right(@correlation_id, 1) = N' ' collate Latin1_General_100_BIN2 or len(@correlation_id) > 255 then N'correlation_id must have 1 to 255 characters, and no space at its end.'
+  when @payload is null then N'payload must be given; it may be empty.'
+  when @due_at not between '1970-01-01' and '9998-01-01' then N'due_at must be a time between the years 1970 and 9998.'
+  when @expires_at not between '1970-01-01' and '9998-01-01' then N'expires_at must be a time between the years 1970 and 9998.'
+  when substring(@hash, charindex(':', @hash) + 1, datalength(@hash)) collate Latin1_General_100_BIN2 like '%[^0-9a-f]%' or (datalength(@hash) - charindex(':', @hash)) % 2 = 1 or right(@hash, 1) = ':' or charindex(':', @hash) = 1 or charindex(':', @hash) > 33 or replace(replace(left(@hash, charindex(':', @hash)), '_', ''), '-', '') collate Latin1_General_100_BIN2 like '%[^0-9a-z:]%' or left(@hash, 1) in ('_', '-') then N'hash must be an algorithm, a colon and hexadecimal digits, such as sha256:9f86d081, or only the digits.'
+end;
+-- not every server that speaks T-SQL can read an escaped NUL
+if charindex(N'\u0000', @headers) = 0
+begin
+  if isjson(@headers) = 0 set @refusal = N'headers must be a JSON object whose values are strings.';
+  else if not exists (select 1 from openjson(concat(N'[', @headers, N']')) h where h.type = 5)
+    or exists (select 1 from openjson(@headers) h where h.type <> 1)
+    set @refusal = N'headers must be a JSON object whose values are strings.';
+end
+if @refusal is not null
+begin
+  -- the caller's transaction stays as it is
+  set xact_abort off;
+  throw 51022, @refusal, 1;
+end
+
+exec [$(Schema)].[$(Queue)_ReceiveMessages]
+  @source = @source, @message_id = @message_id, @topic = @topic, @payload = @payload, @correlation_id = @correlation_id,
+  @headers = @headers, @due_at = @due_at, @expires_at = @expires_at, @hash = @hash, @partition_key = @partition_key;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_AlreadyProcessed]
@@ -1002,44 +1011,14 @@ exec [$(Schema)].[$(Queue)_Discard] @items = @items;
 commit transaction;
 go
 
-create or alter procedure [$(Schema)].[$(Queue)_Enqueue]
+create or alter procedure [$(Schema)].[$(Queue)_EnqueueMessages]
   @items nvarchar(max) = null, @id uniqueidentifier = null output, @message_id uniqueidentifier = null,
-  @topic nvarchar(4000) = null, @payload nvarchar(max) = null, @correlation_id nvarchar(4000) = null,
+  @topic nvarchar(255) = null, @payload nvarchar(max) = null, @correlation_id nvarchar(255) = null,
   @headers nvarchar(max) = null, @due_at datetime2(3) = null, @expires_at datetime2(3) = null,
-  @partition_key nvarchar(4000) = null, @natural_key nvarchar(4000) = null, @handled nvarchar(max) = null, @own bit = 0
+  @partition_key nvarchar(255) = null, @natural_key nvarchar(255) = null, @handled nvarchar(max) = null, @own bit = 0
 as
 set nocount, xact_abort on;
 declare @now datetime2(3) = sysutcdatetime();
-if @items is null
-begin
-  set @id = coalesce(@id, newid());
-  set @message_id = coalesce(@message_id, @id);
-  if datalength(@correlation_id) = 0 set @correlation_id = null;
-  declare @refusal nvarchar(200) = case
-    when @topic is null or right(@topic, 1) = N' ' collate Latin1_General_100_BIN2 or len(@topic) > 255 then N'topic must have 1 to 255 characters, and no space at its end.'
-    when right(@partition_key, 1) = N' ' collate Latin1_General_100_BIN2 or len(@partition_key) > 255 then N'partition_key must have 1 to 255 characters, and no space at its end.'
-    when right(@natural_key, 1) = N' ' collate Latin1_General_100_BIN2 or len(@natural_key) > 255 then N'natural_key must have 1 to 255 characters, and no space at its end.'
-    when right(@correlation_id, 1) = N' ' collate Latin1_General_100_BIN2 or len(@correlation_id) > 255 then N'correlation_id must have 1 to 255 characters, and no space at its end.'
-    when @payload is null then N'payload must be given; it may be empty.'
-    when @due_at not between '1970-01-01' and '9998-01-01' then N'due_at must be a time between the years 1970 and 9998.'
-    when @expires_at not between '1970-01-01' and '9998-01-01' then N'expires_at must be a time between the years 1970 and 9998.'
-  end;
-  -- not every server that speaks T-SQL can read an escaped NUL
-  if charindex(N'\u0000', @headers) = 0
-  begin
-    if isjson(@headers) = 0 set @refusal = N'headers must be a JSON object whose values are strings.';
-    else if not exists (select 1 from openjson(concat(N'[', @headers, N']')) h where h.type = 5)
-      or exists (select 1 from openjson(@headers) h where h.type <> 1)
-      set @refusal = N'headers must be a JSON object whose values are strings.';
-  end
-  if @refusal is not null
-  begin
-    -- the caller's transaction stays as it is
-    set xact_abort off;
-    throw 51022, @refusal, 1;
-  end
-end
-
 declare @messages table (
   position int not null primary key, id uniqueidentifier null, message_id uniqueidentifier null,
   topic nvarchar(255) collate Latin1_General_100_BIN2 null, payload nvarchar(max) null,
@@ -1150,6 +1129,46 @@ else if @items is null
   select @id = k.id from @known k;
 else if exists (select 1 from @known)
   select i.id, k.id as known_id from @known k inner join @messages i on i.position = k.position;
+go
+
+create or alter procedure [$(Schema)].[$(Queue)_Enqueue]
+  @id uniqueidentifier = null output, @message_id uniqueidentifier = null, @topic nvarchar(4000) = null,
+  @payload nvarchar(max) = null, @correlation_id nvarchar(4000) = null, @headers nvarchar(max) = null,
+  @due_at datetime2(3) = null, @expires_at datetime2(3) = null, @partition_key nvarchar(4000) = null,
+  @natural_key nvarchar(4000) = null
+as
+set nocount, xact_abort on;
+set @id = coalesce(@id, newid());
+set @message_id = coalesce(@message_id, @id);
+if datalength(@correlation_id) = 0 set @correlation_id = null;
+declare @refusal nvarchar(200) = case
+  when @topic is null or right(@topic, 1) = N' ' collate Latin1_General_100_BIN2 or len(@topic) > 255 then N'topic must have 1 to 255 characters, and no space at its end.'
+  when right(@partition_key, 1) = N' ' collate Latin1_General_100_BIN2 or len(@partition_key) > 255 then N'partition_key must have 1 to 255 characters, and no space at its end.'
+  when right(@natural_key, 1) = N' ' collate Latin1_General_100_BIN2 or len(@natural_key) > 255 then N'natural_key must have 1 to 255 characters, and no space at its end.'
+  when right(@correlation_id, 1) = N' ' collate Latin1_General_100_BIN2 or len(@correlation_id) > 255 then N'correlation_id must have 1 to 255 characters, and no space at its end.'
+  when @payload is null then N'payload must be given; it may be empty.'
+  when @due_at not between '1970-01-01' and '9998-01-01' then N'due_at must be a time between the years 1970 and 9998.'
+  when @expires_at not between '1970-01-01' and '9998-01-01' then N'expires_at must be a time between the years 1970 and 9998.'
+end;
+-- not every server that speaks T-SQL can read an escaped NUL
+if charindex(N'\u0000', @headers) = 0
+begin
+  if isjson(@headers) = 0 set @refusal = N'headers must be a JSON object whose values are strings.';
+  else if not exists (select 1 from openjson(concat(N'[', @headers, N']')) h where h.type = 5)
+    or exists (select 1 from openjson(@headers) h where h.type <> 1)
+    set @refusal = N'headers must be a JSON object whose values are strings.';
+end
+if @refusal is not null
+begin
+  -- the caller's transaction stays as it is
+  set xact_abort off;
+  throw 51022, @refusal, 1;
+end
+
+exec [$(Schema)].[$(Queue)_EnqueueMessages]
+  @id = @id output, @message_id = @message_id, @topic = @topic, @payload = @payload, @correlation_id = @correlation_id,
+  @headers = @headers, @due_at = @due_at, @expires_at = @expires_at, @partition_key = @partition_key,
+  @natural_key = @natural_key;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_LockKeys]

@@ -29,7 +29,7 @@ if not exists (select 1 from sys.database_principals where name = N'oncebox_mess
 if not exists (select 1 from sys.database_principals where name = N'oncebox_operators')
   exec(N'create role [oncebox_operators]');
 
-grant execute on [infra].[Inbox_Receive] to [oncebox_receivers];
+grant execute on [infra].[Inbox_ReceiveMessages] to [oncebox_receivers];
 
 grant execute on [infra].[Inbox_Claim] to [oncebox_functions];
 grant execute on [infra].[Inbox_Ack] to [oncebox_functions];
@@ -51,7 +51,7 @@ grant execute on [infra].[Inbox_RecordUnhandled] to [oncebox_functions];
 grant execute on [infra].[Inbox_Unhandled] to [oncebox_functions];
 grant execute on [infra].[Inbox_Due] to [oncebox_functions];
 grant execute on [infra].[Inbox_Replay] to [oncebox_functions];
-grant execute on [infra].[Inbox_Receive] to [oncebox_functions];
+grant execute on [infra].[Inbox_ReceiveMessages] to [oncebox_functions];
 grant execute on [infra].[Inbox_AlreadyProcessed] to [oncebox_functions];
 grant execute on [infra].[Inbox_Mark] to [oncebox_functions];
 grant execute on [infra].[Inbox_TryBegin] to [oncebox_functions];
@@ -80,7 +80,7 @@ grant execute on [infra].[Outbox_RecordUnhandled] to [oncebox_functions];
 grant execute on [infra].[Outbox_Unhandled] to [oncebox_functions];
 grant execute on [infra].[Outbox_Due] to [oncebox_functions];
 grant execute on [infra].[Outbox_Replay] to [oncebox_functions];
-grant execute on [infra].[Outbox_Enqueue] to [oncebox_functions];
+grant execute on [infra].[Outbox_EnqueueMessages] to [oncebox_functions];
 grant execute on [infra].[Outbox_LockKeys] to [oncebox_functions];
 grant execute on [infra].[Outbox_ExpireDead] to [oncebox_functions];
 grant execute on [infra].[Outbox_ListDone] to [oncebox_functions];
@@ -216,7 +216,7 @@ grant execute on [infra].[Inbox_Controls] to [oncebox_operators];
 grant execute on [infra].[Inbox_PutControl] to [oncebox_operators];
 grant execute on [infra].[Inbox_EndControl] to [oncebox_operators];
 grant execute on [infra].[Inbox_Unhandled] to [oncebox_operators];
-grant execute on [infra].[Inbox_Receive] to [oncebox_operators];
+grant execute on [infra].[Inbox_ReceiveMessages] to [oncebox_operators];
 
 grant execute on [infra].[Outbox_Get] to [oncebox_operators];
 grant execute on [infra].[Outbox_Attempts] to [oncebox_operators];
@@ -233,7 +233,7 @@ grant execute on [infra].[Outbox_Controls] to [oncebox_operators];
 grant execute on [infra].[Outbox_PutControl] to [oncebox_operators];
 grant execute on [infra].[Outbox_EndControl] to [oncebox_operators];
 grant execute on [infra].[Outbox_Unhandled] to [oncebox_operators];
-grant execute on [infra].[Outbox_Enqueue] to [oncebox_operators];
+grant execute on [infra].[Outbox_EnqueueMessages] to [oncebox_operators];
 
 -- What operators look at besides: groups of dead messages, activity, partitions, what they have done.
 grant select on [infra].[Inbox] to [oncebox_operators];

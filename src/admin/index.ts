@@ -1,4 +1,4 @@
-export { type AdminSettings, adminDefaults } from "../http/admin-access.js";
+export { adminDefaults } from "../http/admin-access.js";
 export {
   archiveDead,
   discardDead,
@@ -6,13 +6,21 @@ export {
   type ReplayDeadResult,
   replayDead,
 } from "../operators/bulk-operations.js";
-export { messageTrace, type TraceStep, type TraceStores } from "../operators/operator-reads.js";
+export { messageTrace, type TraceStep } from "../operators/operator-reads.js";
 export { operatorsOf } from "../operators/operators-of.js";
-export type * from "../queue/operators.js";
-export {
-  type Admin,
-  type AdminOptions,
-  type AdminStores,
-  type AdminTenants,
-  createAdmin,
-} from "./create-admin.js";
+export type {
+  Activity,
+  ActivityBucket,
+  BlockedPartition,
+  Control,
+  Controls,
+  CorrelatedMessage,
+  DeadGroup,
+  DeadLetters,
+  Limit,
+  Operation,
+  OperatorReads,
+  Operators,
+  UnhandledTopic,
+} from "../queue/operators.js";
+export { type Admin, type AdminOptions, createAdmin } from "./create-admin.js";

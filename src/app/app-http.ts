@@ -35,10 +35,13 @@ const bases =
 
 type Served = "webhooks" | "service" | "admin" | "dispatch";
 
-const servedAt = (path: string): Served | undefined => {
-  const groups = Object.entries(bases.exec(path)?.groups ?? {});
-  return groups.find(([, base]) => base !== undefined)?.[0] as Served | undefined;
-};
+/** What the app serves at a path, and whether the path begins with it. */
+function servedAt(path: string): { readonly served: Served; readonly isFirst: boolean } | undefined {
+  const match = bases.exec(path);
+  if (match === null) return undefined;
+  const [served] = Object.entries(match.groups!).find(([, base]) => base !== undefined)!;
+  return { served: served as Served, isFirst: match.index === 0 };
+}
 
 interface Resident {
   /** Workers of this process handle what arrives. */
@@ -65,7 +68,7 @@ export function appHttp(
 
   const fetch: AppFetch = async (request, host = {}) => {
     const url = new URL(request.url);
-    const served = servedAt(url.pathname) ?? "webhooks";
+    const served = servedAt(url.pathname)?.served ?? "webhooks";
     const route = served === "webhooks" ? undefined : routes[served];
     if (route === undefined) {
       // Also for a path of nothing: the answer is 404 then, and the log says that there is no such source.
@@ -81,8 +84,8 @@ export function appHttp(
   };
   const sources = Object.keys({ ...definition.sources, ...environment.sources });
   const isServed = (path: string): boolean => {
-    if (bases.exec(path)?.index !== 0) return false; // `/orders/7/dispatch` is a route of somebody else's
-    const served = servedAt(path)!;
+    const { served, isFirst = false } = servedAt(path) ?? {};
+    if (served === undefined || !isFirst) return false; // `/orders/7/dispatch` is a route of somebody else's
     return served === "webhooks"
       ? sources.some((name) => path.split("/")[2] === encodeURIComponent(name))
       : routes[served] !== undefined;

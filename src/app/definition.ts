@@ -3,16 +3,20 @@ import type { Metrics, Tracing } from "../base/telemetry.js";
 import { isSecretReference, type SecretReference } from "../config/secret-reference.js";
 import type { DispatcherOptions } from "../dispatch/dispatcher.js";
 import {
+  type AsWritten,
+  type FormOf,
   type HandlerDefinition,
   type HandlerEntry,
   type Handlers,
   type NoOwnSchemas,
+  type NoSuch,
   type OnUnhandled,
   onUnhandledChoices,
   type ReturnedOf,
   type TopicPattern,
   type TypedHandlers,
   topicMatcher,
+  type UnknownField,
 } from "../dispatch/handlers.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { AdminSettings } from "../http/admin-access.js";
@@ -64,7 +68,7 @@ export interface AppDefinition<
   readonly publishers?: HandlersOf<OutboxMessage>;
 }
 
-/** What `defineApp` takes. The compiler infers the last four types: the data of handlers' own schemas, and what functions return. */
+/** What `defineApp` takes. The compiler infers the last four types: the data of handlers' own schemas, and handlers as they are written. */
 export interface AppOptions<
   Topics extends TopicSchemas,
   Kind extends AnyDatabase,
@@ -85,35 +89,48 @@ export interface AppOptions<
 }
 
 /** Handlers by topic, or a function that makes them of the app's parts. */
-type AppHandlers<Message, Topics extends TopicSchemas, Kind extends AnyDatabase, Own, Made> =
-  | TypedHandlers<Message, SqlExecutor<Kind>, Topics, Own, ReturnedOf<Topics>>
-  | ((
-      parts: AppParts<Topics, Kind>,
-    ) => MadeHandlers<Message, SqlExecutor<Kind>, Topics, Own> & Made & OnlyHandlerOptions<Made>);
+type AppHandlers<Message, Topics extends TopicSchemas, Kind extends AnyDatabase, Own, Form> = (
+  | TypedHandlers<Message, SqlExecutor<Kind>, Topics, Own, ReturnedOf<Topics>, Form>
+  | MakeHandlers<Message, Topics, Kind, Own, Form>
+) &
+  AsWritten<Form>;
 
-/** What types the handlers that a function returns. */
-type MadeHandlers<Message, Tx, Topics extends TopicSchemas, Own> = {
+type MakeHandlers<Message, Topics extends TopicSchemas, Kind extends AnyDatabase, Own, Form> = (
+  parts: AppParts<Topics, Kind>,
+) => MadeHandlers<
+  Message,
+  SqlExecutor<Kind>,
+  Topics,
+  Own,
+  Form extends (...args: never) => infer Made ? Made : unknown
+>;
+
+/** What types the handlers that a function returns. The compiler infers no schema in it. */
+type MadeHandlers<Message, Tx, Topics extends TopicSchemas, Own, Made> = {
   readonly [Topic in keyof Own]: HandlerEntry<
     Message,
     Tx,
     DataOf<Topics, Topic, unknown>,
-    ReturnedOf<Topics>
-  >;
+    ReturnedOf<Topics> & NoSuch<"a field of a message", UnknownField<Made[keyof Made]>>
+  > &
+    FormOf<Made[Topic & keyof Made]> &
+    NoSuch<"an option of a handler", UnknownOption<Made[keyof Made]>> &
+    SchemasInTopics<Made[keyof Made]>;
 };
 
-/**
- * The compiler does not look for unknown properties in what a function returns, and infers no schema in it: such a property has a
- * type here that no value has, and that says what is wrong.
- */
-type OnlyHandlerOptions<Made> = { readonly [Topic in keyof Made]: OnlyOptions<Made[Topic]> };
-type OnlyOptions<Entry> = Entry extends (...args: never) => unknown
-  ? unknown
-  : {
-      readonly [Name in Exclude<keyof Entry, KnownOption>]: Name extends "schema"
-        ? "A function that returns handlers has its schemas in topics"
-        : `"${Name & string}" is not an option of a handler`;
-    };
-type KnownOption = Exclude<keyof HandlerDefinition<QueueMessage>, "schema">;
+/** The compiler does not look for unknown properties in what a function returns. */
+type UnknownOption<Entry> = Entry extends (...args: never) => unknown
+  ? never
+  : Exclude<keyof Entry & string, keyof HandlerDefinition<QueueMessage>>;
+type SchemasInTopics<Entry> =
+  Extract<Entry, { readonly schema: unknown }> extends never
+    ? unknown
+    : { readonly schema?: "A function that returns handlers has its schemas in topics" };
+
+/** Where handlers are a function, they are compared with functions alone, so that the compiler's errors point into it. */
+type InItsForm<Name extends string, Form, Make> = Form extends (...args: never) => unknown
+  ? { readonly [Field in Name]: Make }
+  : unknown;
 
 /** The options of an app that are the same whatever its handlers are. */
 interface AppSettings<Kind extends AnyDatabase> {
@@ -196,7 +213,8 @@ type Define<Kind extends AnyDatabase> = <
 >(
   app: AppOptions<Topics, Kind, Own, Made, OwnSent, MadeSent> & {
     readonly sources?: SchemesOf<Source, AppSource>;
-  },
+  } & InItsForm<"handlers", Made, MakeHandlers<InboxMessage, Topics, Kind, Own, Made>> &
+    InItsForm<"publishers", MadeSent, MakeHandlers<OutboxMessage, Topics, Kind, OwnSent, MadeSent>>,
 ) => AppDefinition<Topics, Kind>;
 
 interface DefineApp extends Define<AnyDatabase> {

@@ -1,5 +1,4 @@
-export type { AllowedDatabases, AllowedKind } from "../config/allowed-databases.js";
-export type { ConnectionLimits } from "../tenants/connections/connection-budget.js";
+export type { AllowedDatabases } from "../config/allowed-databases.js";
 export {
   createTenantStores,
   type TenantStoreProvider,
@@ -8,7 +7,6 @@ export {
 } from "../tenants/connections/tenant-stores.js";
 export {
   type CatalogueOptions,
-  type ConfiguredTenant,
   catalogueTable,
   tenantsFromCatalogue,
   tenantsFromConfiguration,
@@ -16,17 +14,10 @@ export {
 export type { FanOut, TenantBatch } from "../tenants/fan-out/tenant-batch.js";
 export { fair } from "../tenants/scheduling/fair-selection.js";
 export type { TenantRunResult } from "../tenants/scheduling/run-tenants.js";
-export {
-  drainFirst,
-  roundRobin,
-  type Selection,
-  type SelectionStrategy,
-  type TurnEnd,
-} from "../tenants/scheduling/selection.js";
+export { drainFirst, roundRobin, type SelectionStrategy } from "../tenants/scheduling/selection.js";
 export type {
   TenantDispatcher,
   TenantDispatcherOptions,
-  TenantDispatchers,
   TenantDispatchReport,
 } from "../tenants/scheduling/tenant-dispatcher.js";
 export {
@@ -34,5 +25,5 @@ export {
   type TenantWorker,
   type TenantWorkerOptions,
 } from "../tenants/scheduling/tenant-worker.js";
-export type { DiscoveryContext, Tenant, TenantDiscovery } from "../tenants/tenant.js";
+export type { Tenant, TenantDiscovery } from "../tenants/tenant.js";
 export { type MultiTenantOptions, multiTenant } from "./multi-tenant.js";

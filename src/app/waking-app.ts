@@ -1,7 +1,8 @@
 import type { Inbox } from "../inbox/inbox.js";
 import type { Outbox } from "../outbox/outbox.js";
-import type { QueueKind } from "../queue/work-store.js";
-import type { Database } from "../sql/dialect.js";
+import type { QueueMessage } from "../queue/message.js";
+import type { Acknowledgement, QueueKind, WorkStore } from "../queue/work-store.js";
+import { type Database, originalOf } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
 import type { TenantStoreProvider, TenantStores } from "../tenants/connections/tenant-stores.js";
 import type { AppParts } from "./definition.js";
@@ -64,57 +65,66 @@ function wakingTenants(provider: TenantStoreProvider, committed: Committed): Ten
 
 const wakingDatabase = <Opened extends Database>(db: Opened, { within }: CommitWatch): Opened => ({
   ...db,
+  original: originalOf(db),
   driver: {
     ...db.driver,
     transaction: (work, options) => within((run) => db.driver.transaction(run, options), work),
   },
 });
 
-const wakingInbox = (inbox: Inbox, { stored, within }: CommitWatch): Inbox => ({
+const wakingInbox = (inbox: Inbox, commits: CommitWatch): Inbox => ({
   ...inbox,
+  ...wakingSettlements(inbox, commits),
   async receive(message, call) {
     const outcome = await inbox.receive(message, call);
-    if (outcome === "enqueued") stored("inbox", call?.tx);
+    if (outcome === "enqueued") commits.stored("inbox", call?.tx);
     return outcome;
   },
   async enqueue(messages, call) {
     const outcomes = await inbox.enqueue(messages, call);
-    if (outcomes.includes("enqueued")) stored("inbox", call?.tx);
+    if (outcomes.includes("enqueued")) commits.stored("inbox", call?.tx);
     return outcomes;
   },
-  async ack(owner, messages, call) {
-    const settlement = await inbox.ack(owner, messages, call);
-    if (messages.some(sends)) stored("outbox", call?.tx);
-    return settlement;
-  },
-  transaction: (work, call) => within((run) => inbox.transaction(run, call), work),
 });
 
-/** Whether what a handler returned is enqueued with the acknowledgement of its message. */
-const sends = (message: object): boolean => "outgoing" in message && message.outgoing !== undefined;
-
-function wakingOutbox(outbox: Outbox, { stored, within }: CommitWatch): Outbox {
+function wakingOutbox(outbox: Outbox, commits: CommitWatch): Outbox {
   const waking =
     <Given, Call extends { readonly tx?: SqlExecutor }, Result>(
       enqueue: (given: Given, call?: Call) => Promise<Result>,
     ) =>
     async (given: Given, call?: Call): Promise<Result> => {
       const result = await enqueue(given, call);
-      stored("outbox", call?.tx);
+      commits.stored("outbox", call?.tx);
       return result;
     };
   return {
     ...outbox,
+    ...wakingSettlements(outbox, commits),
     enqueue: waking(outbox.enqueue) as Outbox["enqueue"],
     enqueueOnce: waking(outbox.enqueueOnce) as Outbox["enqueueOnce"],
-    async ack(owner, messages, call) {
-      const settlement = await outbox.ack(owner, messages, call);
-      if (messages.some(sends)) stored("outbox", call?.tx);
-      return settlement;
-    },
-    transaction: (work, call) => within((run) => outbox.transaction(run, call), work),
   };
 }
+
+/** What both queues have: an acknowledgement that enqueues what a handler returned, and transactions. */
+const wakingSettlements = <Message extends QueueMessage, Key>(
+  store: Settling<Message, Key>,
+  { stored, within }: CommitWatch,
+): Settling<Message, Key> => ({
+  async ack(owner, messages, call) {
+    const settlement = await store.ack(owner, messages, call);
+    if (messages.some(sends)) stored("outbox", call?.tx);
+    return settlement;
+  },
+  transaction: (work, call) => within((run) => store.transaction(run, call), work),
+});
+
+type Settling<Message extends QueueMessage, Key> = Pick<
+  WorkStore<Key, Message, string, SqlExecutor>,
+  "ack" | "transaction"
+>;
+
+const sends = (message: unknown): boolean =>
+  (message as Partial<Acknowledgement<unknown>>).outgoing !== undefined;
 
 /** How long after a message was stored in the caller's own transaction its commit is looked for. */
 const foreignCommitMs = 50;

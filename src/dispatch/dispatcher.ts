@@ -11,6 +11,7 @@ import type { DispatchStore } from "../queue/work-store.js";
 import { type DispatchResult, DispatchRun, type RunOptions } from "./dispatch-run.js";
 import type { HandlerMiddleware } from "./handle-message.js";
 import {
+  type AsWritten,
   type BeginHandlerTransaction,
   type NoOwnSchemas,
   type OnUnhandled,
@@ -47,11 +48,8 @@ export function createDispatcher<
   Own = NoOwnSchemas<Topics>,
   Tx = StoreTx,
   Sent extends TopicSchemas = TopicSchemas,
->(
-  options: OfStore<Message, StoreTx, Topics> &
-    InTransactions<StoreTx, Tx> &
-    DispatcherOptions<Message, Tx, Topics, Own, Sent>,
-): Dispatcher<Message, StoreTx> {
+  Made = unknown,
+>(options: DispatcherOptions<Message, StoreTx, Topics, Own, Tx, Sent, Made>): Dispatcher<Message, StoreTx> {
   const config = dispatcherConfig(options as unknown as AnyOptions);
   return {
     // From here on the type of messages and transactions does not matter: handlers get what the store returns.
@@ -60,16 +58,28 @@ export function createDispatcher<
   };
 }
 
-/** Options of a dispatcher. `Own` has the data of handlers' own schemas: the compiler infers it. */
+/**
+ * Options of a dispatcher. The compiler infers its types: of the store's messages, transactions and topics, of the data of handlers' own
+ * schemas, of the transactions that handlers get, of the topics that are sent, and of the handlers as they are written.
+ */
 export interface DispatcherOptions<
   Message extends QueueMessage,
-  Tx = unknown,
+  StoreTx = unknown,
   Topics extends TopicSchemas = TopicSchemas,
   Own = NoOwnSchemas<Topics>,
+  Tx = StoreTx,
   Sent extends TopicSchemas = TopicSchemas,
+  Made = unknown,
 > {
+  /** An inbox or an outbox that the dispatcher runs on: it types messages, their data and `tx`. `run` takes it, or another of its kind. */
+  readonly store?: DispatchStore<Message, StoreTx, Topics>;
+  /**
+   * Begins the transactions of handlers with `transactional: true` with your own library, on the store's database. Handlers
+   * get its transaction as `tx`: `(work) => knex.transaction((trx) => work(fromKnex(trx), trx))`.
+   */
+  readonly transaction?: BeginHandlerTransaction<StoreTx, Tx>;
   /** By topic, case-sensitive. Written behind `store` and `transaction`, its messages and `tx` have their types. */
-  readonly handlers: TypedHandlers<Message, Tx, Topics, Own, ReturnedOf<Sent>>;
+  readonly handlers: TypedHandlers<Message, Tx, Topics, Own, ReturnedOf<Sent>, Made> & AsWritten<Made>;
   /** Topics that are acknowledged without a handler: `["customer.*"]`. A handler of the topic itself comes first. */
   readonly ignore?: readonly TopicPattern[];
   /**
@@ -115,24 +125,7 @@ export interface DispatcherOptions<
   readonly random?: () => number;
 }
 
-/** Types the handlers by the queue they are for. */
-export interface OfStore<Message extends QueueMessage, Tx, Topics extends TopicSchemas = TopicSchemas> {
-  /** An inbox or an outbox that the dispatcher runs on: it types messages, their data and `tx`. `run` takes it, or another of its kind. */
-  readonly store?: DispatchStore<Message, Tx, Topics>;
-}
-
-/** `Tx` is the transaction of the user's library, `StoreTx` the store's own. */
-export interface InTransactions<StoreTx, Tx> {
-  /**
-   * Begins the transactions of handlers with `transactional: true` with your own library, on the store's database. Handlers
-   * get its transaction as `tx`: `(work) => knex.transaction((trx) => work(fromKnex(trx), trx))`.
-   */
-  readonly transaction?: BeginHandlerTransaction<StoreTx, Tx>;
-}
-
-type AnyOptions = DispatcherOptions<QueueMessage> &
-  OfStore<QueueMessage, unknown> &
-  InTransactions<unknown, unknown>;
+type AnyOptions = DispatcherOptions<QueueMessage>;
 
 /** The options, checked and with their defaults, and what is learned over all runs. */
 export interface DispatcherConfig {

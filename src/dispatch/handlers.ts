@@ -132,12 +132,59 @@ type FunctionEntry<Message, Data, Returned> = HandlerFunction<
 export type Handlers<Message, Tx = unknown> = Readonly<Record<TopicPattern, HandlerEntry<Message, Tx>>>;
 
 /**
- * Handlers whose `data` is typed by `topics`, or by a schema of their own. `Own` has the data of each handler's own schema: the
- * compiler infers it.
+ * Handlers whose `data` is typed by `topics`, or by a schema of their own. The compiler infers `Own`, the data of each handler's own
+ * schema, and `Made`, the handlers as they are written.
  */
-export type TypedHandlers<Message, Tx, Topics extends TopicSchemas, Own, Returned = ReturnedMessage> = {
-  readonly [Topic in keyof Own]: HandlerEntry<Message, Tx, DataOf<Topics, Topic, Own[Topic]>, Returned>;
+export type TypedHandlers<
+  Message,
+  Tx,
+  Topics extends TopicSchemas,
+  Own,
+  Returned = ReturnedMessage,
+  Made = unknown,
+> = {
+  readonly [Topic in keyof Own]: TypedEntry<
+    Message,
+    Tx,
+    DataOf<Topics, Topic, unknown>,
+    DataOf<Topics, Topic, Own[Topic]>,
+    Returned & NoSuch<"a field of a message", UnknownField<Made[keyof Made]>>
+  > &
+    FormOf<Made[Topic & keyof Made]>;
 };
+
+/** As `HandlerEntry`. The data of a function is not inferred, so that the compiler knows all handlers when it infers that of the others. */
+type TypedEntry<Message, Tx, Data, OwnData, Returned> =
+  | FunctionEntry<Message, Data, Returned>
+  | HandlerDefinition<Message, Tx, OwnData, Returned>;
+
+/** Where the compiler infers what is written there. It is no condition on it. */
+export type AsWritten<Made> = [Made] extends [never] ? Made : unknown;
+
+/** A function is compared with functions alone, so that the compiler's errors point into it. */
+export type FormOf<Entry> = [Entry] extends [never]
+  ? unknown
+  : [Entry] extends [(...args: never) => unknown]
+    ? { readonly handle?: undefined }
+    : unknown;
+
+/** The compiler does not look for unknown properties in what a function returns. No value has these types, and they say what is wrong. */
+export type NoSuch<What extends string, Name extends string> = [Name] extends [never]
+  ? unknown
+  : { readonly [Unknown in Name]?: `"${Unknown}" is not ${What}` };
+
+/** The fields in messages that handlers return, and that no message has. */
+export type UnknownField<Entry> = Entry extends
+  | ((...args: never) => infer Result)
+  | { handle(...args: never): infer Result }
+  ? UnknownFieldOf<OneOf<Awaited<Result>>>
+  : never;
+type OneOf<Result> = Result extends readonly (infer Message)[] ? Message : Result;
+type UnknownFieldOf<Message> = Message extends { readonly topic: unknown }
+  ? string extends keyof Message
+    ? never
+    : Exclude<keyof Message & string, keyof ReturnedMessage | "data">
+  : never;
 
 /** What the compiler takes for `Own` where it infers nothing: any topics, and those of `topics` by name, so that it finds their data. */
 export type NoOwnSchemas<Topics extends TopicSchemas = TopicSchemas> = AnyTopics & {

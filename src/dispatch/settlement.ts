@@ -183,6 +183,11 @@ const callsAtOnce = 3;
 const triesAtOnce = 3;
 const firstWaitMs = 100;
 const longestWaitMs = 2_000;
+/**
+ * How long a call with natural keys waits that others wait for, too: for a transaction that holds one of them. After it each message is
+ * settled by itself, so that one that is held costs the others one more call.
+ */
+const longestSharedMs = 2_000;
 
 /** Messages of one claim that are settled by one call of the store. */
 type Batch = readonly HeldMessage[];
@@ -227,7 +232,7 @@ export class Settlements {
     this.#run.leases.renewApart(batch);
     const giveUpAt = performance.now() + batch[0]!.lease.leaseMs;
     for (let tries = 1; tries <= triesAtOnce; tries++) {
-      if (await this.#isSettled(batch)) return;
+      if (await this.#isSettled(batch, batch.length > 1)) return;
       if (batch.length > 1 && batch.some(sends)) return this.#settleSingly(batch, giveUpAt);
     }
     void this.#keepTrying(batch, giveUpAt);
@@ -237,7 +242,7 @@ export class Settlements {
   async #settleSingly(batch: Batch, giveUpAt: number): Promise<void> {
     await mapLimit(batch, callsAtOnce, async (held) => {
       this.#run.leases.renewApart([held]);
-      if (!(await this.#isSettled([held]))) void this.#keepTrying([held], giveUpAt);
+      if (!(await this.#isSettled([held], true))) void this.#keepTrying([held], giveUpAt);
     });
   }
 
@@ -252,11 +257,15 @@ export class Settlements {
     }
   }
 
-  async #isSettled(batch: Batch): Promise<boolean> {
+  /** @param othersWait whether other messages are settled only when this call has ended */
+  async #isSettled(batch: Batch, othersWait = false): Promise<boolean> {
     const { store, time, logger, config } = this.#run;
+    const { settleTimeoutMs } = config;
+    const isShort = othersWait && batch.some((held) => outgoingOf(held)?.hasNaturalKeys);
+    const timeoutMs = isShort ? Math.min(settleTimeoutMs, longestSharedMs) : settleTimeoutMs;
     const startedAt = performance.now();
     try {
-      const result = await withDeadline(config.settleTimeoutMs, "A settlement", (signal) =>
+      const result = await withDeadline(timeoutMs, "A settlement", (signal) =>
         sendBatch(store, batch, signal),
       );
       time.storeCallTook(performance.now() - startedAt);

@@ -13,7 +13,6 @@ import {
   type Dispatcher,
   type DispatcherOptions,
   dispatcherOptions,
-  type InTransactions,
 } from "./dispatcher.js";
 import type { NoOwnSchemas } from "./handlers.js";
 import { defaultPollIntervals } from "./timing.js";
@@ -27,9 +26,8 @@ interface ReapedStore {
 }
 
 /** What the worker works on: an inbox or an outbox. */
-export interface OnStore<Message extends QueueMessage, Tx, Topics extends TopicSchemas = TopicSchemas> {
-  /** It types messages, their data and `tx`. */
-  readonly store: DispatchStore<Message, Tx, Topics> & ReapedStore;
+interface OnStore {
+  readonly store: ReapedStore;
 }
 
 /** Where polling and stopping differ from the defaults. */
@@ -49,16 +47,6 @@ export interface WorkerSettings {
   readonly exitWhenStuck?: boolean;
   readonly wakeUp?: WakeUpSource;
 }
-
-/** Options of a worker. */
-export interface WorkerOptions<
-  Message extends QueueMessage,
-  Tx = unknown,
-  Topics extends TopicSchemas = TopicSchemas,
-  Own = NoOwnSchemas<Topics>,
-  Sent extends TopicSchemas = TopicSchemas,
-> extends WorkerSettings,
-    DispatcherOptions<Message, Tx, Topics, Own, Sent> {}
 
 /** A worker that runs. */
 export interface Worker {
@@ -92,19 +80,21 @@ export function createWorker<
   Own = NoOwnSchemas<Topics>,
   Tx = StoreTx,
   Sent extends TopicSchemas = TopicSchemas,
+  Made = unknown,
 >(
-  given: OnStore<Message, StoreTx, Topics> &
-    InTransactions<StoreTx, Tx> &
-    WorkerOptions<Message, Tx, Topics, Own, Sent>,
+  given: DispatcherOptions<Message, StoreTx, Topics, Own, Tx, Sent, Made> & OnStore & WorkerSettings,
 ): Worker {
   refuseUnknown(given, [...settingNames, ...dispatcherOptions], "createWorker");
-  const options = given as unknown as OnStore<QueueMessage, unknown> & WorkerOptions<QueueMessage>;
+  const options = given as unknown as AnyOptions;
   if (typeof options.store?.claim !== "function")
     throw new InvalidArgumentError("createWorker: store must be an inbox or an outbox.");
   const { pollMs, idlePollMs, reapMs, drainMs, exitWhenStuck, wakeUp, ...ofDispatcher } = options;
   const settings = { pollMs, idlePollMs, reapMs, drainMs, exitWhenStuck, wakeUp, logger: options.logger };
   return startWorker(createDispatcher(ofDispatcher), options.store, omitUndefined(settings));
 }
+
+type AnyOptions = DispatcherOptions<QueueMessage> &
+  WorkerSettings & { readonly store: DispatchStore<QueueMessage> & ReapedStore };
 
 interface StartOptions extends WorkerSettings {
   readonly logger?: LoggerOption;

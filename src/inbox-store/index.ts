@@ -6,15 +6,9 @@ export {
   type ConsumeHandler,
   type ConsumeOnceOptions,
   type ConsumeOutcome,
-  type ConsumerName,
   consumeOnce,
 } from "./consume-once.js";
-export {
-  createInboxService,
-  type InboxService,
-  type InboxServiceOptions,
-  type InboxServiceSettings,
-} from "./http/inbox-service.js";
+export { createInboxService, type InboxService, type InboxServiceOptions } from "./http/inbox-service.js";
 export {
   type FinishResult,
   InboxKeyBusyError,
@@ -24,18 +18,12 @@ export {
   type LeasingInboxStore,
   type ReleaseResult,
   type RenewResult,
-  type TryBeginOptions,
   type TryBeginResult,
 } from "./inbox-store.js";
-export type { MongoClient, MongoCollection, MongoInboxStoreOptions } from "./mongo-inbox-store.js";
-export { type InboxStoreSettings, openInboxStore, type SqlInboxStoreSettings } from "./open-inbox-store.js";
-export type { RedisClient, RedisInboxStoreOptions } from "./redis-inbox-store.js";
-export {
-  createSqlInboxStore,
-  type PurgeKeysOptions,
-  type SqlInboxStore,
-  type SqlInboxStoreOptions,
-} from "./sql-inbox-store.js";
+export type { MongoInboxStoreOptions } from "./mongo-inbox-store.js";
+export { type InboxStoreSettings, openInboxStore } from "./open-inbox-store.js";
+export type { RedisInboxStoreOptions } from "./redis-inbox-store.js";
+export { createSqlInboxStore, type SqlInboxStore, type SqlInboxStoreOptions } from "./sql-inbox-store.js";
 export {
   type HeldLease,
   type LeasedOutcome,

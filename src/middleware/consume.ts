@@ -24,7 +24,10 @@ export interface TriggerMessage {
   readonly messageId: string;
   readonly topic: string;
   readonly payload: string;
-  /** The payload, parsed as JSON when it is first read. A payload that is not JSON is a permanent failure. */
+  /**
+   * The payload, parsed as JSON when it is first read. A payload that is not JSON is a permanent failure. A copy (`{ ...message }`)
+   * does not have it.
+   */
   readonly data: unknown;
   readonly headers: Readonly<Record<string, string>> | null;
   readonly correlationId: string | null;

@@ -9,7 +9,6 @@ export {
 export { type ConsumeOptions, type TriggerMessage, triggerMessage } from "./consume.js";
 export { type HttpHandler, type IdempotentHttpOptions, idempotentHttp } from "./idempotent-http.js";
 export {
-  type HandlerOutput,
   type InboxMiddleware,
   type InboxMiddlewareOptions,
   inbox,
@@ -18,7 +17,6 @@ export {
   outbox,
 } from "./inbox-outbox.js";
 export {
-  type BeginTransaction,
   currentNativeTransaction,
   currentTransaction,
   publish,

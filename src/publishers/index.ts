@@ -12,7 +12,7 @@ export {
   serviceBusPublisher,
   storageQueuePublisher,
 } from "./azure.js";
-export type { BreakerPolicy, CircuitBreaker } from "./circuit-breaker.js";
+export type { CircuitBreaker } from "./circuit-breaker.js";
 export { type OutboxPublisherOptions, startOutboxPublisher } from "./outbox-publisher.js";
 export {
   type FunctionPublisherOptions,

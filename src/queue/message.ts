@@ -7,7 +7,10 @@ export interface QueueMessage {
   readonly seq: number;
   readonly topic: string;
   readonly payload: string;
-  /** The payload, parsed as JSON when it is first read. With a schema: what the schema made of it. */
+  /**
+   * The payload, parsed as JSON when it is first read. With a schema: what the schema made of it. Without one a copy
+   * (`{ ...message }`) does not have it: read it from the message itself, or copy it by name: `{ ...message, data: message.data }`.
+   */
   readonly data: unknown;
   readonly headers: Readonly<Record<string, string>> | null;
   readonly correlationId: string | null;
@@ -162,8 +165,9 @@ export type Phase = (typeof phases)[number];
 export const inboxPhases: readonly Phase[] = ["archived", "replaced", "seen"];
 
 /**
- * What messages are made of. `data` is the payload, parsed when it is first read. It is no property of the message itself, so
- * that a copy or a comparison of messages does not parse. A class, because V8 is fifty times slower with objects whose prototype
+ * What messages are made of. `data` is the payload, parsed when it is first read. It is no property of the message itself: a copy
+ * would parse, and fail with a payload that is not JSON; and a getter of its own made a message take 20 times as long to make, some
+ * 0.8 µs more. A class, because V8 is fifty times slower with objects whose prototype
  * a literal names.
  */
 export class MessageBase {

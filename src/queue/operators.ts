@@ -200,6 +200,7 @@ export interface ActivityBucket {
   readonly unfinished: number;
 }
 
+/** What a queue did over time. */
 export interface Activity {
   /** The oldest first. The last one ends now. */
   readonly buckets: readonly ActivityBucket[];

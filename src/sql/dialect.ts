@@ -345,8 +345,13 @@ export interface ReceivingDatabase<Kind extends AnyDatabase = AnyDatabase> {
   readonly driver: SqlDriver<Kind>;
   /** For logs; never a secret. */
   readonly id: string;
+  /** Of a database that does the same and something besides, as that of an app: the one that it was made of. */
+  readonly original?: object;
   close(): Promise<void>;
 }
+
+/** By this two databases are compared: queues of one can share a transaction. */
+export const originalOf = (db: ReceivingDatabase): object => db.original ?? db;
 
 /** A queue, named as for `createInbox` and `createOutbox`. */
 export interface NotifyQueue {

@@ -8,7 +8,7 @@ import type {
   PreparedMessages,
   Settlement,
 } from "../queue/work-store.js";
-import type { Database, Rows } from "./dialect.js";
+import { type Database, originalOf, type Rows } from "./dialect.js";
 import { isTrue, rowNumber, type SqlExecutor, type SqlParams, type SqlStatement } from "./driver.js";
 import type { QueueNames } from "./names.js";
 import { inChunks } from "./statement-runner.js";
@@ -164,7 +164,7 @@ function outboxOf(parts: QueueParts, prepared: readonly PreparedRows[]): FilledO
     throw new InvalidArgumentError(
       "ack: the outgoing messages were prepared by several outboxes. Acknowledge those of one outbox at a time.",
     );
-  if (outbox?.db === parts.db) return outbox;
+  if (outbox !== undefined && originalOf(outbox.db) === originalOf(parts.db)) return outbox;
   throw new InvalidArgumentError(
     "ack: outgoing must be what prepare of an outbox on the same database returns: one transaction holds both.",
   );

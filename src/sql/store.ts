@@ -1,6 +1,12 @@
 import { checkCall, plainCall } from "../queue/arguments.js";
 import type { AnyKey, AnyMessage, QueueKind, WorkStore } from "../queue/work-store.js";
-import type { Database, InboxStatements, OutboxStatements, QueueStatements } from "./dialect.js";
+import {
+  type Database,
+  type InboxStatements,
+  type OutboxStatements,
+  originalOf,
+  type QueueStatements,
+} from "./dialect.js";
 import type { SqlExecutor } from "./driver.js";
 import { abandon, ack, claim, fail, release, renew, replay } from "./leases.js";
 import { purgeDead, purgeDone, purgeOperations, reapExpired } from "./maintenance.js";
@@ -54,7 +60,7 @@ export function createQueueStore(
     id: options.id,
     queue: options.queue,
     topics: options.topics,
-    database: () => db,
+    database: () => originalOf(db),
     async init(call = {}) {
       checkCall(call, plainCall, "init");
       await runner.ready(call);

@@ -1,6 +1,15 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { readEnvironment } from "../../src/config/environment.js";
-import { type App, type AppDefinition, createApp, defineApp } from "../../src/index.js";
+import {
+  type App,
+  type AppDefinition,
+  createApp,
+  createDispatcher,
+  createOutbox,
+  defineApp,
+  type InboxMessage,
+  timeBudget,
+} from "../../src/index.js";
 import { signWebhook } from "../../src/webhooks/index.js";
 import { standard } from "../../src/webhooks/presets/standard.js";
 import { type ContractHarness, skipUnless, useDatabase } from "./harness.js";
@@ -113,6 +122,21 @@ export function appContract(harness: ContractHarness): void {
       await enqueue("the last");
       await expect.poll(() => published).toContain("the last");
       expect(published).toEqual([...Object.keys(ways), "the last"]);
+    });
+
+    it("ADD-24 an outbox made on the app's db shares a transaction with the app's inbox", async () => {
+      const { app } = await opened({});
+      const table = `app_${tables}_outbox`;
+      const outbox = createOutbox(app.db, { ...inSchemaOf(database()), table, logger: false });
+      const handlers = { "*": ({ payload }: InboxMessage) => ({ topic: "receipt", payload }) };
+      const dispatcher = createDispatcher({ store: app.inbox, outbox, handlers });
+      await app.inbox.receive({ source: "bank", messageId: "1", topic: "t", payload: "paid" });
+      expect(await dispatcher.run(app.inbox, timeBudget(60_000))).toMatchObject({ acked: 1 });
+      expect((await app.outbox.list()).messages).toMatchObject([{ topic: "receipt", payload: "paid" }]);
+      const other = createOutbox({ ...database().db }, { ...inSchemaOf(database()), table });
+      expect(() => createDispatcher({ store: app.inbox, outbox: other, handlers })).toThrow(
+        "outbox must be on the store's database",
+      );
     });
 
     it("ADD-24 a commit of the caller's own transaction is found, at once after wake()", async (test) => {

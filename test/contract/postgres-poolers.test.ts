@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { Socket } from "node:net";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from "vitest";
 import { examine } from "../../src/cli/doctor.js";
@@ -41,6 +42,54 @@ describe("prepare in a URL of PostgreSQL", () => {
     for (const query of ["?prepare=no", "?prepare=", "?prepare=false&prepare=false"])
       expect(() => open(query)).toThrow(InvalidArgumentError);
     expect(() => open("?prepare=false", { prepare: true })).toThrow(InvalidArgumentError);
+  });
+});
+
+describe("the address of a pooler", () => {
+  /** A socket to the tests' server, whatever host it is asked for. */
+  class ToTheServer extends Socket {
+    // pg calls it with a port and a host
+    override connect(): this {
+      const { hostname, port } = new URL(url);
+      return super.connect({ host: hostname, port: Number(port) });
+    }
+  }
+  const { username, password, pathname } = new URL(url);
+  const credentials = { user: username, password, database: pathname.slice(1) };
+  const found = async (host: string, port: number, prepare = true) => {
+    const config = { ...credentials, host, port, stream: () => new ToTheServer() };
+    const db = openPostgres({ config, prepare });
+    onTestFinished(() => db.close());
+    return db.wrongConnection!();
+  };
+
+  it.each([
+    ["orders.proxy-c1abc.eu-central-1.rds.amazonaws.com", 5432],
+    ["ep-cool-1-pooler.eu-central-1.aws.neon.tech", 5432],
+    ["aws-0-eu-central-1.pooler.supabase.com", 6543],
+    ["psql-orders.postgres.database.azure.com", 6432],
+  ])(
+    "ADD-25 doctor proposes prepare=false at %s:%i, though it sees no shared session",
+    async (host, port) => {
+      expect(await found(host, port)).toEqual([
+        {
+          message: `${host}:${port} looks like a pooler in transaction mode, and prepared statements are on.`,
+          run: "add ?prepare=false to the URL",
+          tolerable: true,
+        },
+      ]);
+      expect(await found(host, port, false)).toEqual([]);
+    },
+  );
+
+  it.each([
+    ["orders.c1abc.eu-central-1.rds.amazonaws.com", 5432],
+    ["ep-cool-1.eu-central-1.aws.neon.tech", 5432],
+    ["aws-0-eu-central-1.pooler.supabase.com", 5432],
+    ["psql-orders.postgres.database.azure.com", 5432],
+    ["pooler.example", 6432],
+  ])("ADD-25 doctor proposes nothing at %s:%i, which may have sessions of its own", async (host, port) => {
+    expect(await found(host, port)).toEqual([]);
   });
 });
 

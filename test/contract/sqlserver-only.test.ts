@@ -23,8 +23,10 @@ describe.skipIf(url === "")(
 
     /** Calls that fail at their insert, because a value is missing. */
     const failing = [
-      ["Outbox_Enqueue", `@id = '${randomUUID()}', @payload = N'{}'`],
-      ["Inbox_Receive", "@revive = 0, @source = N's', @message_id = N'1', @payload = N'{}'"],
+      ["Outbox_EnqueueMessages", `@id = '${randomUUID()}', @payload = N'{}'`],
+      ["Outbox_Enqueue", "@payload = N'{}'"],
+      ["Inbox_ReceiveMessages", "@revive = 0, @source = N's', @message_id = N'1', @payload = N'{}'"],
+      ["Inbox_Receive", "@source = N's', @message_id = N'1', @payload = N'{}'"],
       [
         "Inbox_Mark",
         "@source = N's', @message_id = null, @status = 3, @error = null, @error_group = null, @blocks = 0",

@@ -12,6 +12,7 @@ import { readEnvironment, readGithubRecovery, readMessaging } from "../../src/co
 import { isSecretReference } from "../../src/config/secret-reference.js";
 import { inboxServiceDefaults } from "../../src/inbox-store/http/inbox-service.js";
 import { connectionSettings } from "../../src/sql/postgres/entra.js";
+import { isPrepared } from "../../src/sql/postgres/open.js";
 import { root } from "../support/markdown.js";
 import { plannedBodies, required, variants } from "./azure-variants.js";
 import { bicepPlan, type Plan, type Value } from "./bicep-plan.js";
@@ -449,6 +450,24 @@ describe("the settings of the function apps", () => {
     ]);
   });
 
+  it("ADD-25 with databasePooler the functions connect by PgBouncer and prepare nothing, and the migration to the server itself", async () => {
+    const variant = "PostgreSQL by PgBouncer";
+    for (const app of functionGroups) {
+      const { databaseUrl } = await readEnvironment(environmentOf(app, variant));
+      const url = new URL(databaseUrl as string);
+      expect([url.port, url.searchParams.get("prepare")], app).toEqual(
+        app === "migrate" ? ["", null] : ["6432", "false"],
+      );
+      expect(isPrepared({ url: url.href })).toBe(app === "migrate");
+      expect(connectionSettings(url.href)).toMatchObject({ ssl: true, user: `id-orders-prod-${app}` });
+    }
+    const configurations = all("Microsoft.DBforPostgreSQL/flexibleServers/configurations", variant);
+    expect(configurations.map(({ body }) => [body.name, body.properties.value])).toContainEqual([
+      "pgbouncer.enabled",
+      "true",
+    ]);
+  });
+
   it("ADD-09 FUN-10 Azure SQL pauses only where its size can and a parameter asks for it", async () => {
     const pauseOf = async (params: Readonly<Record<string, unknown>>) => {
       const { resources } = await bicepPlan({ ...required, ...params });
@@ -487,6 +506,8 @@ describe("the settings of the function apps", () => {
   it.each([
     ["as it is", {}],
     ["with public addresses", { privateNetworking: false }],
+    ["with a pooler", { databasePooler: true }],
+    ["with a pooler and public addresses", { databasePooler: true, privateNetworking: false }],
     ["with a group of administrators", { sqlAdministratorName: "admins", sqlAdministratorId: "group-id" }],
   ])(
     "FUN-10 PostgreSQL %s: each change waits for the one before, the database for its administrators",

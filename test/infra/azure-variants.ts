@@ -14,6 +14,13 @@ export const variants: Readonly<Record<string, Readonly<Record<string, Value>>>>
   "a database of one's own": { database: "none", service: true, admin: true, messaging: true },
   PostgreSQL: { database: "postgres", service: true, admin: true, messaging: true, tenants: "catalogue" },
   "PostgreSQL with public addresses": { database: "postgres", privateNetworking: false },
+  "PostgreSQL by PgBouncer": {
+    database: "postgres",
+    databaseSku: "Standard_D2ds_v5",
+    databasePooler: true,
+    service: true,
+    admin: true,
+  },
   "Service Bus": { serviceBus: true },
   "recovery of GitHub": { githubHooks: "acme/shop:123456789,acme:42" },
   "Front Door": { clientRequestsPerMinute: 3000 },

@@ -11,6 +11,7 @@ import { stripe } from "../../src/webhooks/presets/stripe.js";
 import { startFunctionsHost } from "../runtime/azure/functions-host.js";
 import { scenarioSecret, stripeWebhook } from "../runtime/scenarios.js";
 import { root } from "../support/markdown.js";
+import { programBehind } from "../support/run-programs.js";
 import { byImport, byRequire, ended, endToEnd, printing, typedEndToEnd } from "./message-program.js";
 import { ownDatabase } from "./own-database.js";
 import { npm, type PackedPackage, packedPackage, run } from "./packed.js";
@@ -113,13 +114,40 @@ describe("projects that install the packed package", () => {
     }
   });
 
-  it("ADD-24 examples/next, in Next's own server: a webhook is handled after its answer, and a cron dispatches", async () => {
+  /** examples/next with these files instead of its own, installed once and built. */
+  async function nextProject(files: Readonly<Record<string, string>> = {}): Promise<string> {
     const folder = join(parent, "next");
     await cp(join(root, "examples/next"), folder, { recursive: true });
-    const { bin } = await project("next", {}, []);
+    const { bin } = await project("next", files, []);
     const built = await bin("next", "build");
     expect(built.stdout).not.toMatch(/^failed/);
-    expect(await nextRun(folder)).toEqual({
+    return folder;
+  }
+
+  it("ADD-24 README's first program, unchanged, in Next's own server: its webhook is handled after the answer", async () => {
+    const folder = await nextProject({
+      "readme.ts": programBehind("# oncebox", "README.md"),
+      "shop.ts": `import { createApp } from "oncebox";
+import definition from "./readme";
+let opened: ReturnType<typeof createApp> | undefined;
+export const app = () => (opened ??= createApp(definition as never));
+export const placeOrder = async (_id: string): Promise<void> => {};
+`,
+    });
+    const event = { id: "evt_1", type: "invoice.paid" };
+    const answers = await inNext(folder, async ({ address, secret, printed }) => {
+      const body = JSON.stringify(event);
+      const signed = signWebhook(stripe, { url: `${address}/api/webhooks/stripe`, body, secrets: secret });
+      const send = async (text: string) => (await fetch(signed.url, { ...signed, body: text })).status;
+      const statuses = [await send(body), await send(body), await send("{}")];
+      await expect.poll(() => printed("sending a receipt for ")).toEqual([event.id]); // without a cron
+      return statuses;
+    });
+    expect(answers).toEqual([200, 200, 401]);
+  });
+
+  it("ADD-24 examples/next, in Next's own server: a webhook is handled after its answer, and a cron dispatches", async () => {
+    expect(await nextRun(await nextProject())).toEqual({
       statuses: { webhook: [200, 200, 401], order: [201, 500], cron: [401, 200, 200], page: 200 },
       published: ["order.paid evt_1", "order.placed 1", "order.placed by SQL"],
     });
@@ -221,11 +249,20 @@ async function nestRun(folder: string) {
   }
 }
 
-/** A webhook, an order and the calls of a cron, in a server that `next start` runs. */
-async function nextRun(folder: string) {
+interface NextServer {
+  readonly address: string;
+  readonly database: Awaited<ReturnType<typeof ownDatabase>>;
+  /** Of webhooks, and the token of the cron. */
+  readonly secret: string;
+  readonly cronSecret: string;
+  /** What stands behind this in the lines that the server has printed. */
+  printed(beginning: string): readonly string[];
+}
+
+/** Works with a server that `next start` runs, on a database of its own. */
+async function inNext<T>(folder: string, work: (server: NextServer) => Promise<T>): Promise<T> {
   const database = await ownDatabase();
   await migrate(database.db);
-  await database.run("create table orders (id text primary key)");
   const secret = "whsec_of_the_next_example";
   const cronSecret = "cron_secret_of_the_next_example";
   const env = {
@@ -242,12 +279,24 @@ async function nextRun(folder: string) {
   });
   const lines: string[] = [];
   createInterface(server.stdout).on("line", (line) => lines.push(line));
-  const published = () =>
-    lines.filter((line) => line.startsWith("published ")).map((line) => line.slice("published ".length));
+  const printed = (beginning: string) =>
+    lines.filter((line) => line.startsWith(beginning)).map((line) => line.slice(beginning.length));
   const addresses = () => lines.flatMap((line) => /http:\/\/127\.0\.0\.1:\d+/.exec(line)?.[0] ?? []);
   try {
     await expect.poll(() => addresses().length, { timeout: 60_000 }).toBeGreaterThan(0);
-    const [address] = addresses();
+    return await work({ address: addresses()[0]!, database, secret, cronSecret, printed });
+  } finally {
+    server.kill("SIGTERM");
+    await once(server, "exit");
+    await database.drop();
+  }
+}
+
+/** A webhook, an order and the calls of a cron. */
+const nextRun = (folder: string) =>
+  inNext(folder, async ({ address, database, secret, cronSecret, printed }) => {
+    await database.run("create table orders (id text primary key)");
+    const published = () => printed("published ");
     const status = async (path: string, init?: RequestInit) => (await fetch(address + path, init)).status;
     const body = JSON.stringify({ id: "evt_1", type: "charge.succeeded" });
     const signed = signWebhook(stripe, { url: `${address}/api/webhooks/stripe`, body, secrets: secret });
@@ -269,13 +318,8 @@ async function nextRun(folder: string) {
     await createOutbox(database.db).enqueue({ topic: "order.placed", payload: "by SQL" });
     statuses.cron.push(await cron("GET", cronSecret), await cron("POST", cronSecret));
     await expect.poll(() => published()).toHaveLength(3);
-    return { statuses, published: published().sort() };
-  } finally {
-    server.kill("SIGTERM");
-    await once(server, "exit");
-    await database.drop();
-  }
-}
+    return { statuses, published: [...published()].sort() };
+  });
 
 const isWindows = process.platform === "win32";
 /** No `skipLibCheck`: a user's compiler reads the package's types too. */

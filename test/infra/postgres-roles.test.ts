@@ -167,6 +167,9 @@ where u.rolname like 'id-orders-prod-%' and u.rolname <> 'id-orders-prod-migrate
       await expect(outbox.claim({ owner: newOwnerToken() })).rejects.toMatchObject(refused);
       await expect(outbox.purgeDone({ retentionMs: 1 })).rejects.toMatchObject(refused);
       await expect(outbox.enqueue({ topic: "t", payload: "{}" })).rejects.toMatchObject(refused);
+      // the functions of oncebox itself, which rewrite a known message
+      const known = { source: "erp", messageId: "1", topic: "t", payload: "rewritten" };
+      await expect(createInbox(db).receive(known)).rejects.toMatchObject(refused);
       await expect(createInbox(db).markDead({ source: "erp", messageId: "1" }, "no")).rejects.toMatchObject(
         refused,
       );

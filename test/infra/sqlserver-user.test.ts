@@ -344,7 +344,24 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
       await expect(outbox.purgeDone({ retentionMs: 1 })).rejects.toThrow(denied);
       await expect(inbox.get(key)).rejects.toThrow(denied);
       await expect(inbox.markDead(key, "no")).rejects.toThrow(denied);
-      if (await isBabelfish(admin)) await grantTables(users[4][0]);
+      // The procedures of oncebox itself take many messages, rewrite known ones and believe a time.
+      await expect(outbox.enqueue({ topic: "produced", payload: "{}" })).rejects.toThrow(denied);
+      await expect(inbox.receive({ ...key, topic: "t", payload: "rewritten" })).rejects.toThrow(denied);
+      const named = "@source = N'erp', @message_id = N'produced', @topic = N't', @payload = N'{}'";
+      for (const more of ["@revive = 1", "@items = N'[]'", "@now = '2020-01-01'", "@error = N'buried'"]) {
+        const call = (name: string) => run(producing, `exec [${schema}].[${name}] ${named}, ${more}`);
+        await expect(call("Inbox_ReceiveMessages"), more).rejects.toThrow(denied);
+        await expect(call("Inbox_Receive"), more).rejects.toThrow(/parameter/i);
+      }
+      for (const more of ["@items = N'[]'", "@now = '2020-01-01'", "@handled = N'[]'", "@own = 1"]) {
+        const call = `exec [${schema}].[Outbox_Enqueue] @topic = N'produced', @payload = N'{}', ${more}`;
+        await expect(run(producing, call), more).rejects.toThrow(/parameter/i);
+      }
+      if (await isBabelfish(admin)) {
+        await grantTables(users[4][0]);
+        for (const inner of ["Outbox_EnqueueMessages", "Inbox_ReceiveMessages"])
+          await admin.raw(`grant execute on [${schema}].[${inner}] to [${users[4][0]}]`);
+      }
       const enqueue = `declare @id uniqueidentifier;
 exec [${schema}].[Outbox_Enqueue] @topic = N'produced', @payload = N'{}', @partition_key = N'k', @natural_key = N'n', @id = @id output;
 select @id as id;`;

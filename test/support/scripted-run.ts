@@ -90,7 +90,8 @@ export interface StoreCall {
   readonly leaseMs?: number;
 }
 
-export interface RunScript extends Partial<Omit<DispatcherOptions<QueueMessage>, "handlers">> {
+export interface RunScript
+  extends Partial<Omit<DispatcherOptions<QueueMessage>, "handlers" | "store" | "transaction">> {
   /** What the claims return, one after the other; then nothing. */
   readonly claims?: readonly (readonly QueueMessage[] | (() => Promise<readonly QueueMessage[]>))[];
   /** By topic. Handlers of "t" never return by default. */

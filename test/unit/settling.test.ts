@@ -6,6 +6,7 @@ import {
   lost,
   message,
   messages,
+  never,
   pass,
   quiet,
   type RunScript,
@@ -134,6 +135,28 @@ describe("settling finished messages", () => {
     await pass(1_000);
     expect(await run.ended).toMatchObject({ acked: 6, lost: 0 });
     expect(run.sent().filter((call) => call === "ack 5 of 1")).toHaveLength(1);
+  });
+
+  it("ADD-18 ADD-21 natural keys that an open transaction holds cost the others one more call, and no whole time-out", async () => {
+    const held = [2, 3, 4, 5];
+    let isHeld = true;
+    const run = startRun({
+      ...returning,
+      claims: [messages(12)],
+      handlers: { t: ({ seq }) => ({ topic: "out", payload: "", naturalKey: `k-${seq}` }) },
+      settleTimeoutMs: 60_000,
+      leaseMs: 600_000,
+      answer: ({ seqs }) => (isHeld && seqs.some((seq) => held.includes(seq)) ? never() : undefined),
+    });
+    await quiet();
+    expect(run.sent()).toEqual([`ack ${messages(12).map(({ seq }) => seq)} of 1`]);
+    await pass(6_500);
+    const singly = run.sent().slice(1);
+    for (const { seq } of messages(12).filter((one) => !held.includes(one.seq)))
+      expect(singly.filter((call) => call === `ack ${seq} of 1`)).toHaveLength(1);
+    isHeld = false;
+    await pass(60_000);
+    expect(await run.ended).toMatchObject({ acked: 12, lost: 0 });
   });
 
   it("ADD-04 a call that fails is repeated for as long as a lease lasts, and the others are settled meanwhile", async () => {

@@ -46,8 +46,8 @@ describe("locks of the procedures on SQL Server", () => {
 
   it("the reader of the procedures finds what it is for", () => {
     const of = (name: string) => procedures.find((one) => one.name === name)!.accesses;
-    expect(waits(of("Inbox_Receive"))).toEqual(["keys", "message", "state"]);
-    expect(waits(of("Outbox_Enqueue"))).toEqual(["keys"]);
+    expect(waits(of("Inbox_ReceiveMessages"))).toEqual(["keys", "message", "state"]);
+    expect(waits(of("Outbox_EnqueueMessages"))).toEqual(["keys"]);
     expect(waits(of("Inbox_Ack"))).toEqual(["state"]);
     expect(waits(of("Inbox_Mark"))).toEqual(["message", "state"]);
     expect(waits(of("Outbox_Discard"))).toEqual(["message", "state"]);
@@ -66,7 +66,7 @@ end`,
   });
 
   it("IBX-030 ADD-17 a batch that is delivered again locks all its messages, by key, and then their states, by number", () => {
-    const text = textOf("Inbox_Receive");
+    const text = textOf("Inbox_ReceiveMessages");
     const found = /insert into @found[^;]*;/.exec(text)![0];
     expect(found).toMatch(
       /order by j\.source, j\.message_id\) i\s+inner join \[infra\]\.\[Inbox\] m with \([^)]+\), forceseek, updlock/,
@@ -145,13 +145,13 @@ end`,
     const takers = procedures
       .filter(({ accesses }) => accesses.some(({ table, skips }) => table === "keys" && !skips))
       .map(({ name }) => name);
-    expect(takers).toEqual(["Inbox_Receive", "Outbox_Enqueue", "Outbox_LockKeys"]);
+    expect(takers).toEqual(["Inbox_ReceiveMessages", "Outbox_EnqueueMessages", "Outbox_LockKeys"]);
   });
 
   it("ADD-21 an acknowledgement that enqueues locks the outbox's partition keys before the states of the handled messages", () => {
     const { text } = sqlServerDialect.ackAndEnqueue!(inbox, outbox);
     const calls = [...text.matchAll(/exec \[infra\]\.\[(\w+)\]/g)].map(([, name]) => name!);
-    expect(calls).toEqual(["Outbox_LockKeys", "Inbox_Ack", "Outbox_Enqueue"]);
+    expect(calls).toEqual(["Outbox_LockKeys", "Inbox_Ack", "Outbox_EnqueueMessages"]);
     expect(calls.flatMap((name) => waits(procedures.find((one) => one.name === name)!.accesses))).toEqual([
       "keys",
       "state",
@@ -159,7 +159,7 @@ end`,
     ]);
     // outside of a caller's transaction the whole batch fails, and is repeated
     expect(text).toMatch(/@own = @outermost;\s+if @outermost = 1 commit transaction;/);
-    expect(textOf("Outbox_Enqueue")).toContain("if @outermost = 0 and @own = 0 set xact_abort off;");
+    expect(textOf("Outbox_EnqueueMessages")).toContain("if @outermost = 0 and @own = 0 set xact_abort off;");
   });
 
   it.each(procedures)(
@@ -193,7 +193,7 @@ end`,
   });
 
   it("ADD-01 a call locks its partition keys within its transaction, by name, and nothing without one", () => {
-    for (const name of ["Inbox_Receive", "Outbox_Enqueue"]) {
+    for (const name of ["Inbox_ReceiveMessages", "Outbox_EnqueueMessages"]) {
       const text = textOf(name);
       const locking =
         /begin transaction;\s+if exists \(select 1 from @messages i where i\.partition_key is not null\)\s+begin\s.*?\nend\n/s.exec(
@@ -224,7 +224,16 @@ end`,
   );
 
   it("ADD-01 MID-05 in a caller's transaction, SNAPSHOT or not, every read on which a write depends is of what is committed now", () => {
-    const verbs = ["Receive", "AlreadyProcessed", "Mark", "Enqueue", "Ack", "Abandon", "Release", "Renew"];
+    const verbs = [
+      "ReceiveMessages",
+      "AlreadyProcessed",
+      "Mark",
+      "EnqueueMessages",
+      "Ack",
+      "Abandon",
+      "Release",
+      "Renew",
+    ];
     const inTransactions = procedures.filter(({ name }) => verbs.includes(name.split("_")[1]!));
     expect(inTransactions).toHaveLength(12);
     for (const { name, accesses } of inTransactions)

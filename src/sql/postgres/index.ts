@@ -8,7 +8,6 @@ import { clientSettings, disableNotify, enableNotify, wakeUpOnNotify } from "./n
 import { connectPostgres, isPrepared, type PostgresOptions } from "./open.js";
 import { checkPooler } from "./pooler.js";
 
-export type { NotifyQueue } from "../dialect.js";
 export { disableNotify, enableNotify, type WakeUpOptions, wakeUpOnNotify } from "./notify.js";
 export type { PostgresOptions } from "./open.js";
 

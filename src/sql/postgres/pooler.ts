@@ -30,25 +30,36 @@ async function backendOf(client: Client): Promise<number> {
   return rows[0]!.pid;
 }
 
-/** For `oncebox doctor`: prepared statements through a pooler that shares sessions, unless it keeps them. */
+/**
+ * For `oncebox doctor`: prepared statements through a pooler that shares sessions, unless it keeps them. A pooler that nobody else uses
+ * at the moment may not show that it shares any: then its host and port must do.
+ */
 export async function checkPooler(config: ClientConfig, prepare: boolean): Promise<readonly WrongSetting[]> {
   if (!prepare) return [];
+  const run = "add ?prepare=false to the URL";
   const client = await pgListener({ ...config, query_timeout: longestProbeMs });
   client.on("error", () => {});
   try {
     await client.connect();
-    if (!(await sharesSessions(client, config)) || (await keepsPrepared(client, config))) return [];
-    return [
-      {
-        message:
-          "A pooler shares the sessions of the server between transactions and does not keep prepared statements, which are on.",
-        run: "add ?prepare=false to the URL",
-        tolerable: false,
-      },
-    ];
+    if (!(await sharesSessions(client, config))) {
+      const { host, port } = client;
+      const message = `${host}:${port} looks like a pooler in transaction mode, and prepared statements are on.`;
+      return isPoolersAddress(host, port) ? [{ message, run, tolerable: true }] : [];
+    }
+    if (await keepsPrepared(client, config)) return [];
+    const message =
+      "A pooler shares the sessions of the server between transactions and does not keep prepared statements, which are on.";
+    return [{ message, run, tolerable: false }];
   } finally {
     await client.end().catch(() => {});
   }
+}
+
+/** Of the poolers in docs/poolers.md those that lend sessions for a transaction: Supabase's has another port for whole sessions. */
+function isPoolersAddress(host: string, port: number): boolean {
+  if (/\.pooler\.supabase\.com$/.test(host)) return port === 6543;
+  const isKnown = /\.proxy-\w+\.[\w-]+\.rds\.amazonaws\.com$|-pooler\.[\w.-]*neon\.tech$/.test(host);
+  return isKnown || (port === 6432 && /\.postgres\.database\.azure\.com$/.test(host));
 }
 
 /** A pooler with one session makes the probe wait for itself. */

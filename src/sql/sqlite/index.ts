@@ -10,7 +10,6 @@ import {
 import { sqliteDialect } from "./dialect.js";
 import { connectSqlite, type SqliteOptions } from "./open.js";
 
-export type { BackupSource } from "../backup-source.js";
 export {
   type Backup,
   type BackupOptions,

@@ -39,10 +39,11 @@ from sys.objects o
 where o.schema_id = schema_id(@schema) and o.type = 'P'`,
 );
 
-/** The functions' user does not call these: some are called only by other procedures, some are the operators'. */
+/** The functions' user does not call these: some are called only by other procedures, some are the operators' or the producers'. */
 const notOfFunctions: readonly string[] = [
   "ApplyPartitionChanges",
   ...["Discard", "Archive", "AddOperation", "MoveOperation", "PutControl", "EndControl"],
+  ...["Enqueue", "Receive"],
 ];
 
 /** OPENJSON needs it. */

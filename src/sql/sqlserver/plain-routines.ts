@@ -1,25 +1,41 @@
 import { maxNameLength } from "../../queue/arguments.js";
 import type { QueueNames } from "../names.js";
 import { plainColumns, refusals, times } from "../plain-routines.js";
-import { binary, unicodeLiteral } from "./expressions.js";
-import { indented } from "./procedure.js";
-import type { ParameterName } from "./procedure-calls.js";
+import { binary, inLines, unicodeLiteral } from "./expressions.js";
+import { type Procedure, procedure } from "./procedure.js";
+import { type ParameterName, parametersOf } from "./procedure-calls.js";
 
 /**
- * Enqueue and Receive take one message as plain parameters, for services in other languages too. All may be left out of a call but
- * those that are checked. A name is declared longer than it may be: the server would cut one that is too long, and two would become one.
- * An enqueue returns the message's id in @id.
+ * The procedure by which other languages put one message into the queue. It takes plain parameters only and hands them to the procedure
+ * that TypeScript calls: whoever may execute it can add messages, and has none of the parameters by which that one rewrites a message,
+ * takes many or believes a time. On SQL Server a procedure may execute what its owner owns, so a role needs no right to the other.
  */
-export const plainParameter = (parameter: ParameterName, declared: string): string =>
-  `${declared.replace(`nvarchar(${maxNameLength})`, "nvarchar(4000)")}${parameter === "id" ? " output" : ""}`;
+export function plainProcedure(n: QueueNames, suffix: "Enqueue" | "Receive"): Procedure {
+  const parameters = parametersOf(n, suffix);
+  const given = parameters.map((one) => `@${one} = @${one}${one === "id" ? " output" : ""}`);
+  return procedure(
+    n,
+    suffix,
+    `${check(n)}\n\nexec ${n.object(`_${suffix}Messages`)}\n  ${inLines(given)};`,
+    parameters,
+    (one, declared) => withIdReturned(one, inFull(declared)),
+  );
+}
+
+/** The id of a message is returned, too: it is another message's where that has the natural key. */
+export const withIdReturned = (parameter: ParameterName, declared: string): string =>
+  parameter === "id" ? `${declared} output` : declared;
+
+/** A name is declared longer than it may be: the server would cut one that is too long, and two would become one. */
+const inFull = (declared: string): string => declared.replace(`nvarchar(${maxNameLength})`, "nvarchar(4000)");
 
 /** The error of a message that is refused. */
-export const refusedMessage = 51022;
+const refusedMessage = 51022;
 
 /** Refuses what TypeScript's enqueue and receive refuse, and makes the id that a caller leaves out. */
-export const checkPlain = (n: QueueNames): string => `if @items is null
-begin
-${indented(`${n.kind === "inbox" ? "" : "set @id = coalesce(@id, newid());\nset @message_id = coalesce(@message_id, @id);\n"}if datalength(@correlation_id) = 0 set @correlation_id = null;${n.kind === "inbox" ? `\nset @hash = lower(@hash ${binary});` : ""}
+const check = (
+  n: QueueNames,
+): string => `${n.kind === "inbox" ? "" : "set @id = coalesce(@id, newid());\nset @message_id = coalesce(@message_id, @id);\n"}if datalength(@correlation_id) = 0 set @correlation_id = null;${n.kind === "inbox" ? `\nset @hash = lower(@hash ${binary});` : ""}
 declare @refusal nvarchar(200) = case
 ${conditions(n)
   .map(([condition, message]) => `  when ${condition} then ${unicodeLiteral(message)}`)
@@ -38,7 +54,6 @@ begin
   -- the caller's transaction stays as it is
   set xact_abort off;
   throw ${refusedMessage}, @refusal, 1;
-end`)}
 end`;
 
 function conditions(n: QueueNames): readonly (readonly [condition: string, message: string])[] {

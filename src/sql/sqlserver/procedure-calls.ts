@@ -91,11 +91,13 @@ const signatures = {
   Replay: ["items", "ttl_ms"],
   RecordUnhandled: ["items"],
   Unhandled: ["limit"],
-  Receive: [
+  ReceiveMessages: [
     ...(["revive", "blocks", "items", "source", "message_id"] as const),
     ...content,
     ...(["hash", "partition_key", "error", "error_group"] as const),
   ],
+  // what other languages call, as Enqueue
+  Receive: ["source", "message_id", ...content, "hash", "partition_key"],
   Mark: ["source", "message_id", "status", "error", "error_group", "blocks"],
   AlreadyProcessed: ["source", "message_id", "hash"],
   TryBegin: ["source", "key", "lease_id", "lease_ms", "holder"],
@@ -103,7 +105,12 @@ const signatures = {
   MarkKey: ["source", "key"],
   InspectKey: ["source", "key"],
   PurgeKeys: ["source", "retention_ms", "limit"],
-  Enqueue: ["items", "id", "message_id", ...content, "partition_key", "natural_key", "handled", "own"],
+  EnqueueMessages: [
+    ...(["items", "id", "message_id"] as const),
+    ...content,
+    ...(["partition_key", "natural_key", "handled", "own"] as const),
+  ],
+  Enqueue: ["id", "message_id", ...content, "partition_key", "natural_key"],
   LockKeys: ["items"],
   ExpireDead: ["owner", "lease_ms", "limit"],
   ListDone: ["after_seq", "limit"],
@@ -127,7 +134,7 @@ export function parametersOf(n: QueueNames, procedure: ProcedureName): readonly 
   return "inbox" in signature ? signature[n.kind] : signature;
 }
 
-/** Receive and Enqueue take one message without a partition key as parameters, or any messages as JSON. */
+/** ReceiveMessages and EnqueueMessages take one message without a partition key as parameters, or any messages as JSON. */
 export const received = {
   one: ["revive", "source", "message_id", ...content, "hash"],
   many: ["revive", "blocks", "items"],

@@ -14,7 +14,7 @@ import { keyProcedures } from "./keys.js";
 import { abandon, ack, claim, fail, release, renew, replay } from "./leases.js";
 import { expireDead, purge, reap } from "./maintenance.js";
 import { applyChanges, joinPartition, lockArrivals } from "./partitions.js";
-import { checkPlain, plainParameter } from "./plain-routines.js";
+import { plainProcedure, withIdReturned } from "./plain-routines.js";
 import {
   atomically,
   beginUnlessOpen,
@@ -49,10 +49,10 @@ export const inboxStatements = (n: QueueNames, options: QueueStatementOptions): 
 
 export const outboxStatements = (n: QueueNames, options: QueueStatementOptions): OutboxStatements => ({
   ...queueStatements(n, options),
-  enqueue: callProcedure(n, "enqueue", "Enqueue", {}, enqueued.one),
-  enqueueMany: callProcedure(n, "enqueue many", "Enqueue", {}, enqueued.many),
-  enqueueKeyed: callProcedure(n, "enqueue keyed", "Enqueue", {}, enqueued.many),
-  enqueueOnce: callProcedure(n, "enqueue once", "Enqueue", {}, enqueued.many),
+  enqueue: callProcedure(n, "enqueue", "EnqueueMessages", {}, enqueued.one),
+  enqueueMany: callProcedure(n, "enqueue many", "EnqueueMessages", {}, enqueued.many),
+  enqueueKeyed: callProcedure(n, "enqueue keyed", "EnqueueMessages", {}, enqueued.many),
+  enqueueOnce: callProcedure(n, "enqueue once", "EnqueueMessages", {}, enqueued.many),
   expireDead: callProcedure(n, "expire dead", "ExpireDead"),
   listDone: callProcedure(n, "list done", "ListDone"),
   resend: callProcedure(n, "resend", "Resend"),
@@ -98,7 +98,7 @@ export const ackAndEnqueue = (n: QueueNames, outbox: QueueNames): SqlStatement =
 declare @acked nvarchar(max) = N'';
 ${beginUnlessOpen(`if @keyed = 1 exec ${outbox.object("_LockKeys")} @items = @outgoing;
 exec ${n.object("_Ack")} @owner = @owner, @items = @items, @processed_by = @processed_by, @acked = @acked output;
-exec ${outbox.object("_Enqueue")} @items = @outgoing, @handled = @acked, @own = @outermost;`)}`,
+exec ${outbox.object("_EnqueueMessages")} @items = @outgoing, @handled = @acked, @own = @outermost;`)}`,
   );
 
 /** Calls the procedures of both queues in one round trip. Returns no rows in the usual case. */
@@ -147,13 +147,15 @@ const queueProcedures = (n: QueueNames) => [
 
 const inboxProcedures = (n: QueueNames) => [
   ...keyProcedures(n),
-  procedure(n, "Receive", `${checkPlain(n)}\n\n${receive(n)}`, parametersOf(n, "Receive"), plainParameter),
+  procedure(n, "ReceiveMessages", receive(n), parametersOf(n, "ReceiveMessages")),
+  plainProcedure(n, "Receive"),
   procedure(n, "AlreadyProcessed", alreadyProcessed(n)),
   procedure(n, "Mark", mark(n)),
 ];
 
 const outboxProcedures = (n: QueueNames) => [
-  procedure(n, "Enqueue", `${checkPlain(n)}\n\n${enqueue(n)}`, parametersOf(n, "Enqueue"), plainParameter),
+  procedure(n, "EnqueueMessages", enqueue(n), parametersOf(n, "EnqueueMessages"), withIdReturned),
+  plainProcedure(n, "Enqueue"),
   procedure(n, "LockKeys", lockKeys(n)),
   procedure(n, "ExpireDead", expireDead(n)),
   procedure(n, "ListDone", listDone(n)),
@@ -162,7 +164,7 @@ const outboxProcedures = (n: QueueNames) => [
 ];
 
 /**
- * The caller makes the ids, except for a plain one. An enqueue whose result was lost can therefore be repeated and adds nothing. The id
+ * The caller makes the ids. An enqueue whose result was lost can therefore be repeated and adds nothing. The id
  * of one message is returned in @id, and those of several in rows.
  */
 const enqueue = (n: QueueNames) => `${messagesTable(outboxColumns)}

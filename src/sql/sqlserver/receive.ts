@@ -26,8 +26,8 @@ function receiveStatements(n: QueueNames, options: ReceiveStatementOptions): Rec
   const revive = options.reviveDead ? "1" : "0";
   const blocks = options.blockOnDead ? "1" : "0";
   return {
-    receive: callProcedure(n, "receive", "Receive", { revive }, received.one),
-    receiveMany: callProcedure(n, "receive many", "Receive", { revive, blocks }, received.many),
+    receive: callProcedure(n, "receive", "ReceiveMessages", { revive }, received.one),
+    receiveMany: callProcedure(n, "receive many", "ReceiveMessages", { revive, blocks }, received.many),
     mark: callProcedure(n, "mark", "Mark", { blocks }),
   };
 }

@@ -75,7 +75,7 @@ describe("libraries on SQL Server", () => {
         { name: "headers", type: "nvarchar(max)", value: '{"a":"b"}' },
       ]),
     );
-    expect(call).toMatch(/^exec \[infra\]\.\[Outbox_Enqueue\] /);
+    expect(call).toMatch(/^exec \[infra\]\.\[Outbox_EnqueueMessages\] /);
     for (const [, name] of call.matchAll(/= @(\w+)/g))
       expect(declared.map((one) => one.name)).toContain(name);
     expect(text).not.toContain("it's");
