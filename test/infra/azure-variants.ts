@@ -20,6 +20,7 @@ export const variants: Readonly<Record<string, Readonly<Record<string, Value>>>>
     databasePooler: true,
     service: true,
     admin: true,
+    messaging: true,
   },
   "Service Bus": { serviceBus: true },
   "recovery of GitHub": { githubHooks: "acme/shop:123456789,acme:42" },

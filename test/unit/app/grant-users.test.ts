@@ -34,6 +34,7 @@ describe.each([
           .replace(/(?<=\.)(inbox|outbox)/i, (word) => (/^inbox/i.test(word) ? "Received" : "Sent")),
       ),
     );
-    expect(chosen.filter((name) => /infra|inbox|outbox/i.test(name))).toEqual([]);
+    // a service's tables have names of their own
+    expect(chosen.filter((name) => /infra|(?<!messages_)(?:inbox|outbox)/i.test(name))).toEqual([]);
   });
 });
