@@ -139,8 +139,8 @@ begin
   grant execute on [infra].[messages_inbox_Due] to [oncebox_functions];
   grant execute on [infra].[messages_inbox_Replay] to [oncebox_messaging];
   grant execute on [infra].[messages_inbox_Replay] to [oncebox_functions];
-  grant execute on [infra].[messages_inbox_Receive] to [oncebox_messaging];
-  grant execute on [infra].[messages_inbox_Receive] to [oncebox_functions];
+  grant execute on [infra].[messages_inbox_ReceiveMessages] to [oncebox_messaging];
+  grant execute on [infra].[messages_inbox_ReceiveMessages] to [oncebox_functions];
   grant execute on [infra].[messages_inbox_AlreadyProcessed] to [oncebox_messaging];
   grant execute on [infra].[messages_inbox_AlreadyProcessed] to [oncebox_functions];
   grant execute on [infra].[messages_inbox_Mark] to [oncebox_messaging];
@@ -185,8 +185,8 @@ begin
   grant execute on [infra].[messages_outbox_Due] to [oncebox_functions];
   grant execute on [infra].[messages_outbox_Replay] to [oncebox_messaging];
   grant execute on [infra].[messages_outbox_Replay] to [oncebox_functions];
-  grant execute on [infra].[messages_outbox_Enqueue] to [oncebox_messaging];
-  grant execute on [infra].[messages_outbox_Enqueue] to [oncebox_functions];
+  grant execute on [infra].[messages_outbox_EnqueueMessages] to [oncebox_messaging];
+  grant execute on [infra].[messages_outbox_EnqueueMessages] to [oncebox_functions];
   grant execute on [infra].[messages_outbox_LockKeys] to [oncebox_messaging];
   grant execute on [infra].[messages_outbox_LockKeys] to [oncebox_functions];
   grant execute on [infra].[messages_outbox_ExpireDead] to [oncebox_messaging];
