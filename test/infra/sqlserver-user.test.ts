@@ -29,7 +29,7 @@ import { startAdmin } from "../support/admin/start-admin.js";
 import { withFunctionRights } from "../support/babelfish-schema.js";
 import { dropLogin } from "../support/drop-login.js";
 import { root } from "../support/markdown.js";
-import { patient, sqlServerHarness } from "../support/sqlserver-harness.js";
+import { patient, sqlServerHarness, withClock } from "../support/sqlserver-harness.js";
 import { expectControls, expectInboxService, expectService } from "./functions-user.js";
 
 const url = inject("sqlServerUrl");
@@ -175,7 +175,7 @@ describe.skipIf(url === "")("the functions' user on SQL Server", () => {
     own = new URL(url);
     own.username = login;
     own.password = password;
-    db = openSqlServer({ url: own.href, maxConnections: 2, config: patient });
+    db = withClock(openSqlServer({ url: own.href, maxConnections: 2, config: patient }));
   });
   afterAll(async () => {
     await db?.close();
@@ -321,7 +321,7 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
   const as = async (user: string, work: (db: Database) => Promise<void>) => {
     const theirs = new URL(own);
     theirs.username = user;
-    const opened = openSqlServer({ url: theirs.href, maxConnections: 1, config: patient });
+    const opened = withClock(openSqlServer({ url: theirs.href, maxConnections: 1, config: patient }));
     try {
       await work(opened);
     } finally {
@@ -348,12 +348,12 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
       await expect(outbox.enqueue({ topic: "produced", payload: "{}" })).rejects.toThrow(denied);
       await expect(inbox.receive({ ...key, topic: "t", payload: "rewritten" })).rejects.toThrow(denied);
       const named = "@source = N'erp', @message_id = N'produced', @topic = N't', @payload = N'{}'";
-      for (const more of ["@revive = 1", "@items = N'[]'", "@now = '2020-01-01'", "@error = N'buried'"]) {
+      for (const more of ["@revive = 1", "@items = N'[]'", "@error = N'buried'"]) {
         const call = (name: string) => run(producing, `exec [${schema}].[${name}] ${named}, ${more}`);
         await expect(call("Inbox_ReceiveMessages"), more).rejects.toThrow(denied);
         await expect(call("Inbox_Receive"), more).rejects.toThrow(/parameter/i);
       }
-      for (const more of ["@items = N'[]'", "@now = '2020-01-01'", "@handled = N'[]'", "@own = 1"]) {
+      for (const more of ["@items = N'[]'", "@handled = N'[]'", "@own = 1"]) {
         const call = `exec [${schema}].[Outbox_Enqueue] @topic = N'produced', @payload = N'{}', ${more}`;
         await expect(run(producing, call), more).rejects.toThrow(/parameter/i);
       }

@@ -111,7 +111,8 @@ function testClock(): WithClock {
 const withSessionClock = (batch: string): string =>
   batch.startsWith("create or alter procedure") ? batch.replaceAll(serverClock, sessionClock) : batch;
 
-function withClock(db: Database, clock: WithClock): Database {
+/** A database whose stores take a clock, on procedures that a harness deployed. */
+export function withClock(db: Database, clock: WithClock = testClock()): Database {
   const { ownClock: _, ...dialect } = db.dialect;
   const { driver } = db;
   return {
