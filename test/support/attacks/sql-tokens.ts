@@ -8,14 +8,11 @@ const patterns: Readonly<Record<SqlLexing, string>> = {
   postgres: String.raw`${common}|(\$\w*\$)[\s\S]*?\1`,
 };
 
-/** A text that is itself SQL, which another statement executes. Names such as "select" are one line. */
+/** A text that is itself SQL, which another statement executes. Names such as "select" are one line. A name with its schema is SQL too. */
 const isSql =
-  /^\s*(?:(?:create|alter|drop|insert|update|delete|declare|begin|exec|if|do)\b|(?:select|with)\b.*\n)/i;
+  /^\s*(?:(?:create|alter|drop|insert|update|delete|declare|begin|exec|if|do)\b|(?:select|set|with)\b.*\n|\[.*\]\.\[|".*"\.")/i;
 
-/**
- * The tokens of a statement, of which each quoted name is the word NAME and each text the word TEXT. Of a text that is SQL
- * there are its own tokens. Two statements that differ only in their names have the same.
- */
+/** The tokens of a statement. Names and texts are without their quotes. Of a text that is SQL there are its own tokens. */
 export function sqlTokens(sql: string, lexing: SqlLexing): readonly string[] {
   const tokens: string[] = [];
   const token = new RegExp(String.raw`${patterns[lexing]}|\w+|[^\s\w]`, "gu");
@@ -23,7 +20,7 @@ export function sqlTokens(sql: string, lexing: SqlLexing): readonly string[] {
     if (text.startsWith("--") || text.startsWith("/*")) continue;
     if (dollar !== undefined)
       tokens.push("BODY", ...sqlTokens(text.slice(dollar.length, -dollar.length), lexing));
-    else if (text.length > 1 && /^["[]/.test(text)) tokens.push("NAME");
+    else if (text.length > 1 && /^["[]/.test(text)) tokens.push(`name ${nameIn(text)}`);
     else if (text.length > 1 && text.startsWith("'")) tokens.push(...textTokens(text, lexing));
     else tokens.push(text);
   }
@@ -32,5 +29,10 @@ export function sqlTokens(sql: string, lexing: SqlLexing): readonly string[] {
 
 function textTokens(quoted: string, lexing: SqlLexing): readonly string[] {
   const text = quoted.slice(1, -1).replaceAll("''", "'");
-  return isSql.test(text) ? ["SQL", ...sqlTokens(text, lexing)] : ["TEXT"];
+  return isSql.test(text) ? ["SQL", ...sqlTokens(text, lexing)] : [`text ${text}`];
 }
+
+const nameIn = (quoted: string): string =>
+  quoted.startsWith("[")
+    ? quoted.slice(1, -1).replaceAll("]]", "]")
+    : quoted.slice(1, -1).replaceAll('""', '"');

@@ -43,9 +43,10 @@ describe.each(dialects.map((dialect) => [dialect.name, dialect] as const))(
   "names on %s",
   (_name, dialect) => {
     it.each(hostile)("MID-01 %j is nothing but a name, in every statement and script", async (name) => {
-      const plain = await tokensOf(dialect, "plain");
+      const plain = await tokensOf(dialect, "marker7");
       expect(plain.length).toBeGreaterThan(60);
-      expect(await tokensOf(dialect, name)).toEqual(plain);
+      const expected = plain.map((tokens) => tokens.map((token) => token.replaceAll("marker7", () => name)));
+      expect(await tokensOf(dialect, name)).toEqual(expected);
     });
 
     it("MID-01 a name that is not quoted would be found", () => {
