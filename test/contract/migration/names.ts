@@ -10,7 +10,7 @@ import { furtherHostileNames, hostileNames, useByOperators } from "./hostile-nam
 import { dropSchema, exists, newName, recorded, suffix, useInbox, useOutbox } from "./support.js";
 
 /** A schema for each name, twenty tables and procedures in each: a slow server takes seconds for one. */
-const manySchemasMs = 300_000;
+const manySchemasMs = 600_000;
 
 export function namesContract(harness: ContractHarness): void {
   describe(`${harness.name} migration: names`, () => {
