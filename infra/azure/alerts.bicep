@@ -125,9 +125,10 @@ var adminRules = [
   {
     name: 'admin-refused'
     description: 'Requests with wrong tokens reach the diagnostics API, or too many requests. Somebody may be guessing. Run: oncebox dead operations'
-    query: '${lines} | where line.message == "admin" and toint(line.status) in (401, 429)'
+    // a line stands for those that were not logged, too
+    query: '${lines} | where line.message == "admin" and toint(line.status) in (401, 429) | summarize refused = sum(1 + coalesce(tolong(line.refusedSinceLastLine), 0)) | where refused > 20'
     operator: 'GreaterThan'
-    threshold: 20
+    threshold: 0
     window: 'PT5M'
   }
 ]

@@ -2,7 +2,7 @@ import type { Budget } from "../base/budget.js";
 import { safeReason } from "../base/logger.js";
 import { bearerTokens, secretProblem } from "../http/bearer-tokens.js";
 import type { PlainRoute } from "../http/plain.js";
-import { apiResults, type HttpResult, logResult } from "../http/results.js";
+import { apiResults, type HttpResult, requestLog } from "../http/results.js";
 import { refuseUnknown, requireDuration } from "../queue/arguments.js";
 import type { AppCron } from "./definition.js";
 import type { DispatchReport } from "./dispatch-job.js";
@@ -49,19 +49,24 @@ export function dispatchRoute(
     { owner: "cron", problemOf: secretProblem },
   );
   const run = cronRun(jobs);
-  const resultOf = async (method: string, authorization: string | null): Promise<HttpResult> => {
+  const log = requestLog(logger, "cron", Date.now);
+  /** What a caller without a right token gets. */
+  const refusalOf = async (method: string, authorization: string | null): Promise<HttpResult | undefined> => {
     if (!methods.includes(method)) return results.wrongMethod(method, methods);
-    if ((await findToken(authorization)) === undefined) return results.unauthorized();
-    return results.json(200, "Dispatched", await run(newBudget()));
+    return (await findToken(authorization)) === undefined ? results.unauthorized() : undefined;
   };
   return async ({ method, headers }) => {
-    const result = await resultOf(method, headers.get("authorization")).catch((error) =>
-      results.unavailable("The database or the secret store is away. Call again.", safeReason(error)),
-    );
-    logResult(logger, "cron", result, { subject: {}, level: "info" });
+    const refusal = await refusalOf(method, headers.get("authorization")).catch(unavailable);
+    const result =
+      refusal ??
+      (await run(newBudget()).then((report) => results.json(200, "Dispatched", report), unavailable));
+    log(result, { subject: {}, level: "info", isProven: refusal === undefined });
     return result.response;
   };
 }
+
+const unavailable = (error: unknown): HttpResult =>
+  results.unavailable("The database or the secret store is away. Call again.", safeReason(error));
 
 /** Reaps first, because what it frees is dispatched then. */
 function cronRun({ reap, dispatch, cleanup }: Pick<AppJobs, "reap" | "cleanup" | "dispatch">) {

@@ -4,7 +4,7 @@ import type { Secret, Secrets } from "../base/secrets.js";
 import type { SourcesFromJson } from "../config/environment.js";
 import { resolveThrough, type SecretReference, type SecretResolver } from "../config/secret-reference.js";
 import type { PlainResponse } from "../http/plain.js";
-import { refusedResponse } from "../webhooks/responses.js";
+import { refusedResponse, resultLog } from "../webhooks/responses.js";
 import type { WebhookReceiver } from "../webhooks/route.js";
 import type { WebhookSource } from "../webhooks/sources.js";
 
@@ -64,10 +64,11 @@ export function unavailableWebhooks(logger: Logger, reason: string): PlainRespon
 }
 
 /** Refuses every webhook of an app without sources, and says why. */
-export const noWebhooks =
-  (logger: Logger): WebhookReceiver =>
-  async () => {
-    const reason = "there are no sources: define some, or set ONCEBOX_WEBHOOKS";
-    logger.warn("webhook", { source: "unknown", outcome: "not found", status: 404, reason });
+export function noWebhooks(logger: Logger): WebhookReceiver {
+  const log = resultLog(logger, Date.now);
+  const reason = "there are no sources: define some, or set ONCEBOX_WEBHOOKS";
+  return async () => {
+    log({ source: "unknown", outcome: "not found", status: 404, reason });
     return refusedResponse("not found");
   };
+}

@@ -1,6 +1,6 @@
 import type { Database } from "../sql/dialect.js";
 import type { SqlRow } from "../sql/driver.js";
-import { type SchemaObject, schemaObjects } from "../sql/inspection.js";
+import { comparableName, type SchemaObject, schemaObjects } from "../sql/inspection.js";
 import { type QueueNames, queueId } from "../sql/names.js";
 
 /** What `doctor` compares. */
@@ -126,7 +126,7 @@ function checkObject(
   run: string,
 ): readonly Finding[] {
   const { kind, name } = object;
-  const found = objects.find((row) => row.kind === kind && isName(String(row.name), name));
+  const found = objects.find((row) => row.kind === kind && isName(comparableName(String(row.name)), name));
   if (found === undefined) return [problem("schema", `The ${kind} ${name} is missing.`, run)];
   if (kind !== "table") {
     const isSame = typeof found.text !== "string" || isText(found.text, batches);

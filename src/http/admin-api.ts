@@ -1,7 +1,7 @@
 import { type Logger, safeReason } from "../base/logger.js";
 import type { Secrets } from "../base/secrets.js";
 import { type AdminSettings, adminTokens, type RequestKind, requestLimits } from "./admin-access.js";
-import { type Answer, type AnsweredRequest, logRequest, adminResults as results } from "./admin-responses.js";
+import { type Answer, type AnsweredRequest, adminLog, adminResults as results } from "./admin-responses.js";
 import { bearerTokens } from "./bearer-tokens.js";
 import type { Read } from "./fields.js";
 import type { PlainRequest, PlainResponse } from "./plain.js";
@@ -41,6 +41,7 @@ export function adminApi<Route extends AdminApiRoute, Fields>(parts: AdminApiPar
   const findToken = tokenFinder(parts);
   const limits = requestLimits(settings.requestsPerMinute, clock);
   const find = routeTable(parts.routes);
+  const log = adminLog(logger, () => clock().getTime());
 
   /** The result, unless there were too many requests of the kind. */
   const limited = (kind: RequestKind, result: HttpResult): HttpResult =>
@@ -60,6 +61,8 @@ export function adminApi<Route extends AdminApiRoute, Fields>(parts: AdminApiPar
     const token = await findToken(authorization);
     if (token === undefined) {
       // Only wrong tokens are turned away: operators may share an address with whoever guesses, for example that of a proxy.
+      // So this bounds what guessing costs us, and not how fast it goes. A delay would hold an instance for each guess, and
+      // instances do not share what they have counted. The length of the secret is what keeps it.
       if (limits.isBlocked(client)) return { result: results.tooMany(limits.secondsLeft()) };
       limits.failed(client);
       return { result: limited("without token", results.unauthorized()) };
@@ -85,7 +88,7 @@ export function adminApi<Route extends AdminApiRoute, Fields>(parts: AdminApiPar
 
   return async (request, path) => {
     const done = await answered(request, path).catch((error) => ({ result: unavailable(error) }));
-    logRequest(logger, done);
+    log(done);
     return done.result.response;
   };
 }

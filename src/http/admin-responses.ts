@@ -1,7 +1,7 @@
 import type { LogFields, Logger } from "../base/logger.js";
 import type { Refusal } from "./fields.js";
 import type { PlainResponse } from "./plain.js";
-import { apiResults, type HttpResult, logResult } from "./results.js";
+import { apiResults, type HttpResult, requestLog } from "./results.js";
 
 /** What a route returns. A refusal is not thrown: it is expected. */
 export type Answer =
@@ -43,15 +43,18 @@ export interface AnsweredRequest {
  * Who asked for what, and how it ended. What changed something or showed a payload is written at info; of a payload that
  * was shown, the line has the message's key.
  */
-export function logRequest(logger: Logger, { result, route = "none", by, tenant }: AnsweredRequest): void {
-  const isOfNote = route.startsWith("POST") || result.details?.payload === true;
-  const level = isOfNote ? "info" : "debug";
-  logResult(logger, "admin", result, { subject: { route }, fields: { by, tenant }, level });
+export function adminLog(logger: Logger, now: () => number): (answered: AnsweredRequest) => void {
+  const log = requestLog(logger, "admin", now);
+  return ({ result, route = "none", by, tenant }) => {
+    const isOfNote = route.startsWith("POST") || result.details?.payload === true;
+    const level = isOfNote ? "info" : "debug";
+    log(result, { subject: { route }, fields: { by, tenant }, level, isProven: by !== undefined });
+  };
 }
 
 /** The response of a host that could not make the API, with its log line. The reason is only logged: nobody has shown a token. */
 export function unavailableAdmin(logger: Logger, reason: string): PlainResponse {
   const result = adminResults.unavailable("the function could not start.");
-  logRequest(logger, { result: { ...result, details: { reason } } });
+  adminLog(logger, Date.now)({ result: { ...result, details: { reason } } });
   return result.response;
 }

@@ -13,6 +13,7 @@ import {
   textResponse,
   webRoute,
 } from "./plain.js";
+import { refusalLog } from "./refusal-log.js";
 
 /** How a request ended: its response, and what the log says of it. */
 export interface HttpResult {
@@ -71,22 +72,30 @@ export function apiResults({ headers: own = {}, realm }: { headers?: ResponseHea
   };
 }
 
-interface LogLine {
+interface RequestLine {
   /** What was asked for: the first field of the line. */
   readonly subject: LogFields;
   readonly fields?: LogFields;
   /** Of a request that was neither refused nor failed. */
   readonly level?: "debug" | "info";
+  /** Whether the caller has shown a right token. Others are logged as `refusalLog` says. */
+  readonly isProven: boolean;
 }
 
-/** One line per request. It has no token and no value of the request; alarms read its name and its status. */
-export function logResult(
-  logger: Logger,
-  name: string,
-  { response: { status }, outcome, details }: HttpResult,
-  { subject, fields, level = "debug" }: LogLine,
-): void {
-  logger[logLevelOf(status, level)](name, { ...subject, outcome, status, ...fields, ...details });
+export type RequestLog = (result: HttpResult, line: RequestLine) => void;
+
+/** Logs requests. A line has no token and no value of the request; alarms read its name and its status. */
+export function requestLog(logger: Logger, message: string, now: () => number): RequestLog {
+  const logRefusal = refusalLog(logger, now);
+  return (
+    { response: { status }, outcome, details },
+    { subject, fields: own, level: normal = "debug", isProven },
+  ) => {
+    const level = logLevelOf(status, normal);
+    const fields: LogFields = { ...subject, outcome, status, ...own, ...details };
+    if (isProven || level === "debug" || level === "info") logger[level](message, fields);
+    else logRefusal({ level, message, fields, kind: [outcome], detail: fields.reason });
+  };
 }
 
 /** What responds to requests, for each kind of host. */

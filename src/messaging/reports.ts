@@ -10,6 +10,7 @@ import {
 } from "../base/logger.js";
 import { guardedMetrics, type MetricAttributes, type Metrics } from "../base/telemetry.js";
 import { withinTime } from "../base/timers.js";
+import { refusalLog } from "../http/refusal-log.js";
 import type { OutboxKey } from "../queue/message.js";
 import type { DeadLetterListener } from "../queue/work-store.js";
 import { deadLogLine, saysExpired } from "../sql/dead-letters.js";
@@ -31,6 +32,12 @@ interface Incoming {
   readonly endpoint: string;
 }
 
+interface ReportOptions {
+  readonly logger?: LoggerOption;
+  readonly metrics?: Metrics;
+  readonly clock?: () => Date;
+}
+
 const noMetrics: Metrics = { count() {}, duration() {} };
 
 /** The counters and gauges of the specification, each with our own name for it. */
@@ -47,8 +54,10 @@ const ownNames = {
  * What a service writes to its log and counts. The names with `rf_` are those of the specification. Those with `oncebox.`
  * are ours, and those with `messaging.` follow OpenTelemetry. Nothing here gets a payload.
  */
-export function serviceReports(serviceId: string, options: { logger?: LoggerOption; metrics?: Metrics }) {
+export function serviceReports(serviceId: string, options: ReportOptions) {
+  const { clock = () => new Date() } = options;
   const logger = withFields(loggerOf(options.logger), { service: serviceId });
+  const logRefusal = refusalLog(logger, () => clock().getTime());
   const metrics = guardedMetrics(options.metrics ?? noMetrics);
   /** Under both names. */
   const measure = (
@@ -116,13 +125,23 @@ export function serviceReports(serviceId: string, options: { logger?: LoggerOpti
     },
     /** Its id and source are what the message claims. They have the form of an id and of a name, and nothing proves them. */
     notVerified(message: Omit<Incoming, "endpoint">, reason: string): void {
-      logger.warn("Inbox: HMAC verification failed", { ...message, reason });
+      const fields = { ...message, reason };
+      // Only of a known source a signature is compared, and these are few. Anybody can make up others.
+      const detail = reason === "signature wrong" ? message.sourceServiceId : undefined;
+      logRefusal({
+        level: "warn",
+        message: "Inbox: HMAC verification failed",
+        fields,
+        kind: [reason],
+        detail,
+      });
     },
     notAllowed(message: Incoming): void {
       logger.warn("Inbox: the source may not call this endpoint", { ...message });
     },
     malformed(reason: string): void {
-      logger.warn("Inbox: malformed message refused", { reason });
+      const message = "Inbox: malformed message refused";
+      logRefusal({ level: "warn", message, fields: { reason }, kind: [], detail: reason });
     },
 
     /** What has come in so far. */

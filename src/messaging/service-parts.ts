@@ -61,7 +61,7 @@ export function serviceParts(
     inbox: inboxDb,
     otherOutboxes = [],
   }: SeparateDatabases = "driver" in db ? { outbox: db, inbox: db } : db;
-  const reports = serviceReports(serviceId, omitUndefined({ logger, metrics }));
+  const reports = serviceReports(serviceId, omitUndefined({ logger, metrics, clock }));
   const store = omitUndefined({ schema, clock, logger: otherWarnings(reports.logger), metrics, tracing });
   const table = `${settings.table}_outbox`;
   return {

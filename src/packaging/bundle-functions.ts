@@ -30,7 +30,8 @@ interface Cloud {
 
 export const clouds = {
   aws: {
-    entryPoints: /\.[cm]?[jt]s$/,
+    // Tests, declarations, hidden files and names that would leave the folder of an archive are no functions.
+    entryPoints: /^\w[\w-]*\.[cm]?[jt]s$/,
     optional: {
       service: ["inbox-service"],
       admin: ["admin"],

@@ -221,6 +221,7 @@ for (const [net, prefix] of [
   ["10.0.0.0", 8],
   ["100.64.0.0", 10],
   ["127.0.0.0", 8],
+  ["168.63.129.16", 32], // Azure's own services of a machine, its certificates and settings among them
   ["169.254.0.0", 16],
   ["172.16.0.0", 12],
   ["192.0.0.0", 24],
@@ -232,9 +233,11 @@ for (const [net, prefix] of [
 for (const [net, prefix] of [
   ["::", 96], // unspecified, loopback, and IPv4 in its old form
   ["::ffff:0:0", 96], // IPv4
+  ["::ffff:0:0:0", 96], // IPv4 of a host that translates
   ["64:ff9b::", 96], // IPv4 behind a translator
   ["64:ff9b:1::", 48],
-  ["2002::", 16], // IPv4 in a tunnel
+  ["2001::", 32], // IPv4 in a tunnel: Teredo
+  ["2002::", 16], // 6to4
   ["fc00::", 7],
   ["fe80::", 10],
   ["fec0::", 10],

@@ -95,9 +95,14 @@ export function schemaObjects(batches: readonly string[]): readonly SchemaObject
 const kindOf = (word: string): ObjectKind =>
   word === "function" || word === "procedure" ? "routine" : (word as ObjectKind);
 
-/** Within a text that another statement executes, an apostrophe is written twice. Names are compared with one. */
-const unquoted = (name: string): string =>
-  lastName.exec(name)![0].slice(1, -1).replaceAll('""', '"').replaceAll("]]", "]").replaceAll("''", "'");
+function unquoted(name: string): string {
+  const last = lastName.exec(name)![0];
+  const inner = last.slice(1, -1);
+  return comparableName(last.startsWith("[") ? inner.replaceAll("]]", "]") : inner.replaceAll('""', '"'));
+}
+
+/** Within a text that another statement executes, an apostrophe is written twice. Names are compared with one for several. */
+export const comparableName = (name: string): string => name.replace(/'+/g, "'");
 
 const isColumn = (item: string): boolean => !/^(constraint|primary key|unique|check)\b/.test(item);
 

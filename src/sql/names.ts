@@ -3,12 +3,15 @@ import { InvalidArgumentError } from "../errors.js";
 /** The longest name a user may give: PostgreSQL cuts at 63 bytes, and we append to it. */
 const maxNameBytes = 40;
 
-export const identifierRule = `must be a name of 1 to ${maxNameBytes} bytes without NUL characters`;
+export const identifierRule = `must be a name of 1 to ${maxNameBytes} bytes without control characters`;
+
+/** A line break could end a comment, or a batch, of a script that a DBA runs. PostgreSQL has no NUL in a name. */
+const controlCharacter = /[^ -~\u00a0-\uffff]/;
 
 export const isIdentifier = (value: unknown): value is string =>
   typeof value === "string" &&
   value !== "" &&
-  !value.includes("\0") &&
+  !controlCharacter.test(value) &&
   value.isWellFormed() &&
   Buffer.byteLength(value) <= maxNameBytes;
 

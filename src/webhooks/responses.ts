@@ -10,6 +10,7 @@ import {
   type ResponseHeaders,
   textResponse,
 } from "../http/plain.js";
+import { refusalLog } from "../http/refusal-log.js";
 import type { ReceiveOutcome } from "../inbox/receiver.js";
 import type { ReceivedWebhook } from "./route-options.js";
 import { type Answer, type RefusalName, refusalStatuses, type WebhookScheme } from "./schemes/scheme.js";
@@ -92,34 +93,15 @@ export function refusedResponse(
   return jsonResponse(refusalStatuses[error], { error }, all);
 }
 
-/** Between two lines on refused requests of the same source, outcome and reason. */
-export const refusalIntervalMs = 10_000;
-/** Beyond so many kinds of refusals, the reason makes no other kind: a flood fills no memory. */
-const maxKinds = 100;
-
-/**
- * Logs how requests ended. A request whose sender is not verified costs an attacker nothing, and a line costs money: the
- * first refusal is logged at once, and the first one after the interval says how many came between.
- */
+/** Logs how requests ended: those of verified senders each time. */
 export function resultLog(logger: Logger, now: () => number): (fields: LogFields) => void {
-  /** When a kind of refusal was logged, and how many were not logged since then. */
-  const refused = new Map<string, { readonly loggedAt: number; suppressed: number }>();
+  const logRefusal = refusalLog(logger, now);
   return (fields) => {
     const { status, messageId, source, outcome, reason } = fields;
     const level = logLevelOf(Number(status), "info");
     const isVerified = messageId !== undefined;
-    if (level === "info" || isVerified) return logger[level]("webhook", fields);
-    const full = JSON.stringify([source, outcome, reason]);
-    const key = refused.has(full) || refused.size < maxKinds ? full : JSON.stringify([source, outcome]);
-    const last = refused.get(key);
-    const at = now();
-    if (last !== undefined && Math.abs(at - last.loggedAt) < refusalIntervalMs) {
-      last.suppressed++;
-      return;
-    }
-    refused.set(key, { loggedAt: at, suppressed: 0 });
-    const more = last !== undefined && last.suppressed > 0 ? { refusedSinceLastLine: last.suppressed } : {};
-    logger[level]("webhook", { ...fields, ...more });
+    if (level === "info" || isVerified) logger[level]("webhook", fields);
+    else logRefusal({ level, message: "webhook", fields, kind: [source, outcome], detail: reason });
   };
 }
 

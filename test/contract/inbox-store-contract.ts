@@ -7,6 +7,7 @@ import {
   type TestInboxStore,
   type TestLeasingStore,
 } from "./inbox-store/harness.js";
+import { hostileTextTests } from "./inbox-store/hostile-texts.js";
 import { inspectionTests } from "./inbox-store/inspection.js";
 import { leaseTests } from "./inbox-store/leases.js";
 import { processedTests } from "./inbox-store/processed.js";
@@ -34,6 +35,7 @@ export function leasingInboxStoreContract(harness: InboxStoreHarness<TestLeasing
     leaseTests(context);
     inspectionTests(context);
     concurrencyTests(context);
+    hostileTextTests(context);
   });
 }
 

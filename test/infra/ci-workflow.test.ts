@@ -6,13 +6,15 @@ import { parse } from "yaml";
 import { testServers } from "../support/servers/versions.js";
 
 interface Workflow {
+  readonly permissions: Readonly<Record<string, string>>;
   readonly jobs: Readonly<
     Record<
       string,
       {
         readonly env?: Readonly<Record<string, string>>;
         readonly needs?: readonly string[];
-        readonly steps: readonly { readonly run?: string }[];
+        readonly permissions?: Readonly<Record<string, string>>;
+        readonly steps: readonly { readonly run?: string; readonly uses?: string }[];
         readonly strategy?: { readonly matrix: { readonly os?: readonly string[] } };
       }
     >
@@ -22,7 +24,7 @@ interface Workflow {
 const pathOf = (relative: string) => fileURLToPath(new URL(`../../${relative}`, import.meta.url));
 const file = ".github/workflows/ci.yml";
 const text = readFileSync(pathOf(file), "utf8");
-const { jobs } = parse(text) as Workflow;
+const { jobs, permissions } = parse(text) as Workflow;
 const commandsOf = (job: string): readonly string[] => jobs[job]!.steps.flatMap(({ run }) => run ?? []);
 const commands = Object.keys(jobs).flatMap(commandsOf);
 const filtersIn = (some: readonly string[]): readonly string[] =>
@@ -77,6 +79,28 @@ describe("the CI workflow", () => {
   it("publishes only what all other jobs have passed", () => {
     const others = Object.keys(jobs).filter((name) => name !== "publish");
     expect(jobs.publish!.needs).toEqual(expect.arrayContaining(others));
+  });
+
+  it("pins every action by its commit, with the version beside it", () => {
+    const used = text.split("\n").filter((line) => line.includes("uses:"));
+    expect(used.length).toBeGreaterThan(10);
+    expect(used.filter((line) => !/uses: [\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/.test(line))).toEqual([]);
+  });
+
+  it("the job with the right to publish runs nothing of a dependency or of this repository, and has no token", () => {
+    const withRight = Object.keys(jobs).filter((name) => jobs[name]!.permissions?.["id-token"] === "write");
+    expect(withRight).toEqual(["publish"]);
+    expect(permissions).toEqual({ contents: "read" });
+    expect(jobs.publish!.permissions).toEqual({ "id-token": "write" });
+    const { steps } = jobs.publish!;
+    expect(steps.flatMap(({ uses }) => uses?.split("@")[0] ?? [])).toEqual([
+      "actions/setup-node",
+      "actions/download-artifact",
+    ]);
+    expect(commandsOf("publish")).toEqual([
+      "npm publish ./oncebox-*.tgz --provenance --access public --ignore-scripts",
+    ]);
+    expect(text).not.toContain("secrets.");
   });
 });
 

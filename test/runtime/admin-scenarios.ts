@@ -71,7 +71,7 @@ export function describeAdminFunctions(runtime: AdminRuntime): void {
       const codes: number[] = [];
       for (let n = 0; n < 11; n++) codes.push((await as(wrong).get("inbox/stats")).status);
       expect(codes).toEqual([...Array(10).fill(401), 429]);
-      expect(logs()).toContain("POST inbox/dead/discard");
+      expect(logs()).toContain("POST inbox/dead/edit");
       for (const hidden of [token, wrong, "scenario-secret", "another-secret"])
         expect(logs(), hidden).not.toContain(hidden);
     });

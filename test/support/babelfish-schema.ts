@@ -39,7 +39,10 @@ export const withFunctionRights = (script: string): string =>
 export function withRowLock(text: string): string {
   const table = /from (\[(?:[^\]]|\]\])+\]\.\[\w+\]) o with \(.*?\bupdlock\b/.exec(text)?.[1];
   if (table === undefined) throw new Error(`This text does not lock a row as expected: ${text}`);
-  return text.replace("exec sp_executesql", `update ${table} set done = done where id = @typed_id;\n$&`);
+  return text.replace(
+    "exec sp_executesql",
+    (found) => `update ${table} set done = done where id = @typed_id;\n${found}`,
+  );
 }
 
 /** Babelfish cannot read a long text in a table variable that was filled before the transaction began. */

@@ -92,9 +92,14 @@ const routeOf =
 export function foreignRequest({ headers, url = "" }: IncomingMessage, ownHost: string): string | undefined {
   const { host = "", origin } = headers;
   if (origin !== undefined && origin.toLowerCase() !== `http://${host.toLowerCase()}`) return "origin";
-  if (url.startsWith("/webhooks/")) return undefined;
+  if (isWebhook(url)) return undefined;
   const target = URL.canParse(`http://${host}`) ? new URL(`http://${host}`).hostname : "";
   const name = target.replace(/^\[(.*)\]$/, "$1");
   const isOwn = isIP(name) !== 0 || name === "localhost" || name === ownHost.toLowerCase();
   return host !== "" && isOwn ? undefined : "host";
 }
+
+/** By the path as the app reads it: `/webhooks/../status` is `/status`, and `/webhooks//_oncebox` is no source's. */
+const isWebhook = (url: string): boolean =>
+  URL.canParse(url, "http://localhost") &&
+  /^\/webhooks\/[^/]/.test(new URL(url, "http://localhost").pathname);

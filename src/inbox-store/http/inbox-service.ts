@@ -12,7 +12,7 @@ import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
 import type { LeasingInboxStore } from "../inbox-store.js";
 import { type CallName, callsOf, maxBodyBytes, type ServiceCall } from "./calls.js";
 import { openApi } from "./open-api.js";
-import { logRequest, serviceResults } from "./responses.js";
+import { serviceLog, serviceResults } from "./responses.js";
 
 /** The inbox as an HTTP service. */
 export type InboxService = HttpHandlers;
@@ -121,25 +121,31 @@ export function createInboxService(options: InboxServiceOptions): InboxService {
     },
   ]);
 
-  const resultOf = async (request: PlainRequest, match: RouteMatch<ServiceRoute>): Promise<HttpResult> => {
+  /** What is answered without a right token, where one is needed. */
+  const refusalOf = async (
+    { method, headers }: PlainRequest,
+    match: RouteMatch<ServiceRoute>,
+  ): Promise<HttpResult | undefined> => {
     if (match.kind === "not found") return results.notFound();
-    if (match.kind === "wrong method") return results.wrongMethod(request.method, match.methods);
-    const { route, names } = match;
-    if (tokens === undefined && isForeignPage(request.headers)) return results.forbidden();
-    if (!route.isPublic && (await findToken(request.headers.get("authorization"))) === undefined)
-      return results.unauthorized();
-    return route.run(request, names);
+    if (match.kind === "wrong method") return results.wrongMethod(method, match.methods);
+    if (tokens === undefined && isForeignPage(headers)) return results.forbidden();
+    if (match.route.isPublic) return undefined;
+    return (await findToken(headers.get("authorization"))) === undefined ? results.unauthorized() : undefined;
   };
+  const unavailable = (error: unknown): HttpResult => results.unavailable(safeReason(error));
+  const log = serviceLog(logger, () => clock().getTime());
 
   return httpHandlers(async (request) => {
     const startedAt = performance.now();
     const match = find(request.method, servicePath(request.path));
-    const result = await resultOf(request, match).catch((error) => results.unavailable(safeReason(error)));
+    const refusal = await refusalOf(request, match).catch(unavailable);
+    const { route, names } = match as Extract<typeof match, { kind: "found" }>; // others are refused
+    const result = refusal ?? (await route.run(request, names).catch(unavailable));
     const call = match.kind === "found" ? match.route.name : "none";
     const attributes = { call, outcome: result.outcome };
     metrics?.count("oncebox.service", 1, attributes);
     metrics?.duration("oncebox.service.duration", performance.now() - startedAt, attributes);
-    logRequest(logger, call, result);
+    log({ call, result, isProven: refusal === undefined && tokens !== undefined });
     return result.response;
   }, logger);
 }

@@ -1,6 +1,6 @@
 import type { Logger } from "../../base/logger.js";
 import type { PlainResponse } from "../../http/plain.js";
-import { apiResults, type HttpResult, logResult } from "../../http/results.js";
+import { apiResults, type HttpResult, requestLog } from "../../http/results.js";
 
 export type Auth = "bearer" | "none";
 
@@ -26,12 +26,20 @@ export function serviceResults(auth: Auth) {
 /** The response of a host that could not make the service, with its log line. */
 export function unavailableService(auth: Auth, logger: Logger, reason: string): PlainResponse {
   const result = serviceResults(auth).unavailable(reason);
-  logRequest(logger, "none", result);
+  serviceLog(logger, Date.now)({ call: "none", result, isProven: false });
   return result.response;
 }
 
 /** Of a bad request the log gets the kind of problem only: a key may hold personal data. */
-export function logRequest(logger: Logger, call: string, { details, ...result }: HttpResult): void {
-  const fields = { reason: details?.reason };
-  logResult(logger, "inbox service", result, { subject: { call }, fields });
+export function serviceLog(logger: Logger, now: () => number): (answered: AnsweredCall) => void {
+  const log = requestLog(logger, "inbox service", now);
+  return ({ call, result: { details, ...result }, isProven }) =>
+    log(result, { subject: { call }, fields: { reason: details?.reason }, isProven });
+}
+
+interface AnsweredCall {
+  readonly call: string;
+  readonly result: HttpResult;
+  /** Whether the caller has shown a right token. */
+  readonly isProven: boolean;
 }

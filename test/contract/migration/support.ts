@@ -85,31 +85,6 @@ export async function useOutbox(db: Database, options: OutboxOptions): Promise<O
   return outbox;
 }
 
-/** Names that end a string, a name, a statement or a comment, that look like parameters, or that are words of SQL. */
-export const hostileNames = (victim: string): readonly string[] => [
-  "with space",
-  "semi;colon",
-  'double"quote',
-  "apo'strophe",
-  "closing]bracket",
-  "[bracketed]",
-  `"; drop table ${victim}; --`,
-  `]; drop table ${victim}; --`,
-  `'; drop table ${victim}; --`,
-  ":now",
-  "@now",
-  "$1",
-  "?",
-  "a:queue @name :number",
-  "--",
-  "/* */",
-  "select",
-  "returning",
-  "%s back\\slash `tick`",
-  "dots.in.it",
-  "Ünïcode 名前 😀",
-];
-
 /** Short, so that hostile names with it stay within 40 bytes. */
 export const suffix = (): string => randomUUID().slice(0, 4);
 

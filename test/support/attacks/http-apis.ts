@@ -47,7 +47,12 @@ export async function openHttpApis(logger: Logger) {
   const tokens = Object.values(adminTokens);
   const admin = createAdmin({ stores, tokens, logger, clock: () => new Date(clock.ms) });
   const store = createSqlInboxStore(db);
-  const service = createInboxService({ store, tokens: serviceToken, logger });
+  const service = createInboxService({
+    store,
+    tokens: serviceToken,
+    logger,
+    clock: () => new Date(clock.ms),
+  });
   const open = createInboxService({ store, auth: "none", logger });
   const messaging = createService({
     serviceId: "inventory",

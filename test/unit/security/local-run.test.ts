@@ -1,5 +1,6 @@
 import { readdirSync, statSync } from "node:fs";
 import { request } from "node:http";
+import { connect } from "node:net";
 import { tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -50,6 +51,46 @@ describe("oncebox dev", () => {
     expect(await status("/webhooks/acme", { origin: "https://page.example" }, "POST")).toBe(403);
     const json = { "content-type": "application/json" };
     expect(await status("/webhooks/acme", { ...json, host: "tunnel.example" }, "POST")).toBe(401); // not signed
+  });
+
+  /** As raw bytes: clients resolve such paths themselves. */
+  const rawStatus = (path: string, host: string): Promise<number> =>
+    new Promise((resolve, reject) => {
+      const { hostname, port } = new URL(run.url);
+      const socket = connect(Number(port), hostname, () =>
+        socket.write(`GET ${path} HTTP/1.1\r\nhost: ${host}\r\nconnection: close\r\n\r\n`),
+      );
+      let text = "";
+      socket
+        .on("error", reject)
+        .on("data", (part) => {
+          text += part;
+        })
+        .once("close", () => resolve(Number(text.split(" ", 2)[1])));
+    });
+
+  it.each([
+    "/webhooks/../status",
+    "/webhooks/..%2fstatus/../../status",
+    "/webhooks/%2e%2e/status",
+    "/webhooks/.%2E/_oncebox/health",
+    "/webhooks\\..\\status",
+    "/webhooks/..\\status",
+    "/webhooks/x/../../v1/openapi.json",
+    "http://127.0.0.1/status",
+    "http://127.0.0.1/webhooks/../status",
+    "//127.0.0.1/webhooks/../status",
+    "//webhooks/status",
+    "/status?/webhooks/",
+    "/status#/webhooks/",
+    "/Webhooks/../status",
+    "/webhooks/\t../status",
+    "/webhooks/../webhooks/../dispatch",
+    "/webhooks//_oncebox/health",
+    "/webhooks//v1/openapi.json",
+    "/webhooks//dispatch",
+  ])("FUN-11 a foreign host reaches nothing by %j", async (path) => {
+    expect([400, 403]).toContain(await rawStatus(path, "page.example"));
   });
 
   it("FUN-11 shows its status only to GET", async () => {

@@ -64,6 +64,12 @@ describe("the target of a webhook", () => {
     "::ffff:10.0.0.1",
     "::ffff:a9fe:a9fe",
     "64:ff9b::7f00:1",
+    "168.63.129.16",
+    "::ffff:168.63.129.16",
+    "2001:0:5ef5:79fd:0:59d:a8fe:fefe",
+    "2001::1",
+    "::ffff:0:169.254.169.254",
+    "::ffff:0:7f00:1",
   ])("is not a name that resolves to %s, unless that is allowed", async (address) => {
     const { seen, publish } = await network([["203.0.113.7", address]]);
     await expect(publish()).rejects.toThrow(/private, loopback or link-local.*allowPrivateAddresses/);
@@ -86,6 +92,9 @@ describe("the target of a webhook", () => {
     ["https://[::1]/", /private/],
     ["https://[::ffff:127.0.0.1]/", /private/],
     ["https://169.254.169.254/latest", /private/],
+    ["https://168.63.129.16/machine", /private/],
+    ["https://[::ffff:0:127.0.0.1]/", /private/],
+    ["https://[2001:0:7f00:1::]/", /private/],
     ["https://user:hidden-password@name.example/", /no user and password/],
   ])("IBX-127 a URL is refused at once: %s", (url, said) => {
     expect(() => webhookPublisher({ url, secrets })).toThrow(said);

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { LogFields, Logger } from "../../../src/base/logger.js";
-import { refusalIntervalMs, resultLog } from "../../../src/webhooks/responses.js";
+import { refusalIntervalMs } from "../../../src/http/refusal-log.js";
+import { resultLog } from "../../../src/webhooks/responses.js";
 
 function started() {
   const lines: { level: string; fields: LogFields }[] = [];
