@@ -24,7 +24,7 @@ create table if not exists "oncebox_operations" (
   resumed_at integer
 ) strict;
 
-create table "Inbox" (
+create table "InboxMessages" (
   -- no number is used twice: the archive keeps them
   seq integer primary key autoincrement,
   source text not null,
@@ -164,10 +164,10 @@ create table "InboxUnhandled" (
   last_seen_at integer not null
 ) strict;
 
-create index "InboxCorrelation" on "Inbox" (correlation_id) where correlation_id is not null;
+create index "InboxCorrelation" on "InboxMessages" (correlation_id) where correlation_id is not null;
 
 create trigger "InboxRemoveState"
-after delete on "Inbox"
+after delete on "InboxMessages"
 begin
   delete from "InboxState" where seq = old.seq;
   delete from "InboxDone" where seq = old.seq;
@@ -198,17 +198,29 @@ create index "InboxKeysSeen" on "InboxKeys" (source, first_seen_at);
 
 insert into "oncebox_migrations" (queue, number, name) values ('inbox:Inbox', 1, 'inbox');
 
-drop view if exists "InboxMessages";
+drop view if exists "Inbox";
 
-create view "InboxMessages" as
+create view "Inbox" as
 select
   m.source as Source,
   m.message_id as MessageId,
   m.topic as Topic,
   m.payload as Payload,
-  m.hash as Hash,
+  unhex(substr(m.hash, instr(m.hash, ':') + 1)) as Hash,
   strftime('%Y-%m-%dT%H:%M:%fZ', m.first_seen_at / 1000.0, 'unixepoch') as FirstSeenUtc,
   strftime('%Y-%m-%dT%H:%M:%fZ', m.last_seen_at / 1000.0, 'unixepoch') as LastSeenUtc,
+  case
+    when s.seq is null then 'Done'
+    when s.status = 0 then 'Seen'
+    when s.status = 4 then 'Dead'
+    else 'Processing'
+  end as Status,
+  strftime('%Y-%m-%dT%H:%M:%fZ', s.locked_until / 1000.0, 'unixepoch') as LockedUntil,
+  s.owner as OwnerToken,
+  coalesce(s.attempt, d.attempt) as Attempt,
+  coalesce(s.last_error, d.last_error) as LastError,
+  strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(s.reclaimable_at, s.visible_at, d.processed_at) / 1000.0, 'unixepoch') as NextAttemptAt,
+  strftime('%Y-%m-%dT%H:%M:%fZ', m.due_at / 1000.0, 'unixepoch') as DueTimeUtc,
   case
     when s.seq is null then coalesce(d.resolution, 'done')
     when s.status = 0 then 'seen'
@@ -217,26 +229,15 @@ select
     when exists (select 1 from "InboxControls" c where c.paused and case c.scope when 'topic' then c.name = m.topic when 'source' then c.name = m.source else true end) then 'paused'
     when s.attempt > 0 then 'retrying'
     else 'waiting'
-  end as Status,
-  case
-    when s.seq is null then 'Done'
-    when s.status = 0 then 'Seen'
-    when s.status = 4 then 'Dead'
-    else 'Processing'
-  end as State,
-  strftime('%Y-%m-%dT%H:%M:%fZ', s.locked_until / 1000.0, 'unixepoch') as LockedUntil,
-  s.owner as OwnerToken,
-  coalesce(s.attempt, d.attempt) as Attempt,
-  coalesce(s.last_error, d.last_error) as LastError,
-  strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(s.reclaimable_at, s.visible_at) / 1000.0, 'unixepoch') as NextAttemptAt,
-  strftime('%Y-%m-%dT%H:%M:%fZ', m.due_at / 1000.0, 'unixepoch') as DueTimeUtc,
+  end as Phase,
+  iif(instr(m.hash, ':'), substr(m.hash, 1, instr(m.hash, ':') - 1), null) as HashAlgorithm,
   strftime('%Y-%m-%dT%H:%M:%fZ', iif(s.seq is null, m.expires_at, s.expires_at) / 1000.0, 'unixepoch') as ExpiresAt,
   m.correlation_id as CorrelationId,
   strftime('%Y-%m-%dT%H:%M:%fZ', d.processed_at / 1000.0, 'unixepoch') as ProcessedAt,
   m.deliveries as Deliveries,
   m.partition_key as PartitionKey,
   strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(d.processed_at, s.last_attempt_at) / 1000.0, 'unixepoch') as LastAttemptAt
-from "Inbox" m
+from "InboxMessages" m
 left join "InboxState" s on s.seq = m.seq
 left join "InboxDone" d on d.seq = m.seq;
 
@@ -254,13 +255,13 @@ select m.source as source, m.message_id as message_id, m.topic as topic, m.paylo
     when coalesce(s.status, 3) = 4 then 'dead'
     else 'duplicate'
   end as outcome
-from "Inbox" m
+from "InboxMessages" m
 left join "InboxState" s on s.seq = m.seq
 left join "InboxDone" d on d.seq = m.seq;
 
 create view "Inbox_Receiving" as
 select source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, hash, partition_key, 0 as seq, 0 as enqueued, 0 as now
-from "Inbox";
+from "InboxMessages";
 
 create trigger "Inbox_CheckReceive"
 instead of insert on "Inbox_Receive"
@@ -283,7 +284,7 @@ begin
   select i.source, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.hash, i.partition_key, m.seq,
     coalesce(s.status in (0, 2), 0), cast(round((julianday('now') - 2440587.5) * 86400000) as integer)
   from (select new.source as source, new.message_id as message_id, new.topic as topic, new.payload as payload, nullif(new.correlation_id, '') as correlation_id, new.headers as headers, case when typeof(new.due_at) in ('null', 'integer') then new.due_at else cast(round((julianday(new.due_at) - 2440587.5) * 86400000) as integer) end as due_at, case when typeof(new.expires_at) in ('null', 'integer') then new.expires_at else cast(round((julianday(new.expires_at) - 2440587.5) * 86400000) as integer) end as expires_at, lower(new.hash) as hash, new.partition_key as partition_key) i
-  left join "Inbox" m on m.source = i.source and m.message_id = i.message_id
+  left join "InboxMessages" m on m.source = i.source and m.message_id = i.message_id
   left join "InboxState" s on s.seq = m.seq;
 end;
 
@@ -294,38 +295,38 @@ begin
   set status = 1, attempt = 0, crashes = 0, died_at = null, visible_at = coalesce(new.due_at, new.now), reclaimable_at = null,
     owner = null, locked_until = null, expires_at = new.expires_at, keyed = iif(new.partition_key is null, null, 1)
   where seq = new.seq and new.enqueued;
-  insert into "Inbox" (source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, hash, partition_key, first_seen_at, last_seen_at)
+  insert into "InboxMessages" (source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, hash, partition_key, first_seen_at, last_seen_at)
   values (new.source, new.message_id, new.topic, new.payload, new.correlation_id, new.headers, new.due_at, new.expires_at, new.hash, new.partition_key, new.now, new.now)
   on conflict (source, message_id) do update
-  set topic = iif(new.enqueued, new.topic, "Inbox".topic),
-    payload = iif(new.enqueued, new.payload, "Inbox".payload),
-    correlation_id = iif(new.enqueued, new.correlation_id, "Inbox".correlation_id),
-    headers = iif(new.enqueued, new.headers, "Inbox".headers),
-    due_at = iif(new.enqueued, new.due_at, "Inbox".due_at),
-    expires_at = iif(new.enqueued, new.expires_at, "Inbox".expires_at),
-    hash = iif(new.enqueued, coalesce(new.hash, "Inbox".hash), "Inbox".hash),
-    partition_key = iif(new.enqueued, new.partition_key, "Inbox".partition_key),
+  set topic = iif(new.enqueued, new.topic, "InboxMessages".topic),
+    payload = iif(new.enqueued, new.payload, "InboxMessages".payload),
+    correlation_id = iif(new.enqueued, new.correlation_id, "InboxMessages".correlation_id),
+    headers = iif(new.enqueued, new.headers, "InboxMessages".headers),
+    due_at = iif(new.enqueued, new.due_at, "InboxMessages".due_at),
+    expires_at = iif(new.enqueued, new.expires_at, "InboxMessages".expires_at),
+    hash = iif(new.enqueued, coalesce(new.hash, "InboxMessages".hash), "InboxMessages".hash),
+    partition_key = iif(new.enqueued, new.partition_key, "InboxMessages".partition_key),
     last_seen_at = new.now,
-    deliveries = "Inbox".deliveries + 1,
-    content_changed = coalesce("Inbox".hash <> new.hash and substr("Inbox".hash, 1, instr("Inbox".hash, ':')) = substr(new.hash, 1, instr(new.hash, ':')), 0);
+    deliveries = "InboxMessages".deliveries + 1,
+    content_changed = coalesce("InboxMessages".hash <> new.hash and substr("InboxMessages".hash, 1, instr("InboxMessages".hash, ':')) = substr(new.hash, 1, instr(new.hash, ':')), 0);
   insert into "InboxState" (seq, status, visible_at, expires_at, keyed)
   select m.seq, 1, coalesce(m.due_at, m.first_seen_at), m.expires_at, iif(m.partition_key is null, null, 1)
-  from "Inbox" m where m.source = new.source and m.message_id = new.message_id and new.seq is null;
+  from "InboxMessages" m where m.source = new.source and m.message_id = new.message_id and new.seq is null;
   insert into "InboxPartitionQueue" (partition_key, seq)
   select m.partition_key, m.seq
-  from "Inbox" m where m.source = new.source and m.message_id = new.message_id and (new.seq is null or new.enqueued) and m.partition_key is not null
+  from "InboxMessages" m where m.source = new.source and m.message_id = new.message_id and (new.seq is null or new.enqueued) and m.partition_key is not null
     and exists (select 1 from "InboxState" s where s.seq = m.seq and s.status in (1, 5))
   on conflict (seq) do nothing;
   update "InboxState"
   set status = 5
-  where status = 1 and keyed and seq = (select m.seq from "Inbox" m where m.source = new.source and m.message_id = new.message_id and (new.seq is null or new.enqueued)) and exists (
+  where status = 1 and keyed and seq = (select m.seq from "InboxMessages" m where m.source = new.source and m.message_id = new.message_id and (new.seq is null or new.enqueued)) and exists (
     select 1 from "InboxPartitionQueue" q
     join "InboxPartitionQueue" before on before.partition_key = q.partition_key and before.position < q.position
     where q.seq = "InboxState".seq
   );
 end;
 
-create table "Outbox" (
+create table "OutboxMessages" (
   -- no number is used twice: the archive keeps them
   seq integer primary key autoincrement,
   id text not null unique,
@@ -341,7 +342,7 @@ create table "Outbox" (
   payload text not null
 ) strict;
 
-create unique index "OutboxNaturalKey" on "Outbox" (topic, natural_key) where natural_key is not null;
+create unique index "OutboxNaturalKey" on "OutboxMessages" (topic, natural_key) where natural_key is not null;
 
 create table "OutboxState" (
   seq integer primary key,
@@ -457,10 +458,10 @@ create table "OutboxUnhandled" (
   last_seen_at integer not null
 ) strict;
 
-create index "OutboxCorrelation" on "Outbox" (correlation_id) where correlation_id is not null;
+create index "OutboxCorrelation" on "OutboxMessages" (correlation_id) where correlation_id is not null;
 
 create trigger "OutboxRemoveState"
-after delete on "Outbox"
+after delete on "OutboxMessages"
 begin
   delete from "OutboxState" where seq = old.seq;
   delete from "OutboxDone" where seq = old.seq;
@@ -470,28 +471,20 @@ end;
 
 insert into "oncebox_migrations" (queue, number, name) values ('outbox:Outbox', 1, 'outbox');
 
-drop view if exists "OutboxMessages";
+drop view if exists "Outbox";
 
-create view "OutboxMessages" as
+create view "Outbox" as
 select
   m.id as Id,
   m.topic as Topic,
   m.payload as Payload,
   strftime('%Y-%m-%dT%H:%M:%fZ', m.created_at / 1000.0, 'unixepoch') as CreatedAt,
   case
-    when s.seq is null then 'done'
-    when s.status = 4 then 'dead'
-    when s.locked_until is not null then 'running'
-    when exists (select 1 from "OutboxControls" c where c.paused and case c.scope when 'topic' then c.name = m.topic when 'source' then false else true end) then 'paused'
-    when s.attempt > 0 then 'retrying'
-    else 'waiting'
+    when s.seq is null then 2
+    when s.status = 4 then 3
+    when s.locked_until is not null then 1
+    else 0
   end as Status,
-  case
-    when s.seq is null then 'Done'
-    when s.status = 4 then 'Failed'
-    when s.locked_until is not null then 'InProgress'
-    else 'Ready'
-  end as State,
   strftime('%Y-%m-%dT%H:%M:%fZ', s.locked_until / 1000.0, 'unixepoch') as LockedUntil,
   s.owner as OwnerToken,
   s.seq is null as IsProcessed,
@@ -499,16 +492,24 @@ select
   d.processed_by as ProcessedBy,
   coalesce(s.attempt, d.attempt) as RetryCount,
   coalesce(s.last_error, d.last_error) as LastError,
-  strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(s.reclaimable_at, s.visible_at) / 1000.0, 'unixepoch') as NextAttemptAt,
+  strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(s.reclaimable_at, s.visible_at, d.processed_at) / 1000.0, 'unixepoch') as NextAttemptAt,
   m.message_id as MessageId,
   m.correlation_id as CorrelationId,
   strftime('%Y-%m-%dT%H:%M:%fZ', m.due_at / 1000.0, 'unixepoch') as DueTimeUtc,
+  case
+    when s.seq is null then 'done'
+    when s.status = 4 then 'dead'
+    when s.locked_until is not null then 'running'
+    when exists (select 1 from "OutboxControls" c where c.paused and case c.scope when 'topic' then c.name = m.topic when 'source' then false else true end) then 'paused'
+    when s.attempt > 0 then 'retrying'
+    else 'waiting'
+  end as Phase,
   strftime('%Y-%m-%dT%H:%M:%fZ', iif(s.seq is null, m.expires_at, s.expires_at) / 1000.0, 'unixepoch') as ExpiresAt,
   m.partition_key as PartitionKey,
   strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(d.processed_at, s.last_attempt_at) / 1000.0, 'unixepoch') as LastAttemptAt,
   m.headers as Headers,
   m.natural_key as NaturalKey
-from "Outbox" m
+from "OutboxMessages" m
 left join "OutboxState" s on s.seq = m.seq
 left join "OutboxDone" d on d.seq = m.seq;
 
@@ -518,11 +519,11 @@ drop view if exists "Outbox_Enqueuing";
 
 create view "Outbox_Enqueue" as
 select topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, id, message_id
-from "Outbox";
+from "OutboxMessages";
 
 create view "Outbox_Enqueuing" as
 select topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, id, message_id, 0 as now
-from "Outbox";
+from "OutboxMessages";
 
 create trigger "Outbox_CheckEnqueue"
 instead of insert on "Outbox_Enqueue"
@@ -549,21 +550,21 @@ end;
 create trigger "Outbox_AddEnqueued"
 instead of insert on "Outbox_Enqueuing"
 begin
-  insert into "Outbox" (topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, id, message_id, created_at)
+  insert into "OutboxMessages" (topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, id, message_id, created_at)
   values (new.topic, new.payload, new.correlation_id, new.headers, new.due_at, new.expires_at, new.partition_key, new.natural_key, new.id, coalesce(new.message_id, new.id), new.now)
   on conflict do nothing;
   insert into "OutboxState" (seq, status, visible_at, expires_at, keyed)
   select m.seq, 1, coalesce(m.due_at, m.created_at), m.expires_at, iif(m.partition_key is null, null, 1)
-  from "Outbox" m where m.id = new.id and not exists (select 1 from "OutboxDone" d where d.seq = m.seq)
+  from "OutboxMessages" m where m.id = new.id and not exists (select 1 from "OutboxDone" d where d.seq = m.seq)
   on conflict (seq) do nothing;
   insert into "OutboxPartitionQueue" (partition_key, seq)
   select m.partition_key, m.seq
-  from "Outbox" m where m.id = new.id and m.partition_key is not null
+  from "OutboxMessages" m where m.id = new.id and m.partition_key is not null
     and exists (select 1 from "OutboxState" s where s.seq = m.seq and s.status in (1, 5))
   on conflict (seq) do nothing;
   update "OutboxState"
   set status = 5
-  where status = 1 and keyed and seq = (select m.seq from "Outbox" m where m.id = new.id) and exists (
+  where status = 1 and keyed and seq = (select m.seq from "OutboxMessages" m where m.id = new.id) and exists (
     select 1 from "OutboxPartitionQueue" q
     join "OutboxPartitionQueue" before on before.partition_key = q.partition_key and before.position < q.position
     where q.seq = "OutboxState".seq

@@ -25,7 +25,7 @@ $$;
 grant usage on schema "infra" to oncebox_functions;
 
 -- Messages. Only the clean-up deletes them.
-grant select, insert, update, delete on "infra"."inbox", "infra"."outbox" to oncebox_functions;
+grant select, insert, update, delete on "infra"."inbox_messages", "infra"."outbox_messages" to oncebox_functions;
 -- The state of unfinished messages: due time, lease, attempts.
 grant select, insert, update, delete on "infra"."inbox_state", "infra"."outbox_state" to oncebox_functions;
 -- Done messages are never changed.
@@ -56,7 +56,7 @@ end
 $$;
 
 grant usage on schema "infra" to oncebox_receivers;
-grant select, insert, update on "infra"."inbox", "infra"."inbox_state" to oncebox_receivers;
+grant select, insert, update on "infra"."inbox_messages", "infra"."inbox_state" to oncebox_receivers;
 grant select on "infra"."inbox_done" to oncebox_receivers;
 grant select, insert on "infra"."inbox_partition_queue" to oncebox_receivers;
 grant select, insert, update on "infra"."inbox_partition_lock" to oncebox_receivers;
@@ -102,7 +102,9 @@ $$;
 
 grant usage on schema "infra" to oncebox_operators;
 grant select, insert, update on "infra"."oncebox_operations" to oncebox_operators;
-grant select, insert, update, delete on "infra"."inbox", "infra"."outbox" to oncebox_operators;
+grant select, insert, update, delete on "infra"."inbox_messages", "infra"."outbox_messages" to oncebox_operators;
+-- The views of both, to read by hand.
+grant select on "infra"."inbox", "infra"."outbox" to oncebox_operators;
 grant select, insert, update, delete on "infra"."inbox_state", "infra"."outbox_state" to oncebox_operators;
 grant select, insert on "infra"."inbox_done", "infra"."outbox_done" to oncebox_operators;
 grant select, delete on "infra"."inbox_attempts", "infra"."outbox_attempts" to oncebox_operators;

@@ -17,6 +17,7 @@ import {
   deleteEach,
   lockRow,
   lockTarget,
+  messageTable,
   type Procedure,
   procedure,
   readPast,
@@ -167,7 +168,7 @@ const discard = (n: QueueNames) => `${takeDead(
   n,
   `${leavePartition(n, "@gone", "c.keyed = 1")}
 
-${deleteEach(n, "", "@gone")}
+${deleteEach(n, "Messages", "@gone")}
 
 ${deleteEach(n, "State", "@gone")}
 
@@ -182,7 +183,7 @@ const keepAsDone = (n: QueueNames) => `${leavePartition(n, "@gone", "c.keyed = 1
 update ${n.message}
 set payload = N'', headers = null
 from @gone g, ${n.message} with (${lockRow})
-where ${n.bare("")}.seq = g.seq ${seekEach};
+where ${messageTable(n)}.seq = g.seq ${seekEach};
 
 ${finish(n, `@gone g, ${n.state} with (${lockRow})`, `${stateTable(n)}.seq = g.seq ${seekEach}`)}
 

@@ -120,11 +120,12 @@ where ${n.bare(table)}.seq = g.seq ${seekEach};`;
 export const seqs = "openjson(@items) with (seq bigint '$') i";
 
 /**
- * The state table's name within a statement. A table that is written to has no alias and is joined by commas. SQL Server
+ * The names of the tables within a statement. A table that is written to has no alias and is joined by commas. SQL Server
  * accepts other forms as well. But Babelfish checks the condition on an old version of a row that is joined by JOIN, so
  * that two claimers get it, and refuses an alias together with OUTPUT.
  */
 export const stateTable = (n: QueueNames) => n.bare("State");
+export const messageTable = (n: QueueNames) => n.bare("Messages");
 
 /** A row that @owner holds. Whatever ends a lease empties the owner. */
 export const owned = (s: string) => `${s}.owner = @owner`;

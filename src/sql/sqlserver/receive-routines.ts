@@ -12,6 +12,7 @@ import {
   keyIndex,
   lockRow,
   lockTarget,
+  messageTable,
   seekEach,
   stateTable,
 } from "./procedure.js";
@@ -21,7 +22,7 @@ import {
  * three small columns of a known message, its contents only where they differ, its state only where it has to.
  */
 export function receive(n: QueueNames): string {
-  const m = n.bare("");
+  const m = messageTable(n);
   const s = stateTable(n);
   const newColumns =
     "seq, source, message_id, partition_key, due_at, expires_at, deliveries, content_changed";
