@@ -31,6 +31,8 @@ create table "infra"."inbox_messages" (
   source varchar(255) collate "C" not null,
   message_id varchar(255) collate "C" not null,
   topic varchar(255) collate "C" not null,
+  -- of the event; null where it is the topic
+  type varchar(255) collate "C",
   partition_key varchar(255) collate "C",
   payload text not null,
   correlation_id varchar(255),
@@ -126,6 +128,7 @@ create table "infra"."inbox_archive" (
   source varchar(255) collate "C" not null,
   message_id varchar(255) collate "C" not null,
   topic varchar(255) collate "C" not null,
+  type varchar(255) collate "C",
   partition_key varchar(255) collate "C",
   payload text not null,
   correlation_id varchar(255),
@@ -281,6 +284,7 @@ select
   d.processed_at as ProcessedAt,
   m.deliveries as Deliveries,
   m.partition_key as PartitionKey,
+  coalesce(m.type, m.topic) as Type,
   coalesce(d.processed_at, s.last_attempt_at) as LastAttemptAt
 from "infra"."inbox_messages" m
 left join "infra"."inbox_state" s on s.seq = m.seq
@@ -411,7 +415,7 @@ $body1$;
 do $body1$
 declare
   definition constant text := 'create or replace function "infra"."inbox_claim"(p_owner uuid, p_limit integer, p_lease_ms float8, p_base_ms float8, p_max_ms float8, p_factor float8, p_jitter_ms float8, p_max_attempts integer, p_now timestamptz, p_blocks boolean)
-returns table (seq bigint, topic text, payload text, headers text, correlation_id text, partition_key text, due_at float8, source text, message_id text, hash text, deliveries integer, last_seen_at float8, first_seen_at float8, attempt integer, crashes smallint, last_error text, last_attempt_at float8, expires_at float8, next_attempt_at float8, locked_until float8, verdict text, wait_ms float8)
+returns table (seq bigint, topic text, type text, payload text, headers text, correlation_id text, partition_key text, due_at float8, source text, message_id text, hash text, deliveries integer, last_seen_at float8, first_seen_at float8, attempt integer, crashes smallint, last_error text, last_attempt_at float8, expires_at float8, next_attempt_at float8, locked_until float8, verdict text, wait_ms float8)
 language plpgsql
 volatile
 set enable_seqscan = off
@@ -472,7 +476,7 @@ begin
     died_at = case when (s.expires_at <= v_now or (s.locked_until is not null and s.attempt + 1 >= p_max_attempts)) then v_now else s.died_at end
   from "infra"."inbox_messages" m
   where s.seq = any (v_seqs) and m.seq = s.seq
-  returning s.seq, m.topic::text, m.payload, m.headers, m.correlation_id::text, m.partition_key::text, date_part(''epoch'', m.due_at) * 1000, m.source::text, m.message_id::text, m.hash, m.deliveries, date_part(''epoch'', m.last_seen_at) * 1000, date_part(''epoch'', m.first_seen_at) * 1000, s.attempt, s.crashes, s.last_error, date_part(''epoch'', s.last_attempt_at) * 1000, date_part(''epoch'', s.expires_at) * 1000, date_part(''epoch'', s.reclaimable_at) * 1000, date_part(''epoch'', s.locked_until) * 1000,
+  returning s.seq, m.topic::text, m.type::text, m.payload, m.headers, m.correlation_id::text, m.partition_key::text, date_part(''epoch'', m.due_at) * 1000, m.source::text, m.message_id::text, m.hash, m.deliveries, date_part(''epoch'', m.last_seen_at) * 1000, date_part(''epoch'', m.first_seen_at) * 1000, s.attempt, s.crashes, s.last_error, date_part(''epoch'', s.last_attempt_at) * 1000, date_part(''epoch'', s.expires_at) * 1000, date_part(''epoch'', s.reclaimable_at) * 1000, date_part(''epoch'', s.locked_until) * 1000,
     case when s.status = 4 then case when s.expires_at <= v_now then ''expired'' else ''exhausted'' end end, null::float8;
 
   if v_may_die and not p_blocks then
@@ -644,7 +648,7 @@ $body1$;
 
 do $body1$
 declare
-  definition constant text := 'create or replace function "infra"."inbox_receive"(p_source text, p_message_id text, p_topic text, p_payload text, p_hash text, p_correlation_id text, p_headers text, p_due_at timestamptz, p_expires_at timestamptz, p_partition_key text, p_revive boolean, p_now timestamptz)
+  definition constant text := 'create or replace function "infra"."inbox_receive"(p_source text, p_message_id text, p_topic text, p_type text, p_payload text, p_hash text, p_correlation_id text, p_headers text, p_due_at timestamptz, p_expires_at timestamptz, p_partition_key text, p_revive boolean, p_now timestamptz)
 returns text
 language plpgsql
 volatile
@@ -665,15 +669,15 @@ declare
 begin
   loop
     -- Nearly always the message is known. A concurrent receive of the same message waits here.
-    select m.seq, m.hash, m.first_seen_at, m.partition_key, m.due_at, m.expires_at, m.topic is not distinct from p_topic and m.payload is not distinct from p_payload and m.correlation_id is not distinct from p_correlation_id and m.headers is not distinct from p_headers and m.due_at is not distinct from p_due_at and m.expires_at is not distinct from p_expires_at and coalesce(m.hash = p_hash, p_hash is null)
+    select m.seq, m.hash, m.first_seen_at, m.partition_key, m.due_at, m.expires_at, m.topic is not distinct from p_topic and m.type is not distinct from p_type and m.payload is not distinct from p_payload and m.correlation_id is not distinct from p_correlation_id and m.headers is not distinct from p_headers and m.due_at is not distinct from p_due_at and m.expires_at is not distinct from p_expires_at and coalesce(m.hash = p_hash, p_hash is null)
     into v_seq, v_hash, v_first_seen_at, v_key, v_due_at, v_expires_at, v_is_same
     from "infra"."inbox_messages" m
     where m.source = p_source and m.message_id = p_message_id
     for update;
     exit when found;
 
-    insert into "infra"."inbox_messages" as m (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, partition_key, first_seen_at, last_seen_at)
-    values (p_source, p_message_id, p_topic, p_payload, p_hash, p_correlation_id, p_headers, p_due_at, p_expires_at, p_partition_key, v_now, v_now)
+    insert into "infra"."inbox_messages" as m (source, message_id, topic, type, payload, hash, correlation_id, headers, due_at, expires_at, partition_key, first_seen_at, last_seen_at)
+    values (p_source, p_message_id, p_topic, p_type, p_payload, p_hash, p_correlation_id, p_headers, p_due_at, p_expires_at, p_partition_key, v_now, v_now)
     on conflict (source, message_id) do nothing
     returning m.seq into v_seq;
     if found then
@@ -709,7 +713,7 @@ begin
   end if;
 
   update "infra"."inbox_messages" m
-  set topic = p_topic, payload = p_payload, hash = coalesce(p_hash, m.hash), correlation_id = p_correlation_id, headers = p_headers, due_at = p_due_at, expires_at = p_expires_at,
+  set topic = p_topic, type = p_type, payload = p_payload, hash = coalesce(p_hash, m.hash), correlation_id = p_correlation_id, headers = p_headers, due_at = p_due_at, expires_at = p_expires_at,
     last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = v_changed
   where m.seq = v_seq;
 
@@ -751,7 +755,7 @@ $body$';
 begin
   execute definition;
 exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."inbox_receive"(p_source text, p_message_id text, p_topic text, p_payload text, p_hash text, p_correlation_id text, p_headers text, p_due_at timestamptz, p_expires_at timestamptz, p_partition_key text, p_revive boolean, p_now timestamptz)';
+  execute 'drop function if exists "infra"."inbox_receive"(p_source text, p_message_id text, p_topic text, p_type text, p_payload text, p_hash text, p_correlation_id text, p_headers text, p_due_at timestamptz, p_expires_at timestamptz, p_partition_key text, p_revive boolean, p_now timestamptz)';
   execute definition;
 end
 $body1$;
@@ -771,9 +775,9 @@ declare
   v_item record;
 begin
   with added as (
-    insert into "infra"."inbox_messages" as m (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, partition_key, first_seen_at, last_seen_at)
-    select i.source, i.message_id, i.topic, i.payload, i.hash, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, v_now, v_now
-    from json_to_recordset(p_items) as i(source text, message_id text, topic text, payload text, hash text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, partition_key text)
+    insert into "infra"."inbox_messages" as m (source, message_id, topic, type, payload, hash, correlation_id, headers, due_at, expires_at, partition_key, first_seen_at, last_seen_at)
+    select i.source, i.message_id, i.topic, i.type, i.payload, i.hash, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, v_now, v_now
+    from json_to_recordset(p_items) as i(source text, message_id text, topic text, type text, payload text, hash text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, partition_key text)
     on conflict (source, message_id) do nothing
     returning m.seq, m.due_at, m.expires_at, m.partition_key
   ), states as (
@@ -793,14 +797,14 @@ begin
 
   for v_item in
     select i.*
-    from json_to_recordset(p_items) as i(source text, message_id text, topic text, payload text, hash text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, partition_key text)
+    from json_to_recordset(p_items) as i(source text, message_id text, topic text, type text, payload text, hash text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, partition_key text)
     where not exists (
       select from "infra"."inbox_messages" m
       where m.source = i.source and m.message_id = i.message_id and m.seq = any (v_new)
     )
   loop
     return query
-    select v_item.source, v_item.message_id, "infra"."inbox_receive"(v_item.source, v_item.message_id, v_item.topic, v_item.payload, v_item.hash, v_item.correlation_id, v_item.headers, v_item.due_at, v_item.expires_at, v_item.partition_key, p_revive, p_now);
+    select v_item.source, v_item.message_id, "infra"."inbox_receive"(v_item.source, v_item.message_id, v_item.topic, v_item.type, v_item.payload, v_item.hash, v_item.correlation_id, v_item.headers, v_item.due_at, v_item.expires_at, v_item.partition_key, p_revive, p_now);
   end loop;
 end
 $body$';
@@ -956,7 +960,7 @@ $body1$;
 
 do $body1$
 declare
-  definition constant text := 'create or replace function "infra"."inbox_receive"(source text, message_id text, topic text, payload text, hash text default null, partition_key text default null, correlation_id text default null, headers text default null, due_at timestamptz default null, expires_at timestamptz default null)
+  definition constant text := 'create or replace function "infra"."inbox_receive"(source text, message_id text, topic text, payload text, hash text default null, type text default null, partition_key text default null, correlation_id text default null, headers text default null, due_at timestamptz default null, expires_at timestamptz default null)
 returns text
 language plpgsql
 volatile
@@ -973,6 +977,9 @@ begin
   end if;
   if topic is null or topic = '''' or char_length(topic) > 255 or right(topic, 1) = '' '' then
     raise exception using errcode = ''invalid_parameter_value'', message = ''topic must have 1 to 255 characters, and no space at its end.'';
+  end if;
+  if type = '''' or char_length(type) > 255 or right(type, 1) = '' '' then
+    raise exception using errcode = ''invalid_parameter_value'', message = ''type must have 1 to 255 characters, and no space at its end.'';
   end if;
   if partition_key = '''' or char_length(partition_key) > 255 or right(partition_key, 1) = '' '' then
     raise exception using errcode = ''invalid_parameter_value'', message = ''partition_key must have 1 to 255 characters, and no space at its end.'';
@@ -1004,25 +1011,27 @@ begin
       raise exception using errcode = ''invalid_parameter_value'', message = ''headers must be a JSON object whose values are strings.'';
     end;
   end if;
-  return "infra"."inbox_receive"(source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at,
+  return "infra"."inbox_receive"(source, message_id, topic, type, payload, hash, correlation_id, headers, due_at, expires_at,
     partition_key, null::boolean, null::timestamptz);
 end
 $body$';
 begin
   execute definition;
 exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."inbox_receive"(source text, message_id text, topic text, payload text, hash text, partition_key text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz)';
+  execute 'drop function if exists "infra"."inbox_receive"(source text, message_id text, topic text, payload text, hash text, type text, partition_key text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz)';
   execute definition;
 end
 $body1$;
 
-revoke all on function "infra"."inbox_receive"(source text, message_id text, topic text, payload text, hash text, partition_key text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz) from public;
+revoke all on function "infra"."inbox_receive"(source text, message_id text, topic text, payload text, hash text, type text, partition_key text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz) from public;
 
 create table "infra"."outbox_messages" (
   seq bigint generated by default as identity primary key,
   id uuid not null,
   message_id uuid not null,
   topic varchar(255) collate "C" not null,
+  -- of the event; null where it is the topic
+  type varchar(255) collate "C",
   partition_key varchar(255) collate "C",
   payload text not null,
   correlation_id varchar(255),
@@ -1090,6 +1099,7 @@ create table "infra"."outbox_archive" (
   id uuid not null,
   message_id uuid not null,
   topic varchar(255) collate "C" not null,
+  type varchar(255) collate "C",
   partition_key varchar(255) collate "C",
   payload text not null,
   correlation_id varchar(255),
@@ -1242,6 +1252,7 @@ select
   end as Phase,
   case when s.seq is null then m.expires_at else s.expires_at end as ExpiresAt,
   m.partition_key as PartitionKey,
+  coalesce(m.type, m.topic) as Type,
   coalesce(d.processed_at, s.last_attempt_at) as LastAttemptAt,
   m.headers as Headers,
   m.natural_key as NaturalKey
@@ -1373,7 +1384,7 @@ $body1$;
 do $body1$
 declare
   definition constant text := 'create or replace function "infra"."outbox_claim"(p_owner uuid, p_limit integer, p_lease_ms float8, p_base_ms float8, p_max_ms float8, p_factor float8, p_jitter_ms float8, p_max_attempts integer, p_now timestamptz, p_blocks boolean)
-returns table (seq bigint, topic text, payload text, headers text, correlation_id text, partition_key text, due_at float8, id uuid, message_id uuid, natural_key text, created_at float8, attempt integer, crashes smallint, last_error text, last_attempt_at float8, expires_at float8, next_attempt_at float8, locked_until float8, verdict text, wait_ms float8)
+returns table (seq bigint, topic text, type text, payload text, headers text, correlation_id text, partition_key text, due_at float8, id uuid, message_id uuid, natural_key text, created_at float8, attempt integer, crashes smallint, last_error text, last_attempt_at float8, expires_at float8, next_attempt_at float8, locked_until float8, verdict text, wait_ms float8)
 language plpgsql
 volatile
 set enable_seqscan = off
@@ -1434,7 +1445,7 @@ begin
     died_at = case when (s.expires_at <= v_now or (s.locked_until is not null and s.attempt + 1 >= p_max_attempts)) then v_now else s.died_at end
   from "infra"."outbox_messages" m
   where s.seq = any (v_seqs) and m.seq = s.seq
-  returning s.seq, m.topic::text, m.payload, m.headers, m.correlation_id::text, m.partition_key::text, date_part(''epoch'', m.due_at) * 1000, m.id, m.message_id, m.natural_key::text, date_part(''epoch'', m.created_at) * 1000, s.attempt, s.crashes, s.last_error, date_part(''epoch'', s.last_attempt_at) * 1000, date_part(''epoch'', s.expires_at) * 1000, date_part(''epoch'', s.reclaimable_at) * 1000, date_part(''epoch'', s.locked_until) * 1000,
+  returning s.seq, m.topic::text, m.type::text, m.payload, m.headers, m.correlation_id::text, m.partition_key::text, date_part(''epoch'', m.due_at) * 1000, m.id, m.message_id, m.natural_key::text, date_part(''epoch'', m.created_at) * 1000, s.attempt, s.crashes, s.last_error, date_part(''epoch'', s.last_attempt_at) * 1000, date_part(''epoch'', s.expires_at) * 1000, date_part(''epoch'', s.reclaimable_at) * 1000, date_part(''epoch'', s.locked_until) * 1000,
     case when s.status = 4 then case when s.expires_at <= v_now then ''expired'' else ''exhausted'' end end, null::float8;
 
   if v_may_die and not p_blocks then
@@ -1618,9 +1629,9 @@ declare
 begin
   loop
     with added as (
-      insert into "infra"."outbox_messages" (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, created_at)
+      insert into "infra"."outbox_messages" (id, message_id, topic, type, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, created_at)
       select i.*, v_now
-      from json_to_recordset(p_items) as i(id uuid, message_id uuid, topic text, payload text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, partition_key text, natural_key text)
+      from json_to_recordset(p_items) as i(id uuid, message_id uuid, topic text, type text, payload text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, partition_key text, natural_key text)
       on conflict do nothing
       returning seq, due_at, expires_at, partition_key
     ), states as (
@@ -1635,7 +1646,7 @@ begin
 
     exit when not exists (
       select
-      from json_to_recordset(p_items) as i(id uuid, message_id uuid, topic text, payload text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, partition_key text, natural_key text)
+      from json_to_recordset(p_items) as i(id uuid, message_id uuid, topic text, type text, payload text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, partition_key text, natural_key text)
       where i.natural_key is not null and not exists (
           select from "infra"."outbox_messages" m where m.topic = i.topic and m.natural_key = i.natural_key
         )
@@ -1644,7 +1655,7 @@ begin
 
   return query
   select i.id, m.id
-  from json_to_recordset(p_items) as i(id uuid, message_id uuid, topic text, payload text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, partition_key text, natural_key text)
+  from json_to_recordset(p_items) as i(id uuid, message_id uuid, topic text, type text, payload text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, partition_key text, natural_key text)
   join "infra"."outbox_messages" m on m.topic = i.topic and m.natural_key = i.natural_key;
 end
 $body$';
@@ -1658,7 +1669,7 @@ $body1$;
 
 do $body1$
 declare
-  definition constant text := 'create or replace function "infra"."outbox_enqueue"(topic text, payload text, natural_key text default null, partition_key text default null, correlation_id text default null, headers text default null, due_at timestamptz default null, expires_at timestamptz default null, id uuid default null, message_id uuid default null)
+  definition constant text := 'create or replace function "infra"."outbox_enqueue"(topic text, payload text, natural_key text default null, type text default null, partition_key text default null, correlation_id text default null, headers text default null, due_at timestamptz default null, expires_at timestamptz default null, id uuid default null, message_id uuid default null)
 returns uuid
 language plpgsql
 volatile
@@ -1672,6 +1683,9 @@ declare
 begin
   if topic is null or topic = '''' or char_length(topic) > 255 or right(topic, 1) = '' '' then
     raise exception using errcode = ''invalid_parameter_value'', message = ''topic must have 1 to 255 characters, and no space at its end.'';
+  end if;
+  if type = '''' or char_length(type) > 255 or right(type, 1) = '' '' then
+    raise exception using errcode = ''invalid_parameter_value'', message = ''type must have 1 to 255 characters, and no space at its end.'';
   end if;
   if partition_key = '''' or char_length(partition_key) > 255 or right(partition_key, 1) = '' '' then
     raise exception using errcode = ''invalid_parameter_value'', message = ''partition_key must have 1 to 255 characters, and no space at its end.'';
@@ -1705,7 +1719,7 @@ begin
   -- Under repeatable read there may be two messages with the natural key: the own one comes first.
   select r.known_id into v_known
   from "infra"."outbox_enqueue"(json_build_array(json_build_object(''id'', v_id, ''message_id'', coalesce("outbox_enqueue".message_id, v_id),
-    ''topic'', "outbox_enqueue".topic, ''payload'', "outbox_enqueue".payload, ''natural_key'', "outbox_enqueue".natural_key, ''partition_key'', "outbox_enqueue".partition_key, ''correlation_id'', "outbox_enqueue".correlation_id, ''headers'', "outbox_enqueue".headers, ''due_at'', "outbox_enqueue".due_at, ''expires_at'', "outbox_enqueue".expires_at)), natural_key is not null, null::timestamptz) r
+    ''topic'', "outbox_enqueue".topic, ''payload'', "outbox_enqueue".payload, ''natural_key'', "outbox_enqueue".natural_key, ''type'', "outbox_enqueue".type, ''partition_key'', "outbox_enqueue".partition_key, ''correlation_id'', "outbox_enqueue".correlation_id, ''headers'', "outbox_enqueue".headers, ''due_at'', "outbox_enqueue".due_at, ''expires_at'', "outbox_enqueue".expires_at)), natural_key is not null, null::timestamptz) r
   order by (r.known_id = v_id) desc
   limit 1;
   return coalesce(v_known, v_id);
@@ -1714,9 +1728,9 @@ $body$';
 begin
   execute definition;
 exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."outbox_enqueue"(topic text, payload text, natural_key text, partition_key text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, id uuid, message_id uuid)';
+  execute 'drop function if exists "infra"."outbox_enqueue"(topic text, payload text, natural_key text, type text, partition_key text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, id uuid, message_id uuid)';
   execute definition;
 end
 $body1$;
 
-revoke all on function "infra"."outbox_enqueue"(topic text, payload text, natural_key text, partition_key text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, id uuid, message_id uuid) from public;
+revoke all on function "infra"."outbox_enqueue"(topic text, payload text, natural_key text, type text, partition_key text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, id uuid, message_id uuid) from public;

@@ -30,6 +30,8 @@ create table "InboxMessages" (
   source text not null,
   message_id text not null,
   topic text not null,
+  -- of the event; null where it is the topic
+  type text,
   first_seen_at integer not null,
   last_seen_at integer not null,
   deliveries integer not null default 1,
@@ -129,6 +131,7 @@ create table "InboxArchive" (
   source text not null,
   message_id text not null,
   topic text not null,
+  type text,
   partition_key text,
   payload text not null,
   correlation_id text,
@@ -206,7 +209,7 @@ select
   m.message_id as MessageId,
   m.topic as Topic,
   m.payload as Payload,
-  unhex(substr(m.hash, instr(m.hash, ':') + 1)) as Hash,
+  substr(m.hash, instr(m.hash, ':') + 1) as Hash,
   strftime('%Y-%m-%dT%H:%M:%fZ', m.first_seen_at / 1000.0, 'unixepoch') as FirstSeenUtc,
   strftime('%Y-%m-%dT%H:%M:%fZ', m.last_seen_at / 1000.0, 'unixepoch') as LastSeenUtc,
   case
@@ -236,6 +239,7 @@ select
   strftime('%Y-%m-%dT%H:%M:%fZ', d.processed_at / 1000.0, 'unixepoch') as ProcessedAt,
   m.deliveries as Deliveries,
   m.partition_key as PartitionKey,
+  coalesce(m.type, m.topic) as Type,
   strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(d.processed_at, s.last_attempt_at) / 1000.0, 'unixepoch') as LastAttemptAt
 from "InboxMessages" m
 left join "InboxState" s on s.seq = m.seq
@@ -246,7 +250,7 @@ drop view if exists "Inbox_Receive";
 drop view if exists "Inbox_Receiving";
 
 create view "Inbox_Receive" as
-select m.source as source, m.message_id as message_id, m.topic as topic, m.payload as payload, m.correlation_id as correlation_id, m.headers as headers, m.due_at as due_at, m.expires_at as expires_at, m.hash as hash, m.partition_key as partition_key,
+select m.source as source, m.message_id as message_id, m.topic as topic, m.type as type, m.payload as payload, m.correlation_id as correlation_id, m.headers as headers, m.due_at as due_at, m.expires_at as expires_at, m.hash as hash, m.partition_key as partition_key,
   -- of the last delivery
   case
     when m.content_changed then 'conflict'
@@ -260,7 +264,7 @@ left join "InboxState" s on s.seq = m.seq
 left join "InboxDone" d on d.seq = m.seq;
 
 create view "Inbox_Receiving" as
-select source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, hash, partition_key, 0 as seq, 0 as enqueued, 0 as now
+select source, message_id, topic, type, payload, correlation_id, headers, due_at, expires_at, hash, partition_key, 0 as seq, 0 as enqueued, 0 as now
 from "InboxMessages";
 
 create trigger "Inbox_CheckReceive"
@@ -270,6 +274,7 @@ begin
     when typeof(new.source) <> 'text' or new.source = '' or length(new.source) > 255 or substr(new.source, -1) = ' ' or instr(new.source, char(0)) then raise(abort, 'source must have 1 to 255 characters, and no space at its end.')
     when typeof(new.message_id) <> 'text' or new.message_id = '' or length(new.message_id) > 255 or substr(new.message_id, -1) = ' ' or instr(new.message_id, char(0)) then raise(abort, 'message_id must have 1 to 255 characters, and no space at its end.')
     when typeof(new.topic) <> 'text' or new.topic = '' or length(new.topic) > 255 or substr(new.topic, -1) = ' ' or instr(new.topic, char(0)) then raise(abort, 'topic must have 1 to 255 characters, and no space at its end.')
+    when new.type is not null and (typeof(new.type) <> 'text' or new.type = '' or length(new.type) > 255 or substr(new.type, -1) = ' ' or instr(new.type, char(0))) then raise(abort, 'type must have 1 to 255 characters, and no space at its end.')
     when new.partition_key is not null and (typeof(new.partition_key) <> 'text' or new.partition_key = '' or length(new.partition_key) > 255 or substr(new.partition_key, -1) = ' ' or instr(new.partition_key, char(0))) then raise(abort, 'partition_key must have 1 to 255 characters, and no space at its end.')
     when new.correlation_id <> '' and (typeof(new.correlation_id) <> 'text' or new.correlation_id = '' or length(new.correlation_id) > 255 or substr(new.correlation_id, -1) = ' ' or instr(new.correlation_id, char(0))) then raise(abort, 'correlation_id must have 1 to 255 characters, and no space at its end.')
     when typeof(new.payload) <> 'text' then raise(abort, 'payload must be given; it may be empty.')
@@ -280,10 +285,10 @@ begin
     when json_type(new.headers) <> 'object' then raise(abort, 'headers must be a JSON object whose values are strings.')
     when exists (select 1 from json_each(new.headers) where type <> 'text') then raise(abort, 'headers must be a JSON object whose values are strings.')
   end;
-  insert into "Inbox_Receiving" (source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, hash, partition_key, seq, enqueued, now)
-  select i.source, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.hash, i.partition_key, m.seq,
+  insert into "Inbox_Receiving" (source, message_id, topic, type, payload, correlation_id, headers, due_at, expires_at, hash, partition_key, seq, enqueued, now)
+  select i.source, i.message_id, i.topic, i.type, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.hash, i.partition_key, m.seq,
     coalesce(s.status in (0, 2), 0), cast(round((julianday('now') - 2440587.5) * 86400000) as integer)
-  from (select new.source as source, new.message_id as message_id, new.topic as topic, new.payload as payload, nullif(new.correlation_id, '') as correlation_id, new.headers as headers, case when typeof(new.due_at) in ('null', 'integer') then new.due_at else cast(round((julianday(new.due_at) - 2440587.5) * 86400000) as integer) end as due_at, case when typeof(new.expires_at) in ('null', 'integer') then new.expires_at else cast(round((julianday(new.expires_at) - 2440587.5) * 86400000) as integer) end as expires_at, lower(new.hash) as hash, new.partition_key as partition_key) i
+  from (select new.source as source, new.message_id as message_id, new.topic as topic, new.type as type, new.payload as payload, nullif(new.correlation_id, '') as correlation_id, new.headers as headers, case when typeof(new.due_at) in ('null', 'integer') then new.due_at else cast(round((julianday(new.due_at) - 2440587.5) * 86400000) as integer) end as due_at, case when typeof(new.expires_at) in ('null', 'integer') then new.expires_at else cast(round((julianday(new.expires_at) - 2440587.5) * 86400000) as integer) end as expires_at, lower(new.hash) as hash, new.partition_key as partition_key) i
   left join "InboxMessages" m on m.source = i.source and m.message_id = i.message_id
   left join "InboxState" s on s.seq = m.seq;
 end;
@@ -295,10 +300,11 @@ begin
   set status = 1, attempt = 0, crashes = 0, died_at = null, visible_at = coalesce(new.due_at, new.now), reclaimable_at = null,
     owner = null, locked_until = null, expires_at = new.expires_at, keyed = iif(new.partition_key is null, null, 1)
   where seq = new.seq and new.enqueued;
-  insert into "InboxMessages" (source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, hash, partition_key, first_seen_at, last_seen_at)
-  values (new.source, new.message_id, new.topic, new.payload, new.correlation_id, new.headers, new.due_at, new.expires_at, new.hash, new.partition_key, new.now, new.now)
+  insert into "InboxMessages" (source, message_id, topic, type, payload, correlation_id, headers, due_at, expires_at, hash, partition_key, first_seen_at, last_seen_at)
+  values (new.source, new.message_id, new.topic, new.type, new.payload, new.correlation_id, new.headers, new.due_at, new.expires_at, new.hash, new.partition_key, new.now, new.now)
   on conflict (source, message_id) do update
   set topic = iif(new.enqueued, new.topic, "InboxMessages".topic),
+    type = iif(new.enqueued, new.type, "InboxMessages".type),
     payload = iif(new.enqueued, new.payload, "InboxMessages".payload),
     correlation_id = iif(new.enqueued, new.correlation_id, "InboxMessages".correlation_id),
     headers = iif(new.enqueued, new.headers, "InboxMessages".headers),
@@ -332,6 +338,8 @@ create table "OutboxMessages" (
   id text not null unique,
   message_id text not null,
   topic text not null,
+  -- of the event; null where it is the topic
+  type text,
   created_at integer not null,
   due_at integer,
   expires_at integer,
@@ -423,6 +431,7 @@ create table "OutboxArchive" (
   id text not null,
   message_id text not null,
   topic text not null,
+  type text,
   partition_key text,
   payload text not null,
   correlation_id text,
@@ -506,6 +515,7 @@ select
   end as Phase,
   strftime('%Y-%m-%dT%H:%M:%fZ', iif(s.seq is null, m.expires_at, s.expires_at) / 1000.0, 'unixepoch') as ExpiresAt,
   m.partition_key as PartitionKey,
+  coalesce(m.type, m.topic) as Type,
   strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(d.processed_at, s.last_attempt_at) / 1000.0, 'unixepoch') as LastAttemptAt,
   m.headers as Headers,
   m.natural_key as NaturalKey
@@ -518,11 +528,11 @@ drop view if exists "Outbox_Enqueue";
 drop view if exists "Outbox_Enqueuing";
 
 create view "Outbox_Enqueue" as
-select topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, id, message_id
+select topic, type, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, id, message_id
 from "OutboxMessages";
 
 create view "Outbox_Enqueuing" as
-select topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, id, message_id, 0 as now
+select topic, type, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, id, message_id, 0 as now
 from "OutboxMessages";
 
 create trigger "Outbox_CheckEnqueue"
@@ -530,6 +540,7 @@ instead of insert on "Outbox_Enqueue"
 begin
   select case
     when typeof(new.topic) <> 'text' or new.topic = '' or length(new.topic) > 255 or substr(new.topic, -1) = ' ' or instr(new.topic, char(0)) then raise(abort, 'topic must have 1 to 255 characters, and no space at its end.')
+    when new.type is not null and (typeof(new.type) <> 'text' or new.type = '' or length(new.type) > 255 or substr(new.type, -1) = ' ' or instr(new.type, char(0))) then raise(abort, 'type must have 1 to 255 characters, and no space at its end.')
     when new.partition_key is not null and (typeof(new.partition_key) <> 'text' or new.partition_key = '' or length(new.partition_key) > 255 or substr(new.partition_key, -1) = ' ' or instr(new.partition_key, char(0))) then raise(abort, 'partition_key must have 1 to 255 characters, and no space at its end.')
     when new.natural_key is not null and (typeof(new.natural_key) <> 'text' or new.natural_key = '' or length(new.natural_key) > 255 or substr(new.natural_key, -1) = ' ' or instr(new.natural_key, char(0))) then raise(abort, 'natural_key must have 1 to 255 characters, and no space at its end.')
     when new.correlation_id <> '' and (typeof(new.correlation_id) <> 'text' or new.correlation_id = '' or length(new.correlation_id) > 255 or substr(new.correlation_id, -1) = ' ' or instr(new.correlation_id, char(0))) then raise(abort, 'correlation_id must have 1 to 255 characters, and no space at its end.')
@@ -542,16 +553,16 @@ begin
     when json_type(new.headers) <> 'object' then raise(abort, 'headers must be a JSON object whose values are strings.')
     when exists (select 1 from json_each(new.headers) where type <> 'text') then raise(abort, 'headers must be a JSON object whose values are strings.')
   end;
-  insert into "Outbox_Enqueuing" (topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, id, message_id, now)
-  values (new.topic, new.payload, nullif(new.correlation_id, ''), new.headers, case when typeof(new.due_at) in ('null', 'integer') then new.due_at else cast(round((julianday(new.due_at) - 2440587.5) * 86400000) as integer) end, case when typeof(new.expires_at) in ('null', 'integer') then new.expires_at else cast(round((julianday(new.expires_at) - 2440587.5) * 86400000) as integer) end, new.partition_key, new.natural_key, coalesce(lower(new.id), lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-' ||
+  insert into "Outbox_Enqueuing" (topic, type, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, id, message_id, now)
+  values (new.topic, new.type, new.payload, nullif(new.correlation_id, ''), new.headers, case when typeof(new.due_at) in ('null', 'integer') then new.due_at else cast(round((julianday(new.due_at) - 2440587.5) * 86400000) as integer) end, case when typeof(new.expires_at) in ('null', 'integer') then new.expires_at else cast(round((julianday(new.expires_at) - 2440587.5) * 86400000) as integer) end, new.partition_key, new.natural_key, coalesce(lower(new.id), lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-' ||
     substr('89ab', 1 + abs(random() % 4), 1) || substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6)))), lower(new.message_id), cast(round((julianday('now') - 2440587.5) * 86400000) as integer));
 end;
 
 create trigger "Outbox_AddEnqueued"
 instead of insert on "Outbox_Enqueuing"
 begin
-  insert into "OutboxMessages" (topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, id, message_id, created_at)
-  values (new.topic, new.payload, new.correlation_id, new.headers, new.due_at, new.expires_at, new.partition_key, new.natural_key, new.id, coalesce(new.message_id, new.id), new.now)
+  insert into "OutboxMessages" (topic, type, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, id, message_id, created_at)
+  values (new.topic, new.type, new.payload, new.correlation_id, new.headers, new.due_at, new.expires_at, new.partition_key, new.natural_key, new.id, coalesce(new.message_id, new.id), new.now)
   on conflict do nothing;
   insert into "OutboxState" (seq, status, visible_at, expires_at, keyed)
   select m.seq, 1, coalesce(m.due_at, m.created_at), m.expires_at, iif(m.partition_key is null, null, 1)

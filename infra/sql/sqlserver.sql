@@ -76,6 +76,8 @@ begin
     source nvarchar(255) collate Latin1_General_100_BIN2 not null,
     message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
     topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    -- of the event; null where it is the topic
+    type nvarchar(255) collate Latin1_General_100_BIN2 null,
     partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
     payload nvarchar(max) not null,
     correlation_id nvarchar(255) collate Latin1_General_100_BIN2 null,
@@ -118,6 +120,7 @@ begin
     source nvarchar(255) collate Latin1_General_100_BIN2 not null,
     message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
     topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    type nvarchar(255) collate Latin1_General_100_BIN2 null,
     partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
     payload nvarchar(max) not null,
     correlation_id nvarchar(255) collate Latin1_General_100_BIN2 null,
@@ -163,7 +166,7 @@ select
   case when charindex(':', m.hash) > 0 then left(m.hash, charindex(':', m.hash) - 1) end as HashAlgorithm,
   case when s.seq is null then m.expires_at else s.expires_at end as ExpiresAt,
   m.correlation_id as CorrelationId, d.processed_at as ProcessedAt, m.deliveries as Deliveries,
-  m.partition_key as PartitionKey, coalesce(d.processed_at, s.last_attempt_at) as LastAttemptAt
+  m.partition_key as PartitionKey, coalesce(m.type, m.topic) as Type, coalesce(d.processed_at, s.last_attempt_at) as LastAttemptAt
 from [$(Schema)].[$(Queue)Messages] m
 left join [$(Schema)].[$(Queue)State] s on s.seq = m.seq
 left join [$(Schema)].[$(Queue)Done] d on d.seq = m.seq
@@ -171,8 +174,8 @@ go
 
 create or alter function [$(Schema)].[$(Queue)_MessageOf] (@seq bigint)
 returns table as return
-select m.topic, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at, m.expires_at as given_expires_at, m.source,
-  m.message_id, m.hash, m.first_seen_at, m.last_seen_at, m.deliveries
+select m.topic, m.type, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at, m.expires_at as given_expires_at,
+  m.source, m.message_id, m.hash, m.first_seen_at, m.last_seen_at, m.deliveries
 from [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)_PK]), forceseek)
 where m.seq = @seq
 go
@@ -245,9 +248,9 @@ inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, updlock, rowlock, r
 inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
 where s.status = 4 option (loop join, force order);
 
-insert into [$(Schema)].[$(Queue)Archive] (seq, source, message_id, topic, partition_key, payload, correlation_id, headers,
+insert into [$(Schema)].[$(Queue)Archive] (seq, source, message_id, topic, type, partition_key, payload, correlation_id, headers,
   enqueued_at, attempt, last_error, error_group, attempts, died_at, archived_at, archived_by)
-select m.seq, m.source, m.message_id, m.topic, m.partition_key, m.payload, m.correlation_id, m.headers,
+select m.seq, m.source, m.message_id, m.topic, m.type, m.partition_key, m.payload, m.correlation_id, m.headers,
   m.first_seen_at, s.attempt, s.last_error, s.error_group, coalesce((
     select a.attempt as attempt, datediff_big(millisecond, '1970-01-01', a.ended_at) as endedAt, lower(a.worker) as worker, a.error as error
     from [$(Schema)].[$(Queue)Attempts] a with (forceseek)
@@ -450,8 +453,8 @@ go
 create or alter procedure [$(Schema)].[$(Queue)_Receive]
   @now datetime2(3) = null, @revive bit = null, @blocks bit = null, @items nvarchar(max) = null,
   @source nvarchar(4000) = null, @message_id nvarchar(4000) = null, @topic nvarchar(4000) = null,
-  @payload nvarchar(max) = null, @correlation_id nvarchar(4000) = null, @headers nvarchar(max) = null,
-  @due_at datetime2(3) = null, @expires_at datetime2(3) = null, @hash varchar(max) = null,
+  @type nvarchar(4000) = null, @payload nvarchar(max) = null, @correlation_id nvarchar(4000) = null,
+  @headers nvarchar(max) = null, @due_at datetime2(3) = null, @expires_at datetime2(3) = null, @hash varchar(max) = null,
   @partition_key nvarchar(4000) = null, @error nvarchar(max) = null, @error_group varchar(16) = null
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
@@ -463,6 +466,7 @@ begin
     when @source is null or right(@source, 1) = N' ' collate Latin1_General_100_BIN2 or len(@source) > 255 then N'source must have 1 to 255 characters, and no space at its end.'
     when @message_id is null or right(@message_id, 1) = N' ' collate Latin1_General_100_BIN2 or len(@message_id) > 255 then N'message_id must have 1 to 255 characters, and no space at its end.'
     when @topic is null or right(@topic, 1) = N' ' collate Latin1_General_100_BIN2 or len(@topic) > 255 then N'topic must have 1 to 255 characters, and no space at its end.'
+    when right(@type, 1) = N' ' collate Latin1_General_100_BIN2 or len(@type) > 255 then N'type must have 1 to 255 characters, and no space at its end.'
     when right(@partition_key, 1) = N' ' collate Latin1_General_100_BIN2 or len(@partition_key) > 255 then N'partition_key must have 1 to 255 characters, and no space at its end.'
     when right(@correlation_id, 1) = N' ' collate Latin1_General_100_BIN2 or len(@correlation_id) > 255 then N'correlation_id must have 1 to 255 characters, and no space at its end.'
     when @payload is null then N'payload must be given; it may be empty.'
@@ -489,23 +493,23 @@ end
 declare @messages table (
   position int not null primary key, source nvarchar(255) collate Latin1_General_100_BIN2 null,
   message_id nvarchar(255) collate Latin1_General_100_BIN2 null,
-  topic nvarchar(255) collate Latin1_General_100_BIN2 null, payload nvarchar(max) null,
-  correlation_id nvarchar(255) null, headers nvarchar(max) null, due_at datetime2(3) null, expires_at datetime2(3) null,
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
+  topic nvarchar(255) collate Latin1_General_100_BIN2 null, type nvarchar(255) collate Latin1_General_100_BIN2 null,
+  payload nvarchar(max) null, correlation_id nvarchar(255) null, headers nvarchar(max) null, due_at datetime2(3) null,
+  expires_at datetime2(3) null, partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
   hash varchar(max) collate Latin1_General_100_BIN2 null, error nvarchar(max) null,
   error_group varchar(16) collate Latin1_General_100_BIN2 null
 );
 
 if @items is null
-  insert into @messages (position, source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, hash, error, error_group)
-  values (0, @source, @message_id, @topic, @payload, @correlation_id, @headers, @due_at, @expires_at, @partition_key, @hash, @error, @error_group);
+  insert into @messages (position, source, message_id, topic, type, payload, correlation_id, headers, due_at, expires_at, partition_key, hash, error, error_group)
+  values (0, @source, @message_id, @topic, @type, @payload, @correlation_id, @headers, @due_at, @expires_at, @partition_key, @hash, @error, @error_group);
 else
-  insert into @messages (position, source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, hash, error, error_group)
-  select cast(a.[key] as int), i.source, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at,
-    i.partition_key, i.hash, i.error, i.error_group
+  insert into @messages (position, source, message_id, topic, type, payload, correlation_id, headers, due_at, expires_at, partition_key, hash, error, error_group)
+  select cast(a.[key] as int), i.source, i.message_id, i.topic, i.type, i.payload, i.correlation_id, i.headers, i.due_at,
+    i.expires_at, i.partition_key, i.hash, i.error, i.error_group
   from openjson(@items) a
   cross apply openjson(a.value) with (
-    source nvarchar(255), message_id nvarchar(255), topic nvarchar(255), payload nvarchar(max),
+    source nvarchar(255), message_id nvarchar(255), topic nvarchar(255), type nvarchar(255), payload nvarchar(max),
     correlation_id nvarchar(255), headers nvarchar(max), due_at datetime2(3), expires_at datetime2(3),
     partition_key nvarchar(255), hash varchar(max), error nvarchar(max), error_group varchar(16)
   ) i;
@@ -568,10 +572,10 @@ begin
   begin try
     if @outermost = 0 set xact_abort off;
 
-    insert into [$(Schema)].[$(Queue)Messages] (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, partition_key, first_seen_at, last_seen_at, deliveries, content_changed)
+    insert into [$(Schema)].[$(Queue)Messages] (source, message_id, topic, type, payload, hash, correlation_id, headers, due_at, expires_at, partition_key, first_seen_at, last_seen_at, deliveries, content_changed)
     output inserted.seq, inserted.source, inserted.message_id, inserted.partition_key, inserted.due_at, inserted.expires_at,
       inserted.deliveries, inserted.content_changed into @received (seq, source, message_id, partition_key, due_at, expires_at, deliveries, content_changed)
-    select i.source, i.message_id, i.topic, i.payload, i.hash, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, @now, @now, 1, 0
+    select i.source, i.message_id, i.topic, i.type, i.payload, i.hash, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, @now, @now, 1, 0
     from @messages i
     where not exists (select 1 from @known k where k.position = i.position)
     order by i.position;
@@ -612,11 +616,12 @@ begin
   -- a done message keeps the content that was handled; any other gets the newest, but not from a call without @revive, which
   -- is the plain one of another service: it fills in a message that was only seen, and rewrites none
   update [$(Schema)].[$(Queue)Messages]
-  set topic = i.topic, payload = i.payload, hash = coalesce(i.hash, [$(Queue)Messages].hash), correlation_id = i.correlation_id, headers = i.headers, due_at = i.due_at, expires_at = i.expires_at
+  set topic = i.topic, type = i.type, payload = i.payload, hash = coalesce(i.hash, [$(Queue)Messages].hash), correlation_id = i.correlation_id, headers = i.headers, due_at = i.due_at, expires_at = i.expires_at
   from @known k, @messages i, [$(Schema)].[$(Queue)Messages] with (forceseek, updlock, rowlock, readcommittedlock)
   where i.position = k.position and [$(Queue)Messages].seq = k.seq and k.old_status <> 3
     and (@revive is not null or k.old_status in (0, 2))
     and (([$(Queue)Messages].topic collate Latin1_General_100_BIN2 <> i.topic collate Latin1_General_100_BIN2 or coalesce(datalength([$(Queue)Messages].topic), -1) <> coalesce(datalength(i.topic), -1))
+      or ([$(Queue)Messages].type collate Latin1_General_100_BIN2 <> i.type collate Latin1_General_100_BIN2 or coalesce(datalength([$(Queue)Messages].type), -1) <> coalesce(datalength(i.type), -1))
       or ([$(Queue)Messages].payload collate Latin1_General_100_BIN2 <> i.payload collate Latin1_General_100_BIN2 or coalesce(datalength([$(Queue)Messages].payload), -1) <> coalesce(datalength(i.payload), -1))
       or (i.hash is not null and ([$(Queue)Messages].hash is null or [$(Queue)Messages].hash <> i.hash))
       or ([$(Queue)Messages].correlation_id collate Latin1_General_100_BIN2 <> i.correlation_id collate Latin1_General_100_BIN2 or coalesce(datalength([$(Queue)Messages].correlation_id), -1) <> coalesce(datalength(i.correlation_id), -1))
@@ -840,6 +845,8 @@ begin
     id uniqueidentifier not null,
     message_id uniqueidentifier not null,
     topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    -- of the event; null where it is the topic
+    type nvarchar(255) collate Latin1_General_100_BIN2 null,
     partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
     payload nvarchar(max) not null,
     correlation_id nvarchar(255) collate Latin1_General_100_BIN2 null,
@@ -857,6 +864,7 @@ begin
     id uniqueidentifier not null,
     message_id uniqueidentifier not null,
     topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    type nvarchar(255) collate Latin1_General_100_BIN2 null,
     partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
     payload nvarchar(max) not null,
     correlation_id nvarchar(255) collate Latin1_General_100_BIN2 null,
@@ -900,6 +908,7 @@ select
     else 'waiting'
   end as Phase,
   case when s.seq is null then m.expires_at else s.expires_at end as ExpiresAt, m.partition_key as PartitionKey,
+  coalesce(m.type, m.topic) as Type,
   coalesce(d.processed_at, s.last_attempt_at) as LastAttemptAt, m.headers as Headers, m.natural_key as NaturalKey
 from [$(Schema)].[$(Queue)Messages] m
 left join [$(Schema)].[$(Queue)State] s on s.seq = m.seq
@@ -908,8 +917,8 @@ go
 
 create or alter function [$(Schema)].[$(Queue)_MessageOf] (@seq bigint)
 returns table as return
-select m.topic, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at, m.expires_at as given_expires_at, m.id,
-  m.message_id, m.created_at, m.natural_key
+select m.topic, m.type, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at, m.expires_at as given_expires_at,
+  m.id, m.message_id, m.created_at, m.natural_key
 from [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)_PK]), forceseek)
 where m.seq = @seq
 go
@@ -980,9 +989,9 @@ inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, updlock, rowlock, r
 inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
 where s.status = 4 option (loop join, force order);
 
-insert into [$(Schema)].[$(Queue)Archive] (seq, id, message_id, topic, partition_key, payload, correlation_id, headers,
+insert into [$(Schema)].[$(Queue)Archive] (seq, id, message_id, topic, type, partition_key, payload, correlation_id, headers,
   enqueued_at, attempt, last_error, error_group, attempts, died_at, archived_at, archived_by)
-select m.seq, m.id, m.message_id, m.topic, m.partition_key, m.payload, m.correlation_id, m.headers,
+select m.seq, m.id, m.message_id, m.topic, m.type, m.partition_key, m.payload, m.correlation_id, m.headers,
   m.created_at, s.attempt, s.last_error, s.error_group, coalesce((
     select a.attempt as attempt, datediff_big(millisecond, '1970-01-01', a.ended_at) as endedAt, lower(a.worker) as worker, a.error as error
     from [$(Schema)].[$(Queue)Attempts] a with (forceseek)
@@ -1002,10 +1011,10 @@ go
 
 create or alter procedure [$(Schema)].[$(Queue)_Enqueue]
   @now datetime2(3) = null, @items nvarchar(max) = null, @id uniqueidentifier = null output,
-  @message_id uniqueidentifier = null, @topic nvarchar(4000) = null, @payload nvarchar(max) = null,
-  @correlation_id nvarchar(4000) = null, @headers nvarchar(max) = null, @due_at datetime2(3) = null,
-  @expires_at datetime2(3) = null, @partition_key nvarchar(4000) = null, @natural_key nvarchar(4000) = null,
-  @handled nvarchar(max) = null, @own bit = 0
+  @message_id uniqueidentifier = null, @topic nvarchar(4000) = null, @type nvarchar(4000) = null,
+  @payload nvarchar(max) = null, @correlation_id nvarchar(4000) = null, @headers nvarchar(max) = null,
+  @due_at datetime2(3) = null, @expires_at datetime2(3) = null, @partition_key nvarchar(4000) = null,
+  @natural_key nvarchar(4000) = null, @handled nvarchar(max) = null, @own bit = 0
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 if @items is null
@@ -1015,6 +1024,7 @@ begin
   if datalength(@correlation_id) = 0 set @correlation_id = null;
   declare @refusal nvarchar(200) = case
     when @topic is null or right(@topic, 1) = N' ' collate Latin1_General_100_BIN2 or len(@topic) > 255 then N'topic must have 1 to 255 characters, and no space at its end.'
+    when right(@type, 1) = N' ' collate Latin1_General_100_BIN2 or len(@type) > 255 then N'type must have 1 to 255 characters, and no space at its end.'
     when right(@partition_key, 1) = N' ' collate Latin1_General_100_BIN2 or len(@partition_key) > 255 then N'partition_key must have 1 to 255 characters, and no space at its end.'
     when right(@natural_key, 1) = N' ' collate Latin1_General_100_BIN2 or len(@natural_key) > 255 then N'natural_key must have 1 to 255 characters, and no space at its end.'
     when right(@correlation_id, 1) = N' ' collate Latin1_General_100_BIN2 or len(@correlation_id) > 255 then N'correlation_id must have 1 to 255 characters, and no space at its end.'
@@ -1040,22 +1050,22 @@ end
 
 declare @messages table (
   position int not null primary key, id uniqueidentifier null, message_id uniqueidentifier null,
-  topic nvarchar(255) collate Latin1_General_100_BIN2 null, payload nvarchar(max) null,
-  correlation_id nvarchar(255) null, headers nvarchar(max) null, due_at datetime2(3) null, expires_at datetime2(3) null,
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
+  topic nvarchar(255) collate Latin1_General_100_BIN2 null, type nvarchar(255) collate Latin1_General_100_BIN2 null,
+  payload nvarchar(max) null, correlation_id nvarchar(255) null, headers nvarchar(max) null, due_at datetime2(3) null,
+  expires_at datetime2(3) null, partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
   natural_key nvarchar(255) collate Latin1_General_100_BIN2 null
 );
 
 if @items is null
-  insert into @messages (position, id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key)
-  values (0, @id, @message_id, @topic, @payload, @correlation_id, @headers, @due_at, @expires_at, @partition_key, @natural_key);
+  insert into @messages (position, id, message_id, topic, type, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key)
+  values (0, @id, @message_id, @topic, @type, @payload, @correlation_id, @headers, @due_at, @expires_at, @partition_key, @natural_key);
 else
-  insert into @messages (position, id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key)
-  select cast(a.[key] as int), i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at,
-    i.partition_key, i.natural_key
+  insert into @messages (position, id, message_id, topic, type, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key)
+  select cast(a.[key] as int), i.id, i.message_id, i.topic, i.type, i.payload, i.correlation_id, i.headers, i.due_at,
+    i.expires_at, i.partition_key, i.natural_key
   from openjson(@items) a
   cross apply openjson(a.value) with (
-    id uniqueidentifier, message_id uniqueidentifier, topic nvarchar(255), payload nvarchar(max),
+    id uniqueidentifier, message_id uniqueidentifier, topic nvarchar(255), type nvarchar(255), payload nvarchar(max),
     correlation_id nvarchar(255), headers nvarchar(max), due_at datetime2(3), expires_at datetime2(3),
     partition_key nvarchar(255), natural_key nvarchar(255)
   ) i;
@@ -1109,9 +1119,9 @@ begin
   begin try
     if @outermost = 0 and @own = 0 set xact_abort off;
 
-    insert into [$(Schema)].[$(Queue)Messages] (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, created_at)
+    insert into [$(Schema)].[$(Queue)Messages] (id, message_id, topic, type, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, created_at)
     output inserted.seq, inserted.partition_key, inserted.due_at, inserted.expires_at into @added (seq, partition_key, due_at, expires_at)
-    select i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, i.natural_key, @now
+    select i.id, i.message_id, i.topic, i.type, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, i.natural_key, @now
     from @messages i
     where not exists (select 1 from [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)_Key]), forceseek, readcommittedlock) where m.id = i.id)
       and not exists (select 1 from @known k where k.position = i.position)

@@ -86,8 +86,8 @@ end
 $$;
 
 grant usage on schema "infra" to oncebox_producers;
-grant execute on function "infra"."outbox_enqueue"(text, text, text, text, text, text, timestamptz, timestamptz, uuid, uuid) to oncebox_producers;
-grant execute on function "infra"."inbox_receive"(text, text, text, text, text, text, text, text, timestamptz, timestamptz) to oncebox_producers;
+grant execute on function "infra"."outbox_enqueue"(text, text, text, text, text, text, text, timestamptz, timestamptz, uuid, uuid) to oncebox_producers;
+grant execute on function "infra"."inbox_receive"(text, text, text, text, text, text, text, text, text, timestamptz, timestamptz) to oncebox_producers;
 
 -- Operators: people and jobs that replay, discard and archive dead messages, pause topics and limit them. Grant the role to their users:
 --   grant oncebox_operators to alice;

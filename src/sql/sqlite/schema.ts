@@ -24,7 +24,7 @@ select
   m.message_id as MessageId,
   m.topic as Topic,
   m.payload as Payload,
-  unhex(substr(m.hash, instr(m.hash, ':') + 1)) as Hash,
+  substr(m.hash, instr(m.hash, ':') + 1) as Hash,
   ${instant("m.first_seen_at")} as FirstSeenUtc,
   ${instant("m.last_seen_at")} as LastSeenUtc,
   ${shownStatus(n, shown(n))} as Status,
@@ -41,6 +41,7 @@ select
   ${instant("d.processed_at")} as ProcessedAt,
   m.deliveries as Deliveries,
   m.partition_key as PartitionKey,
+  coalesce(m.type, m.topic) as Type,
   ${instant("coalesce(d.processed_at, s.last_attempt_at)")} as LastAttemptAt
 ${messages(n)}`;
 
@@ -65,6 +66,7 @@ select
   ${shownPhase(n, shown(n))} as Phase,
   ${instant("iif(s.seq is null, m.expires_at, s.expires_at)")} as ExpiresAt,
   m.partition_key as PartitionKey,
+  coalesce(m.type, m.topic) as Type,
   ${instant("coalesce(d.processed_at, s.last_attempt_at)")} as LastAttemptAt,
   m.headers as Headers,
   m.natural_key as NaturalKey
@@ -187,6 +189,8 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   source text not null,
   message_id text not null,
   topic text not null,
+  -- of the event; null where it is the topic
+  type text,
   first_seen_at integer not null,
   last_seen_at integer not null,
   deliveries integer not null default 1,
@@ -218,6 +222,8 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   id text not null unique,
   message_id text not null,
   topic text not null,
+  -- of the event; null where it is the topic
+  type text,
   created_at integer not null,
   due_at integer,
   expires_at integer,

@@ -87,6 +87,7 @@ export const archiveRows = (n: QueueNames): string => `create table ${archiveTab
   seq bigint not null,
   ${keyDefinition(n)},
   topic nvarchar(255) ${binary} not null,
+  type nvarchar(255) ${binary} null,
   partition_key nvarchar(255) ${binary} null,
   payload nvarchar(max) not null,
   correlation_id nvarchar(255) ${binary} null,
@@ -106,9 +107,9 @@ export const archiveRows = (n: QueueNames): string => `create table ${archiveTab
 /** Copies the messages of @gone into the archive. */
 const insertArchived = (n: QueueNames): string => {
   const source = n.kind === "inbox" ? "source" : "id";
-  return `insert into ${archiveTable(n)} (seq, ${source}, message_id, topic, partition_key, payload, correlation_id, headers,
+  return `insert into ${archiveTable(n)} (seq, ${source}, message_id, topic, type, partition_key, payload, correlation_id, headers,
   enqueued_at, attempt, last_error, error_group, attempts, died_at, archived_at, archived_by)
-select m.seq, m.${source}, m.message_id, m.topic, m.partition_key, m.payload, m.correlation_id, m.headers,
+select m.seq, m.${source}, m.message_id, m.topic, m.type, m.partition_key, m.payload, m.correlation_id, m.headers,
   m.${createdColumn(n)}, s.attempt, s.last_error, s.error_group, coalesce((
     select a.attempt as attempt, datediff_big(millisecond, '1970-01-01', a.ended_at) as endedAt, lower(a.worker) as worker, a.error as error
     from ${attemptsTable(n)} a with (forceseek)

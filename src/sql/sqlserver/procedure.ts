@@ -215,7 +215,7 @@ export const rowFunctions = (n: QueueNames): readonly string[] => {
     n.kind === "inbox"
       ? "source, message_id, hash, first_seen_at, last_seen_at, deliveries"
       : "id, message_id, created_at, natural_key";
-  const message = `topic, payload, partition_key, headers, correlation_id, due_at, expires_at as given_expires_at, ${own}`;
+  const message = `topic, type, payload, partition_key, headers, correlation_id, due_at, expires_at as given_expires_at, ${own}`;
   const source = n.kind === "inbox" ? "" : `cast(null as nvarchar(255)) ${binary} as source, `;
   const ofRow = (
     suffix: string,

@@ -152,7 +152,7 @@ const isOtherHash = (before: string, after: string): string =>
 const algorithm = (hash: string): string => `left(${hash}, charindex(':', ${hash}))`;
 
 /** The columns that a delivery brings, beside the key. */
-const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
+const contents = ["topic", "type", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
 
 /** Whether two values that may be null differ. */
 const isOther = (before: string, after: string): string =>
@@ -269,6 +269,7 @@ const nameType = `nvarchar(255) ${binary}`;
 
 const contentColumns: JsonColumns = {
   topic: nameType,
+  type: nameType,
   payload: "nvarchar(max)",
   correlation_id: "nvarchar(255)",
   headers: "nvarchar(max)",

@@ -58,6 +58,8 @@ const messageTable = (n: QueueNames) => `create table ${n.message} (
   seq bigint identity(1, 1) not null,
   ${keyDefinition(n)},
   topic nvarchar(255) ${binary} not null,
+  -- of the event; null where it is the topic
+  type nvarchar(255) ${binary} null,
   partition_key nvarchar(255) ${binary} null,
   payload nvarchar(max) not null,
   correlation_id nvarchar(255) ${binary} null,
@@ -155,7 +157,7 @@ select
   case when charindex(':', m.hash) > 0 then left(m.hash, charindex(':', m.hash) - 1) end as HashAlgorithm,
   case when s.seq is null then m.expires_at else s.expires_at end as ExpiresAt,
   m.correlation_id as CorrelationId, d.processed_at as ProcessedAt, m.deliveries as Deliveries,
-  m.partition_key as PartitionKey, coalesce(d.processed_at, s.last_attempt_at) as LastAttemptAt
+  m.partition_key as PartitionKey, coalesce(m.type, m.topic) as Type, coalesce(d.processed_at, s.last_attempt_at) as LastAttemptAt
 ${messages(n)}`;
 
 /** The specification's outbox has the offset of most of its times. */
@@ -173,6 +175,7 @@ select
   m.message_id as MessageId, m.correlation_id as CorrelationId, ${withOffset("m.due_at")} as DueTimeUtc,
   ${shownPhase(n, shown(n))} as Phase,
   case when s.seq is null then m.expires_at else s.expires_at end as ExpiresAt, m.partition_key as PartitionKey,
+  coalesce(m.type, m.topic) as Type,
   coalesce(d.processed_at, s.last_attempt_at) as LastAttemptAt, m.headers as Headers, m.natural_key as NaturalKey
 ${messages(n)}`;
 

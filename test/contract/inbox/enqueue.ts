@@ -22,6 +22,7 @@ export function enqueueTests(context: InboxContext): void {
         source: "stripe",
         messageId: "evt_1",
         topic: "invoice.paid",
+        type: "com.example.invoice.paid.v2",
         payload: '{"total":12}',
         hash: hashOf("12"),
         correlationId: "trace-1",
@@ -350,6 +351,7 @@ export function enqueueTests(context: InboxContext): void {
       expect(await stored(inbox, incoming)).toEqual({
         ...claimed,
         topic: "new.topic",
+        type: "new.topic",
         payload: "newer",
         lastSeenAt: clock(),
         deliveries: 3,

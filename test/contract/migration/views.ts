@@ -49,7 +49,7 @@ export function viewsContract(harness: ContractHarness): void {
       const [, due, leased, dead] = shown;
       expect(due).toMatchObject({ Source: "stripe", Topic: "paid", Payload: '{"n":1}', LockedUntil: null });
       expect(due!.HashAlgorithm).toBe("sha256");
-      expect(Buffer.from(due!.Hash as Uint8Array)).toEqual(Buffer.from([1, 2, 255]));
+      expect(bytes(due!.Hash)).toBe("0102ff");
       expect(time(due!.DueTimeUtc)).toBe(dueAt.getTime());
       expect(time(due!.NextAttemptAt)).toBe(dueAt.getTime());
       expect(time(due!.FirstSeenUtc)).toBe(clock().getTime());
@@ -103,6 +103,10 @@ export function viewsContract(harness: ContractHarness): void {
       expect(shown.map((row) => time(row.LastAttemptAt))).toEqual([null, null, now, now]);
     });
 
+    /** The digits of a hash. SQLite has no bytes there: see docs/decisions/0041. */
+    const bytes = (value: unknown): unknown =>
+      database().db.dialect.name === "sqlite" ? value : Buffer.from(value as Uint8Array).toString("hex");
+
     /** A name of the appendices, `[infra].[Inbox]`, as the database writes it. The suite has a schema of its own. */
     const tableOf = (name: "Inbox" | "Outbox"): string =>
       ({
@@ -142,8 +146,8 @@ export function viewsContract(harness: ContractHarness): void {
         for (const name of inboxColumns) if (!never.includes(name)) expect(row[name], name).not.toBeNull();
       }
       const hashes = new Map(all.map(({ MessageId, Hash }) => [MessageId, Hash]));
-      expect(Buffer.from(hashes.get("done") as Uint8Array)).toEqual(Buffer.from([1, 254]));
-      expect(Buffer.from(hashes.get("due") as Uint8Array)).toEqual(Buffer.from([0, 255]));
+      expect(bytes(hashes.get("done"))).toBe("01fe");
+      expect(bytes(hashes.get("due"))).toBe("00ff");
       expect(hashes.get("ready")).toBeNull();
 
       // IX_Inbox_WorkQueue, IX_Inbox_DueTime, IX_Inbox_Cleanup, and the other states

@@ -54,6 +54,7 @@ const moreColumns = [
     "ExpiresAt",
     "Deliveries",
     "PartitionKey",
+    "Type",
     "LastAttemptAt",
     "Headers",
     "NaturalKey",
@@ -96,7 +97,7 @@ export async function untilBlocked(
 ): Promise<void> {
   const waiting =
     database.db.dialect.name === "postgres"
-      ? `select count(*) as n from pg_stat_activity where wait_event_type = 'Lock' and query like '%"${table}"%'`
+      ? `select count(*) as n from pg_stat_activity where wait_event_type = 'Lock' and query like '%"${table}%'`
       : "select count(*) as n from sys.dm_exec_requests where blocking_session_id > 0";
   let ended = false;
   const end = () => {
