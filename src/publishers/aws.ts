@@ -141,7 +141,9 @@ export function eventBridgePublisher(options: EventBridgePublisherOptions): Publ
       });
     },
   });
-  return publishTo(`EventBridge ${eventBusName}`, options, async (message, { signal }) => {
+  const { source: _, ...others } = options; // that of EventBridge itself, where no CloudEvents are sent
+  const given = options.format === undefined ? others : options;
+  return publishTo(`EventBridge ${eventBusName}`, given, async (message, { signal }) => {
     requireJsonObject(message);
     requireSize(sizeOf(message), maxEventBytes, "EventBridge");
     await send(message, signal);

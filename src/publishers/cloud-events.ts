@@ -1,3 +1,4 @@
+import { omitUndefined } from "../base/defined.js";
 import { permanentFailure } from "../dispatch/settlement.js";
 import { InvalidArgumentError } from "../errors.js";
 import { payloadEncodingHeader } from "../queue/attributes.js";
@@ -22,6 +23,8 @@ export function messageFormat(
 ): (message: PublishedMessage) => PublishedMessage {
   if (format !== undefined && !formats.includes(format))
     throw new InvalidArgumentError(`${what}: format must be ${formats.join(" or ")}.`);
+  if (format === undefined && source !== undefined)
+    throw new InvalidArgumentError(`${what}: source is of CloudEvents. Set format, too.`);
   if (source !== undefined && (typeof source !== "string" || !isUriReference.test(source)))
     throw new InvalidArgumentError(
       `${what}: source must be a URI or a part of one, such as https://example.com/orders or /orders.`,
@@ -60,7 +63,7 @@ function binary(message: PublishedMessage, source: string): PublishedMessage {
     value.replaceAll(/[^\x21\x23\x24\x26-\x7e]/gu, encodeURIComponent),
   ]);
   const headers = { ...lowerCased(message.headers), ...Object.fromEntries(attributes) };
-  return { ...message, headers: { ...headers, "content-type": datacontenttype } };
+  return { ...message, headers: { ...headers, ...omitUndefined({ "content-type": datacontenttype }) } };
 }
 
 /** The body of an event in the binary mode, and its headers: what was stored in base64 is sent as the bytes that it was. */
@@ -96,7 +99,8 @@ function attributesOf(message: PublishedMessage, source: string): Record<string,
 const hasControls = /[\p{Cc}\p{Cs}]/u;
 
 interface Content {
-  readonly datacontenttype: string;
+  /** Undefined where there is no data. */
+  readonly datacontenttype: string | undefined;
   readonly isJson: boolean;
   /** The payload is bytes, in base64. */
   readonly isBase64: boolean;
@@ -105,11 +109,12 @@ interface Content {
 /** What the message's header says of its payload; without one, what it is. */
 function contentOf({ payload, headers }: PublishedMessage): Content {
   const given = header(headers, "content-type");
+  if (payload === "") return { datacontenttype: given, isJson: false, isBase64: false };
   const isBase64 = header(headers, payloadEncodingHeader) === "base64";
   if (isBase64) return { datacontenttype: given ?? "application/octet-stream", isJson: false, isBase64 };
   const saysJson = given !== undefined && isJsonType.test(given);
   const isJson = (given === undefined || saysJson) && parses(payload);
-  if (saysJson && !isJson && payload !== "")
+  if (saysJson && !isJson)
     throw permanentFailure("The message's content-type is JSON, and its payload is not.");
   return { datacontenttype: given ?? (isJson ? "application/json" : "text/plain"), isJson, isBase64 };
 }

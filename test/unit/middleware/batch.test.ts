@@ -95,6 +95,8 @@ describe("SQS batches", () => {
     ).toEqual({
       messageId: "own-id",
       topic: "order.placed",
+      type: "order.placed",
+      type: "order.placed",
       payload: "body",
       headers: { a: "b" },
       correlationId: "c",
