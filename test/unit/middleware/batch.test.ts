@@ -96,7 +96,6 @@ describe("SQS batches", () => {
       messageId: "own-id",
       topic: "order.placed",
       type: "order.placed",
-      type: "order.placed",
       payload: "body",
       headers: { a: "b" },
       correlationId: "c",
@@ -146,6 +145,7 @@ describe("Azure queue triggers", () => {
       {
         messageId: "m",
         topic: "order.placed",
+        type: "order.placed",
         payload: '{"parsed":"by the host"}',
         headers: { a: "b" },
         correlationId: "c",
