@@ -91,7 +91,7 @@ begin
     deliveries int not null constraint [$(Queue)_Deliveries] default 1,
     -- the hash of the last delivery differs from the one before it, by the same algorithm
     content_changed bit not null constraint [$(Queue)_ContentChanged] default 0,
-    constraint [$(Queue)_PK] primary key clustered (seq),
+    constraint [$(Queue)Messages_PK] primary key clustered (seq),
     constraint [$(Queue)_Key] unique nonclustered (source, message_id)
   );
   create table [$(Schema)].[$(Queue)Keys] (
@@ -176,14 +176,14 @@ create or alter function [$(Schema)].[$(Queue)_MessageOf] (@seq bigint)
 returns table as return
 select m.topic, m.type, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at, m.expires_at as given_expires_at,
   m.source, m.message_id, m.hash, m.first_seen_at, m.last_seen_at, m.deliveries
-from [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)_PK]), forceseek)
+from [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)Messages_PK]), forceseek)
 where m.seq = @seq
 go
 
 create or alter function [$(Schema)].[$(Queue)_KeyOf] (@seq bigint)
 returns table as return
 select m.source, m.message_id, m.topic
-from [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)_PK]), forceseek)
+from [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)Messages_PK]), forceseek)
 where m.seq = @seq
 go
 
@@ -855,7 +855,7 @@ begin
     expires_at datetime2(3) null,
     created_at datetime2(3) not null,
     natural_key nvarchar(255) collate Latin1_General_100_BIN2 null,
-    constraint [$(Queue)_PK] primary key clustered (seq),
+    constraint [$(Queue)Messages_PK] primary key clustered (seq),
     constraint [$(Queue)_Key] unique nonclustered (id)
   );
   create unique index [$(Queue)_NaturalKey] on [$(Schema)].[$(Queue)Messages] (topic, natural_key) where natural_key is not null;
@@ -919,14 +919,14 @@ create or alter function [$(Schema)].[$(Queue)_MessageOf] (@seq bigint)
 returns table as return
 select m.topic, m.type, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at, m.expires_at as given_expires_at,
   m.id, m.message_id, m.created_at, m.natural_key
-from [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)_PK]), forceseek)
+from [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)Messages_PK]), forceseek)
 where m.seq = @seq
 go
 
 create or alter function [$(Schema)].[$(Queue)_KeyOf] (@seq bigint)
 returns table as return
 select cast(null as nvarchar(255)) collate Latin1_General_100_BIN2 as source, m.id, m.topic
-from [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)_PK]), forceseek)
+from [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)Messages_PK]), forceseek)
 where m.seq = @seq
 go
 

@@ -223,7 +223,7 @@ export const rowFunctions = (n: QueueNames): readonly string[] => {
   ) => `create or alter function ${n.object(suffix)} (@seq bigint)
 returns table as return
 select ${selected}
-from ${n.message} m with (index(${n.bare("_PK")}), forceseek)
+from ${n.message} m with (index(${n.bare("Messages_PK")}), forceseek)
 where m.seq = @seq`;
   return [ofRow("_MessageOf", columns("m", message)), ofRow("_KeyOf", `${source}${messageKey(n)}, m.topic`)];
 };

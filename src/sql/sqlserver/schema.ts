@@ -75,11 +75,11 @@ const messageTable = (n: QueueNames) => `create table ${n.message} (
   deliveries int not null constraint ${n.bare("_Deliveries")} default 1,
   -- the hash of the last delivery differs from the one before it, by the same algorithm
   content_changed bit not null constraint ${n.bare("_ContentChanged")} default 0,
-  constraint ${n.bare("_PK")} primary key clustered (seq),
+  constraint ${n.bare("Messages_PK")} primary key clustered (seq),
   constraint ${n.bare("_Key")} unique nonclustered (source, message_id)`
       : `created_at datetime2(3) not null,
   natural_key nvarchar(255) ${binary} null,
-  constraint ${n.bare("_PK")} primary key clustered (seq),
+  constraint ${n.bare("Messages_PK")} primary key clustered (seq),
   constraint ${n.bare("_Key")} unique nonclustered (id)`
   }
 )`;
