@@ -24,12 +24,14 @@ create table if not exists "oncebox_operations" (
   resumed_at integer
 ) strict;
 
-create table "Inbox" (
+create table "InboxMessages" (
   -- no number is used twice: the archive keeps them
   seq integer primary key autoincrement,
   source text not null,
   message_id text not null,
   topic text not null,
+  -- of the event; null where it is the topic
+  type text,
   first_seen_at integer not null,
   last_seen_at integer not null,
   deliveries integer not null default 1,
@@ -129,6 +131,7 @@ create table "InboxArchive" (
   source text not null,
   message_id text not null,
   topic text not null,
+  type text,
   partition_key text,
   payload text not null,
   correlation_id text,
@@ -164,10 +167,10 @@ create table "InboxUnhandled" (
   last_seen_at integer not null
 ) strict;
 
-create index "InboxCorrelation" on "Inbox" (correlation_id) where correlation_id is not null;
+create index "InboxCorrelation" on "InboxMessages" (correlation_id) where correlation_id is not null;
 
 create trigger "InboxRemoveState"
-after delete on "Inbox"
+after delete on "InboxMessages"
 begin
   delete from "InboxState" where seq = old.seq;
   delete from "InboxDone" where seq = old.seq;
@@ -198,17 +201,29 @@ create index "InboxKeysSeen" on "InboxKeys" (source, first_seen_at);
 
 insert into "oncebox_migrations" (queue, number, name) values ('inbox:Inbox', 1, 'inbox');
 
-drop view if exists "InboxMessages";
+drop view if exists "Inbox";
 
-create view "InboxMessages" as
+create view "Inbox" as
 select
   m.source as Source,
   m.message_id as MessageId,
   m.topic as Topic,
   m.payload as Payload,
-  m.hash as Hash,
+  substr(m.hash, instr(m.hash, ':') + 1) as Hash,
   strftime('%Y-%m-%dT%H:%M:%fZ', m.first_seen_at / 1000.0, 'unixepoch') as FirstSeenUtc,
   strftime('%Y-%m-%dT%H:%M:%fZ', m.last_seen_at / 1000.0, 'unixepoch') as LastSeenUtc,
+  case
+    when s.seq is null then 'Done'
+    when s.status = 0 then 'Seen'
+    when s.status = 4 then 'Dead'
+    else 'Processing'
+  end as Status,
+  strftime('%Y-%m-%dT%H:%M:%fZ', s.locked_until / 1000.0, 'unixepoch') as LockedUntil,
+  s.owner as OwnerToken,
+  coalesce(s.attempt, d.attempt) as Attempt,
+  coalesce(s.last_error, d.last_error) as LastError,
+  strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(s.reclaimable_at, s.visible_at, d.processed_at) / 1000.0, 'unixepoch') as NextAttemptAt,
+  strftime('%Y-%m-%dT%H:%M:%fZ', m.due_at / 1000.0, 'unixepoch') as DueTimeUtc,
   case
     when s.seq is null then coalesce(d.resolution, 'done')
     when s.status = 0 then 'seen'
@@ -217,26 +232,16 @@ select
     when exists (select 1 from "InboxControls" c where c.paused and case c.scope when 'topic' then c.name = m.topic when 'source' then c.name = m.source else true end) then 'paused'
     when s.attempt > 0 then 'retrying'
     else 'waiting'
-  end as Status,
-  case
-    when s.seq is null then 'Done'
-    when s.status = 0 then 'Seen'
-    when s.status = 4 then 'Dead'
-    else 'Processing'
-  end as State,
-  strftime('%Y-%m-%dT%H:%M:%fZ', s.locked_until / 1000.0, 'unixepoch') as LockedUntil,
-  s.owner as OwnerToken,
-  coalesce(s.attempt, d.attempt) as Attempt,
-  coalesce(s.last_error, d.last_error) as LastError,
-  strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(s.reclaimable_at, s.visible_at) / 1000.0, 'unixepoch') as NextAttemptAt,
-  strftime('%Y-%m-%dT%H:%M:%fZ', m.due_at / 1000.0, 'unixepoch') as DueTimeUtc,
+  end as Phase,
+  iif(instr(m.hash, ':'), substr(m.hash, 1, instr(m.hash, ':') - 1), null) as HashAlgorithm,
   strftime('%Y-%m-%dT%H:%M:%fZ', iif(s.seq is null, m.expires_at, s.expires_at) / 1000.0, 'unixepoch') as ExpiresAt,
   m.correlation_id as CorrelationId,
   strftime('%Y-%m-%dT%H:%M:%fZ', d.processed_at / 1000.0, 'unixepoch') as ProcessedAt,
   m.deliveries as Deliveries,
   m.partition_key as PartitionKey,
+  coalesce(m.type, m.topic) as Type,
   strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(d.processed_at, s.last_attempt_at) / 1000.0, 'unixepoch') as LastAttemptAt
-from "Inbox" m
+from "InboxMessages" m
 left join "InboxState" s on s.seq = m.seq
 left join "InboxDone" d on d.seq = m.seq;
 
@@ -245,7 +250,7 @@ drop view if exists "Inbox_Receive";
 drop view if exists "Inbox_Receiving";
 
 create view "Inbox_Receive" as
-select m.source as source, m.message_id as message_id, m.topic as topic, m.payload as payload, m.correlation_id as correlation_id, m.headers as headers, m.due_at as due_at, m.expires_at as expires_at, m.hash as hash, m.partition_key as partition_key,
+select m.source as source, m.message_id as message_id, m.topic as topic, m.type as type, m.payload as payload, m.correlation_id as correlation_id, m.headers as headers, m.due_at as due_at, m.expires_at as expires_at, m.hash as hash, m.partition_key as partition_key,
   -- of the last delivery
   case
     when m.content_changed then 'conflict'
@@ -254,13 +259,13 @@ select m.source as source, m.message_id as message_id, m.topic as topic, m.paylo
     when coalesce(s.status, 3) = 4 then 'dead'
     else 'duplicate'
   end as outcome
-from "Inbox" m
+from "InboxMessages" m
 left join "InboxState" s on s.seq = m.seq
 left join "InboxDone" d on d.seq = m.seq;
 
 create view "Inbox_Receiving" as
-select source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, hash, partition_key, 0 as seq, 0 as enqueued, 0 as now
-from "Inbox";
+select source, message_id, topic, type, payload, correlation_id, headers, due_at, expires_at, hash, partition_key, 0 as seq, 0 as enqueued, 0 as now
+from "InboxMessages";
 
 create trigger "Inbox_CheckReceive"
 instead of insert on "Inbox_Receive"
@@ -269,6 +274,7 @@ begin
     when typeof(new.source) <> 'text' or new.source = '' or length(new.source) > 255 or substr(new.source, -1) = ' ' or instr(new.source, char(0)) then raise(abort, 'source must have 1 to 255 characters, and no space at its end.')
     when typeof(new.message_id) <> 'text' or new.message_id = '' or length(new.message_id) > 255 or substr(new.message_id, -1) = ' ' or instr(new.message_id, char(0)) then raise(abort, 'message_id must have 1 to 255 characters, and no space at its end.')
     when typeof(new.topic) <> 'text' or new.topic = '' or length(new.topic) > 255 or substr(new.topic, -1) = ' ' or instr(new.topic, char(0)) then raise(abort, 'topic must have 1 to 255 characters, and no space at its end.')
+    when new.type is not null and (typeof(new.type) <> 'text' or new.type = '' or length(new.type) > 255 or substr(new.type, -1) = ' ' or instr(new.type, char(0))) then raise(abort, 'type must have 1 to 255 characters, and no space at its end.')
     when new.partition_key is not null and (typeof(new.partition_key) <> 'text' or new.partition_key = '' or length(new.partition_key) > 255 or substr(new.partition_key, -1) = ' ' or instr(new.partition_key, char(0))) then raise(abort, 'partition_key must have 1 to 255 characters, and no space at its end.')
     when new.correlation_id <> '' and (typeof(new.correlation_id) <> 'text' or new.correlation_id = '' or length(new.correlation_id) > 255 or substr(new.correlation_id, -1) = ' ' or instr(new.correlation_id, char(0))) then raise(abort, 'correlation_id must have 1 to 255 characters, and no space at its end.')
     when typeof(new.payload) <> 'text' then raise(abort, 'payload must be given; it may be empty.')
@@ -279,11 +285,11 @@ begin
     when json_type(new.headers) <> 'object' then raise(abort, 'headers must be a JSON object whose values are strings.')
     when exists (select 1 from json_each(new.headers) where type <> 'text') then raise(abort, 'headers must be a JSON object whose values are strings.')
   end;
-  insert into "Inbox_Receiving" (source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, hash, partition_key, seq, enqueued, now)
-  select i.source, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.hash, i.partition_key, m.seq,
+  insert into "Inbox_Receiving" (source, message_id, topic, type, payload, correlation_id, headers, due_at, expires_at, hash, partition_key, seq, enqueued, now)
+  select i.source, i.message_id, i.topic, i.type, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.hash, i.partition_key, m.seq,
     coalesce(s.status in (0, 2), 0), cast(round((julianday('now') - 2440587.5) * 86400000) as integer)
-  from (select new.source as source, new.message_id as message_id, new.topic as topic, new.payload as payload, nullif(new.correlation_id, '') as correlation_id, new.headers as headers, case when typeof(new.due_at) in ('null', 'integer') then new.due_at else cast(round((julianday(new.due_at) - 2440587.5) * 86400000) as integer) end as due_at, case when typeof(new.expires_at) in ('null', 'integer') then new.expires_at else cast(round((julianday(new.expires_at) - 2440587.5) * 86400000) as integer) end as expires_at, lower(new.hash) as hash, new.partition_key as partition_key) i
-  left join "Inbox" m on m.source = i.source and m.message_id = i.message_id
+  from (select new.source as source, new.message_id as message_id, new.topic as topic, new.type as type, new.payload as payload, nullif(new.correlation_id, '') as correlation_id, new.headers as headers, case when typeof(new.due_at) in ('null', 'integer') then new.due_at else cast(round((julianday(new.due_at) - 2440587.5) * 86400000) as integer) end as due_at, case when typeof(new.expires_at) in ('null', 'integer') then new.expires_at else cast(round((julianday(new.expires_at) - 2440587.5) * 86400000) as integer) end as expires_at, lower(new.hash) as hash, new.partition_key as partition_key) i
+  left join "InboxMessages" m on m.source = i.source and m.message_id = i.message_id
   left join "InboxState" s on s.seq = m.seq;
 end;
 
@@ -294,43 +300,46 @@ begin
   set status = 1, attempt = 0, crashes = 0, died_at = null, visible_at = coalesce(new.due_at, new.now), reclaimable_at = null,
     owner = null, locked_until = null, expires_at = new.expires_at, keyed = iif(new.partition_key is null, null, 1)
   where seq = new.seq and new.enqueued;
-  insert into "Inbox" (source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, hash, partition_key, first_seen_at, last_seen_at)
-  values (new.source, new.message_id, new.topic, new.payload, new.correlation_id, new.headers, new.due_at, new.expires_at, new.hash, new.partition_key, new.now, new.now)
+  insert into "InboxMessages" (source, message_id, topic, type, payload, correlation_id, headers, due_at, expires_at, hash, partition_key, first_seen_at, last_seen_at)
+  values (new.source, new.message_id, new.topic, new.type, new.payload, new.correlation_id, new.headers, new.due_at, new.expires_at, new.hash, new.partition_key, new.now, new.now)
   on conflict (source, message_id) do update
-  set topic = iif(new.enqueued, new.topic, "Inbox".topic),
-    payload = iif(new.enqueued, new.payload, "Inbox".payload),
-    correlation_id = iif(new.enqueued, new.correlation_id, "Inbox".correlation_id),
-    headers = iif(new.enqueued, new.headers, "Inbox".headers),
-    due_at = iif(new.enqueued, new.due_at, "Inbox".due_at),
-    expires_at = iif(new.enqueued, new.expires_at, "Inbox".expires_at),
-    hash = iif(new.enqueued, coalesce(new.hash, "Inbox".hash), "Inbox".hash),
-    partition_key = iif(new.enqueued, new.partition_key, "Inbox".partition_key),
+  set topic = iif(new.enqueued, new.topic, "InboxMessages".topic),
+    type = iif(new.enqueued, new.type, "InboxMessages".type),
+    payload = iif(new.enqueued, new.payload, "InboxMessages".payload),
+    correlation_id = iif(new.enqueued, new.correlation_id, "InboxMessages".correlation_id),
+    headers = iif(new.enqueued, new.headers, "InboxMessages".headers),
+    due_at = iif(new.enqueued, new.due_at, "InboxMessages".due_at),
+    expires_at = iif(new.enqueued, new.expires_at, "InboxMessages".expires_at),
+    hash = iif(new.enqueued, coalesce(new.hash, "InboxMessages".hash), "InboxMessages".hash),
+    partition_key = iif(new.enqueued, new.partition_key, "InboxMessages".partition_key),
     last_seen_at = new.now,
-    deliveries = "Inbox".deliveries + 1,
-    content_changed = coalesce("Inbox".hash <> new.hash and substr("Inbox".hash, 1, instr("Inbox".hash, ':')) = substr(new.hash, 1, instr(new.hash, ':')), 0);
+    deliveries = "InboxMessages".deliveries + 1,
+    content_changed = coalesce("InboxMessages".hash <> new.hash and substr("InboxMessages".hash, 1, instr("InboxMessages".hash, ':')) = substr(new.hash, 1, instr(new.hash, ':')), 0);
   insert into "InboxState" (seq, status, visible_at, expires_at, keyed)
   select m.seq, 1, coalesce(m.due_at, m.first_seen_at), m.expires_at, iif(m.partition_key is null, null, 1)
-  from "Inbox" m where m.source = new.source and m.message_id = new.message_id and new.seq is null;
+  from "InboxMessages" m where m.source = new.source and m.message_id = new.message_id and new.seq is null;
   insert into "InboxPartitionQueue" (partition_key, seq)
   select m.partition_key, m.seq
-  from "Inbox" m where m.source = new.source and m.message_id = new.message_id and (new.seq is null or new.enqueued) and m.partition_key is not null
+  from "InboxMessages" m where m.source = new.source and m.message_id = new.message_id and (new.seq is null or new.enqueued) and m.partition_key is not null
     and exists (select 1 from "InboxState" s where s.seq = m.seq and s.status in (1, 5))
   on conflict (seq) do nothing;
   update "InboxState"
   set status = 5
-  where status = 1 and keyed and seq = (select m.seq from "Inbox" m where m.source = new.source and m.message_id = new.message_id and (new.seq is null or new.enqueued)) and exists (
+  where status = 1 and keyed and seq = (select m.seq from "InboxMessages" m where m.source = new.source and m.message_id = new.message_id and (new.seq is null or new.enqueued)) and exists (
     select 1 from "InboxPartitionQueue" q
     join "InboxPartitionQueue" before on before.partition_key = q.partition_key and before.position < q.position
     where q.seq = "InboxState".seq
   );
 end;
 
-create table "Outbox" (
+create table "OutboxMessages" (
   -- no number is used twice: the archive keeps them
   seq integer primary key autoincrement,
   id text not null unique,
   message_id text not null,
   topic text not null,
+  -- of the event; null where it is the topic
+  type text,
   created_at integer not null,
   due_at integer,
   expires_at integer,
@@ -341,7 +350,7 @@ create table "Outbox" (
   payload text not null
 ) strict;
 
-create unique index "OutboxNaturalKey" on "Outbox" (topic, natural_key) where natural_key is not null;
+create unique index "OutboxNaturalKey" on "OutboxMessages" (topic, natural_key) where natural_key is not null;
 
 create table "OutboxState" (
   seq integer primary key,
@@ -422,6 +431,7 @@ create table "OutboxArchive" (
   id text not null,
   message_id text not null,
   topic text not null,
+  type text,
   partition_key text,
   payload text not null,
   correlation_id text,
@@ -457,10 +467,10 @@ create table "OutboxUnhandled" (
   last_seen_at integer not null
 ) strict;
 
-create index "OutboxCorrelation" on "Outbox" (correlation_id) where correlation_id is not null;
+create index "OutboxCorrelation" on "OutboxMessages" (correlation_id) where correlation_id is not null;
 
 create trigger "OutboxRemoveState"
-after delete on "Outbox"
+after delete on "OutboxMessages"
 begin
   delete from "OutboxState" where seq = old.seq;
   delete from "OutboxDone" where seq = old.seq;
@@ -470,28 +480,20 @@ end;
 
 insert into "oncebox_migrations" (queue, number, name) values ('outbox:Outbox', 1, 'outbox');
 
-drop view if exists "OutboxMessages";
+drop view if exists "Outbox";
 
-create view "OutboxMessages" as
+create view "Outbox" as
 select
   m.id as Id,
   m.topic as Topic,
   m.payload as Payload,
   strftime('%Y-%m-%dT%H:%M:%fZ', m.created_at / 1000.0, 'unixepoch') as CreatedAt,
   case
-    when s.seq is null then 'done'
-    when s.status = 4 then 'dead'
-    when s.locked_until is not null then 'running'
-    when exists (select 1 from "OutboxControls" c where c.paused and case c.scope when 'topic' then c.name = m.topic when 'source' then false else true end) then 'paused'
-    when s.attempt > 0 then 'retrying'
-    else 'waiting'
+    when s.seq is null then 2
+    when s.status = 4 then 3
+    when s.locked_until is not null then 1
+    else 0
   end as Status,
-  case
-    when s.seq is null then 'Done'
-    when s.status = 4 then 'Failed'
-    when s.locked_until is not null then 'InProgress'
-    else 'Ready'
-  end as State,
   strftime('%Y-%m-%dT%H:%M:%fZ', s.locked_until / 1000.0, 'unixepoch') as LockedUntil,
   s.owner as OwnerToken,
   s.seq is null as IsProcessed,
@@ -499,16 +501,25 @@ select
   d.processed_by as ProcessedBy,
   coalesce(s.attempt, d.attempt) as RetryCount,
   coalesce(s.last_error, d.last_error) as LastError,
-  strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(s.reclaimable_at, s.visible_at) / 1000.0, 'unixepoch') as NextAttemptAt,
+  strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(s.reclaimable_at, s.visible_at, d.processed_at) / 1000.0, 'unixepoch') as NextAttemptAt,
   m.message_id as MessageId,
   m.correlation_id as CorrelationId,
   strftime('%Y-%m-%dT%H:%M:%fZ', m.due_at / 1000.0, 'unixepoch') as DueTimeUtc,
+  case
+    when s.seq is null then 'done'
+    when s.status = 4 then 'dead'
+    when s.locked_until is not null then 'running'
+    when exists (select 1 from "OutboxControls" c where c.paused and case c.scope when 'topic' then c.name = m.topic when 'source' then false else true end) then 'paused'
+    when s.attempt > 0 then 'retrying'
+    else 'waiting'
+  end as Phase,
   strftime('%Y-%m-%dT%H:%M:%fZ', iif(s.seq is null, m.expires_at, s.expires_at) / 1000.0, 'unixepoch') as ExpiresAt,
   m.partition_key as PartitionKey,
+  coalesce(m.type, m.topic) as Type,
   strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(d.processed_at, s.last_attempt_at) / 1000.0, 'unixepoch') as LastAttemptAt,
   m.headers as Headers,
   m.natural_key as NaturalKey
-from "Outbox" m
+from "OutboxMessages" m
 left join "OutboxState" s on s.seq = m.seq
 left join "OutboxDone" d on d.seq = m.seq;
 
@@ -517,18 +528,19 @@ drop view if exists "Outbox_Enqueue";
 drop view if exists "Outbox_Enqueuing";
 
 create view "Outbox_Enqueue" as
-select topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, id, message_id
-from "Outbox";
+select topic, type, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, id, message_id
+from "OutboxMessages";
 
 create view "Outbox_Enqueuing" as
-select topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, id, message_id, 0 as now
-from "Outbox";
+select topic, type, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, id, message_id, 0 as now
+from "OutboxMessages";
 
 create trigger "Outbox_CheckEnqueue"
 instead of insert on "Outbox_Enqueue"
 begin
   select case
     when typeof(new.topic) <> 'text' or new.topic = '' or length(new.topic) > 255 or substr(new.topic, -1) = ' ' or instr(new.topic, char(0)) then raise(abort, 'topic must have 1 to 255 characters, and no space at its end.')
+    when new.type is not null and (typeof(new.type) <> 'text' or new.type = '' or length(new.type) > 255 or substr(new.type, -1) = ' ' or instr(new.type, char(0))) then raise(abort, 'type must have 1 to 255 characters, and no space at its end.')
     when new.partition_key is not null and (typeof(new.partition_key) <> 'text' or new.partition_key = '' or length(new.partition_key) > 255 or substr(new.partition_key, -1) = ' ' or instr(new.partition_key, char(0))) then raise(abort, 'partition_key must have 1 to 255 characters, and no space at its end.')
     when new.natural_key is not null and (typeof(new.natural_key) <> 'text' or new.natural_key = '' or length(new.natural_key) > 255 or substr(new.natural_key, -1) = ' ' or instr(new.natural_key, char(0))) then raise(abort, 'natural_key must have 1 to 255 characters, and no space at its end.')
     when new.correlation_id <> '' and (typeof(new.correlation_id) <> 'text' or new.correlation_id = '' or length(new.correlation_id) > 255 or substr(new.correlation_id, -1) = ' ' or instr(new.correlation_id, char(0))) then raise(abort, 'correlation_id must have 1 to 255 characters, and no space at its end.')
@@ -541,29 +553,29 @@ begin
     when json_type(new.headers) <> 'object' then raise(abort, 'headers must be a JSON object whose values are strings.')
     when exists (select 1 from json_each(new.headers) where type <> 'text') then raise(abort, 'headers must be a JSON object whose values are strings.')
   end;
-  insert into "Outbox_Enqueuing" (topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, id, message_id, now)
-  values (new.topic, new.payload, nullif(new.correlation_id, ''), new.headers, case when typeof(new.due_at) in ('null', 'integer') then new.due_at else cast(round((julianday(new.due_at) - 2440587.5) * 86400000) as integer) end, case when typeof(new.expires_at) in ('null', 'integer') then new.expires_at else cast(round((julianday(new.expires_at) - 2440587.5) * 86400000) as integer) end, new.partition_key, new.natural_key, coalesce(lower(new.id), lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-' ||
+  insert into "Outbox_Enqueuing" (topic, type, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, id, message_id, now)
+  values (new.topic, new.type, new.payload, nullif(new.correlation_id, ''), new.headers, case when typeof(new.due_at) in ('null', 'integer') then new.due_at else cast(round((julianday(new.due_at) - 2440587.5) * 86400000) as integer) end, case when typeof(new.expires_at) in ('null', 'integer') then new.expires_at else cast(round((julianday(new.expires_at) - 2440587.5) * 86400000) as integer) end, new.partition_key, new.natural_key, coalesce(lower(new.id), lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-' ||
     substr('89ab', 1 + abs(random() % 4), 1) || substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6)))), lower(new.message_id), cast(round((julianday('now') - 2440587.5) * 86400000) as integer));
 end;
 
 create trigger "Outbox_AddEnqueued"
 instead of insert on "Outbox_Enqueuing"
 begin
-  insert into "Outbox" (topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, id, message_id, created_at)
-  values (new.topic, new.payload, new.correlation_id, new.headers, new.due_at, new.expires_at, new.partition_key, new.natural_key, new.id, coalesce(new.message_id, new.id), new.now)
+  insert into "OutboxMessages" (topic, type, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, id, message_id, created_at)
+  values (new.topic, new.type, new.payload, new.correlation_id, new.headers, new.due_at, new.expires_at, new.partition_key, new.natural_key, new.id, coalesce(new.message_id, new.id), new.now)
   on conflict do nothing;
   insert into "OutboxState" (seq, status, visible_at, expires_at, keyed)
   select m.seq, 1, coalesce(m.due_at, m.created_at), m.expires_at, iif(m.partition_key is null, null, 1)
-  from "Outbox" m where m.id = new.id and not exists (select 1 from "OutboxDone" d where d.seq = m.seq)
+  from "OutboxMessages" m where m.id = new.id and not exists (select 1 from "OutboxDone" d where d.seq = m.seq)
   on conflict (seq) do nothing;
   insert into "OutboxPartitionQueue" (partition_key, seq)
   select m.partition_key, m.seq
-  from "Outbox" m where m.id = new.id and m.partition_key is not null
+  from "OutboxMessages" m where m.id = new.id and m.partition_key is not null
     and exists (select 1 from "OutboxState" s where s.seq = m.seq and s.status in (1, 5))
   on conflict (seq) do nothing;
   update "OutboxState"
   set status = 5
-  where status = 1 and keyed and seq = (select m.seq from "Outbox" m where m.id = new.id) and exists (
+  where status = 1 and keyed and seq = (select m.seq from "OutboxMessages" m where m.id = new.id) and exists (
     select 1 from "OutboxPartitionQueue" q
     join "OutboxPartitionQueue" before on before.partition_key = q.partition_key and before.position < q.position
     where q.seq = "OutboxState".seq

@@ -211,7 +211,7 @@ end
 if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
   insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 1 from @changed c
-  inner join [$(Schema)].[$(Queue)] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+  inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null order by c.seq option (loop join, force order);
 
 if exists (select 1 from @controls c where c.per_second is not null)
@@ -274,7 +274,7 @@ select f.seq, @now, f.attempt, f.last_error, @processed_by from @finished f;
 if exists (select 1 from @finished c where c.keyed = 1)
   insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 1 from @finished c
-  inner join [$(Schema)].[$(Queue)] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+  inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
 commit transaction;
 
@@ -327,7 +327,7 @@ where [$(Queue)Attempts].seq = c.seq and [$(Queue)Attempts].number <= (
 if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
   insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 1 from @changed c
-  inner join [$(Schema)].[$(Queue)] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+  inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null order by c.seq option (loop join, force order);
 commit transaction;
 
@@ -447,7 +447,7 @@ end
 if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
   insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 1 from @changed c
-  inner join [$(Schema)].[$(Queue)] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+  inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null order by c.seq option (loop join, force order);
 
 if @blocks = 0 and exists (select 1 from [$(Schema)].[$(Queue)PartitionQueue] q with (readpast, rowlock, readcommittedlock))
@@ -494,7 +494,7 @@ else
 
 select @last_seq = max(w.seq), @more = case when count(*) = @limit then 1 else 0 end from @scanned w;
 
-if not exists (select 1 from [$(Schema)].[$(Queue)] m with (forceseek, readpast, rowlock, readcommittedlock) where m.seq = @last_seq and m.$(CreatedAt) < @before)
+if not exists (select 1 from [$(Schema)].[$(Queue)Messages] m with (forceseek, readpast, rowlock, readcommittedlock) where m.seq = @last_seq and m.$(CreatedAt) < @before)
   set @more = 0;
 
 if exists (select 1 from @scanned w where w.keyed = 1)
@@ -518,22 +518,22 @@ if @status = 3
   insert into @old (seq)
   select m.seq
   from @scanned w
-  inner join [$(Schema)].[$(Queue)] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
+  inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
   inner join [$(Schema)].[$(Queue)Done] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
   where w.ended_at < @before and m.$(SeenAt) < @before and s.processed_at < @before option (loop join, force order);
 else
   insert into @old (seq)
   select m.seq
   from @scanned w
-  inner join [$(Schema)].[$(Queue)] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
+  inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
   inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
   where w.ended_at < @before and m.$(SeenAt) < @before and s.status = 4 and s.died_at < @before and (s.locked_until is null or s.locked_until <= @now) option (loop join, force order);
 
 -- the condition is repeated: where UPDLOCK does not lock, it may have been delivered again by now
-delete from [$(Schema)].[$(Queue)]
+delete from [$(Schema)].[$(Queue)Messages]
 output deleted.seq into @gone (seq)
-from @old o, [$(Schema)].[$(Queue)] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)].seq = o.seq and [$(Queue)].$(SeenAt) < @before option (loop join, force order);
+from @old o, [$(Schema)].[$(Queue)Messages] with (forceseek, updlock, rowlock, readcommittedlock)
+where [$(Queue)Messages].seq = o.seq and [$(Queue)Messages].$(SeenAt) < @before option (loop join, force order);
 
 if @status = 3
   delete from [$(Schema)].[$(Queue)Done]
@@ -572,7 +572,7 @@ select top (@limit) w.seq as seq, coalesce(s.status, 3) as status,
   coalesce(s.last_error, d.last_error) as last_error, s.error_group, s.last_attempt_at, s.died_at,
   d.processed_at, d.processed_by, d.resolution, m.*
 from (
-  select m.seq from [$(Schema)].[$(Queue)] m
+  select m.seq from [$(Schema)].[$(Queue)Messages] m
   where @status is null and @resolution is null and m.seq > @after_seq
   union all
   select s.seq from [$(Schema)].[$(Queue)State] s
@@ -697,7 +697,7 @@ where [$(Queue)State].seq = i.seq and [$(Queue)State].status = 4 option (loop jo
 if exists (select 1 from @changed c where c.keyed = 1)
   insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 0 from @changed c
-  inner join [$(Schema)].[$(Queue)] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+  inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
 commit transaction;
 
@@ -755,19 +755,19 @@ begin transaction;
 insert into @gone (seq, keyed)
 select m.seq, s.keyed
 from openjson(@items) with (seq bigint '$') i
-inner join [$(Schema)].[$(Queue)] m with (forceseek, updlock, rowlock, readcommittedlock) on m.seq = i.seq
+inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, updlock, rowlock, readcommittedlock) on m.seq = i.seq
 inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
 where s.status = 4 option (loop join, force order);
 
 if exists (select 1 from @gone c where c.keyed = 1)
   insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 1 from @gone c
-  inner join [$(Schema)].[$(Queue)] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+  inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
 
-delete from [$(Schema)].[$(Queue)]
-from @gone g, [$(Schema)].[$(Queue)] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)].seq = g.seq option (loop join, force order);
+delete from [$(Schema)].[$(Queue)Messages]
+from @gone g, [$(Schema)].[$(Queue)Messages] with (forceseek, updlock, rowlock, readcommittedlock)
+where [$(Queue)Messages].seq = g.seq option (loop join, force order);
 
 delete from [$(Schema)].[$(Queue)State]
 from @gone g, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)

@@ -59,7 +59,7 @@
     error nvarchar(max) null,
     constraint [$(Queue)Attempts_PK] primary key clustered (seq, number)
   );
-  create index [$(Queue)_Correlation] on [$(Schema)].[$(Queue)] (correlation_id, seq) where correlation_id is not null;
+  create index [$(Queue)_Correlation] on [$(Schema)].[$(Queue)Messages] (correlation_id, seq) where correlation_id is not null;
   create table [$(Schema)].[$(Queue)Controls] (
     scope nvarchar(10) collate Latin1_General_100_BIN2 not null,
     -- the topic or source; empty for the whole queue
@@ -79,7 +79,7 @@
     last_seen_at datetime2(3) not null,
     constraint [$(Queue)Unhandled_PK] primary key clustered (topic)
   );
-  alter table [$(Schema)].[$(Queue)] set (lock_escalation = disable);
+  alter table [$(Schema)].[$(Queue)Messages] set (lock_escalation = disable);
   alter table [$(Schema)].[$(Queue)State] set (lock_escalation = disable);
   alter table [$(Schema)].[$(Queue)Done] set (lock_escalation = disable);
   alter table [$(Schema)].[$(Queue)PartitionQueue] set (lock_escalation = disable);

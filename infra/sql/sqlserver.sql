@@ -71,11 +71,13 @@ if not exists (
 begin
   begin transaction;
 
-  create table [$(Schema)].[$(Queue)] (
+  create table [$(Schema)].[$(Queue)Messages] (
     seq bigint identity(1, 1) not null,
     source nvarchar(255) collate Latin1_General_100_BIN2 not null,
     message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
     topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    -- of the event; null where it is the topic
+    type nvarchar(255) collate Latin1_General_100_BIN2 null,
     partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
     payload nvarchar(max) not null,
     correlation_id nvarchar(255) collate Latin1_General_100_BIN2 null,
@@ -89,7 +91,7 @@ begin
     deliveries int not null constraint [$(Queue)_Deliveries] default 1,
     -- the hash of the last delivery differs from the one before it, by the same algorithm
     content_changed bit not null constraint [$(Queue)_ContentChanged] default 0,
-    constraint [$(Queue)_PK] primary key clustered (seq),
+    constraint [$(Queue)Messages_PK] primary key clustered (seq),
     constraint [$(Queue)_Key] unique nonclustered (source, message_id)
   );
   create table [$(Schema)].[$(Queue)Keys] (
@@ -118,6 +120,7 @@ begin
     source nvarchar(255) collate Latin1_General_100_BIN2 not null,
     message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
     topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    type nvarchar(255) collate Latin1_General_100_BIN2 null,
     partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
     payload nvarchar(max) not null,
     correlation_id nvarchar(255) collate Latin1_General_100_BIN2 null,
@@ -137,10 +140,20 @@ begin
 end
 go
 
-create or alter view [$(Schema)].[$(Queue)Messages] as
+create or alter view [$(Schema)].[$(Queue)] as
 select
-  m.source as Source, m.message_id as MessageId, m.topic as Topic, m.payload as Payload, m.hash as Hash,
+  m.source as Source, m.message_id as MessageId, m.topic as Topic, m.payload as Payload,
+  convert(varbinary(max), substring(m.hash, charindex(':', m.hash) + 1, datalength(m.hash)), 2) as Hash,
   m.first_seen_at as FirstSeenUtc, m.last_seen_at as LastSeenUtc,
+  case
+    when s.seq is null then 'Done'
+    when s.status = 0 then 'Seen'
+    when s.status = 4 then 'Dead'
+    else 'Processing'
+  end as Status,
+  s.locked_until as LockedUntil, s.owner as OwnerToken, coalesce(s.attempt, d.attempt) as Attempt,
+  coalesce(s.last_error, d.last_error) as LastError,
+  coalesce(s.reclaimable_at, s.visible_at, d.processed_at) as NextAttemptAt, m.due_at as DueTimeUtc,
   case
     when s.seq is null then coalesce(d.resolution, 'done')
     when s.status = 0 then 'seen'
@@ -149,35 +162,28 @@ select
     when exists (select 1 from [$(Schema)].[$(Queue)Controls] c where c.paused = 1 and (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))) then 'paused'
     when s.attempt > 0 then 'retrying'
     else 'waiting'
-  end as Status,
-  case
-    when s.seq is null then 'Done'
-    when s.status = 0 then 'Seen'
-    when s.status = 4 then 'Dead'
-    else 'Processing'
-  end as State,
-  s.locked_until as LockedUntil, s.owner as OwnerToken, coalesce(s.attempt, d.attempt) as Attempt,
-  coalesce(s.last_error, d.last_error) as LastError, coalesce(s.reclaimable_at, s.visible_at) as NextAttemptAt,
-  m.due_at as DueTimeUtc, case when s.seq is null then m.expires_at else s.expires_at end as ExpiresAt,
+  end as Phase,
+  case when charindex(':', m.hash) > 0 then left(m.hash, charindex(':', m.hash) - 1) end as HashAlgorithm,
+  case when s.seq is null then m.expires_at else s.expires_at end as ExpiresAt,
   m.correlation_id as CorrelationId, d.processed_at as ProcessedAt, m.deliveries as Deliveries,
-  m.partition_key as PartitionKey, coalesce(d.processed_at, s.last_attempt_at) as LastAttemptAt
-from [$(Schema)].[$(Queue)] m
+  m.partition_key as PartitionKey, coalesce(m.type, m.topic) as Type, coalesce(d.processed_at, s.last_attempt_at) as LastAttemptAt
+from [$(Schema)].[$(Queue)Messages] m
 left join [$(Schema)].[$(Queue)State] s on s.seq = m.seq
 left join [$(Schema)].[$(Queue)Done] d on d.seq = m.seq
 go
 
 create or alter function [$(Schema)].[$(Queue)_MessageOf] (@seq bigint)
 returns table as return
-select m.topic, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at, m.expires_at as given_expires_at, m.source,
-  m.message_id, m.hash, m.first_seen_at, m.last_seen_at, m.deliveries
-from [$(Schema)].[$(Queue)] m with (index([$(Queue)_PK]), forceseek)
+select m.topic, m.type, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at, m.expires_at as given_expires_at,
+  m.source, m.message_id, m.hash, m.first_seen_at, m.last_seen_at, m.deliveries
+from [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)Messages_PK]), forceseek)
 where m.seq = @seq
 go
 
 create or alter function [$(Schema)].[$(Queue)_KeyOf] (@seq bigint)
 returns table as return
 select m.source, m.message_id, m.topic
-from [$(Schema)].[$(Queue)] m with (index([$(Queue)_PK]), forceseek)
+from [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)Messages_PK]), forceseek)
 where m.seq = @seq
 go
 
@@ -189,7 +195,7 @@ as
 set nocount, xact_abort on;
 select m.seq, m.source, m.message_id
 from openjson(@items) with (source nvarchar(255), message_id nvarchar(255)) i
-inner join [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek)
+inner join [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)_Key]), forceseek)
   on m.source = i.source collate Latin1_General_100_BIN2 and m.message_id = i.message_id collate Latin1_General_100_BIN2 option (loop join, force order);
 go
 
@@ -206,7 +212,7 @@ select k.seq as seq, coalesce(s.status, 3) as status,
   case when s.seq is null then m.given_expires_at else s.expires_at end as expires_at,
   coalesce(s.last_error, d.last_error) as last_error, s.error_group, s.last_attempt_at, s.died_at,
   d.processed_at, d.processed_by, d.resolution, m.*
-from [$(Schema)].[$(Queue)] k with (index([$(Queue)_Key]), forceseek)
+from [$(Schema)].[$(Queue)Messages] k with (index([$(Queue)_Key]), forceseek)
 left join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = k.seq
 left join [$(Schema)].[$(Queue)Done] d with (forceseek) on d.seq = k.seq
 cross apply [$(Schema)].[$(Queue)_MessageOf](k.seq) m
@@ -221,7 +227,7 @@ if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_n
   set lock_timeout 1000;
 
 select a.attempt, a.ended_at, a.worker, a.error
-from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek)
+from [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)_Key]), forceseek)
 inner join [$(Schema)].[$(Queue)Attempts] a with (forceseek) on a.seq = m.seq
 where m.source = @source and m.message_id = @message_id
 order by a.number option (loop join, force order);
@@ -239,13 +245,13 @@ begin transaction;
 insert into @gone (seq, keyed)
 select m.seq, s.keyed
 from openjson(@items) with (seq bigint '$') i
-inner join [$(Schema)].[$(Queue)] m with (forceseek, updlock, rowlock, readcommittedlock) on m.seq = i.seq
+inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, updlock, rowlock, readcommittedlock) on m.seq = i.seq
 inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
 where s.status = 4 option (loop join, force order);
 
-insert into [$(Schema)].[$(Queue)Archive] (seq, source, message_id, topic, partition_key, payload, correlation_id, headers,
+insert into [$(Schema)].[$(Queue)Archive] (seq, source, message_id, topic, type, partition_key, payload, correlation_id, headers,
   enqueued_at, attempt, last_error, error_group, attempts, died_at, archived_at, archived_by)
-select m.seq, m.source, m.message_id, m.topic, m.partition_key, m.payload, m.correlation_id, m.headers,
+select m.seq, m.source, m.message_id, m.topic, m.type, m.partition_key, m.payload, m.correlation_id, m.headers,
   m.first_seen_at, s.attempt, s.last_error, s.error_group, coalesce((
     select a.attempt as attempt, datediff_big(millisecond, '1970-01-01', a.ended_at) as endedAt, lower(a.worker) as worker, a.error as error
     from [$(Schema)].[$(Queue)Attempts] a with (forceseek)
@@ -254,20 +260,20 @@ select m.seq, m.source, m.message_id, m.topic, m.partition_key, m.payload, m.cor
     for json path, include_null_values
   ), N'[]'), s.died_at, @now, @who
 from @gone g
-inner join [$(Schema)].[$(Queue)] m with (forceseek) on m.seq = g.seq
+inner join [$(Schema)].[$(Queue)Messages] m with (forceseek) on m.seq = g.seq
 inner join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = g.seq
 option (loop join, force order);
 
 if exists (select 1 from @gone c where c.keyed = 1)
   insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 1 from @gone c
-  inner join [$(Schema)].[$(Queue)] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+  inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
 
-update [$(Schema)].[$(Queue)]
+update [$(Schema)].[$(Queue)Messages]
 set payload = N'', headers = null
-from @gone g, [$(Schema)].[$(Queue)] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)].seq = g.seq option (loop join, force order);
+from @gone g, [$(Schema)].[$(Queue)Messages] with (forceseek, updlock, rowlock, readcommittedlock)
+where [$(Queue)Messages].seq = g.seq option (loop join, force order);
 
 delete from [$(Schema)].[$(Queue)State]
 output deleted.seq, deleted.attempt, deleted.last_error, deleted.keyed into @finished (seq, attempt, last_error, keyed)
@@ -448,33 +454,33 @@ go
 
 create or alter procedure [$(Schema)].[$(Queue)_ReceiveMessages]
   @revive bit = null, @blocks bit = null, @items nvarchar(max) = null, @source nvarchar(255) = null,
-  @message_id nvarchar(255) = null, @topic nvarchar(255) = null, @payload nvarchar(max) = null,
-  @correlation_id nvarchar(255) = null, @headers nvarchar(max) = null, @due_at datetime2(3) = null,
-  @expires_at datetime2(3) = null, @hash varchar(max) = null, @partition_key nvarchar(255) = null,
-  @error nvarchar(max) = null, @error_group varchar(16) = null
+  @message_id nvarchar(255) = null, @topic nvarchar(255) = null, @type nvarchar(255) = null,
+  @payload nvarchar(max) = null, @correlation_id nvarchar(255) = null, @headers nvarchar(max) = null,
+  @due_at datetime2(3) = null, @expires_at datetime2(3) = null, @hash varchar(max) = null,
+  @partition_key nvarchar(255) = null, @error nvarchar(max) = null, @error_group varchar(16) = null
 as
 set nocount, xact_abort on;
 declare @now datetime2(3) = sysutcdatetime();
 declare @messages table (
   position int not null primary key, source nvarchar(255) collate Latin1_General_100_BIN2 null,
   message_id nvarchar(255) collate Latin1_General_100_BIN2 null,
-  topic nvarchar(255) collate Latin1_General_100_BIN2 null, payload nvarchar(max) null,
-  correlation_id nvarchar(255) null, headers nvarchar(max) null, due_at datetime2(3) null, expires_at datetime2(3) null,
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
+  topic nvarchar(255) collate Latin1_General_100_BIN2 null, type nvarchar(255) collate Latin1_General_100_BIN2 null,
+  payload nvarchar(max) null, correlation_id nvarchar(255) null, headers nvarchar(max) null, due_at datetime2(3) null,
+  expires_at datetime2(3) null, partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
   hash varchar(max) collate Latin1_General_100_BIN2 null, error nvarchar(max) null,
   error_group varchar(16) collate Latin1_General_100_BIN2 null
 );
 
 if @items is null
-  insert into @messages (position, source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, hash, error, error_group)
-  values (0, @source, @message_id, @topic, @payload, @correlation_id, @headers, @due_at, @expires_at, @partition_key, @hash, @error, @error_group);
+  insert into @messages (position, source, message_id, topic, type, payload, correlation_id, headers, due_at, expires_at, partition_key, hash, error, error_group)
+  values (0, @source, @message_id, @topic, @type, @payload, @correlation_id, @headers, @due_at, @expires_at, @partition_key, @hash, @error, @error_group);
 else
-  insert into @messages (position, source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, hash, error, error_group)
-  select cast(a.[key] as int), i.source, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at,
-    i.partition_key, i.hash, i.error, i.error_group
+  insert into @messages (position, source, message_id, topic, type, payload, correlation_id, headers, due_at, expires_at, partition_key, hash, error, error_group)
+  select cast(a.[key] as int), i.source, i.message_id, i.topic, i.type, i.payload, i.correlation_id, i.headers, i.due_at,
+    i.expires_at, i.partition_key, i.hash, i.error, i.error_group
   from openjson(@items) a
   cross apply openjson(a.value) with (
-    source nvarchar(255), message_id nvarchar(255), topic nvarchar(255), payload nvarchar(max),
+    source nvarchar(255), message_id nvarchar(255), topic nvarchar(255), type nvarchar(255), payload nvarchar(max),
     correlation_id nvarchar(255), headers nvarchar(max), due_at datetime2(3), expires_at datetime2(3),
     partition_key nvarchar(255), hash varchar(max), error nvarchar(max), error_group varchar(16)
   ) i;
@@ -520,7 +526,7 @@ begin
   insert into @found (seq, position)
   select m.seq, i.position
   from (select top (1000000) j.position, j.source, j.message_id from @messages j order by j.source, j.message_id) i
-  inner join [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek, updlock, rowlock, readcommittedlock) on m.source = i.source and m.message_id = i.message_id
+  inner join [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)_Key]), forceseek, updlock, rowlock, readcommittedlock) on m.source = i.source and m.message_id = i.message_id
   -- always so; it is in no index, so the row itself is locked
   where m.deliveries > 0 option (loop join, force order);
 
@@ -531,16 +537,16 @@ begin
       m.due_at, m.expires_at, m.first_seen_at
     from (select top (1000000) j.seq, j.position from @found j order by j.seq) f
     left join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = f.seq
-    inner join [$(Schema)].[$(Queue)] m with (forceseek, readcommittedlock) on m.seq = f.seq
+    inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, readcommittedlock) on m.seq = f.seq
     inner join @messages i on i.position = f.position option (loop join, force order);
 
   begin try
     if @outermost = 0 set xact_abort off;
 
-    insert into [$(Schema)].[$(Queue)] (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, partition_key, first_seen_at, last_seen_at, deliveries, content_changed)
+    insert into [$(Schema)].[$(Queue)Messages] (source, message_id, topic, type, payload, hash, correlation_id, headers, due_at, expires_at, partition_key, first_seen_at, last_seen_at, deliveries, content_changed)
     output inserted.seq, inserted.source, inserted.message_id, inserted.partition_key, inserted.due_at, inserted.expires_at,
       inserted.deliveries, inserted.content_changed into @received (seq, source, message_id, partition_key, due_at, expires_at, deliveries, content_changed)
-    select i.source, i.message_id, i.topic, i.payload, i.hash, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, @now, @now, 1, 0
+    select i.source, i.message_id, i.topic, i.type, i.payload, i.hash, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, @now, @now, 1, 0
     from @messages i
     where not exists (select 1 from @known k where k.position = i.position)
     order by i.position;
@@ -563,35 +569,36 @@ from @received a;
 if exists (select 1 from @received c where c.partition_key is not null)
   insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 0 from @received c
-  inner join [$(Schema)].[$(Queue)] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+  inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.partition_key is not null and m.partition_key is not null order by c.seq option (loop join, force order);
 
 if exists (select 1 from @known)
 begin
-  update [$(Schema)].[$(Queue)]
-  set last_seen_at = @now, deliveries = [$(Queue)].deliveries + 1, content_changed = case when ([$(Queue)].hash <> i.hash and left([$(Queue)].hash, charindex(':', [$(Queue)].hash)) = left(i.hash, charindex(':', i.hash))) then 1 else 0 end
+  update [$(Schema)].[$(Queue)Messages]
+  set last_seen_at = @now, deliveries = [$(Queue)Messages].deliveries + 1, content_changed = case when ([$(Queue)Messages].hash <> i.hash and left([$(Queue)Messages].hash, charindex(':', [$(Queue)Messages].hash)) = left(i.hash, charindex(':', i.hash))) then 1 else 0 end
   output inserted.seq, inserted.source, inserted.message_id, inserted.partition_key, inserted.due_at, inserted.expires_at,
   inserted.deliveries, inserted.content_changed into @received (seq, source, message_id, partition_key, due_at, expires_at, deliveries, content_changed)
-  from @known k, @messages i, [$(Schema)].[$(Queue)] with (forceseek, updlock, rowlock, readcommittedlock)
-  where i.position = k.position and [$(Queue)].seq = k.seq option (loop join, force order);
+  from @known k, @messages i, [$(Schema)].[$(Queue)Messages] with (forceseek, updlock, rowlock, readcommittedlock)
+  where i.position = k.position and [$(Queue)Messages].seq = k.seq option (loop join, force order);
 
   -- messages that were purged between the two statements, on a server that ignores updlock
   delete from @known where seq not in (select a.seq from @received a);
 
   -- a done message keeps the content that was handled; any other gets the newest, but not from a call without @revive, which
   -- is the plain one of another service: it fills in a message that was only seen, and rewrites none
-  update [$(Schema)].[$(Queue)]
-  set topic = i.topic, payload = i.payload, hash = coalesce(i.hash, [$(Queue)].hash), correlation_id = i.correlation_id, headers = i.headers, due_at = i.due_at, expires_at = i.expires_at
-  from @known k, @messages i, [$(Schema)].[$(Queue)] with (forceseek, updlock, rowlock, readcommittedlock)
-  where i.position = k.position and [$(Queue)].seq = k.seq and k.old_status <> 3
+  update [$(Schema)].[$(Queue)Messages]
+  set topic = i.topic, type = i.type, payload = i.payload, hash = coalesce(i.hash, [$(Queue)Messages].hash), correlation_id = i.correlation_id, headers = i.headers, due_at = i.due_at, expires_at = i.expires_at
+  from @known k, @messages i, [$(Schema)].[$(Queue)Messages] with (forceseek, updlock, rowlock, readcommittedlock)
+  where i.position = k.position and [$(Queue)Messages].seq = k.seq and k.old_status <> 3
     and (@revive is not null or k.old_status in (0, 2))
-    and (([$(Queue)].topic collate Latin1_General_100_BIN2 <> i.topic collate Latin1_General_100_BIN2 or coalesce(datalength([$(Queue)].topic), -1) <> coalesce(datalength(i.topic), -1))
-      or ([$(Queue)].payload collate Latin1_General_100_BIN2 <> i.payload collate Latin1_General_100_BIN2 or coalesce(datalength([$(Queue)].payload), -1) <> coalesce(datalength(i.payload), -1))
-      or (i.hash is not null and ([$(Queue)].hash is null or [$(Queue)].hash <> i.hash))
-      or ([$(Queue)].correlation_id collate Latin1_General_100_BIN2 <> i.correlation_id collate Latin1_General_100_BIN2 or coalesce(datalength([$(Queue)].correlation_id), -1) <> coalesce(datalength(i.correlation_id), -1))
-      or ([$(Queue)].headers collate Latin1_General_100_BIN2 <> i.headers collate Latin1_General_100_BIN2 or coalesce(datalength([$(Queue)].headers), -1) <> coalesce(datalength(i.headers), -1))
-      or not exists (select [$(Queue)].due_at intersect select i.due_at)
-      or not exists (select [$(Queue)].expires_at intersect select i.expires_at)) option (loop join, force order);
+    and (([$(Queue)Messages].topic collate Latin1_General_100_BIN2 <> i.topic collate Latin1_General_100_BIN2 or coalesce(datalength([$(Queue)Messages].topic), -1) <> coalesce(datalength(i.topic), -1))
+      or ([$(Queue)Messages].type collate Latin1_General_100_BIN2 <> i.type collate Latin1_General_100_BIN2 or coalesce(datalength([$(Queue)Messages].type), -1) <> coalesce(datalength(i.type), -1))
+      or ([$(Queue)Messages].payload collate Latin1_General_100_BIN2 <> i.payload collate Latin1_General_100_BIN2 or coalesce(datalength([$(Queue)Messages].payload), -1) <> coalesce(datalength(i.payload), -1))
+      or (i.hash is not null and ([$(Queue)Messages].hash is null or [$(Queue)Messages].hash <> i.hash))
+      or ([$(Queue)Messages].correlation_id collate Latin1_General_100_BIN2 <> i.correlation_id collate Latin1_General_100_BIN2 or coalesce(datalength([$(Queue)Messages].correlation_id), -1) <> coalesce(datalength(i.correlation_id), -1))
+      or ([$(Queue)Messages].headers collate Latin1_General_100_BIN2 <> i.headers collate Latin1_General_100_BIN2 or coalesce(datalength([$(Queue)Messages].headers), -1) <> coalesce(datalength(i.headers), -1))
+      or not exists (select [$(Queue)Messages].due_at intersect select i.due_at)
+      or not exists (select [$(Queue)Messages].expires_at intersect select i.expires_at)) option (loop join, force order);
 
   -- a lease stays as it is, and a back-off that has begun is not cut short
   update [$(Schema)].[$(Queue)State]
@@ -618,15 +625,15 @@ begin
     and ([$(Queue)State].status in (0, 2) or ([$(Queue)State].status = 4 and @revive = 1)) option (loop join, force order);
 
   if exists (select 1 from @enqueued w where w.keyed = 1)
-    update [$(Schema)].[$(Queue)]
+    update [$(Schema)].[$(Queue)Messages]
     set partition_key = k.partition_key
-    from @enqueued w, @known k, [$(Schema)].[$(Queue)] with (forceseek, updlock, rowlock, readcommittedlock)
-    where k.seq = w.seq and w.keyed = 1 and [$(Queue)].seq = w.seq option (loop join, force order);
+    from @enqueued w, @known k, [$(Schema)].[$(Queue)Messages] with (forceseek, updlock, rowlock, readcommittedlock)
+    where k.seq = w.seq and w.keyed = 1 and [$(Queue)Messages].seq = w.seq option (loop join, force order);
 
   if exists (select 1 from @enqueued c where c.keyed = 1)
     insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
     select c.seq, m.partition_key, 0 from @enqueued c
-    inner join [$(Schema)].[$(Queue)] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+    inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
     where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
 end
 
@@ -643,7 +650,7 @@ begin
   if exists (select 1 from @buried c where @blocks = 0 and c.keyed = 1)
     insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
     select c.seq, m.partition_key, 1 from @buried c
-    inner join [$(Schema)].[$(Queue)] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+    inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
     where @blocks = 0 and c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
 end
 if @outermost = 1 commit transaction;
@@ -664,8 +671,8 @@ go
 
 create or alter procedure [$(Schema)].[$(Queue)_Receive]
   @source nvarchar(4000) = null, @message_id nvarchar(4000) = null, @topic nvarchar(4000) = null,
-  @payload nvarchar(max) = null, @correlation_id nvarchar(4000) = null, @headers nvarchar(max) = null,
-  @due_at datetime2(3) = null, @expires_at datetime2(3) = null, @hash varchar(max) = null,
+  @type nvarchar(4000) = null, @payload nvarchar(max) = null, @correlation_id nvarchar(4000) = null,
+  @headers nvarchar(max) = null, @due_at datetime2(3) = null, @expires_at datetime2(3) = null, @hash varchar(max) = null,
   @partition_key nvarchar(4000) = null
 as
 set nocount, xact_abort on;
@@ -675,6 +682,7 @@ declare @refusal nvarchar(200) = case
   when @source is null or right(@source, 1) = N' ' collate Latin1_General_100_BIN2 or len(@source) > 255 then N'source must have 1 to 255 characters, and no space at its end.'
   when @message_id is null or right(@message_id, 1) = N' ' collate Latin1_General_100_BIN2 or len(@message_id) > 255 then N'message_id must have 1 to 255 characters, and no space at its end.'
   when @topic is null or right(@topic, 1) = N' ' collate Latin1_General_100_BIN2 or len(@topic) > 255 then N'topic must have 1 to 255 characters, and no space at its end.'
+  when right(@type, 1) = N' ' collate Latin1_General_100_BIN2 or len(@type) > 255 then N'type must have 1 to 255 characters, and no space at its end.'
   when right(@partition_key, 1) = N' ' collate Latin1_General_100_BIN2 or len(@partition_key) > 255 then N'partition_key must have 1 to 255 characters, and no space at its end.'
   when right(@correlation_id, 1) = N' ' collate Latin1_General_100_BIN2 or len(@correlation_id) > 255 then N'correlation_id must have 1 to 255 characters, and no space at its end.'
   when @payload is null then N'payload must be given; it may be empty.'
@@ -698,8 +706,9 @@ begin
 end
 
 exec [$(Schema)].[$(Queue)_ReceiveMessages]
-  @source = @source, @message_id = @message_id, @topic = @topic, @payload = @payload, @correlation_id = @correlation_id,
-  @headers = @headers, @due_at = @due_at, @expires_at = @expires_at, @hash = @hash, @partition_key = @partition_key;
+  @source = @source, @message_id = @message_id, @topic = @topic, @type = @type, @payload = @payload,
+  @correlation_id = @correlation_id, @headers = @headers, @due_at = @due_at, @expires_at = @expires_at, @hash = @hash,
+  @partition_key = @partition_key;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_AlreadyProcessed]
@@ -719,7 +728,7 @@ begin
   set @again = 0;
 
   select @seq = m.seq, @old_status = coalesce(s.status, 3), @content_changed = case when (m.hash <> @hash and left(m.hash, charindex(':', m.hash)) = left(@hash, charindex(':', @hash))) then 1 else 0 end
-  from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek, updlock, rowlock, readcommittedlock)
+  from [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)_Key]), forceseek, updlock, rowlock, readcommittedlock)
   left join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
   where m.source = @source and m.message_id = @message_id option (loop join, force order);
 
@@ -727,7 +736,7 @@ begin
     if @outermost = 0 set xact_abort off;
 
     if @seq is null
-      insert into [$(Schema)].[$(Queue)] (source, message_id, topic, payload, hash,
+      insert into [$(Schema)].[$(Queue)Messages] (source, message_id, topic, payload, hash,
         first_seen_at, last_seen_at, deliveries, content_changed)
       output inserted.seq into @added (seq)
       values (@source, @message_id, N'', N'', @hash, @now, @now, 1, 0);
@@ -743,7 +752,7 @@ begin
 end
 
 if @seq is not null
-  update [$(Schema)].[$(Queue)] with (updlock, rowlock, readcommittedlock)
+  update [$(Schema)].[$(Queue)Messages] with (updlock, rowlock, readcommittedlock)
   set hash = case when @old_status = 3 then coalesce(hash, @hash) else coalesce(@hash, hash) end,
     last_seen_at = @now, deliveries = deliveries + 1, content_changed = @content_changed
   where seq = @seq;
@@ -774,7 +783,7 @@ begin
   set @again = 0;
 
   select @seq = m.seq, @old_status = coalesce(s.status, 3)
-  from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek, updlock, rowlock, readcommittedlock)
+  from [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)_Key]), forceseek, updlock, rowlock, readcommittedlock)
   left join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
   where m.source = @source and m.message_id = @message_id option (loop join, force order);
 
@@ -782,7 +791,7 @@ begin
     if @outermost = 0 set xact_abort off;
 
     if @seq is null
-      insert into [$(Schema)].[$(Queue)] (source, message_id, topic, payload, hash,
+      insert into [$(Schema)].[$(Queue)Messages] (source, message_id, topic, payload, hash,
         first_seen_at, last_seen_at, deliveries, content_changed)
       output inserted.seq into @added (seq)
       values (@source, @message_id, N'', N'', null, @now, @now, 1, 0);
@@ -803,7 +812,7 @@ begin
   insert into [$(Schema)].[$(Queue)State] (seq, status, visible_at) values (@seq, 0, @now);
 end
 else
-  update [$(Schema)].[$(Queue)] with (updlock, rowlock, readcommittedlock) set last_seen_at = @now where seq = @seq;
+  update [$(Schema)].[$(Queue)Messages] with (updlock, rowlock, readcommittedlock) set last_seen_at = @now where seq = @seq;
 
 if @status = 3
 begin
@@ -826,7 +835,7 @@ else
 if exists (select 1 from @finished c where c.keyed = 1 and (@status = 3 or (@status = 4 and @blocks = 0)))
   insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 1 from @finished c
-  inner join [$(Schema)].[$(Queue)] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+  inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.keyed = 1 and (@status = 3 or (@status = 4 and @blocks = 0)) and m.partition_key is not null order by c.seq option (loop join, force order);
 if @outermost = 1 commit transaction;
 
@@ -846,11 +855,13 @@ if not exists (
 begin
   begin transaction;
 
-  create table [$(Schema)].[$(Queue)] (
+  create table [$(Schema)].[$(Queue)Messages] (
     seq bigint identity(1, 1) not null,
     id uniqueidentifier not null,
     message_id uniqueidentifier not null,
     topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    -- of the event; null where it is the topic
+    type nvarchar(255) collate Latin1_General_100_BIN2 null,
     partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
     payload nvarchar(max) not null,
     correlation_id nvarchar(255) collate Latin1_General_100_BIN2 null,
@@ -859,15 +870,16 @@ begin
     expires_at datetime2(3) null,
     created_at datetime2(3) not null,
     natural_key nvarchar(255) collate Latin1_General_100_BIN2 null,
-    constraint [$(Queue)_PK] primary key clustered (seq),
+    constraint [$(Queue)Messages_PK] primary key clustered (seq),
     constraint [$(Queue)_Key] unique nonclustered (id)
   );
-  create unique index [$(Queue)_NaturalKey] on [$(Schema)].[$(Queue)] (topic, natural_key) where natural_key is not null;
+  create unique index [$(Queue)_NaturalKey] on [$(Schema)].[$(Queue)Messages] (topic, natural_key) where natural_key is not null;
   create table [$(Schema)].[$(Queue)Archive] (
     seq bigint not null,
     id uniqueidentifier not null,
     message_id uniqueidentifier not null,
     topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    type nvarchar(255) collate Latin1_General_100_BIN2 null,
     partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
     payload nvarchar(max) not null,
     correlation_id nvarchar(255) collate Latin1_General_100_BIN2 null,
@@ -887,9 +899,21 @@ begin
 end
 go
 
-create or alter view [$(Schema)].[$(Queue)Messages] as
+create or alter view [$(Schema)].[$(Queue)] as
 select
-  m.id as Id, m.topic as Topic, m.payload as Payload, m.created_at as CreatedAt,
+  m.id as Id, m.topic as Topic, m.payload as Payload, cast(m.created_at as datetimeoffset(3)) as CreatedAt,
+  cast(case
+    when s.seq is null then 2
+    when s.status = 4 then 3
+    when s.locked_until is not null then 1
+    else 0
+  end as tinyint) as Status,
+  s.locked_until as LockedUntil, s.owner as OwnerToken,
+  cast(case when s.seq is null then 1 else 0 end as bit) as IsProcessed,
+  cast(d.processed_at as datetimeoffset(3)) as ProcessedAt, d.processed_by as ProcessedBy,
+  coalesce(s.attempt, d.attempt) as RetryCount, coalesce(s.last_error, d.last_error) as LastError,
+  cast(coalesce(s.reclaimable_at, s.visible_at, d.processed_at) as datetimeoffset(3)) as NextAttemptAt,
+  m.message_id as MessageId, m.correlation_id as CorrelationId, cast(m.due_at as datetimeoffset(3)) as DueTimeUtc,
   case
     when s.seq is null then 'done'
     when s.status = 4 then 'dead'
@@ -897,37 +921,27 @@ select
     when exists (select 1 from [$(Schema)].[$(Queue)Controls] c where c.paused = 1 and (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic))) then 'paused'
     when s.attempt > 0 then 'retrying'
     else 'waiting'
-  end as Status,
-  case
-    when s.seq is null then 'Done'
-    when s.status = 4 then 'Failed'
-    when s.locked_until is not null then 'InProgress'
-    else 'Ready'
-  end as State,
-  s.locked_until as LockedUntil, s.owner as OwnerToken,
-  cast(case when s.seq is null then 1 else 0 end as bit) as IsProcessed,
-  d.processed_at as ProcessedAt, d.processed_by as ProcessedBy, coalesce(s.attempt, d.attempt) as RetryCount,
-  coalesce(s.last_error, d.last_error) as LastError, coalesce(s.reclaimable_at, s.visible_at) as NextAttemptAt,
-  m.message_id as MessageId, m.correlation_id as CorrelationId, m.due_at as DueTimeUtc,
+  end as Phase,
   case when s.seq is null then m.expires_at else s.expires_at end as ExpiresAt, m.partition_key as PartitionKey,
+  coalesce(m.type, m.topic) as Type,
   coalesce(d.processed_at, s.last_attempt_at) as LastAttemptAt, m.headers as Headers, m.natural_key as NaturalKey
-from [$(Schema)].[$(Queue)] m
+from [$(Schema)].[$(Queue)Messages] m
 left join [$(Schema)].[$(Queue)State] s on s.seq = m.seq
 left join [$(Schema)].[$(Queue)Done] d on d.seq = m.seq
 go
 
 create or alter function [$(Schema)].[$(Queue)_MessageOf] (@seq bigint)
 returns table as return
-select m.topic, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at, m.expires_at as given_expires_at, m.id,
-  m.message_id, m.created_at, m.natural_key
-from [$(Schema)].[$(Queue)] m with (index([$(Queue)_PK]), forceseek)
+select m.topic, m.type, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at, m.expires_at as given_expires_at,
+  m.id, m.message_id, m.created_at, m.natural_key
+from [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)Messages_PK]), forceseek)
 where m.seq = @seq
 go
 
 create or alter function [$(Schema)].[$(Queue)_KeyOf] (@seq bigint)
 returns table as return
 select cast(null as nvarchar(255)) collate Latin1_General_100_BIN2 as source, m.id, m.topic
-from [$(Schema)].[$(Queue)] m with (index([$(Queue)_PK]), forceseek)
+from [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)Messages_PK]), forceseek)
 where m.seq = @seq
 go
 
@@ -939,7 +953,7 @@ as
 set nocount, xact_abort on;
 select m.seq, m.id
 from openjson(@items) with (id uniqueidentifier) i
-inner join [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek) on m.id = i.id option (loop join, force order);
+inner join [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)_Key]), forceseek) on m.id = i.id option (loop join, force order);
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Get]
@@ -955,7 +969,7 @@ select k.seq as seq, coalesce(s.status, 3) as status,
   case when s.seq is null then m.given_expires_at else s.expires_at end as expires_at,
   coalesce(s.last_error, d.last_error) as last_error, s.error_group, s.last_attempt_at, s.died_at,
   d.processed_at, d.processed_by, d.resolution, m.*
-from [$(Schema)].[$(Queue)] k with (index([$(Queue)_Key]), forceseek)
+from [$(Schema)].[$(Queue)Messages] k with (index([$(Queue)_Key]), forceseek)
 left join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = k.seq
 left join [$(Schema)].[$(Queue)Done] d with (forceseek) on d.seq = k.seq
 cross apply [$(Schema)].[$(Queue)_MessageOf](k.seq) m
@@ -970,7 +984,7 @@ if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_n
   set lock_timeout 1000;
 
 select a.attempt, a.ended_at, a.worker, a.error
-from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek)
+from [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)_Key]), forceseek)
 inner join [$(Schema)].[$(Queue)Attempts] a with (forceseek) on a.seq = m.seq
 where m.id = @id
 order by a.number option (loop join, force order);
@@ -987,13 +1001,13 @@ begin transaction;
 insert into @gone (seq, keyed)
 select m.seq, s.keyed
 from openjson(@items) with (seq bigint '$') i
-inner join [$(Schema)].[$(Queue)] m with (forceseek, updlock, rowlock, readcommittedlock) on m.seq = i.seq
+inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, updlock, rowlock, readcommittedlock) on m.seq = i.seq
 inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
 where s.status = 4 option (loop join, force order);
 
-insert into [$(Schema)].[$(Queue)Archive] (seq, id, message_id, topic, partition_key, payload, correlation_id, headers,
+insert into [$(Schema)].[$(Queue)Archive] (seq, id, message_id, topic, type, partition_key, payload, correlation_id, headers,
   enqueued_at, attempt, last_error, error_group, attempts, died_at, archived_at, archived_by)
-select m.seq, m.id, m.message_id, m.topic, m.partition_key, m.payload, m.correlation_id, m.headers,
+select m.seq, m.id, m.message_id, m.topic, m.type, m.partition_key, m.payload, m.correlation_id, m.headers,
   m.created_at, s.attempt, s.last_error, s.error_group, coalesce((
     select a.attempt as attempt, datediff_big(millisecond, '1970-01-01', a.ended_at) as endedAt, lower(a.worker) as worker, a.error as error
     from [$(Schema)].[$(Queue)Attempts] a with (forceseek)
@@ -1002,7 +1016,7 @@ select m.seq, m.id, m.message_id, m.topic, m.partition_key, m.payload, m.correla
     for json path, include_null_values
   ), N'[]'), s.died_at, @now, @who
 from @gone g
-inner join [$(Schema)].[$(Queue)] m with (forceseek) on m.seq = g.seq
+inner join [$(Schema)].[$(Queue)Messages] m with (forceseek) on m.seq = g.seq
 inner join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = g.seq
 option (loop join, force order);
 
@@ -1013,30 +1027,31 @@ go
 
 create or alter procedure [$(Schema)].[$(Queue)_EnqueueMessages]
   @items nvarchar(max) = null, @id uniqueidentifier = null output, @message_id uniqueidentifier = null,
-  @topic nvarchar(255) = null, @payload nvarchar(max) = null, @correlation_id nvarchar(255) = null,
-  @headers nvarchar(max) = null, @due_at datetime2(3) = null, @expires_at datetime2(3) = null,
-  @partition_key nvarchar(255) = null, @natural_key nvarchar(255) = null, @handled nvarchar(max) = null, @own bit = 0
+  @topic nvarchar(255) = null, @type nvarchar(255) = null, @payload nvarchar(max) = null,
+  @correlation_id nvarchar(255) = null, @headers nvarchar(max) = null, @due_at datetime2(3) = null,
+  @expires_at datetime2(3) = null, @partition_key nvarchar(255) = null, @natural_key nvarchar(255) = null,
+  @handled nvarchar(max) = null, @own bit = 0
 as
 set nocount, xact_abort on;
 declare @now datetime2(3) = sysutcdatetime();
 declare @messages table (
   position int not null primary key, id uniqueidentifier null, message_id uniqueidentifier null,
-  topic nvarchar(255) collate Latin1_General_100_BIN2 null, payload nvarchar(max) null,
-  correlation_id nvarchar(255) null, headers nvarchar(max) null, due_at datetime2(3) null, expires_at datetime2(3) null,
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
+  topic nvarchar(255) collate Latin1_General_100_BIN2 null, type nvarchar(255) collate Latin1_General_100_BIN2 null,
+  payload nvarchar(max) null, correlation_id nvarchar(255) null, headers nvarchar(max) null, due_at datetime2(3) null,
+  expires_at datetime2(3) null, partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
   natural_key nvarchar(255) collate Latin1_General_100_BIN2 null
 );
 
 if @items is null
-  insert into @messages (position, id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key)
-  values (0, @id, @message_id, @topic, @payload, @correlation_id, @headers, @due_at, @expires_at, @partition_key, @natural_key);
+  insert into @messages (position, id, message_id, topic, type, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key)
+  values (0, @id, @message_id, @topic, @type, @payload, @correlation_id, @headers, @due_at, @expires_at, @partition_key, @natural_key);
 else
-  insert into @messages (position, id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key)
-  select cast(a.[key] as int), i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at,
-    i.partition_key, i.natural_key
+  insert into @messages (position, id, message_id, topic, type, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key)
+  select cast(a.[key] as int), i.id, i.message_id, i.topic, i.type, i.payload, i.correlation_id, i.headers, i.due_at,
+    i.expires_at, i.partition_key, i.natural_key
   from openjson(@items) a
   cross apply openjson(a.value) with (
-    id uniqueidentifier, message_id uniqueidentifier, topic nvarchar(255), payload nvarchar(max),
+    id uniqueidentifier, message_id uniqueidentifier, topic nvarchar(255), type nvarchar(255), payload nvarchar(max),
     correlation_id nvarchar(255), headers nvarchar(max), due_at datetime2(3), expires_at datetime2(3),
     partition_key nvarchar(255), natural_key nvarchar(255)
   ) i;
@@ -1084,17 +1099,17 @@ begin
     insert into @known (position, id)
     select i.position, m.id
     from (select top (1000000) j.position, j.topic, j.natural_key from @messages j order by j.topic, j.natural_key) i
-    inner join [$(Schema)].[$(Queue)] m with (index([$(Queue)_NaturalKey]), forceseek, readcommittedlock)
+    inner join [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)_NaturalKey]), forceseek, readcommittedlock)
       on m.topic = i.topic and m.natural_key = i.natural_key and m.natural_key is not null option (loop join, force order);
 
   begin try
     if @outermost = 0 and @own = 0 set xact_abort off;
 
-    insert into [$(Schema)].[$(Queue)] (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, created_at)
+    insert into [$(Schema)].[$(Queue)Messages] (id, message_id, topic, type, payload, correlation_id, headers, due_at, expires_at, partition_key, natural_key, created_at)
     output inserted.seq, inserted.partition_key, inserted.due_at, inserted.expires_at into @added (seq, partition_key, due_at, expires_at)
-    select i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, i.natural_key, @now
+    select i.id, i.message_id, i.topic, i.type, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, i.natural_key, @now
     from @messages i
-    where not exists (select 1 from [$(Schema)].[$(Queue)] m with (index([$(Queue)_Key]), forceseek, readcommittedlock) where m.id = i.id)
+    where not exists (select 1 from [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)_Key]), forceseek, readcommittedlock) where m.id = i.id)
       and not exists (select 1 from @known k where k.position = i.position)
     order by i.position option (loop join, force order);
   end try
@@ -1116,7 +1131,7 @@ from @added a;
 if exists (select 1 from @added c where c.partition_key is not null)
   insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 0 from @added c
-  inner join [$(Schema)].[$(Queue)] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+  inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.partition_key is not null and m.partition_key is not null order by c.seq option (loop join, force order);
 if @outermost = 1 commit transaction;
 
@@ -1133,9 +1148,9 @@ go
 
 create or alter procedure [$(Schema)].[$(Queue)_Enqueue]
   @id uniqueidentifier = null output, @message_id uniqueidentifier = null, @topic nvarchar(4000) = null,
-  @payload nvarchar(max) = null, @correlation_id nvarchar(4000) = null, @headers nvarchar(max) = null,
-  @due_at datetime2(3) = null, @expires_at datetime2(3) = null, @partition_key nvarchar(4000) = null,
-  @natural_key nvarchar(4000) = null
+  @type nvarchar(4000) = null, @payload nvarchar(max) = null, @correlation_id nvarchar(4000) = null,
+  @headers nvarchar(max) = null, @due_at datetime2(3) = null, @expires_at datetime2(3) = null,
+  @partition_key nvarchar(4000) = null, @natural_key nvarchar(4000) = null
 as
 set nocount, xact_abort on;
 set @id = coalesce(@id, newid());
@@ -1143,6 +1158,7 @@ set @message_id = coalesce(@message_id, @id);
 if datalength(@correlation_id) = 0 set @correlation_id = null;
 declare @refusal nvarchar(200) = case
   when @topic is null or right(@topic, 1) = N' ' collate Latin1_General_100_BIN2 or len(@topic) > 255 then N'topic must have 1 to 255 characters, and no space at its end.'
+  when right(@type, 1) = N' ' collate Latin1_General_100_BIN2 or len(@type) > 255 then N'type must have 1 to 255 characters, and no space at its end.'
   when right(@partition_key, 1) = N' ' collate Latin1_General_100_BIN2 or len(@partition_key) > 255 then N'partition_key must have 1 to 255 characters, and no space at its end.'
   when right(@natural_key, 1) = N' ' collate Latin1_General_100_BIN2 or len(@natural_key) > 255 then N'natural_key must have 1 to 255 characters, and no space at its end.'
   when right(@correlation_id, 1) = N' ' collate Latin1_General_100_BIN2 or len(@correlation_id) > 255 then N'correlation_id must have 1 to 255 characters, and no space at its end.'
@@ -1166,9 +1182,9 @@ begin
 end
 
 exec [$(Schema)].[$(Queue)_EnqueueMessages]
-  @id = @id output, @message_id = @message_id, @topic = @topic, @payload = @payload, @correlation_id = @correlation_id,
-  @headers = @headers, @due_at = @due_at, @expires_at = @expires_at, @partition_key = @partition_key,
-  @natural_key = @natural_key;
+  @id = @id output, @message_id = @message_id, @topic = @topic, @type = @type, @payload = @payload,
+  @correlation_id = @correlation_id, @headers = @headers, @due_at = @due_at, @expires_at = @expires_at,
+  @partition_key = @partition_key, @natural_key = @natural_key;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_LockKeys]
@@ -1230,7 +1246,7 @@ as
 set nocount, xact_abort on;
 select top (@limit) d.seq, m.id, m.topic, d.processed_at
 from [$(Schema)].[$(Queue)Done] d with (readpast, rowlock, readcommittedlock)
-inner join [$(Schema)].[$(Queue)] m with (forceseek) on m.seq = d.seq
+inner join [$(Schema)].[$(Queue)Messages] m with (forceseek) on m.seq = d.seq
 where d.seq > @after_seq
 order by d.seq option (loop join, force order);
 go
@@ -1246,7 +1262,7 @@ begin transaction;
 insert into @sent (seq, keyed, last_error)
 select m.seq, case when m.partition_key is not null then 1 end, d.last_error
 from openjson(@items) with (seq bigint '$') i
-inner join [$(Schema)].[$(Queue)] m with (forceseek, updlock, rowlock, readcommittedlock) on m.seq = i.seq
+inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, updlock, rowlock, readcommittedlock) on m.seq = i.seq
 inner join [$(Schema)].[$(Queue)Done] d with (forceseek, updlock, rowlock, readcommittedlock) on d.seq = m.seq option (loop join, force order);
 
 insert into [$(Schema)].[$(Queue)State] (seq, status, visible_at, expires_at, last_error, keyed)
@@ -1260,7 +1276,7 @@ where [$(Queue)Done].seq = g.seq option (loop join, force order);
 if exists (select 1 from @sent c where c.keyed = 1)
   insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 0 from @sent c
-  inner join [$(Schema)].[$(Queue)] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+  inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
 commit transaction;
 

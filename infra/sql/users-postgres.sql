@@ -3,7 +3,7 @@
 --   oncebox_functions  does all that functions do; the user of a deployment with one user
 --   oncebox_service    the inbox as a service: leases and marks keys, and reads no message
 --   oncebox_producers  services in other languages: enqueue and receive by two functions, and read nothing
---   oncebox_messaging  a service that exchanges messages with others: only the tables messages_inbox and messages_outbox
+--   oncebox_messaging  a service that exchanges messages with others: only its own tables, messages_…
 --   oncebox_operators  replays, discards and archives dead messages, pauses topics and limits them
 -- The deployments to Azure and AWS run this script themselves. By hand, run it as the tables' owner after every
 -- `oncebox migrate`. It may be run again: it then grants what is new.
@@ -26,7 +26,7 @@ $$;
 grant usage on schema "infra" to oncebox_functions;
 
 -- Messages. Only the clean-up deletes them.
-grant select, insert, update, delete on "infra"."inbox", "infra"."outbox" to oncebox_functions;
+grant select, insert, update, delete on "infra"."inbox_messages", "infra"."outbox_messages" to oncebox_functions;
 -- The state of unfinished messages: due time, lease, attempts.
 grant select, insert, update, delete on "infra"."inbox_state", "infra"."outbox_state" to oncebox_functions;
 -- Done messages are never changed.
@@ -57,7 +57,7 @@ end
 $$;
 
 grant usage on schema "infra" to oncebox_receivers;
-grant select, insert, update on "infra"."inbox", "infra"."inbox_state" to oncebox_receivers;
+grant select, insert, update on "infra"."inbox_messages", "infra"."inbox_state" to oncebox_receivers;
 grant select on "infra"."inbox_done" to oncebox_receivers;
 grant select, insert on "infra"."inbox_partition_queue" to oncebox_receivers;
 grant select, insert, update on "infra"."inbox_partition_lock" to oncebox_receivers;
@@ -87,8 +87,8 @@ end
 $$;
 
 grant usage on schema "infra" to oncebox_producers;
-grant execute on function "infra"."outbox_enqueue"(text, text, text, text, text, text, timestamptz, timestamptz, uuid, uuid) to oncebox_producers;
-grant execute on function "infra"."inbox_receive"(text, text, text, text, text, text, text, text, timestamptz, timestamptz) to oncebox_producers;
+grant execute on function "infra"."outbox_enqueue"(text, text, text, text, text, text, text, timestamptz, timestamptz, uuid, uuid) to oncebox_producers;
+grant execute on function "infra"."inbox_receive"(text, text, text, text, text, text, text, text, text, timestamptz, timestamptz) to oncebox_producers;
 
 -- Messages between services: the tables of a service, where `oncebox migrate --messages` has made them. The role sees no queue
 -- of the app. The functions may send through the service, and are its user in a deployment with one user.
@@ -99,7 +99,7 @@ begin
   end if;
   if to_regclass('"infra"."messages_outbox"') is not null then
     grant usage on schema "infra" to oncebox_messaging;
-    grant select, insert, update, delete on "infra"."messages_inbox", "infra"."messages_outbox" to oncebox_messaging, oncebox_functions;
+    grant select, insert, update, delete on "infra"."messages_inbox_messages", "infra"."messages_outbox_messages" to oncebox_messaging, oncebox_functions;
     grant select, insert, update, delete on "infra"."messages_inbox_state", "infra"."messages_outbox_state" to oncebox_messaging, oncebox_functions;
     grant select, insert, delete on "infra"."messages_inbox_done", "infra"."messages_outbox_done" to oncebox_messaging, oncebox_functions;
     grant select, insert, delete on "infra"."messages_inbox_attempts", "infra"."messages_outbox_attempts" to oncebox_messaging, oncebox_functions;
@@ -126,7 +126,9 @@ $$;
 
 grant usage on schema "infra" to oncebox_operators;
 grant select, insert, update on "infra"."oncebox_operations" to oncebox_operators;
-grant select, insert, update, delete on "infra"."inbox", "infra"."outbox" to oncebox_operators;
+grant select, insert, update, delete on "infra"."inbox_messages", "infra"."outbox_messages" to oncebox_operators;
+-- The views of both, to read by hand.
+grant select on "infra"."inbox", "infra"."outbox" to oncebox_operators;
 grant select, insert, update, delete on "infra"."inbox_state", "infra"."outbox_state" to oncebox_operators;
 grant select, insert on "infra"."inbox_done", "infra"."outbox_done" to oncebox_operators;
 grant select, delete on "infra"."inbox_attempts", "infra"."outbox_attempts" to oncebox_operators;

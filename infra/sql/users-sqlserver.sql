@@ -237,6 +237,7 @@ grant execute on [infra].[Outbox_EnqueueMessages] to [oncebox_operators];
 
 -- What operators look at besides: groups of dead messages, activity, partitions, what they have done.
 grant select on [infra].[Inbox] to [oncebox_operators];
+grant select on [infra].[InboxMessages] to [oncebox_operators];
 grant select on [infra].[InboxState] to [oncebox_operators];
 grant select on [infra].[InboxDone] to [oncebox_operators];
 grant select on [infra].[InboxControls] to [oncebox_operators];
@@ -246,6 +247,7 @@ grant select on [infra].[InboxPartitionChanges] to [oncebox_operators];
 grant select on [infra].[Inbox_After] to [oncebox_operators];
 grant select on [infra].[Inbox_KeyOf] to [oncebox_operators];
 grant select on [infra].[Outbox] to [oncebox_operators];
+grant select on [infra].[OutboxMessages] to [oncebox_operators];
 grant select on [infra].[OutboxState] to [oncebox_operators];
 grant select on [infra].[OutboxDone] to [oncebox_operators];
 grant select on [infra].[OutboxControls] to [oncebox_operators];

@@ -100,6 +100,7 @@ async function listMessages(
 const stateColumns: Columns<PhasedMessage> = {
   STATE: ({ phase }) => phase,
   TOPIC: ({ message }) => message.topic,
+  TYPE: ({ message }) => message.type,
   ATTEMPT: ({ message }) => message.attempt,
   SINCE: ({ message }) => ("firstSeenAt" in message ? message.firstSeenAt : message.createdAt),
   ERROR: ({ message }) => message.lastError,
@@ -107,6 +108,7 @@ const stateColumns: Columns<PhasedMessage> = {
 
 const deadColumns: Columns<PhasedMessage> = {
   TOPIC: ({ message }) => message.topic,
+  TYPE: ({ message }) => message.type,
   ATTEMPT: ({ message }) => message.attempt,
   DIED: ({ message }) => message.diedAt,
   GROUP: ({ message }) => groupName(message.errorGroup),

@@ -23,6 +23,8 @@ export interface TriggerMessage {
   /** Duplicates have the same one: the sender's id if it sent one, otherwise the queue's id. */
   readonly messageId: string;
   readonly topic: string;
+  /** What kind of event it tells of: what the sender said, otherwise the topic. */
+  readonly type: string;
   readonly payload: string;
   /**
    * The payload, parsed as JSON when it is first read. A payload that is not JSON is a permanent failure. A copy (`{ ...message }`)
@@ -38,8 +40,9 @@ export interface TriggerMessage {
 }
 
 /** A message whose `data` is parsed when it is first read. */
-export const triggerMessage = (fields: Omit<TriggerMessage, "data">): TriggerMessage =>
-  Object.assign(new MessageBase(), fields);
+export const triggerMessage = (
+  fields: Omit<TriggerMessage, "data" | "type"> & { readonly type?: string | undefined },
+): TriggerMessage => Object.assign(new MessageBase(), fields, { type: fields.type ?? fields.topic });
 
 /** Options of a function that consumes a queue. */
 export interface ConsumeOptions {
@@ -167,7 +170,7 @@ function byPartition(entries: readonly BatchEntry[]): BatchEntry[][] {
  * `-headers`.
  */
 function storableMessage(message: TriggerMessage) {
-  const { messageId, topic, payload, headers, correlationId } = message;
+  const { messageId, topic, type, payload, headers, correlationId } = message;
   const originals: Record<string, string> = {};
   const stored = <Value>(field: string, value: Value, check: () => unknown, replace: () => Value): Value => {
     if (problemOf(() => void check()).length === 0) return value;
@@ -189,6 +192,15 @@ function storableMessage(message: TriggerMessage) {
       () => requireName(topic, "topic"),
       () => replaced(topic),
     ),
+    type:
+      type === topic
+        ? null
+        : stored(
+            "type",
+            type,
+            () => requireName(type, "type"),
+            () => replaced(type),
+          ),
     correlationId: stored(
       "correlation-id",
       correlationId,
@@ -228,6 +240,7 @@ function replaced(value: unknown): string {
 export const attributeNames = {
   messageId: "messageId",
   topic: "topic",
+  type: "type",
   correlationId: "correlationId",
   headers: "headers",
 } as const;

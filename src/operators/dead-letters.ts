@@ -221,6 +221,7 @@ const editedFrom = "oncebox-edited-from";
 /** As after a replay, without the old expiry. */
 const editedContent = (message: AnyMessage, changes: EditedContent, from: string): MessageContent => ({
   topic: changes.topic ?? message.topic,
+  type: message.type === message.topic ? null : message.type, // a type that was the topic is that of the new one
   payload: changes.payload ?? message.payload,
   headers: {
     ...(changes.headers === undefined ? message.headers : optionalHeaders(changes.headers)),

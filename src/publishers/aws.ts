@@ -15,6 +15,7 @@ import {
   type PublisherOptions,
   publisherOptionNames,
   publishTo,
+  typeOf,
 } from "./publisher.js";
 
 /** Options of a publisher to SQS. */
@@ -89,7 +90,7 @@ export function snsPublisher(options: SnsPublisherOptions): Publisher {
 
 /** Options of a publisher to EventBridge. */
 export interface EventBridgePublisherOptions extends PublisherOptions {
-  /** The event's source, such as "com.example.orders". */
+  /** The event's source, such as "com.example.orders"; that of CloudEvents, too. */
   readonly source: string;
   /** "default" by default. */
   readonly eventBusName?: string;
@@ -104,23 +105,19 @@ const maxEventBytes = 262_144;
 const contentFaults = ["MalformedDetail", "InvalidArgument"];
 
 /**
- * Puts events on an EventBridge bus, ten per request. The topic is the detail type, and the payload, which must be a
+ * Puts events on an EventBridge bus, ten per request. The message's type is the detail type, and the payload, which must be a
  * JSON object, is the detail. EventBridge has no field for a sender's id: put it into the payload if receivers need it.
  *
  * @example
  * createDispatcher({ store: outbox, handlers: { "order.placed": eventBridgePublisher({ source: "com.example.orders" }) } })
  */
 export function eventBridgePublisher(options: EventBridgePublisherOptions): Publisher {
-  refuseUnknown(
-    options,
-    ["source", "eventBusName", "client", ...publisherOptionNames],
-    "eventBridgePublisher",
-  );
+  refuseUnknown(options, ["eventBusName", "client", ...publisherOptionNames], "eventBridgePublisher");
   const { source, eventBusName = "default" } = options;
   requireName(source, "eventBridgePublisher: source");
   requirePackage("@aws-sdk/client-eventbridge", "eventBridgePublisher");
   let { client } = options;
-  const sizeOf = (message: PublishedMessage): number => bytesOf([source, message.topic, message.payload]);
+  const sizeOf = (message: PublishedMessage): number => bytesOf([source, typeOf(message), message.payload]);
   const send = microBatch<PublishedMessage>({
     maxItems: 10,
     maxBytes: maxEventBytes,
@@ -131,7 +128,7 @@ export function eventBridgePublisher(options: EventBridgePublisherOptions): Publ
       const entries = messages.map((message) => ({
         Source: source,
         EventBusName: eventBusName,
-        DetailType: message.topic,
+        DetailType: typeOf(message),
         Detail: message.payload,
         ...omitUndefined({ TraceHeader: message.headers?.["x-amzn-trace-id"] }),
       }));
@@ -144,7 +141,9 @@ export function eventBridgePublisher(options: EventBridgePublisherOptions): Publ
       });
     },
   });
-  return publishTo(`EventBridge ${eventBusName}`, options, async (message, { signal }) => {
+  const { source: _, ...others } = options; // that of EventBridge itself, where no CloudEvents are sent
+  const given = options.format === undefined ? others : options;
+  return publishTo(`EventBridge ${eventBusName}`, given, async (message, { signal }) => {
     requireJsonObject(message);
     requireSize(sizeOf(message), maxEventBytes, "EventBridge");
     await send(message, signal);
@@ -217,6 +216,7 @@ function awsAttributes(
   const all: [string, string | null][] = [
     [attributeNames.messageId, message.messageId],
     [attributeNames.topic, message.topic],
+    [attributeNames.type, typeOf(message)],
     [attributeNames.correlationId, message.correlationId],
     [attributeNames.headers, message.headers === null ? null : JSON.stringify(attributesOf(message))],
   ];

@@ -13,6 +13,7 @@ import {
   type PublisherOptions,
   publisherOptionNames,
   publishTo,
+  typeOf,
 } from "./publisher.js";
 
 /** Options of a publisher to Service Bus. */
@@ -98,7 +99,7 @@ function toServiceBus(message: PublishedMessage): ServiceBusMessage {
   const { messageId, topic, payload, headers, correlationId, partitionKey } = message;
   return {
     messageId,
-    subject: topic,
+    subject: typeOf(message),
     body: Buffer.from(payload, "utf8"), // a string would arrive wrapped in an AMQP type
     contentType: headers?.["content-type"] ?? "application/json",
     applicationProperties: {
@@ -113,8 +114,8 @@ function toServiceBus(message: PublishedMessage): ServiceBusMessage {
 const sessionOf = (key: string): string => (key.length > 128 ? hashedKey(key) : key);
 
 /**
- * An upper bound of a message's bytes in a request: payload, headers, and 3 KB for the other fields. Topic and
- * correlation id have at most 255 characters of 3 bytes each, and the topic is sent twice.
+ * An upper bound of a message's bytes in a request: payload, headers, and 3 KB for the other fields. Topic, type and
+ * correlation id have at most 255 characters of 3 bytes each.
  */
 const serviceBusSize = (message: PublishedMessage): number =>
   Buffer.byteLength(message.payload) + Buffer.byteLength(JSON.stringify(message.headers ?? "")) + 3_072;
@@ -123,7 +124,10 @@ const serviceBusSize = (message: PublishedMessage): number =>
 export interface StorageQueuePublisherOptions extends PublisherOptions {
   /** A `QueueClient` of `@azure/storage-queue`. */
   readonly queue: Pick<QueueClient, "sendMessage"> & Partial<Pick<QueueClient, "name">>;
-  /** Sends only the payload. By default it is in an envelope with id, topic and headers, which `storageQueueHandler` reads. */
+  /**
+   * Sends only the payload. By default it is in an envelope with id, topic, type and headers, which `storageQueueHandler` reads. A
+   * CloudEvent is always sent by itself.
+   */
   readonly bare?: boolean;
 }
 
@@ -138,7 +142,7 @@ const maxStorageQueueBytes = 65_536;
  */
 export function storageQueuePublisher(options: StorageQueuePublisherOptions): Publisher {
   refuseUnknown(options, ["queue", "bare", ...publisherOptionNames], "storageQueuePublisher");
-  const { queue, bare = false } = options;
+  const { queue, format, bare = format !== undefined } = options;
   if (typeof queue?.sendMessage !== "function")
     throw new InvalidArgumentError("storageQueuePublisher: queue must be a QueueClient.");
   return publishTo(`The Storage queue ${queue.name ?? ""}`.trim(), options, async (message, { signal }) => {
@@ -153,6 +157,7 @@ export function storageQueuePublisher(options: StorageQueuePublisherOptions): Pu
 export interface Envelope {
   readonly messageId: string;
   readonly topic: string;
+  readonly type?: string | undefined;
   readonly payload: string;
   readonly headers: Record<string, string> | null;
   readonly correlationId: string | null;
@@ -165,6 +170,7 @@ export const toEnvelope = (message: PublishedMessage): string =>
     [envelopeMark]: 1,
     messageId: message.messageId,
     topic: message.topic,
+    type: typeOf(message),
     correlationId: message.correlationId,
     headers: message.headers,
     payload: message.payload,

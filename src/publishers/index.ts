@@ -13,6 +13,7 @@ export {
   storageQueuePublisher,
 } from "./azure.js";
 export type { CircuitBreaker } from "./circuit-breaker.js";
+export type { MessageFormat } from "./cloud-events.js";
 export { type OutboxPublisherOptions, startOutboxPublisher } from "./outbox-publisher.js";
 export {
   type FunctionPublisherOptions,

@@ -22,12 +22,15 @@ import {
   circuitBreaker,
   noBreaker,
 } from "./circuit-breaker.js";
+import { cloudEventOptionNames, type MessageFormat, messageFormat } from "./cloud-events.js";
 
 /** The part of an outbox message that publishers need. */
 export interface PublishedMessage
-  extends Pick<OutboxMessage, "id" | "messageId" | "topic" | "payload" | "headers" | "correlationId"> {
-  readonly partitionKey?: string | null;
-}
+  extends Pick<OutboxMessage, "id" | "messageId" | "topic" | "payload" | "headers" | "correlationId">,
+    Partial<Pick<OutboxMessage, "type" | "partitionKey" | "naturalKey" | "createdAt">> {}
+
+/** The message's type, for destinations that have a field for it. */
+export const typeOf = ({ type, topic }: Pick<PublishedMessage, "type" | "topic">): string => type ?? topic;
 
 /** A handler for an outbox's dispatcher. It resolves when the destination has taken the message. */
 export type Publisher = (
@@ -37,6 +40,10 @@ export type Publisher = (
 
 /** Options that all publishers have. */
 export interface PublisherOptions {
+  /** Sends CloudEvents: see `MessageFormat`. By default the payload is sent as it is. */
+  readonly format?: MessageFormat;
+  /** Of CloudEvents: a URI that names who sends, such as `https://example.com/orders`; `urn:oncebox:outbox` by default. */
+  readonly source?: string;
   /** Time limit for sending a message: 30 s by default, 15 s for webhooks. The request is aborted then. */
   readonly timeoutMs?: number;
   /** `false` switches the circuit breaker off. */
@@ -50,15 +57,24 @@ export interface PublisherOptions {
   readonly metrics?: Metrics;
 }
 
-/** A publisher: `send` guarded, measured and traced. The message that it gets carries the span's context in its headers. */
-export function publishTo(destination: string, options: PublisherOptions, send: Publisher): Publisher {
+/**
+ * A publisher: `send` guarded, measured and traced. The message that it gets carries the span's context in its headers, and is written
+ * in the options' format.
+ */
+export function publishTo(
+  destination: string,
+  options: PublisherOptions,
+  send: Publisher,
+  formats?: readonly MessageFormat[],
+): Publisher {
+  const formatted = messageFormat("publisher", options, formats);
   const own = options.metrics && guardedMetrics(options.metrics);
   return guarded(destination, options, async (message, context) => {
     const telemetry: Telemetry = { ...context.telemetry, ...(own && { metrics: own }) };
     const startedAt = performance.now();
     let outcome = "ok";
     try {
-      await traced(destination, message, telemetry, (traced) => send(traced, context));
+      await traced(destination, message, telemetry, (traced) => send(formatted(traced), context));
     } catch (error) {
       outcome = errorType(error);
       throw error;
@@ -94,7 +110,7 @@ export const sendSpan = (destination: string, topic: string, messageId: string):
   },
 });
 
-export const publisherOptionNames = ["timeoutMs", "breaker", "logger", "metrics"];
+export const publisherOptionNames = ["timeoutMs", "breaker", "logger", "metrics", ...cloudEventOptionNames];
 
 const defaultTimeoutMs = 30_000;
 

@@ -8,6 +8,7 @@ import { standard } from "../webhooks/presets/standard.js";
 import { toVerifyingKey } from "../webhooks/schemes/signing-key.js";
 import { signWebhook } from "../webhooks/signing/sign-webhook.js";
 import { RefusedMessage } from "./circuit-breaker.js";
+import { binaryContent } from "./cloud-events.js";
 import {
   type PublishedMessage,
   type Publisher,
@@ -61,17 +62,25 @@ export function webhookPublisherOn(
   const { url, secrets, timeoutMs = 15_000, headers = {}, allowPrivateAddresses = false } = options;
   const target = targetOf(options);
   const ownHeaders = lowerCased(headers);
-  const sign = (messageId: string, topic: string, body: string, given: PublishedMessage["headers"]) =>
-    signWebhook(standard, {
+  const contentOf = ({ payload, headers }: SignedMessage) =>
+    options.format === "cloudevents-binary"
+      ? binaryContent({ payload, headers })
+      : { body: payload, headers };
+  const sign = (message: SignedMessage) => {
+    const { messageId, topic, type = topic } = message;
+    const { body, headers: given } = contentOf(message);
+    return signWebhook(standard, {
       ...{ url, secrets, body, messageId },
-      headers: { ...sendable(given), ...ownHeaders, "oncebox-topic": topic },
+      headers: { ...sendable(given), ...ownHeaders, "oncebox-topic": topic, "oncebox-type": type },
     });
+  };
   requireLongSecrets(options);
-  sign("sample", "sample", "", null); // throws now, not at the first message, when a secret cannot sign
+  // throws now, not at the first message, when a secret cannot sign
+  sign({ messageId: "sample", topic: "sample", payload: "", headers: null });
 
-  const signed = ({ messageId, topic, payload, headers }: PublishedMessage) => {
+  const signed = (message: PublishedMessage) => {
     try {
-      return sign(messageId, topic, payload, headers);
+      return sign(message);
     } catch (error) {
       throw permanentFailure(`The message cannot be sent by HTTP. ${(error as Error).message}`);
     }
@@ -87,8 +96,11 @@ export function webhookPublisherOn(
       if (status >= 200 && status < 300) return;
       throw refusal(status, later, target.host);
     },
+    ["cloudevents", "cloudevents-binary"],
   );
 }
+
+type SignedMessage = Pick<PublishedMessage, "messageId" | "topic" | "type" | "payload" | "headers">;
 
 function requireLongSecrets({ secrets, allowShortSecrets = false }: WebhookPublisherOptions): void {
   for (const [index, secret] of [secrets].flat().entries()) {

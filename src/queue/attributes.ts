@@ -1,6 +1,9 @@
 /** Names the headers whose texts are JSON, in a JSON list: headers are texts, and attributes may be any JSON. */
 const jsonHeaders = "oncebox-json-headers";
 
+/** Says that the payload is a body in base64, because the body is not UTF-8. */
+export const payloadEncodingHeader = "oncebox-payload-encoding";
+
 /** Attributes as headers. A text stays as it is. Any other value becomes JSON, and `attributesOf` gives it back with its type. */
 export function attributeHeaders(attributes: Readonly<Record<string, unknown>>): Record<string, string> {
   const given = Object.entries(attributes).filter(([, value]) => value !== undefined);

@@ -6,6 +6,8 @@ export interface QueueMessage {
   /** The row's number. A claimed message is settled by it. */
   readonly seq: number;
   readonly topic: string;
+  /** What kind of event the message tells of: the topic, unless its sender said otherwise. */
+  readonly type: string;
   readonly payload: string;
   /**
    * The payload, parsed as JSON when it is first read. With a schema: what the schema made of it. Without one a copy
@@ -93,6 +95,8 @@ export interface OutboxMessage extends QueueMessage, OutboxKey {
 /** The fields that a message to receive and a message to send have in common. */
 export interface MessageContent {
   readonly topic: string;
+  /** What kind of event it tells of, for receivers; the topic by default. Publishers send it, and no handler is selected by it. */
+  readonly type?: string | null | undefined;
   /** Any text; it may be empty. */
   readonly payload: string;
   readonly correlationId?: string | null | undefined;
@@ -107,6 +111,7 @@ export interface MessageContent {
 
 export const contentFields: readonly string[] = [
   "topic",
+  "type",
   "payload",
   "correlationId",
   "partitionKey",

@@ -34,7 +34,9 @@ export function withContent(
   const time = (date: Date | null) => (date === null ? null : dialect.toTime(date));
   const headers = optionalHeaders(message.headers);
   const partitionKey = optionalKey(message.partitionKey, "partitionKey");
+  const type = optionalKey(message.type, "type");
   params.topic = message.topic;
+  params.type = type === message.topic ? null : type; // nearly always the topic, and then not stored twice
   params.payload = toStoredText(message.payload);
   params.correlation_id = optionalName(message.correlationId, "correlationId");
   params.headers = headers === null ? null : toStoredText(JSON.stringify(headers));

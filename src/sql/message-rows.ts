@@ -43,6 +43,7 @@ function queueColumns(row: SqlRow, dialect: Dialect, owner: string | undefined):
   const message = new MessageBase() as Writable<QueueMessage>;
   message.seq = rowNumber(row.seq);
   message.topic = row.topic as string;
+  message.type = text(row.type) ?? message.topic;
   message.payload = fromStoredText(row.payload as string);
   message.headers = headers === null ? null : (JSON.parse(fromStoredText(headers)) as Record<string, string>);
   message.correlationId = text(row.correlation_id);

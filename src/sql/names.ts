@@ -29,7 +29,7 @@ export interface QueueNames {
   readonly message: string;
   /** The table of states: narrow rows that claim and ack rewrite. */
   readonly state: string;
-  /** The view of both under the specification's names, to read by hand. */
+  /** The view of both, which has the queue's own name, and the specification's columns and values. See docs/decisions/0041. */
   readonly view: string;
   /** Another object of this queue: an index, a trigger, a procedure. */
   readonly object: (suffix: string) => string;
@@ -41,13 +41,13 @@ export interface QueueNames {
 export function queueNames(
   queue: Pick<QueueNames, "kind" | "schema" | "table">,
   { object, bare }: Pick<QueueNames, "object" | "bare">,
-  suffix: { readonly state: string; readonly view: string },
+  suffix: { readonly message: string; readonly state: string },
 ): QueueNames {
   return {
     ...queue,
-    message: object(""),
+    message: object(suffix.message),
     state: object(suffix.state),
-    view: object(suffix.view),
+    view: object(""),
     object,
     bare,
   };

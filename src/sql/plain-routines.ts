@@ -8,7 +8,7 @@ export const plainColumns = {
   /** Names that every message of the queue has. */
   names: { inbox: ["source", "message_id", "topic"], outbox: ["topic"] },
   /** Names that a message may have. An empty correlation id counts as absent. */
-  keys: { inbox: ["partition_key"], outbox: ["partition_key", "natural_key"] },
+  keys: { inbox: ["type", "partition_key"], outbox: ["type", "partition_key", "natural_key"] },
 } as const;
 
 export const refusals = {

@@ -5,8 +5,8 @@ import { literal, type QueueNames } from "./names.js";
 
 const word = (phase: Phase) => `'${phase}'`;
 
-/** How a dialect writes what its views need. */
-export interface ShownStatusParts {
+/** How a dialect writes what the view of a queue needs. The view has the specification's columns, then our own. */
+export interface ShownParts {
   /** A condition: the message is done. */
   readonly isDone: string;
   /** A condition: a pause holds the message `m`. */
@@ -16,10 +16,7 @@ export interface ShownStatusParts {
 }
 
 /** The phase of the message `m` with the state `s`, by the same rules as `phases` of a queue's `stats`. */
-export const shownStatus = (
-  n: QueueNames,
-  { isDone, isPaused, resolution }: ShownStatusParts,
-): string => `case
+export const shownPhase = (n: QueueNames, { isDone, isPaused, resolution }: ShownParts): string => `case
     when ${isDone} then ${n.kind === "inbox" ? `coalesce(${resolution}, ${word("done")})` : word("done")}${n.kind === "inbox" ? `\n    when s.status = ${status.seen} then ${word("seen")}` : ""}
     when s.status = ${status.dead} then ${word("dead")}
     when s.locked_until is not null then ${word("running")}
@@ -28,8 +25,8 @@ export const shownStatus = (
     else ${word("waiting")}
   end`;
 
-/** The specification's name of the same. */
-export const shownState = (n: QueueNames, { isDone }: ShownStatusParts): string =>
+/** The specification's value of the same: a name in an inbox, a number in an outbox. */
+export const shownStatus = (n: QueueNames, { isDone }: ShownParts): string =>
   n.kind === "inbox"
     ? `case
     when ${isDone} then 'Done'
@@ -38,18 +35,19 @@ export const shownState = (n: QueueNames, { isDone }: ShownStatusParts): string 
     else 'Processing'
   end`
     : `case
-    when ${isDone} then 'Done'
-    when s.status = ${status.dead} then 'Failed'
-    when s.locked_until is not null then 'InProgress'
-    else 'Ready'
+    when ${isDone} then ${outboxStatus.done}
+    when s.status = ${status.dead} then ${outboxStatus.failed}
+    when s.locked_until is not null then ${outboxStatus.inProgress}
+    else ${outboxStatus.ready}
   end`;
 
-/** How a dialect writes what the view needs. `topic` and `headers` are columns. */
+/** The numbers that the specification gives the states of an outbox. Those of our tables are others. */
+const outboxStatus = { ready: 0, inProgress: 1, done: 2, failed: 3 } as const;
+
+/** How a dialect writes what the view of a service's outbox needs. `topic` and `headers` are columns. */
 interface SentViewParts {
   /** The outbox's own view. */
   readonly from: string;
-  /** The name of a column of both views. */
-  readonly column: (name: string) => string;
   readonly destination: (topic: string) => string;
   readonly endpoint: (topic: string) => string;
   /** The text of one header. A service sends only headers that every database can read from JSON. */
@@ -62,29 +60,27 @@ interface SentViewParts {
 export const shownHeaders = { messageType: "rf-message-type", maxRetries: "rf-max-retries" } as const;
 
 /** The query of the view of a service's outbox, with the states by which reliable messaging names them. */
-export function sentQuery({ from, column, destination, endpoint, header, now }: SentViewParts): string {
-  const v = (name: string) => `v.${column(name)}`;
-  const as = (name: string) => `as ${column(name)}`;
-  const maxRetries = `cast(${header(v("Headers"), shownHeaders.maxRetries)} as int)`;
+export function sentQuery({ from, destination, endpoint, header, now }: SentViewParts): string {
+  const maxRetries = `cast(${header("v.Headers", shownHeaders.maxRetries)} as int)`;
   return `select
-  ${v("MessageId")},
-  ${v("CorrelationId")},
-  ${header(v("Headers"), shownHeaders.messageType)} ${as("MessageType")},
-  ${destination(v("Topic"))} ${as("Destination")},
-  ${endpoint(v("Topic"))} ${as("Endpoint")},
-  case ${v("State")}
-    when 'Ready' then 'Pending'
-    when 'InProgress' then 'Sending'
-    when 'Done' then 'Sent'
-    else case when ${v("ExpiresAt")} <= ${now} or ${v("LastError")} like ${literal(`${reasons.expired}%`)} then 'Expired' else 'Failed' end
-  end ${as("State")},
-  case when ${v("RetryCount")} > ${maxRetries} then ${maxRetries} else ${v("RetryCount")} end ${as("RetryCount")},
-  ${maxRetries} ${as("MaxRetries")},
-  case when ${v("State")} = 'Ready' and ${v("RetryCount")} > 0 then ${v("NextAttemptAt")} end ${as("NextRetryAt")},
-  ${v("LastAttemptAt")},
-  ${v("LastError")},
-  ${v("CreatedAt")},
-  ${v("ProcessedAt")} ${as("SentAt")},
-  ${v("ExpiresAt")}
+  v.MessageId,
+  v.CorrelationId,
+  ${header("v.Headers", shownHeaders.messageType)} as MessageType,
+  ${destination("v.Topic")} as Destination,
+  ${endpoint("v.Topic")} as Endpoint,
+  case v.Status
+    when ${outboxStatus.ready} then 'Pending'
+    when ${outboxStatus.inProgress} then 'Sending'
+    when ${outboxStatus.done} then 'Sent'
+    else case when v.ExpiresAt <= ${now} or v.LastError like ${literal(`${reasons.expired}%`)} then 'Expired' else 'Failed' end
+  end as State,
+  case when v.RetryCount > ${maxRetries} then ${maxRetries} else v.RetryCount end as RetryCount,
+  ${maxRetries} as MaxRetries,
+  case when v.Status = ${outboxStatus.ready} and v.RetryCount > 0 then v.NextAttemptAt end as NextRetryAt,
+  v.LastAttemptAt,
+  v.LastError,
+  v.CreatedAt,
+  v.ProcessedAt as SentAt,
+  v.ExpiresAt
 from ${from} v`;
 }

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { uuidV7 } from "../base/uuid.js";
 import type { BatchMessage } from "../inbox/inbox.js";
 import { maxNameLength } from "../queue/arguments.js";
+import { payloadEncodingHeader } from "../queue/attributes.js";
 import {
   type Delivery,
   isJsonList,
@@ -21,8 +22,6 @@ export interface WebhookMessage extends BatchMessage {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** Says that the payload is the body in base64, because the body is not UTF-8. */
-export const payloadEncodingHeader = "oncebox-payload-encoding";
 /** The header of a stored webhook that names its tenant. */
 export const tenantHeader = "oncebox-tenant";
 
@@ -74,7 +73,7 @@ function extractMessage(event: Delivery, source: ResolvedSource, now: Date): Web
   return {
     source: source.name,
     messageId,
-    topic: topicOf(event, source),
+    ...topicOf(event, source),
     ...(partitionKey !== undefined && { partitionKey }),
     tenant: tenant ?? null,
     payload: text ?? Buffer.from(event.body).toString("base64"),
@@ -88,14 +87,17 @@ function extractMessage(event: Delivery, source: ResolvedSource, now: Date): Web
 }
 
 /**
- * A topic belongs to its source: whoever can send as one source never names the handler of another. An event whose type is
- * missing or cannot be stored has the source's name.
+ * A topic belongs to its source: whoever can send as one source never names the handler of another. The type is what the provider
+ * says. An event whose type is missing or cannot be stored has the source's name as both.
  */
-function topicOf(event: Delivery, { name, topic, sharedTopics }: ResolvedSource): string {
+function topicOf(
+  event: Delivery,
+  { name, topic, sharedTopics }: ResolvedSource,
+): Pick<WebhookMessage, "topic" | "type"> {
   const type = fillFirst(topic, event);
-  if (type === undefined) return name;
+  if (type === undefined || !isName(type)) return { topic: name };
   const full = sharedTopics ? type : `${name}.${type}`;
-  return isName(full) ? full : name;
+  return isName(full) ? { topic: full, type } : { topic: name };
 }
 
 /** Starts with the source, and with the tenant where each tenant signs for itself: nobody delays the messages of another. */

@@ -94,7 +94,7 @@ await describeInBrowser("the admin page on SQLite", (browser) => {
     );
     expect(done.sort()).toEqual(["archive by alice", "discard by alice"]);
     await showView(page, "#/messages/inbox?state=archived");
-    await page.getByRole("row", { name: /^stripe\/evt_1 invoice.paid Archived / }).waitFor();
+    await page.getByRole("row", { name: /^stripe\/evt_1 invoice.paid invoice.paid Archived / }).waitFor();
     await page.getByRole("link", { name: "stripe/evt_1" }).click();
     await page
       .getByRole("region", { name: "stripe/evt_1" })

@@ -29,6 +29,8 @@ const refused: readonly PlainMessage[] = [
   { topic: "ends with a space " },
   { topic: "x".repeat(256) },
   { payload: null },
+  { type: "" },
+  { type: "t " },
   { partition_key: "" },
   { partition_key: "k " },
   { correlation_id: "x".repeat(300) },
@@ -79,12 +81,13 @@ function enqueueTests(harness: ContractHarness): void {
       expect((await outbox.stats()).counts).toMatchObject({ Ready: 0, Done: 1 });
     });
 
-    it("ADD-26 every parameter is stored, and a second call with the same id adds nothing", async () => {
+    it("ADD-26 MID-12 every parameter is stored, and a second call with the same id adds nothing", async () => {
       const { outbox, names } = await context.box({ realTime });
       const [id, messageId] = [randomUUID(), randomUUID()];
       const message = {
         id,
         message_id: messageId,
+        type: "com.example.receipt",
         payload: "it's ü 😀",
         correlation_id: "c",
         headers: '{"traceparent":"00-1"}',
@@ -95,6 +98,8 @@ function enqueueTests(harness: ContractHarness): void {
       expect(await add(names, { ...message, payload: "another" })).toBe(id);
       expect(await outbox.get({ id })).toMatchObject({
         messageId,
+        topic: "receipt.send",
+        type: "com.example.receipt",
         payload: "it's ü 😀",
         correlationId: "c",
         headers: { traceparent: "00-1" },
@@ -224,11 +229,12 @@ function receiveTests(harness: ContractHarness): void {
       expect(await receive({ message_id: "3" })).toBe("enqueued");
     });
 
-    it("ADD-26 every parameter is stored", async () => {
+    it("ADD-26 MID-12 every parameter is stored", async () => {
       const { inbox, names } = await context.freshInbox({ realTime });
       const [dueAt, expiresAt] = [new Date("2031-02-03T04:05:06.789Z"), new Date("2032-02-03T04:05:06.789Z")];
       const message = {
         ...delivery,
+        type: "com.example.order",
         payload: "it's ü 😀",
         hash: "SHA-256:0A1b",
         correlation_id: "c",
@@ -240,6 +246,7 @@ function receiveTests(harness: ContractHarness): void {
       expect(await callPlainly(database(), names, message)).toBe("enqueued");
       const stored = await inbox.get(key);
       expect(stored).toMatchObject({ topic: "order.created", payload: "it's ü 😀", correlationId: "c" });
+      expect(stored!.type).toBe("com.example.order");
       expect(stored).toMatchObject({ headers: { a: "b" }, dueAt, expiresAt, partitionKey: "k" });
       expect(stored!.hash).toBe("sha-256:0a1b");
     });
@@ -257,12 +264,19 @@ function receiveTests(harness: ContractHarness): void {
     for (const state of ["Processing", "Dead"] as const)
       it(`ADD-26 a known message in the state ${state} keeps its content and times, whatever a redelivery brings`, async () => {
         const { inbox, names, owner } = await context.freshInbox({ realTime });
-        const content = { topic: "order.created", payload: "mine", correlationId: "c", headers: { a: "b" } };
+        const content = {
+          topic: "order.created",
+          type: "mine",
+          payload: "mine",
+          correlationId: "c",
+          headers: { a: "b" },
+        };
         await inbox.receive({ ...key, ...content, hash: "sha256:a0" });
         if (state === "Dead") await inbox.markDead(key, "no");
         const other = {
           ...delivery,
           topic: "order.refunded",
+          type: "theirs",
           payload: "theirs",
           correlation_id: "d",
           headers: "{}",

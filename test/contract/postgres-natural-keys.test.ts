@@ -36,7 +36,7 @@ afterAll(async () => {
 
 it("ADD-18 a repeatable read that is older than the known message fails with 40001 instead of waiting for ever", async () => {
   await client.query("begin isolation level repeatable read");
-  await client.query(`select from ${schema}.outbox`);
+  await client.query(`select from ${schema}.outbox_messages`);
   await outbox.enqueueOnce(once("newer"));
   const call = outbox.enqueueOnce(once("newer"), { tx: fromPg(client) });
   await expect(call).rejects.toMatchObject({ code: "40001" });
@@ -46,8 +46,8 @@ it("ADD-18 a repeatable read that is older than the known message fails with 400
 it("ADD-18 a repeatable read that still sees a deleted message adds a new one, and returns it as new", async () => {
   const first = await outbox.enqueueOnce(once("deleted"));
   await client.query("begin isolation level repeatable read");
-  await client.query(`select from ${schema}.outbox`);
-  await raw(`delete from ${schema}.outbox where natural_key = 'deleted'`);
+  await client.query(`select from ${schema}.outbox_messages`);
+  await raw(`delete from ${schema}.outbox_messages where natural_key = 'deleted'`);
   const second = await outbox.enqueueOnce(once("deleted"), { tx: fromPg(client) });
   await client.query("commit");
   expect(second.existing).toBe(false);
@@ -69,7 +69,7 @@ it("ADD-01 ADD-18 calls with the keys in opposite orders, with partition keys, l
 it("ADD-18 a call whose known message is deleted meanwhile adds its own or returns another's", async () => {
   let isDeleting = true;
   const deleting = (async () => {
-    while (isDeleting) await raw(`delete from ${schema}.outbox where natural_key = 'hot'`);
+    while (isDeleting) await raw(`delete from ${schema}.outbox_messages where natural_key = 'hot'`);
   })();
   const calls = await Promise.all(Array.from({ length: 30 }, () => outbox.enqueueOnce(once("hot"))));
   isDeleting = false;

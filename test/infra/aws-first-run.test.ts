@@ -212,13 +212,13 @@ describe("functions of the AWS stack in an empty account", () => {
       expect(second).toMatchObject({ madeUser: false, madeCatalogue: false });
       expect(second.applied.map((text) => text.split(" ")[0])).toEqual(["t0:", "t0:", "t1:", "t1:"]);
       for (const { run } of tenantDatabases) {
-        const [table] = await run("select tableowner from pg_tables where tablename = 'inbox'");
+        const [table] = await run("select tableowner from pg_tables where tablename = 'inbox_messages'");
         expect(table).toEqual({ tableowner: owner });
         await run(
-          "insert into infra.inbox (source, message_id, topic, payload, first_seen_at, last_seen_at) select 's', 'm', 'order.placed', '{}', now(), now()",
+          "insert into infra.inbox_messages (source, message_id, topic, payload, first_seen_at, last_seen_at) select 's', 'm', 'order.placed', '{}', now(), now()",
         );
         await run(
-          "insert into infra.inbox_state (seq, status, visible_at) select seq, 1, now() from infra.inbox",
+          "insert into infra.inbox_state (seq, status, visible_at) select seq, 1, now() from infra.inbox_messages",
         );
       }
       // As the functions' user, which the migration gave its rights in each of them.

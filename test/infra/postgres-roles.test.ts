@@ -109,10 +109,10 @@ where u.rolname like 'id-orders-prod-%' and u.rolname <> 'id-orders-prod-migrate
       await inbox.enqueue(["3", "4"].map((messageId) => ({ ...message, messageId })));
       await inbox.markDead({ source: "s", messageId: "part" }, "no event");
       await expect(inbox.purgeDone({ retentionMs: 1 })).rejects.toMatchObject(refused);
-      await expect(query(db, "delete from infra.inbox")).rejects.toMatchObject(denied);
+      await expect(query(db, "delete from infra.inbox_messages")).rejects.toMatchObject(denied);
       await expect(query(db, "delete from infra.inbox_state")).rejects.toMatchObject(denied);
       await expect(createOutbox(db).enqueue({ topic: "t", payload: "{}" })).rejects.toMatchObject(refused);
-      await expect(query(db, "select * from infra.outbox")).rejects.toMatchObject(denied);
+      await expect(query(db, "select * from infra.outbox_messages")).rejects.toMatchObject(denied);
       await expect(query(db, "select * from infra.oncebox_operations")).rejects.toMatchObject(denied);
       await expect(query(db, "create table infra.more (n int)")).rejects.toMatchObject(denied);
     });
@@ -137,7 +137,7 @@ where u.rolname like 'id-orders-prod-%' and u.rolname <> 'id-orders-prod-migrate
       await expect(inbox.receive(message)).rejects.toMatchObject(refused);
       await expect(inbox.list({ state: "Seen" })).rejects.toMatchObject(refused);
       await expect(inbox.claim({ owner: newOwnerToken() })).rejects.toMatchObject(refused);
-      await expect(query(db, "select payload from infra.inbox")).rejects.toMatchObject(denied);
+      await expect(query(db, "select payload from infra.inbox_messages")).rejects.toMatchObject(denied);
       await expect(query(db, "select * from infra.outbox_state")).rejects.toMatchObject(denied);
     });
   });
@@ -157,7 +157,7 @@ where u.rolname like 'id-orders-prod-%' and u.rolname <> 'id-orders-prod-migrate
       for (const table of ["outbox", "outbox_state", "outbox_messages", "inbox", "inbox_pending_arrivals"])
         await expect(query(db, `select * from infra.${table}`)).rejects.toMatchObject(denied);
       for (const write of [
-        "delete from infra.outbox",
+        "delete from infra.outbox_messages",
         "update infra.outbox_state set status = 1",
         "insert into infra.outbox_pending_arrivals (seqs) values ('{1}')",
         "create table infra.more (n int)",

@@ -152,9 +152,9 @@ values (gen_random_uuid(), now() - interval '91 days', 'alice', 'replay', 'inbox
     for (const sql of [
       "create table infra.more (n int)",
       "create table public.more (n int)",
-      "drop table infra.inbox",
+      "drop table infra.inbox_messages",
       "truncate infra.inbox_state",
-      "alter table infra.inbox add column more int",
+      "alter table infra.inbox_messages add column more int",
       "update infra.inbox_done set seq = seq",
       "select * from infra.oncebox_migrations",
       "select who from infra.oncebox_operations",
@@ -223,7 +223,7 @@ values (gen_random_uuid(), now() - interval '91 days', 'alice', 'replay', 'inbox
       await expectControls(createOutbox(db), createOutbox(own));
       await expect(operatorsOf(inbox).pause("all", by)).rejects.toBeInstanceOf(PermissionDeniedError);
       for (const sql of [
-        "drop table infra.inbox",
+        "drop table infra.inbox_messages",
         "delete from infra.oncebox_operations",
         "delete from infra.inbox_done",
         "delete from infra.inbox_archive",

@@ -161,7 +161,7 @@ describe("docs/getting-started.md", { timeout }, () => {
     const steps = sectionsWith(true);
     expect(steps).toHaveLength(1);
     for (const step of steps) await reader.follow(step);
-    const [row] = await postgres.run("select status, topic from infra.outbox_messages");
-    expect(row).toMatchObject({ status: "done", topic: "receipt.send" });
+    const [row] = await postgres.run("select Phase, Topic from infra.Outbox");
+    expect(row).toMatchObject({ phase: "done", topic: "receipt.send" });
   });
 });

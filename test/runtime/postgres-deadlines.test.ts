@@ -159,7 +159,7 @@ describe("row numbers beyond 2^53", () => {
     const db = openPostgres({ url });
     await migrate(db, { schema });
     const [inbox, outbox] = [createInbox(db, { schema }), createOutbox(db, { schema })];
-    for (const table of ["inbox", "outbox"]) {
+    for (const table of ["inbox_messages", "outbox_messages"]) {
       const { rows } = await admin.query("select pg_get_serial_sequence($1, 'seq') as name", [
         `${schema}.${table}`,
       ]);

@@ -73,7 +73,7 @@ async function contentOf(file: string): Promise<string[]> {
   const DatabaseSync = await loadSqlite();
   const copy = new DatabaseSync(file, { readOnly: true });
   expect(copy.prepare("pragma integrity_check").all()).toEqual([{ integrity_check: "ok" }]);
-  const rows = copy.prepare("select Payload from OutboxMessages").all() as { Payload: string }[];
+  const rows = copy.prepare("select Payload from Outbox").all() as { Payload: string }[];
   copy.close();
   return rows.map(({ Payload }) => Payload);
 }

@@ -37,7 +37,7 @@ describe("how SQLite reads a large queue", () => {
   const textsOf = (statement: SqlStatement) => (statement as SteppedStatement).steps.map(({ text }) => text);
   /** By an alias or by name. */
   const readsAll = (detail: string) =>
-    /^SCAN (m|s|d|(In|Out)box(State|Done|Keys)?)( LEFT-JOIN)?$/.test(detail);
+    /^SCAN (m|s|d|(In|Out)box(Messages|State|Done|Keys))( LEFT-JOIN)?$/.test(detail);
   /** What SQLite says of a smallest value without an index for it. */
   const readsAllForOne = (detail: string) => /^SEARCH (s|InboxState)$/.test(detail);
 

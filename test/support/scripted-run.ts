@@ -42,6 +42,7 @@ export const never = () => new Promise<never>(() => {});
 export const message = (seq: number, fields: Partial<QueueMessage> = {}): QueueMessage => ({
   seq,
   topic: "t",
+  type: "t",
   payload: "",
   data: undefined,
   headers: null,

@@ -29,7 +29,7 @@ export interface Access {
 }
 
 const tables = {
-  "": "message",
+  Messages: "message",
   State: "state",
   Done: "done",
   Keys: "store keys",

@@ -171,9 +171,9 @@ describe("SQL Server expressions", () => {
 
   it("quotes names with brackets", () => {
     const names = sqlServerDialect.names("inbox", "my]schema", "In box");
-    expect(names.message).toBe("[my]]schema].[In box]");
+    expect(names.message).toBe("[my]]schema].[In boxMessages]");
     expect(names.state).toBe("[my]]schema].[In boxState]");
-    expect(names.view).toBe("[my]]schema].[In boxMessages]");
+    expect(names.view).toBe("[my]]schema].[In box]");
   });
 });
 

@@ -69,7 +69,7 @@ end`,
     const text = textOf("Inbox_ReceiveMessages");
     const found = /insert into @found[^;]*;/.exec(text)![0];
     expect(found).toMatch(
-      /order by j\.source, j\.message_id\) i\s+inner join \[infra\]\.\[Inbox\] m with \([^)]+\), forceseek, updlock/,
+      /order by j\.source, j\.message_id\) i\s+inner join \[infra\]\.\[InboxMessages\] m with \([^)]+\), forceseek, updlock/,
     );
     expect(found).not.toContain("InboxState");
     const known = /insert into @known[^;]*;/.exec(text)![0];

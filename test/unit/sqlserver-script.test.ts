@@ -129,9 +129,9 @@ describe("the schema of SQL Server, as a DBA reads it", () => {
   it("IBX-125 the look-up by the natural key is pinned to its index, everywhere", () => {
     const texts = [text, ...queues.flatMap(readsOf).map((read) => read.text)].join("\n");
     const lookUps = [
-      /\[infra\]\.\[(?:In|Out)box\] m[^\n]*(?:\n[^\n]*)?m\.(?:source|id) = [@ik]/g,
+      /\[infra\]\.\[(?:In|Out)boxMessages\] m[^\n]*(?:\n[^\n]*)?m\.(?:source|id) = [@ik]/g,
       /\[infra\]\.\[InboxKeys\] k[^\n]*\n[^\n]*k\.source = @/g,
-      /\[infra\]\.\[(?:In|Out)box\] k[^\n]*(?:\n[^\n]*){4}k\.(?:source|id) = @/g,
+      /\[infra\]\.\[(?:In|Out)boxMessages\] k[^\n]*(?:\n[^\n]*){4}k\.(?:source|id) = @/g,
     ].flatMap((lookUp) => {
       const found = texts.match(lookUp)!;
       expect(found.length).toBeGreaterThan(1);
@@ -140,7 +140,7 @@ describe("the schema of SQL Server, as a DBA reads it", () => {
     expect(lookUps.length).toBeGreaterThan(10);
     for (const one of lookUps) expect(one).toMatch(/with \(index\(\[(In|Out)box(Keys)?_Key\]\), forceseek/);
     expect(procedure("Outbox_EnqueueMessages")).toMatch(
-      /\[Outbox\] m with \(index\(\[Outbox_NaturalKey\]\), forceseek, readcommittedlock\)\s+on m\.topic = i\.topic and m\.natural_key = /,
+      /\[OutboxMessages\] m with \(index\(\[Outbox_NaturalKey\]\), forceseek, readcommittedlock\)\s+on m\.topic = i\.topic and m\.natural_key = /,
     );
   });
 
@@ -165,7 +165,7 @@ describe("the schema of SQL Server, as a DBA reads it", () => {
   });
 
   it("IBX-014 a redelivery writes three small columns, and contents only where they differ and the message is not done", () => {
-    const updates = procedure("Inbox_ReceiveMessages").match(/update \[infra\]\.\[Inbox\]\n[^;]+;/g)!;
+    const updates = procedure("Inbox_ReceiveMessages").match(/update \[infra\]\.\[InboxMessages\]\n[^;]+;/g)!;
     const small = updates.find((one) => one.includes("deliveries ="))!;
     const [assigned] = /set .*?(?=\boutput\b)/s.exec(small)!;
     expect([...assigned.matchAll(/(?:set|,) (\w+) = /g)].map(([, column]) => column)).toEqual([
@@ -178,9 +178,9 @@ describe("the schema of SQL Server, as a DBA reads it", () => {
     expect(contents[0]).toMatch(/old_status <> 3/);
     const [written, which] = contents[0]!.split(/\n\s*where /) as [string, string];
     const columns = [...written.matchAll(/(?:set|,) (\w+) = /g)].map(([, column]) => column);
-    expect(columns).toHaveLength(7);
+    expect(columns).toHaveLength(8);
     for (const column of columns)
-      expect(which).toMatch(new RegExp(`\\[Inbox\\]\\.${column} (collate \\w+ )?(<>|intersect)`));
+      expect(which).toMatch(new RegExp(`\\[InboxMessages\\]\\.${column} (collate \\w+ )?(<>|intersect)`));
   });
 
   it("MID-05 a key that another call inserts meanwhile does not doom the caller's transaction", () => {
@@ -192,7 +192,7 @@ describe("the schema of SQL Server, as a DBA reads it", () => {
       "Inbox_MarkKey",
     ]) {
       const attempt =
-        /begin try\s+if @outermost = 0 set xact_abort off;\s+(?:if @seq is null\s+)?insert into \[infra\]\.\[Inbox(?:Keys)?\] [^;]+;\s+end try/;
+        /begin try\s+if @outermost = 0 set xact_abort off;\s+(?:if @seq is null\s+)?insert into \[infra\]\.\[Inbox(?:Keys|Messages)\] [^;]+;\s+end try/;
       expect(procedure(name), name).toMatch(attempt);
       expect(procedure(name)).toMatch(/end catch;\s+set xact_abort on;/);
     }

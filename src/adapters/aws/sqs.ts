@@ -69,6 +69,7 @@ export function sqsMessage(record: SQSRecord, topic = "sqs"): TriggerMessage {
   return triggerMessage({
     messageId: text(attributeNames.messageId) ?? record.messageId,
     topic: text(attributeNames.topic) ?? topic,
+    type: text(attributeNames.type),
     payload: record.body,
     headers: headersFrom(text(attributeNames.headers)),
     correlationId: text(attributeNames.correlationId) ?? null,

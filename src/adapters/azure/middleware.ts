@@ -134,6 +134,7 @@ function serviceBusMessage(body: unknown, metadata: Metadata, topic = "service-b
   return triggerMessage({
     messageId: idText(metadata) ?? text(sent[attributeNames.messageId]) ?? "",
     topic: text(sent[attributeNames.topic]) ?? text(metadata.subject) ?? topic,
+    type: text(metadata.subject) || undefined,
     payload: bodyText(body),
     headers: headersFrom(text(sent[attributeNames.headers])),
     correlationId: text(metadata.correlationId) ?? null,
@@ -148,6 +149,7 @@ function storageQueueMessage(body: unknown, metadata: Metadata, topic = "storage
   return triggerMessage({
     messageId: envelope?.messageId ?? text(metadata.id) ?? "",
     topic: envelope?.topic ?? topic,
+    type: envelope?.type,
     payload: envelope?.payload ?? payload,
     headers: envelope?.headers ?? null,
     correlationId: envelope?.correlationId ?? null,

@@ -37,6 +37,7 @@ export interface ListedMessage {
   readonly messageId: string;
   readonly id?: string;
   readonly topic: string;
+  readonly type: string;
   readonly state: string;
   readonly phase: Phase;
   readonly attempt: number;

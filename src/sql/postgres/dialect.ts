@@ -59,7 +59,7 @@ const withoutUpdate = ["select", "insert", "delete"];
 
 /** As infra/sql/users-postgres.sql grants them. */
 const tablePrivileges: Readonly<Record<string, readonly string[]>> = {
-  "": allPrivileges,
+  _messages: allPrivileges,
   _state: allPrivileges,
   _done: withoutUpdate,
   _attempts: withoutUpdate,

@@ -7,7 +7,7 @@ export const quote = (name: string): string => `"${name.replaceAll('"', '""')}"`
 export function names(kind: QueueNames["kind"], schema: string, table: string): QueueNames {
   const bare = (suffix: string) => quote(`${table}${suffix}`);
   const object = (suffix: string) => `${quote(schema)}.${bare(suffix)}`;
-  return queueNames({ kind, schema, table }, { object, bare }, { state: "_state", view: "_messages" });
+  return queueNames({ kind, schema, table }, { object, bare }, { message: "_messages", state: "_state" });
 }
 
 /** Done messages: appended by the ack, never changed. A message without a state row is done. */

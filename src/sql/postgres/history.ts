@@ -50,6 +50,7 @@ export const archiveRows = (n: QueueNames): string => `create table ${archiveTab
   seq bigint primary key,
   ${keyDefinition(n)},
   topic varchar(255) collate "C" not null,
+  type varchar(255) collate "C",
   partition_key varchar(255) collate "C",
   payload text not null,
   correlation_id varchar(255),

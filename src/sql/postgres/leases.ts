@@ -125,6 +125,7 @@ const claimParameters =
 const claimedColumns = (n: QueueNames): readonly (readonly [declared: string, value: string])[] => [
   ["seq bigint", "s.seq"],
   ["topic text", "m.topic::text"],
+  ["type text", "m.type::text"],
   ["payload text", "m.payload"],
   ["headers text", "m.headers"],
   ["correlation_id text", "m.correlation_id::text"],

@@ -132,9 +132,9 @@ const keepAsDone = (n: QueueNames) => `emptied as (
 
 const insertArchived = (n: QueueNames): string => {
   const key = n.kind === "inbox" ? "source" : "id";
-  return `insert into ${archiveTable(n)} (seq, ${key}, message_id, topic, partition_key, payload, correlation_id, headers, enqueued_at,
+  return `insert into ${archiveTable(n)} (seq, ${key}, message_id, topic, type, partition_key, payload, correlation_id, headers, enqueued_at,
     attempt, last_error, error_group, attempts, died_at, archived_at, archived_by)
-  select m.seq, m.${key}, m.message_id, m.topic, m.partition_key, m.payload, m.correlation_id, m.headers, m.${createdColumn(n)},
+  select m.seq, m.${key}, m.message_id, m.topic, m.type, m.partition_key, m.payload, m.correlation_id, m.headers, m.${createdColumn(n)},
     g.attempt, g.last_error, g.error_group, coalesce((
       select json_agg(json_build_object(
         'attempt', a.attempt, 'endedAt', round(${epochMs("a.ended_at")}), 'worker', a.worker, 'error', a.error) order by a.number)::text

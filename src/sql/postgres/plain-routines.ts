@@ -11,7 +11,7 @@ export const plainRoutine = (n: QueueNames): readonly string[] =>
   n.kind === "inbox" ? receiveFunction(n) : enqueueFunction(n);
 
 const content =
-  "partition_key text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz";
+  "type text, partition_key text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz";
 const optional = (columns: string): string =>
   eachColumn(columns, (name, type) => `${name} ${type} default null`);
 
@@ -48,7 +48,7 @@ const receiveFunction = (n: QueueNames): readonly string[] =>
     `#variable_conflict use_variable
 begin
 ${checks(n)}
-  return ${n.object("_receive")}(source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at,
+  return ${n.object("_receive")}(source, message_id, topic, type, payload, hash, correlation_id, headers, due_at, expires_at,
     partition_key, null::boolean, null::timestamptz);
 end`,
   );

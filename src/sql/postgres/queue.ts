@@ -100,7 +100,7 @@ const queueStatements = (n: QueueNames, { blockOnDead }: QueueStatementOptions):
 });
 
 const content =
-  "id uuid, message_id uuid, topic text, payload text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz";
+  "id uuid, message_id uuid, topic text, type text, payload text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz";
 const contentAndKeys = `${content}, partition_key text, natural_key text`;
 const namesOf = (columns: string) => eachColumn(columns, (name) => name);
 

@@ -16,9 +16,9 @@ export const inboxFunctions = (n: QueueNames): readonly string[] => [
 ];
 
 const messageColumns =
-  "source text, message_id text, topic text, payload text, hash text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, partition_key text";
+  "source text, message_id text, topic text, type text, payload text, hash text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, partition_key text";
 const columns = eachColumn(messageColumns, (name) => name);
-const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
+const contents = ["topic", "type", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
 
 /** The same content as before. A delivery without a hash is no change of the hash. */
 const isSame = `${contents

@@ -27,13 +27,13 @@ function receiveStatements(n: QueueNames, options: ReceiveStatementOptions): Rec
     // message calls the function, which decides step by step. When neither a state row nor a done row is visible,
     // another delivery committed the message while this statement ran: it is a duplicate.
     receive: `with stored as (
-  insert into ${n.message} as m (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at,
+  insert into ${n.message} as m (source, message_id, topic, type, payload, hash, correlation_id, headers, due_at, expires_at,
     first_seen_at, last_seen_at)
-  values (:source, :message_id, :topic, :payload, :hash, :correlation_id, :headers, :due_at::timestamptz,
+  values (:source, :message_id, :topic, :type, :payload, :hash, :correlation_id, :headers, :due_at::timestamptz,
     :expires_at::timestamptz, ${now}, ${now})
   on conflict (source, message_id) do update
   set last_seen_at = excluded.last_seen_at, deliveries = m.deliveries + 1, content_changed = false
-  where m.topic = excluded.topic and m.payload = excluded.payload and coalesce(m.hash = excluded.hash, excluded.hash is null)
+  where m.topic = excluded.topic and m.type is not distinct from excluded.type and m.payload = excluded.payload and coalesce(m.hash = excluded.hash, excluded.hash is null)
     and m.headers is not distinct from excluded.headers and m.correlation_id is not distinct from excluded.correlation_id
     and m.due_at is not distinct from excluded.due_at and m.expires_at is not distinct from excluded.expires_at${
       options.reviveDead
@@ -49,7 +49,7 @@ function receiveStatements(n: QueueNames, options: ReceiveStatementOptions): Rec
   where is_new
 )
 select case
-  when a.seq is null then ${n.object("_receive")}(:source, :message_id, :topic, :payload, :hash, :correlation_id, :headers,
+  when a.seq is null then ${n.object("_receive")}(:source, :message_id, :topic, :type, :payload, :hash, :correlation_id, :headers,
     :due_at::timestamptz, :expires_at::timestamptz, null, ${revive}, :now::timestamptz)
   when a.is_new then 'enqueued'
   else coalesce(

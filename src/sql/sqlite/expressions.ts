@@ -8,7 +8,11 @@ export const inSchema = (schema: string, name: string) => quote(schema === "" ? 
 
 export function names(kind: QueueNames["kind"], schema: string, table: string): QueueNames {
   const object = (suffix: string) => inSchema(schema, `${table}${suffix}`);
-  return queueNames({ kind, schema, table }, { object, bare: object }, { state: "State", view: "Messages" });
+  return queueNames(
+    { kind, schema, table },
+    { object, bare: object },
+    { message: "Messages", state: "State" },
+  );
 }
 
 /** Done messages: added by the ack, never changed. A message without a state row is done. */

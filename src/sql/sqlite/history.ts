@@ -59,6 +59,7 @@ export const createArchive = (n: QueueNames): string => `create table ${archiveT
   ${n.kind === "inbox" ? "source text not null" : "id text not null"},
   message_id text not null,
   topic text not null,
+  type text,
   partition_key text,
   payload text not null,
   correlation_id text,
@@ -77,9 +78,9 @@ export const createArchive = (n: QueueNames): string => `create table ${archiveT
 /** A step: copies the messages that the step before returned into the archive. */
 export const insertArchived = (n: QueueNames): string => {
   const source = n.kind === "inbox" ? "source" : "id";
-  return `insert into ${archiveTable(n)} (seq, ${source}, message_id, topic, partition_key, payload, correlation_id, headers,
+  return `insert into ${archiveTable(n)} (seq, ${source}, message_id, topic, type, partition_key, payload, correlation_id, headers,
   enqueued_at, attempt, last_error, error_group, attempts, died_at, archived_at, archived_by)
-select m.seq, m.${source}, m.message_id, m.topic, m.partition_key, m.payload, m.correlation_id, m.headers,
+select m.seq, m.${source}, m.message_id, m.topic, m.type, m.partition_key, m.payload, m.correlation_id, m.headers,
   m.${createdColumn(n)}, s.attempt, s.last_error, s.error_group, (
     select json_group_array(json_object('attempt', a.attempt, 'endedAt', a.ended_at, 'worker', a.worker, 'error', a.error))
     from (select * from ${attemptsTable(n)} where seq = m.seq order by number) a

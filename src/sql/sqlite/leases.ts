@@ -92,6 +92,7 @@ const claimedColumns = (n: QueueNames): readonly string[] => [
   ...[
     "m.seq",
     "m.topic",
+    "m.type",
     "m.payload",
     "m.partition_key",
     "m.headers",

@@ -12,7 +12,16 @@ import { doneTable, isOtherHash, messages, partitionQueue, statusOf } from "./ex
 export const plainRoutine = (n: QueueNames): readonly string[] =>
   n.kind === "inbox" ? receiveViews(n) : enqueueViews(n);
 
-const content = ["topic", "payload", "correlation_id", "headers", "due_at", "expires_at", "partition_key"];
+const content = [
+  "topic",
+  "type",
+  "payload",
+  "correlation_id",
+  "headers",
+  "due_at",
+  "expires_at",
+  "partition_key",
+];
 
 const clock = "cast(round((julianday('now') - 2440587.5) * 86400000) as integer)";
 /** Milliseconds since 1970, or a text that SQLite's date functions read. */

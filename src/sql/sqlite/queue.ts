@@ -72,6 +72,7 @@ const columns = [
   "id",
   "message_id",
   "topic",
+  "type",
   "payload",
   "correlation_id",
   "headers",

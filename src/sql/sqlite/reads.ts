@@ -7,7 +7,7 @@ import { attemptsTable, doneTable, isDue, limit, messages, now, statusOf } from 
 export const messageRow = (
   n: QueueNames,
   seq = "m.seq",
-) => `${seq}, m.topic, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at,
+) => `${seq}, m.topic, m.type, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at,
   coalesce(s.attempt, d.attempt) as attempt, iif(s.seq is null, m.expires_at, s.expires_at) as expires_at,
   coalesce(s.reclaimable_at, s.visible_at, d.processed_at) as next_attempt_at, s.locked_until, s.owner,
   coalesce(s.last_error, d.last_error) as last_error, s.last_attempt_at, s.died_at, s.error_group, d.processed_at, d.processed_by,

@@ -20,7 +20,7 @@ export const sqliteReceiving: ReceivingDialect<"sqlite"> = {
   isSchemaMissing,
 };
 
-const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
+const contents = ["topic", "type", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
 const columns = ["source", "message_id", ...contents, "partition_key"];
 
 /** Deliveries as a table: from scalar parameters, or from a JSON array of objects with the same names. */

@@ -1,7 +1,7 @@
 import { type LedgerStatements, type Migration, status } from "../dialect.js";
 import { statement } from "../driver.js";
 import { literal, type QueueNames } from "../names.js";
-import { type ShownStatusParts, sentQuery, shownState, shownStatus } from "../views.js";
+import { type ShownParts, sentQuery, shownPhase, shownStatus } from "../views.js";
 import { createControls, holdsMessage } from "./controls.js";
 import { attemptsTable, doneTable, inSchema, messages, partitionQueue } from "./expressions.js";
 import { createArchive, createAttempts, createOperations } from "./history.js";
@@ -12,7 +12,7 @@ import { createUnhandled } from "./unhandled.js";
 
 const instant = (column: string) => `strftime('%Y-%m-%dT%H:%M:%fZ', ${column} / 1000.0, 'unixepoch')`;
 
-const shown = (n: QueueNames): ShownStatusParts => ({
+const shown = (n: QueueNames): ShownParts => ({
   isDone: "s.seq is null",
   isPaused: holdsMessage(n),
   resolution: "d.resolution",
@@ -24,22 +24,24 @@ select
   m.message_id as MessageId,
   m.topic as Topic,
   m.payload as Payload,
-  m.hash as Hash,
+  substr(m.hash, instr(m.hash, ':') + 1) as Hash,
   ${instant("m.first_seen_at")} as FirstSeenUtc,
   ${instant("m.last_seen_at")} as LastSeenUtc,
   ${shownStatus(n, shown(n))} as Status,
-  ${shownState(n, shown(n))} as State,
   ${instant("s.locked_until")} as LockedUntil,
   s.owner as OwnerToken,
   coalesce(s.attempt, d.attempt) as Attempt,
   coalesce(s.last_error, d.last_error) as LastError,
-  ${instant("coalesce(s.reclaimable_at, s.visible_at)")} as NextAttemptAt,
+  ${instant("coalesce(s.reclaimable_at, s.visible_at, d.processed_at)")} as NextAttemptAt,
   ${instant("m.due_at")} as DueTimeUtc,
+  ${shownPhase(n, shown(n))} as Phase,
+  iif(instr(m.hash, ':'), substr(m.hash, 1, instr(m.hash, ':') - 1), null) as HashAlgorithm,
   ${instant("iif(s.seq is null, m.expires_at, s.expires_at)")} as ExpiresAt,
   m.correlation_id as CorrelationId,
   ${instant("d.processed_at")} as ProcessedAt,
   m.deliveries as Deliveries,
   m.partition_key as PartitionKey,
+  coalesce(m.type, m.topic) as Type,
   ${instant("coalesce(d.processed_at, s.last_attempt_at)")} as LastAttemptAt
 ${messages(n)}`;
 
@@ -50,7 +52,6 @@ select
   m.payload as Payload,
   ${instant("m.created_at")} as CreatedAt,
   ${shownStatus(n, shown(n))} as Status,
-  ${shownState(n, shown(n))} as State,
   ${instant("s.locked_until")} as LockedUntil,
   s.owner as OwnerToken,
   s.seq is null as IsProcessed,
@@ -58,12 +59,14 @@ select
   d.processed_by as ProcessedBy,
   coalesce(s.attempt, d.attempt) as RetryCount,
   coalesce(s.last_error, d.last_error) as LastError,
-  ${instant("coalesce(s.reclaimable_at, s.visible_at)")} as NextAttemptAt,
+  ${instant("coalesce(s.reclaimable_at, s.visible_at, d.processed_at)")} as NextAttemptAt,
   m.message_id as MessageId,
   m.correlation_id as CorrelationId,
   ${instant("m.due_at")} as DueTimeUtc,
+  ${shownPhase(n, shown(n))} as Phase,
   ${instant("iif(s.seq is null, m.expires_at, s.expires_at)")} as ExpiresAt,
   m.partition_key as PartitionKey,
+  coalesce(m.type, m.topic) as Type,
   ${instant("coalesce(d.processed_at, s.last_attempt_at)")} as LastAttemptAt,
   m.headers as Headers,
   m.natural_key as NaturalKey
@@ -77,7 +80,6 @@ export const sentView = (n: QueueNames): readonly string[] => [
   `create view ${n.object("Sent")} as
 ${sentQuery({
   from: n.view,
-  column: (name) => name,
   destination: (topic) => `substr(${topic}, 1, instr(${topic}, '/') - 1)`,
   endpoint: (topic) => `substr(${topic}, instr(${topic}, '/') + 1)`,
   header: (headers, name) => `json_extract(${headers}, '$."${name}"')`,
@@ -187,6 +189,8 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   source text not null,
   message_id text not null,
   topic text not null,
+  -- of the event; null where it is the topic
+  type text,
   first_seen_at integer not null,
   last_seen_at integer not null,
   deliveries integer not null default 1,
@@ -218,6 +222,8 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   id text not null unique,
   message_id text not null,
   topic text not null,
+  -- of the event; null where it is the topic
+  type text,
   created_at integer not null,
   due_at integer,
   expires_at integer,

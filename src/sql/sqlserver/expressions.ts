@@ -5,7 +5,7 @@ export const quote = (name: string): string => `[${name.replaceAll("]", "]]")}]`
 export function names(kind: QueueNames["kind"], schema: string, table: string): QueueNames {
   const bare = (suffix: string) => quote(`${table}${suffix}`);
   const object = (suffix: string) => `${quote(schema)}.${bare(suffix)}`;
-  return queueNames({ kind, schema, table }, { object, bare }, { state: "State", view: "Messages" });
+  return queueNames({ kind, schema, table }, { object, bare }, { message: "Messages", state: "State" });
 }
 
 /** Done messages: they have no state row. */

@@ -17,6 +17,7 @@ import {
   deleteEach,
   lockRow,
   lockTarget,
+  messageTable,
   type Procedure,
   procedure,
   readPast,
@@ -86,6 +87,7 @@ export const archiveRows = (n: QueueNames): string => `create table ${archiveTab
   seq bigint not null,
   ${keyDefinition(n)},
   topic nvarchar(255) ${binary} not null,
+  type nvarchar(255) ${binary} null,
   partition_key nvarchar(255) ${binary} null,
   payload nvarchar(max) not null,
   correlation_id nvarchar(255) ${binary} null,
@@ -105,9 +107,9 @@ export const archiveRows = (n: QueueNames): string => `create table ${archiveTab
 /** Copies the messages of @gone into the archive. */
 const insertArchived = (n: QueueNames): string => {
   const source = n.kind === "inbox" ? "source" : "id";
-  return `insert into ${archiveTable(n)} (seq, ${source}, message_id, topic, partition_key, payload, correlation_id, headers,
+  return `insert into ${archiveTable(n)} (seq, ${source}, message_id, topic, type, partition_key, payload, correlation_id, headers,
   enqueued_at, attempt, last_error, error_group, attempts, died_at, archived_at, archived_by)
-select m.seq, m.${source}, m.message_id, m.topic, m.partition_key, m.payload, m.correlation_id, m.headers,
+select m.seq, m.${source}, m.message_id, m.topic, m.type, m.partition_key, m.payload, m.correlation_id, m.headers,
   m.${createdColumn(n)}, s.attempt, s.last_error, s.error_group, coalesce((
     select a.attempt as attempt, datediff_big(millisecond, '1970-01-01', a.ended_at) as endedAt, lower(a.worker) as worker, a.error as error
     from ${attemptsTable(n)} a with (forceseek)
@@ -167,7 +169,7 @@ const discard = (n: QueueNames) => `${takeDead(
   n,
   `${leavePartition(n, "@gone", "c.keyed = 1")}
 
-${deleteEach(n, "", "@gone")}
+${deleteEach(n, "Messages", "@gone")}
 
 ${deleteEach(n, "State", "@gone")}
 
@@ -182,7 +184,7 @@ const keepAsDone = (n: QueueNames) => `${leavePartition(n, "@gone", "c.keyed = 1
 update ${n.message}
 set payload = N'', headers = null
 from @gone g, ${n.message} with (${lockRow})
-where ${n.bare("")}.seq = g.seq ${seekEach};
+where ${messageTable(n)}.seq = g.seq ${seekEach};
 
 ${finish(n, `@gone g, ${n.state} with (${lockRow})`, `${stateTable(n)}.seq = g.seq ${seekEach}`)}
 

@@ -11,6 +11,7 @@ import {
   indented,
   keyOf,
   lockRow,
+  messageTable,
   pickFrom,
   prepareLease,
   readPast,
@@ -78,7 +79,7 @@ cross apply ${keyOf(n, "c.seq")} k ${seekEach};`;
  * Dead messages whose expiry another process reports are kept, and those in their partition queues, or on their way there.
  */
 export function purge(n: QueueNames): string {
-  const m = n.bare("");
+  const m = messageTable(n);
   const lockOld = (row: string, more: string) => `insert into @old (seq)
 select m.seq
 from @scanned w

@@ -47,7 +47,16 @@ const parametersByType = {
   // holder: the name of a caller that leases a key
   "nvarchar(100)": ["processed_by", "holder"],
   "nvarchar(255)": [
-    ...(["source", "message_id", "key", "topic", "correlation_id", "partition_key", "natural_key"] as const),
+    ...([
+      "source",
+      "message_id",
+      "key",
+      "topic",
+      "type",
+      "correlation_id",
+      "partition_key",
+      "natural_key",
+    ] as const),
     ...(["who", "name"] as const),
   ],
   // handled: what Ack has acknowledged in this transaction
@@ -67,7 +76,7 @@ export function parameterType({ kind }: QueueNames, name: ParameterName): string
 
 const backoff = ["base_ms", "factor", "max_ms", "jitter_ms"] as const;
 export const filter = ["topic", "source", "error", "error_group", "older_than_ms", "newer_than_ms"] as const;
-const content = ["topic", "payload", "correlation_id", "headers", "due_at", "expires_at"] as const;
+const content = ["topic", "type", "payload", "correlation_id", "headers", "due_at", "expires_at"] as const;
 const messageKey = { inbox: ["source", "message_id"], outbox: ["id"] } as const;
 
 const signatures = {

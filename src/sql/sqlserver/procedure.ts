@@ -124,11 +124,12 @@ where ${n.bare(table)}.seq = g.seq ${seekEach};`;
 export const seqs = "openjson(@items) with (seq bigint '$') i";
 
 /**
- * The state table's name within a statement. A table that is written to has no alias and is joined by commas. SQL Server
+ * The names of the tables within a statement. A table that is written to has no alias and is joined by commas. SQL Server
  * accepts other forms as well. But Babelfish checks the condition on an old version of a row that is joined by JOIN, so
  * that two claimers get it, and refuses an alias together with OUTPUT.
  */
 export const stateTable = (n: QueueNames) => n.bare("State");
+export const messageTable = (n: QueueNames) => n.bare("Messages");
 
 /** A row that @owner holds. Whatever ends a lease empties the owner. */
 export const owned = (s: string) => `${s}.owner = @owner`;
@@ -225,7 +226,7 @@ export const rowFunctions = (n: QueueNames): readonly string[] => {
     n.kind === "inbox"
       ? "source, message_id, hash, first_seen_at, last_seen_at, deliveries"
       : "id, message_id, created_at, natural_key";
-  const message = `topic, payload, partition_key, headers, correlation_id, due_at, expires_at as given_expires_at, ${own}`;
+  const message = `topic, type, payload, partition_key, headers, correlation_id, due_at, expires_at as given_expires_at, ${own}`;
   const source = n.kind === "inbox" ? "" : `cast(null as nvarchar(255)) ${binary} as source, `;
   const ofRow = (
     suffix: string,
@@ -233,7 +234,7 @@ export const rowFunctions = (n: QueueNames): readonly string[] => {
   ) => `create or alter function ${n.object(suffix)} (@seq bigint)
 returns table as return
 select ${selected}
-from ${n.message} m with (index(${n.bare("_PK")}), forceseek)
+from ${n.message} m with (index(${n.bare("Messages_PK")}), forceseek)
 where m.seq = @seq`;
   return [ofRow("_MessageOf", columns("m", message)), ofRow("_KeyOf", `${source}${messageKey(n)}, m.topic`)];
 };

@@ -12,6 +12,7 @@ import {
   keyIndex,
   lockRow,
   lockTarget,
+  messageTable,
   seekEach,
   stateTable,
 } from "./procedure.js";
@@ -21,7 +22,7 @@ import {
  * three small columns of a known message, its contents only where they differ, its state only where it has to.
  */
 export function receive(n: QueueNames): string {
-  const m = n.bare("");
+  const m = messageTable(n);
   const s = stateTable(n);
   const newColumns =
     "seq, source, message_id, partition_key, due_at, expires_at, deliveries, content_changed";
@@ -151,7 +152,7 @@ const isOtherHash = (before: string, after: string): string =>
 const algorithm = (hash: string): string => `left(${hash}, charindex(':', ${hash}))`;
 
 /** The columns that a delivery brings, beside the key. */
-const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
+const contents = ["topic", "type", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
 
 /** Whether two values that may be null differ. */
 const isOther = (before: string, after: string): string =>
@@ -268,6 +269,7 @@ const nameType = `nvarchar(255) ${binary}`;
 
 const contentColumns: JsonColumns = {
   topic: nameType,
+  type: nameType,
   payload: "nvarchar(max)",
   correlation_id: "nvarchar(255)",
   headers: "nvarchar(max)",

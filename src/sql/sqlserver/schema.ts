@@ -1,7 +1,7 @@
 import { type LedgerStatements, type Migration, status } from "../dialect.js";
 import { statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
-import { type ShownStatusParts, sentQuery, shownState, shownStatus } from "../views.js";
+import { type ShownParts, sentQuery, shownPhase, shownStatus } from "../views.js";
 import { appliesTo, createControls } from "./controls.js";
 import {
   afterFunction,
@@ -59,6 +59,8 @@ const messageTable = (n: QueueNames) => `create table ${n.message} (
   seq bigint identity(1, 1) not null,
   ${keyDefinition(n)},
   topic nvarchar(255) ${binary} not null,
+  -- of the event; null where it is the topic
+  type nvarchar(255) ${binary} null,
   partition_key nvarchar(255) ${binary} null,
   payload nvarchar(max) not null,
   correlation_id nvarchar(255) ${binary} null,
@@ -74,11 +76,11 @@ const messageTable = (n: QueueNames) => `create table ${n.message} (
   deliveries int not null constraint ${n.bare("_Deliveries")} default 1,
   -- the hash of the last delivery differs from the one before it, by the same algorithm
   content_changed bit not null constraint ${n.bare("_ContentChanged")} default 0,
-  constraint ${n.bare("_PK")} primary key clustered (seq),
+  constraint ${n.bare("Messages_PK")} primary key clustered (seq),
   constraint ${n.bare("_Key")} unique nonclustered (source, message_id)`
       : `created_at datetime2(3) not null,
   natural_key nvarchar(255) ${binary} null,
-  constraint ${n.bare("_PK")} primary key clustered (seq),
+  constraint ${n.bare("Messages_PK")} primary key clustered (seq),
   constraint ${n.bare("_Key")} unique nonclustered (id)`
   }
 )`;
@@ -138,7 +140,7 @@ const errorsOutOfRow = (n: QueueNames) =>
     (table) => `exec sp_tableoption ${unicodeLiteral(table)}, 'large value types out of row', 1`,
   );
 
-const shown = (n: QueueNames): ShownStatusParts => ({
+const shown = (n: QueueNames): ShownParts => ({
   isDone: "s.seq is null",
   isPaused: `exists (select 1 from ${controlsTable(n)} c where c.paused = 1 and ${appliesTo(n.kind === "inbox")})`,
   resolution: "d.resolution",
@@ -151,28 +153,36 @@ left join ${doneTable(n)} d on d.seq = m.seq`;
 
 const inboxView = (n: QueueNames) => `create or alter view ${n.view} as
 select
-  m.source as Source, m.message_id as MessageId, m.topic as Topic, m.payload as Payload, m.hash as Hash,
+  m.source as Source, m.message_id as MessageId, m.topic as Topic, m.payload as Payload,
+  convert(varbinary(max), substring(m.hash, charindex(':', m.hash) + 1, datalength(m.hash)), 2) as Hash,
   m.first_seen_at as FirstSeenUtc, m.last_seen_at as LastSeenUtc,
   ${shownStatus(n, shown(n))} as Status,
-  ${shownState(n, shown(n))} as State,
   s.locked_until as LockedUntil, s.owner as OwnerToken, coalesce(s.attempt, d.attempt) as Attempt,
-  coalesce(s.last_error, d.last_error) as LastError, coalesce(s.reclaimable_at, s.visible_at) as NextAttemptAt,
-  m.due_at as DueTimeUtc, case when s.seq is null then m.expires_at else s.expires_at end as ExpiresAt,
+  coalesce(s.last_error, d.last_error) as LastError,
+  coalesce(s.reclaimable_at, s.visible_at, d.processed_at) as NextAttemptAt, m.due_at as DueTimeUtc,
+  ${shownPhase(n, shown(n))} as Phase,
+  case when charindex(':', m.hash) > 0 then left(m.hash, charindex(':', m.hash) - 1) end as HashAlgorithm,
+  case when s.seq is null then m.expires_at else s.expires_at end as ExpiresAt,
   m.correlation_id as CorrelationId, d.processed_at as ProcessedAt, m.deliveries as Deliveries,
-  m.partition_key as PartitionKey, coalesce(d.processed_at, s.last_attempt_at) as LastAttemptAt
+  m.partition_key as PartitionKey, coalesce(m.type, m.topic) as Type, coalesce(d.processed_at, s.last_attempt_at) as LastAttemptAt
 ${messages(n)}`;
+
+/** The specification's outbox has the offset of most of its times. */
+const withOffset = (time: string) => `cast(${time} as datetimeoffset(3))`;
 
 const outboxView = (n: QueueNames) => `create or alter view ${n.view} as
 select
-  m.id as Id, m.topic as Topic, m.payload as Payload, m.created_at as CreatedAt,
-  ${shownStatus(n, shown(n))} as Status,
-  ${shownState(n, shown(n))} as State,
+  m.id as Id, m.topic as Topic, m.payload as Payload, ${withOffset("m.created_at")} as CreatedAt,
+  cast(${shownStatus(n, shown(n))} as tinyint) as Status,
   s.locked_until as LockedUntil, s.owner as OwnerToken,
   cast(case when s.seq is null then 1 else 0 end as bit) as IsProcessed,
-  d.processed_at as ProcessedAt, d.processed_by as ProcessedBy, coalesce(s.attempt, d.attempt) as RetryCount,
-  coalesce(s.last_error, d.last_error) as LastError, coalesce(s.reclaimable_at, s.visible_at) as NextAttemptAt,
-  m.message_id as MessageId, m.correlation_id as CorrelationId, m.due_at as DueTimeUtc,
+  ${withOffset("d.processed_at")} as ProcessedAt, d.processed_by as ProcessedBy,
+  coalesce(s.attempt, d.attempt) as RetryCount, coalesce(s.last_error, d.last_error) as LastError,
+  ${withOffset("coalesce(s.reclaimable_at, s.visible_at, d.processed_at)")} as NextAttemptAt,
+  m.message_id as MessageId, m.correlation_id as CorrelationId, ${withOffset("m.due_at")} as DueTimeUtc,
+  ${shownPhase(n, shown(n))} as Phase,
   case when s.seq is null then m.expires_at else s.expires_at end as ExpiresAt, m.partition_key as PartitionKey,
+  coalesce(m.type, m.topic) as Type,
   coalesce(d.processed_at, s.last_attempt_at) as LastAttemptAt, m.headers as Headers, m.natural_key as NaturalKey
 ${messages(n)}`;
 
@@ -181,7 +191,6 @@ const messagesView = (n: QueueNames): string => (n.kind === "inbox" ? inboxView(
 export function sentView(n: QueueNames): readonly string[] {
   const query = sentQuery({
     from: n.view,
-    column: (name) => name,
     destination: (topic) => `left(${topic}, charindex(N'/', ${topic}) - 1)`,
     endpoint: (topic) => `substring(${topic}, charindex(N'/', ${topic}) + 1, 255)`,
     header: (headers, name) => `json_value(${headers}, '$."${name}"')`,

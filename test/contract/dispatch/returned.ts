@@ -91,13 +91,14 @@ export function returnedTests(context: DispatchContext): void {
       ]);
     });
 
-    it("ADD-21 a list is stored in its order, with every field that a message can have", async () => {
+    it("ADD-21 MID-12 a list is stored in its order, with every field that a message can have", async () => {
       const { run, sent, clock } = await setUp();
       const soon = new Date(clock().getTime() + 5_000);
       const late = new Date(clock().getTime() + 60_000);
       await run(async () => [
         {
           topic: "a",
+          type: "com.example.a",
           payload: "plain",
           correlationId: "own",
           headers: { x: "1" },
@@ -107,7 +108,13 @@ export function returnedTests(context: DispatchContext): void {
         { topic: "c", data: [1], messageId: "0190d5c8-7b7e-7000-8000-000000000001" },
       ]);
       expect(await sent()).toMatchObject([
-        { topic: "a", payload: "plain", correlationId: "own", headers: { x: "1", v: "2", w: "text" } },
+        {
+          topic: "a",
+          type: "com.example.a",
+          payload: "plain",
+          correlationId: "own",
+          headers: { x: "1", v: "2", w: "text" },
+        },
         { topic: "b", payload: "null", correlationId: null, dueAt: soon, expiresAt: late },
         { topic: "c", payload: "[1]", messageId: "0190d5c8-7b7e-7000-8000-000000000001" },
       ]);

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { InvalidArgumentError } from "../../../src/errors.js";
 import type { IncomingMessage } from "../../../src/inbox/inbox.js";
 import { newOwnerToken } from "../../../src/queue/leases.js";
-import { columnOf, rowCount, shownRows } from "../support/database.js";
+import { rowCount, shownRows } from "../support/database.js";
 import { held, type InboxContext, stored } from "./support.js";
 
 const hashOf = (content: string) => createHash("sha256").update(content).digest();
@@ -22,6 +22,7 @@ export function enqueueTests(context: InboxContext): void {
         source: "stripe",
         messageId: "evt_1",
         topic: "invoice.paid",
+        type: "com.example.invoice.paid.v2",
         payload: '{"total":12}',
         hash: hashOf("12"),
         correlationId: "trace-1",
@@ -37,22 +38,18 @@ export function enqueueTests(context: InboxContext): void {
       const found = await stored(elsewhere, incoming);
       expect(found).toMatchObject(content);
       expect(Buffer.from(found.hash!)).toEqual(hash);
-      const id = columnOf(database().db, "MessageId");
-      const rows = await shownRows(
+      const shown = await shownRows(
         database(),
-        `select source, ${id}, topic, payload, status, state from ${names.view}`,
-      );
-      const shown = rows.map((row) =>
-        Object.fromEntries(Object.entries(row).map(([name, value]) => [name.toLowerCase(), value])),
+        `select Source, MessageId, Topic, Payload, Status, Phase from ${names.view}`,
       );
       expect(shown).toEqual([
         {
-          source: "stripe",
-          messageid: "evt_1",
-          topic: "invoice.paid",
-          payload: '{"total":12}',
-          status: "waiting",
-          state: "Processing",
+          Source: "stripe",
+          MessageId: "evt_1",
+          Topic: "invoice.paid",
+          Payload: '{"total":12}',
+          Status: "Processing",
+          Phase: "waiting",
         },
       ]);
     });
@@ -354,6 +351,7 @@ export function enqueueTests(context: InboxContext): void {
       expect(await stored(inbox, incoming)).toEqual({
         ...claimed,
         topic: "new.topic",
+        type: "new.topic",
         payload: "newer",
         lastSeenAt: clock(),
         deliveries: 3,

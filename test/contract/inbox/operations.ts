@@ -129,7 +129,7 @@ export function operationsTests(context: InboxContext): void {
       expect(counts).toMatchObject({ Done: 4, Dead: 0 });
       expect(phases).toMatchObject({ done: 1, archived: 2, replaced: 1, dead: 0, waiting: 1 });
       const rows = await shownRows(context.database(), `select * from ${made.names.view}`);
-      const shown = Object.fromEntries(rows.map(({ Topic, Status }) => [Topic, Status]));
+      const shown = Object.fromEntries(rows.map(({ Topic, Phase }) => [Topic, Phase]));
       expect(shown).toEqual({ ...resolutions, handled: "done", corrected: "waiting" });
 
       for (const message of [one, edited]) {

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { timeBudget } from "../../../src/base/budget.js";
 import { uuidV7 } from "../../../src/base/uuid.js";
 import { type ContractHarness, skipUnless } from "../harness.js";
-import { columnOf, namesOf, shownRows } from "../support/database.js";
+import { namesOf, shownRows } from "../support/database.js";
 import { gate } from "../support/gate.js";
 import { fieldsOf } from "../support/recording-logger.js";
 import { type WatchedDatabase, watched } from "../support/watched.js";
@@ -176,10 +176,7 @@ export function messagingManagementContract(harness: ContractHarness): void {
 
       fates.push("lost");
       await dispatch(orders);
-      const [retried] = await shownRows(
-        database,
-        `select * from ${view} where ${columnOf(database.db, "MessageId")} = '${ids[3]}'`,
-      );
+      const [retried] = await shownRows(database, `select * from ${view} where MessageId = '${ids[3]}'`);
       expect(retried).toMatchObject({ State: "Pending" });
       expect(Number(retried!.RetryCount)).toBe(1);
       expect(time(retried!.NextRetryAt)).toEqual(new Date(clock().getTime() + 2_000));

@@ -197,7 +197,7 @@ export function namesContract(harness: ContractHarness): void {
       const { db } = database();
       const schema = ownSchema("taken");
       if (db.dialect.name !== "sqlite") await database().raw(`create schema ${schema}`);
-      const ledger = db.dialect.names("inbox", schema, "oncebox_migrations").message;
+      const ledger = db.dialect.names("inbox", schema, "oncebox_migrations").object("");
       await database().raw(`create table ${ledger} (own int)`);
       const error = await migrate(db, { schema }).catch((caught: unknown) => caught);
       expect(error).toBeInstanceOf(InvalidOperationError);

@@ -5,39 +5,8 @@ import { newOwnerToken } from "../../../src/queue/leases.js";
 import type { SqlRow } from "../../../src/sql/driver.js";
 import { migrate } from "../../../src/sql/migrate.js";
 import { type ContractHarness, testClock, useDatabase } from "../harness.js";
-import { columnOf, inSchemaOf, namesOf, shownRows } from "../support/database.js";
+import { inboxColumns, inSchemaOf, namesOf, outboxColumns, shownRows } from "../support/database.js";
 import { newName } from "./support.js";
-
-const inboxColumns = [
-  ...[
-    "Source",
-    "MessageId",
-    "Topic",
-    "Payload",
-    "Hash",
-    "FirstSeenUtc",
-    "LastSeenUtc",
-    "Status",
-    "State",
-    "LockedUntil",
-  ],
-  ...["OwnerToken", "Attempt", "LastError", "NextAttemptAt", "DueTimeUtc"],
-];
-const outboxColumns = [
-  ...[
-    "Id",
-    "Topic",
-    "Payload",
-    "CreatedAt",
-    "Status",
-    "State",
-    "LockedUntil",
-    "OwnerToken",
-    "IsProcessed",
-    "ProcessedAt",
-  ],
-  ...["ProcessedBy", "RetryCount", "LastError", "NextAttemptAt", "MessageId", "CorrelationId", "DueTimeUtc"],
-];
 
 const time = (value: unknown): number | null =>
   value === null ? null : new Date(value instanceof Date ? value : String(value)).getTime();
@@ -55,7 +24,7 @@ export function viewsContract(harness: ContractHarness): void {
       const inbox = createInbox(db, { ...inSchemaOf(database()), table, clock });
       const { view } = namesOf(database(), "inbox", table);
       const rows = async (): Promise<readonly SqlRow[]> =>
-        shownRows(database(), `select * from ${view} order by ${columnOf(db, "MessageId")}`);
+        shownRows(database(), `select * from ${view} order by MessageId`);
       const base = { source: "stripe", topic: "paid", payload: '{"n":1}', hash: "sha256:0102ff" };
       await inbox.alreadyProcessed({ source: "stripe", messageId: "0-seen" });
       const dueAt = new Date(clock().getTime() + 86_400_000);
@@ -69,17 +38,18 @@ export function viewsContract(harness: ContractHarness): void {
       await inbox.ack(owner, await inbox.claim({ owner }));
 
       const shown = await rows();
-      expect(Object.keys(shown[0]!)).toEqual(expect.arrayContaining(inboxColumns));
-      expect(shown.map((row) => [row.MessageId, row.Status, row.State])).toEqual([
-        ["0-seen", "seen", "Seen"],
-        ["1-due", "waiting", "Processing"],
-        ["2-held", "running", "Processing"],
-        ["3-dead", "dead", "Dead"],
-        ["4-done", "done", "Done"],
+      expect(Object.keys(shown[0]!).slice(0, inboxColumns.length)).toEqual(inboxColumns);
+      expect(shown.map((row) => [row.MessageId, row.Status, row.Phase])).toEqual([
+        ["0-seen", "Seen", "seen"],
+        ["1-due", "Processing", "waiting"],
+        ["2-held", "Processing", "running"],
+        ["3-dead", "Dead", "dead"],
+        ["4-done", "Done", "done"],
       ]);
       const [, due, leased, dead] = shown;
       expect(due).toMatchObject({ Source: "stripe", Topic: "paid", Payload: '{"n":1}', LockedUntil: null });
-      expect(due!.Hash).toBe("sha256:0102ff");
+      expect(due!.HashAlgorithm).toBe("sha256");
+      expect(bytes(due!.Hash)).toBe("0102ff");
       expect(time(due!.DueTimeUtc)).toBe(dueAt.getTime());
       expect(time(due!.NextAttemptAt)).toBe(dueAt.getTime());
       expect(time(due!.FirstSeenUtc)).toBe(clock().getTime());
@@ -110,12 +80,12 @@ export function viewsContract(harness: ContractHarness): void {
       await outbox.fail(owner, failed, "410");
 
       const shown = await shownRows(database(), `select * from ${view} order by topic`);
-      expect(Object.keys(shown[0]!)).toEqual(expect.arrayContaining(outboxColumns));
-      expect(shown.map((row) => [row.Status, row.State, Number(row.IsProcessed)])).toEqual([
-        ["waiting", "Ready", 0],
-        ["running", "InProgress", 0],
-        ["done", "Done", 1],
-        ["dead", "Failed", 0],
+      expect(Object.keys(shown[0]!).slice(0, outboxColumns.length)).toEqual(outboxColumns);
+      expect(shown.map((row) => [row.Status, row.Phase, Number(row.IsProcessed)])).toEqual([
+        [0, "waiting", 0],
+        [1, "running", 0],
+        [2, "done", 1],
+        [3, "dead", 0],
       ]);
       const [waiting, leased, done, dead] = shown;
       expect(lower(waiting!.Id)).toBe(ready);
@@ -133,28 +103,146 @@ export function viewsContract(harness: ContractHarness): void {
       expect(shown.map((row) => time(row.LastAttemptAt))).toEqual([null, null, now, now]);
     });
 
-    it("IBX-117 OBX-094 on PostgreSQL no column and no view needs quotes, and a view with other columns is replaced", async (test) => {
-      const { db, schema, raw } = database();
-      test.skip(db.dialect.name !== "postgres", "the others compare names without their case");
-      const table = newName().toLowerCase();
-      const create = () => migrate(db, { ...inSchemaOf(database()), inbox: table, outbox: `${table}_out` });
-      await create();
-      const columns = await raw(
-        `select table_name as name, column_name as "column" from information_schema.columns where table_schema = '${schema}' and table_name like '${table}%messages'`,
-      );
-      expect(new Set(columns.map(({ name }) => name))).toEqual(
-        new Set([`${table}_messages`, `${table}_out_messages`]),
-      );
-      for (const { column } of columns) expect(column).toMatch(/^[a-z]+(_[a-z]+)*$/);
-      const unquoted = columns.filter(({ name }) => name === `${table}_messages`).map(({ column }) => column);
-      expect(
-        await raw(`select ${unquoted.join(", ")} from ${schema}.${table}_messages where status = 'dead'`),
-      ).toEqual([]);
+    /** The digits of a hash. SQLite has no bytes there: see docs/decisions/0041. */
+    const bytes = (value: unknown): unknown =>
+      database().db.dialect.name === "sqlite" ? value : Buffer.from(value as Uint8Array).toString("hex");
 
-      await raw(`drop view ${schema}.${table}_messages`);
-      await raw(`create view ${schema}.${table}_messages as select 1 as "MessageId"`);
+    /** A name of the appendices, `[infra].[Inbox]`, as the database writes it. The suite has a schema of its own. */
+    const tableOf = (name: "Inbox" | "Outbox"): string =>
+      ({
+        sqlserver: `[${database().schema}].[${name}]`,
+        postgres: `${database().schema}.${name}`,
+        sqlite: `[${name}]`,
+      })[database().db.dialect.name];
+
+    it("IBX-117 queries on the inbox of appendix A run as it names schema, table, columns and values", async () => {
+      const { db } = database();
+      await migrate(db, { ...inSchemaOf(database()), outbox: false });
+      const clock = testClock();
+      const inbox = createInbox(db, { ...inSchemaOf(database()), clock });
+      const message = { source: "StripeWebhook", topic: "payment.received", payload: "{}" };
+      await inbox.alreadyProcessed({ source: "StripeWebhook", messageId: "seen" });
+      await inbox.receive({ ...message, messageId: "done", hash: Uint8Array.of(1, 254) });
+      const owner = newOwnerToken();
+      await inbox.ack(owner, await inbox.claim({ owner }));
+      await inbox.receive({ ...message, messageId: "dead" });
+      await inbox.fail(owner, await inbox.claim({ owner }), "no");
+      await inbox.receive({ ...message, messageId: "ready" });
+      await inbox.receive({
+        ...message,
+        messageId: "due",
+        hash: "sha512:00ff",
+        dueAt: new Date(clock().getTime() + 1_000),
+      });
+      const Inbox = tableOf("Inbox");
+      const ids = async (query: string) =>
+        (await shownRows(database(), query)).map((row) => row.MessageId ?? Object.values(row)[0]);
+
+      const all = await shownRows(database(), `SELECT ${inboxColumns.join(", ")} FROM ${Inbox}`);
+      expect(all).toHaveLength(5);
+      for (const row of all) {
+        expect(Object.keys(row)).toEqual(inboxColumns);
+        const never = ["Hash", "LockedUntil", "OwnerToken", "LastError", "DueTimeUtc"]; // may be null
+        for (const name of inboxColumns) if (!never.includes(name)) expect(row[name], name).not.toBeNull();
+      }
+      const hashes = new Map(all.map(({ MessageId, Hash }) => [MessageId, Hash]));
+      expect(bytes(hashes.get("done"))).toBe("01fe");
+      expect(bytes(hashes.get("due"))).toBe("00ff");
+      expect(hashes.get("ready")).toBeNull();
+
+      // IX_Inbox_WorkQueue, IX_Inbox_DueTime, IX_Inbox_Cleanup, and the other states
+      expect(
+        await ids(
+          `SELECT Source, MessageId, OwnerToken, LockedUntil FROM ${Inbox} WHERE Status = 'Processing' ORDER BY Status, NextAttemptAt, DueTimeUtc`,
+        ),
+      ).toEqual(["ready", "due"]);
+      expect(
+        await ids(
+          `SELECT Source, MessageId FROM ${Inbox} WHERE DueTimeUtc IS NOT NULL AND Status = 'Processing'`,
+        ),
+      ).toEqual(["due"]);
+      expect(
+        await ids(
+          `SELECT Source, MessageId FROM ${Inbox} WHERE Status = 'Done' ORDER BY Status, LastSeenUtc`,
+        ),
+      ).toEqual(["done"]);
+      expect(await ids(`SELECT MessageId FROM ${Inbox} WHERE Status = 'Dead'`)).toEqual(["dead"]);
+      expect(await ids(`SELECT MessageId FROM ${Inbox} WHERE Status = 'Seen'`)).toEqual(["seen"]);
+      const key = "Source = 'StripeWebhook' AND MessageId = 'dead'"; // PK_Inbox
+      expect(await shownRows(database(), `SELECT Attempt, LastError FROM ${Inbox} WHERE ${key}`)).toEqual([
+        { Attempt: 1, LastError: "no" },
+      ]);
+    });
+
+    it("OBX-094 queries on the outbox of appendix A run as it names schema, table, columns and values", async () => {
+      const { db } = database();
+      await migrate(db, { ...inSchemaOf(database()), inbox: false });
+      const clock = testClock();
+      const outbox = createOutbox(db, { ...inSchemaOf(database()), clock, processedBy: "worker" });
+      const owner = newOwnerToken();
+      const add = async (topic: string, dueAt?: Date) => {
+        clock.advance(1);
+        await outbox.enqueue({ topic, payload: "{}", dueAt });
+      };
+      await add("done");
+      await outbox.ack(owner, await outbox.claim({ owner }));
+      await add("failed");
+      await outbox.fail(owner, await outbox.claim({ owner }), "no");
+      await add("in progress");
+      await outbox.claim({ owner });
+      await add("ready");
+      await add("due", new Date(clock().getTime() + 1_000));
+      const Outbox = tableOf("Outbox");
+      const topics = async (query: string) => (await shownRows(database(), query)).map((row) => row.Topic);
+
+      const all = await shownRows(database(), `SELECT ${outboxColumns.join(", ")} FROM ${Outbox}`);
+      expect(all).toHaveLength(5);
+      for (const row of all) {
+        expect(Object.keys(row)).toEqual(outboxColumns);
+        for (const name of [
+          "Id",
+          "CreatedAt",
+          "Status",
+          "IsProcessed",
+          "RetryCount",
+          "NextAttemptAt",
+          "MessageId",
+        ])
+          expect(row[name], name).not.toBeNull();
+      }
+
+      // IX_Outbox_WorkQueue, for each of 0=Ready, 1=InProgress, 2=Done, 3=Failed, and IX_Outbox_DueTime
+      const withStatus = (status: number) =>
+        topics(
+          `SELECT Id, OwnerToken, Topic FROM ${Outbox} WHERE Status = ${status} ORDER BY Status, CreatedAt`,
+        );
+      expect(await withStatus(0)).toEqual(["ready", "due"]);
+      expect(await withStatus(1)).toEqual(["in progress"]);
+      expect(await withStatus(2)).toEqual(["done"]);
+      expect(await withStatus(3)).toEqual(["failed"]);
+      expect(await topics(`SELECT Topic FROM ${Outbox} WHERE DueTimeUtc IS NOT NULL`)).toEqual(["due"]);
+      const isProcessed = db.dialect.name === "postgres" ? "IsProcessed" : "IsProcessed = 1";
+      expect(
+        await shownRows(
+          database(),
+          `SELECT Topic, ProcessedBy, RetryCount, LastError FROM ${Outbox} WHERE ${isProcessed} OR Status = 3 ORDER BY CreatedAt`,
+        ),
+      ).toEqual([
+        { Topic: "done", ProcessedBy: "worker", RetryCount: 0, LastError: null },
+        { Topic: "failed", ProcessedBy: null, RetryCount: 1, LastError: "no" },
+      ]);
+    });
+
+    it("IBX-117 OBX-094 on PostgreSQL a view with other columns is replaced", async (test) => {
+      const { db, schema, raw } = database();
+      test.skip(db.dialect.name !== "postgres", "the others replace every view");
+      const table = newName().toLowerCase();
+      const create = () => migrate(db, { ...inSchemaOf(database()), inbox: table, outbox: false });
       await create();
-      expect(await raw(`select message_id from ${schema}.${table}_messages`)).toEqual([]);
+      await raw(`drop view ${schema}.${table}`);
+      await raw(`create view ${schema}.${table} as select 1 as "MessageId"`);
+      await create();
+      expect(await raw(`select MessageId from ${schema}.${table}`)).toEqual([]);
     });
 
     it("OBX-094 ADD-03 the view shows no expiry after a replay", async () => {

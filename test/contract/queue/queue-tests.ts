@@ -25,6 +25,7 @@ import type { QueueKind } from "./set-up.js";
 import { settleTests } from "./settle.js";
 import { createQueueContext } from "./support.js";
 import { transactionTests } from "./transaction.js";
+import { typeTests } from "./types.js";
 import { viewTests } from "./view.js";
 
 /** What inbox and outbox have in common, proved for one of them. */
@@ -47,6 +48,7 @@ export function queueTests(kind: QueueKind, database: () => TestDatabase): void 
   archiveTests(context);
   deadRetentionTests(context);
   viewTests(context);
+  typeTests(context);
   replayDeadTests(context);
   activityTests(context);
   unhandledTests(context);

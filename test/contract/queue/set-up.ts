@@ -93,7 +93,7 @@ async function empty(database: TestDatabase, names: QueueNames): Promise<void> {
   const { dialect } = database.db;
   const batches = dialect.migrations[names.kind].flatMap((migration) => migration.up(names));
   const own = schemaObjects(batches).filter((object) => object.kind === "table");
-  const quoted = (table: string) => namesOf(database, names.kind, table).message;
+  const quoted = (table: string) => namesOf(database, names.kind, table).object("");
   const deletes = own.toReversed().map((table) => `delete from ${quoted(table.name)}`);
   deletes.push(`delete from ${quoted("oncebox_operations")} where queue = ${literal(queueId(names))}`);
   await database.raw(deletes.join(";\n"));

@@ -26,6 +26,7 @@ export type AnyKey = object;
 
 export interface NewMessage {
   readonly topic: string;
+  readonly type?: string | null;
   readonly payload: string;
   readonly correlationId?: string | null | undefined;
   readonly headers?: Readonly<Record<string, string>> | null;

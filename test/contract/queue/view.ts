@@ -10,10 +10,10 @@ export function viewTests({ queue }: QueueContext): void {
     expect(Object.values(phases).reduce((sum, count) => sum + count, 0)).toBe(rows.length);
     for (const [phase, count] of Object.entries(phases))
       expect(
-        rows.filter(({ Status }) => Status === phase),
+        rows.filter(({ Phase }) => Phase === phase),
         phase,
       ).toHaveLength(count);
-    return Object.fromEntries(rows.map(({ Topic, Status }) => [Topic, Status]));
+    return Object.fromEntries(rows.map(({ Topic, Phase }) => [Topic, Phase]));
   };
 
   describe("the view", () => {

@@ -17,23 +17,64 @@ export async function rowCount(database: TestDatabase, table: string): Promise<n
   return Number(row?.n);
 }
 
-/** A column of the views, which is in snake case on PostgreSQL. */
-export const columnOf = (db: Database, name: string): string =>
-  db.dialect.name === "postgres" ? name.replaceAll(/(?<=[a-z])(?=[A-Z])/g, "_").toLowerCase() : name;
+/** The columns that the specification's appendix A gives the inbox, in its order. */
+export const inboxColumns = [
+  ...[
+    "Source",
+    "MessageId",
+    "Topic",
+    "Payload",
+    "Hash",
+    "FirstSeenUtc",
+    "LastSeenUtc",
+    "Status",
+    "LockedUntil",
+  ],
+  ...["OwnerToken", "Attempt", "LastError", "NextAttemptAt", "DueTimeUtc"],
+];
+export const outboxColumns = [
+  ...[
+    "Id",
+    "Topic",
+    "Payload",
+    "CreatedAt",
+    "Status",
+    "LockedUntil",
+    "OwnerToken",
+    "IsProcessed",
+    "ProcessedAt",
+  ],
+  ...["ProcessedBy", "RetryCount", "LastError", "NextAttemptAt", "MessageId", "CorrelationId", "DueTimeUtc"],
+];
+/** Those that only our views have: of a queue, then of a service's outbox. */
+const moreColumns = [
+  ...[
+    "Phase",
+    "HashAlgorithm",
+    "ExpiresAt",
+    "Deliveries",
+    "PartitionKey",
+    "Type",
+    "LastAttemptAt",
+    "Headers",
+    "NaturalKey",
+  ],
+  ...["MessageType", "Destination", "Endpoint", "State", "MaxRetries", "NextRetryAt", "SentAt"],
+];
+const shownNames = new Map(
+  [...inboxColumns, ...outboxColumns, ...moreColumns].map((name) => [name.toLowerCase(), name]),
+);
 
-/** Rows of a view under the names that the columns have on the other databases. */
+/** Rows of a view under the names that the columns have in the specification. PostgreSQL returns them in lower case. */
 export const shownRows = async (
-  { db, raw }: Pick<TestDatabase, "db" | "raw">,
+  { raw }: Pick<TestDatabase, "raw">,
   query: string,
-): Promise<readonly SqlRow[]> => {
-  const rows = await raw(query);
-  if (db.dialect.name !== "postgres") return rows;
-  const upper = (name: string) =>
-    name.replaceAll(/(?:^|_)([a-z])/g, (_, first: string) => first.toUpperCase());
-  return rows.map((row) =>
-    Object.fromEntries(Object.entries(row).map(([name, value]) => [upper(name), value])),
+): Promise<readonly SqlRow[]> =>
+  (await raw(query)).map((row) =>
+    Object.fromEntries(
+      Object.entries(row).map(([name, value]) => [shownNames.get(name.toLowerCase()) ?? name, value]),
+    ),
   );
-};
 
 /** Babelfish stands in for SQL Server: it lacks some of its features and is much slower. */
 export async function isBabelfish(database: Pick<TestDatabase, "db" | "raw">): Promise<boolean> {
@@ -56,7 +97,7 @@ export async function untilBlocked(
 ): Promise<void> {
   const waiting =
     database.db.dialect.name === "postgres"
-      ? `select count(*) as n from pg_stat_activity where wait_event_type = 'Lock' and query like '%"${table}"%'`
+      ? `select count(*) as n from pg_stat_activity where wait_event_type = 'Lock' and query like '%"${table}%'`
       : "select count(*) as n from sys.dm_exec_requests where blocking_session_id > 0";
   let ended = false;
   const end = () => {

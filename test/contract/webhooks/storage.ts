@@ -1,9 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { webhookBody } from "../../../src/webhooks/extract-message.js";
+import { stripe } from "../../../src/webhooks/presets/stripe.js";
 import { createWebhookRoute } from "../../../src/webhooks/route.js";
 import type { WebhookScheme } from "../../../src/webhooks/schemes/scheme.js";
 import { signWebhook } from "../../../src/webhooks/signing/sign-webhook.js";
 import { type InboxContext, stored } from "../inbox/support.js";
+import { send, stripeEvent, stripeSecrets } from "./support.js";
 
 const scheme: WebhookScheme = {
   verify: { kind: "signature", header: "x-signature", signed: "{header:x-id}.{body}" },
@@ -48,6 +50,38 @@ export function storageTests({ freshInbox }: InboxContext): void {
         });
         expect(await deliver(Buffer.from("other"), messageId)).toBe("conflict");
       }
+    });
+
+    it("MID-12 ADD-22 the topic is the source's, and the type what the provider calls it, singly and in a batch", async () => {
+      const { inbox } = await freshInbox();
+      const batched: WebhookScheme = {
+        ...scheme,
+        topic: "{item:type}",
+        messageId: "{item:id}",
+        split: "{json:}",
+      };
+      const route = createWebhookRoute({
+        inbox,
+        sources: {
+          stripe: { scheme: stripe, secrets: stripeSecrets },
+          acme: { scheme: batched, secrets },
+        },
+      });
+      expect(await send(route, stripeEvent("evt_1", { type: "invoice.paid" }))).toMatchObject({
+        status: 200,
+      });
+      const body = JSON.stringify([{ id: "1", type: "a" }, { id: "2", type: "b.c" }, { id: "3" }]);
+      const signed = signWebhook(batched, {
+        ...{ url: "https://example.com/webhooks/acme", body, secrets, headers: { "x-id": "1" } },
+      });
+      expect((await route(new Request(signed.url, { ...signed, body }))).status).toBe(200);
+      const { messages } = await inbox.list({});
+      expect(messages.map(({ topic, type }) => [topic, type]).sort()).toEqual([
+        ["acme", "acme"],
+        ["acme.a", "a"],
+        ["acme.b.c", "b.c"],
+        ["stripe.invoice.paid", "invoice.paid"],
+      ]);
     });
   });
 }

@@ -203,7 +203,7 @@ describe("TypeORM on SQLite (sql.js, in memory): the caller's transaction", () =
         throw new Error("the business says no");
       });
       await expect(failed).rejects.toThrow("the business says no");
-      expect(await library.query("select Payload from OutboxMessages order by Payload")).toEqual([
+      expect(await library.query("select Payload from Outbox order by Payload")).toEqual([
         { Payload: "1" },
         { Payload: "2" },
         { Payload: "3" },

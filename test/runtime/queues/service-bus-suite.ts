@@ -84,11 +84,12 @@ export function serviceBusSuite(start: () => Promise<ServiceBus>): void {
     await receiver.close();
   };
 
-  it("MID-09 MID-11 MID-03 from the outbox through the queue into a handler: once, although each message is sent twice", async () => {
+  it("MID-09 MID-11 MID-12 MID-03 from the outbox through the queue into a handler: once, although each message is sent twice", async () => {
     const store = createOutbox(db);
     await store.enqueue(
       [1, 2, 3].map((n) => ({
         topic: "order.placed",
+        type: `com.example.order.v${n}`, // the subject on the way
         payload: JSON.stringify({ n }),
         headers: attributeHeaders({ n: `${n}`, total: n }),
         correlationId: `c${n}`,
@@ -120,6 +121,7 @@ export function serviceBusSuite(start: () => Promise<ServiceBus>): void {
     expect(handled.map((message) => message.payload).sort()).toEqual(['{"n":1}', '{"n":2}', '{"n":3}']);
     expect(handled.find((message) => message.payload === '{"n":2}')).toMatchObject({
       topic: "order.placed",
+      type: "com.example.order.v2",
       headers: { n: "2" },
       correlationId: "c2",
       deliveries: 1,

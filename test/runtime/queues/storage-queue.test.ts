@@ -48,11 +48,17 @@ describe("Azure Storage queues, on Azurite", () => {
     return items.length;
   };
 
-  it("MID-09 MID-11 MID-03 from the outbox through the queue into another handler: once, although messages are delivered twice", async () => {
+  it("MID-09 MID-11 MID-12 MID-03 from the outbox through the queue into another handler: once, although messages are delivered twice", async () => {
     const queue = await newQueue("orders");
     const source = createOutbox(db);
     await source.enqueue([
-      { topic: "order.placed", payload: '{"n":1}', headers: { a: "b" }, correlationId: "c" },
+      {
+        topic: "order.placed",
+        type: "order.v2",
+        payload: '{"n":1}',
+        headers: { a: "b" },
+        correlationId: "c",
+      },
       { topic: "order.placed", payload: "not JSON: ü" },
     ]);
     const publish = storageQueuePublisher({ queue });
@@ -82,11 +88,26 @@ describe("Azure Storage queues, on Azurite", () => {
     expect(handled.map((message) => message.payload).sort()).toEqual(["not JSON: ü", '{"n":1}']);
     expect(handled.find((message) => message.payload.startsWith("{"))).toMatchObject({
       topic: "order.placed",
+      type: "order.v2",
       headers: { a: "b" },
       correlationId: "c",
       deliveries: 1,
     });
     expect((await source.stats()).counts.Ready).toBe(2);
+  });
+
+  it("MID-12 a CloudEvent is sent by itself, without an envelope", async () => {
+    const queue = await newQueue("events");
+    const source = createOutbox(db);
+    await source.enqueue({ topic: "order.placed", type: "order.v2", payload: '{"n":1}' });
+    const publish = storageQueuePublisher({ queue, format: "cloudevents", source: "/shop" });
+    await createDispatcher<OutboxMessage>({ handlers: { "order.placed": publish } }).run(
+      source,
+      timeBudget(30_000),
+    );
+    const { receivedMessageItems: items } = await queue.receiveMessages();
+    const event: unknown = JSON.parse(Buffer.from(items[0]!.messageText, "base64").toString("utf8"));
+    expect(event).toMatchObject({ specversion: "1.0", source: "/shop", type: "order.v2", data: { n: 1 } });
   });
 
   it("MID-11 ADD-02 a poison message becomes a dead letter with its error after its last delivery, and leaves the queue", async () => {

@@ -81,6 +81,7 @@ describe("an app that was started", () => {
     await app.start(withoutPolls);
     const queued = {
       topic: "order",
+      type: "order",
       payload: "",
       data: null,
       headers: {},

@@ -139,7 +139,7 @@ describe("the command line", () => {
       "--schema",
       "mine",
     );
-    expect(printed.out).toContain("create table [mine].[Inbox]");
+    expect(printed.out).toContain("create table [mine].[InboxMessages]");
   });
 
   it("ADD-07 status counts, and has exit codes for limits", async () => {
@@ -269,8 +269,8 @@ describe("the command line", () => {
     const db = openSqlite({ file });
     await migrate(db, { outbox: false });
     const half = await cli("migrate", "--print", "--database", database);
-    expect(half.out).toMatch(/create table "?Outbox"?\b/i);
-    expect(half.out).not.toMatch(/create table "?Inbox"?\b/i);
+    expect(half.out).toMatch(/create table "?OutboxMessages"?\b/i);
+    expect(half.out).not.toMatch(/create table "?InboxMessages"?\b/i);
     await migrate(db);
     await db.close();
     expect(await cli("migrate", "--print", "--database", database)).toEqual({
@@ -455,7 +455,7 @@ describe("the command line", () => {
     const printed = await cli("migrate", "--print", "--app", app);
     expect(printed).toMatchObject({ code: exitCodes.ok, err: "" });
     expect(printed.out).toMatch(/^-- tenants: \["a","b"\]\n/);
-    expect(printed.out.match(/create table "?Inbox"?\b/gi)).toHaveLength(1);
+    expect(printed.out.match(/create table "?InboxMessages"?\b/gi)).toHaveLength(1);
     expect(await cli("status", "--app", app)).toMatchObject({
       code: exitCodes.usage,
       err: expect.stringContaining(`There is no file ${join(folder, "tenant-a.db")}`),

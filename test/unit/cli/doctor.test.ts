@@ -63,9 +63,9 @@ describe("doctor on SQLite", () => {
     const { db, url, run } = await damaged(
       'drop index "InboxReady"',
       'drop trigger "OutboxRemoveState"',
-      'drop view "InboxMessages"',
-      'drop view "OutboxMessages"',
-      'create view "OutboxMessages" as select 1 as Id',
+      'drop view "Inbox"',
+      'drop view "Outbox"',
+      'create view "Outbox" as select 1 as Id',
       'alter table "InboxState" drop column last_error',
     );
     const { code, findings } = await doctor("--database", url);
@@ -73,9 +73,9 @@ describe("doctor on SQLite", () => {
     expect(findings.map(({ message }) => message)).toEqual([
       "The column last_error of InboxState is missing.",
       "The index InboxReady is missing.",
-      "The view InboxMessages is missing.",
+      "The view Inbox is missing.",
       "The trigger OutboxRemoveState is missing.",
-      "The view OutboxMessages is not the one of this version.",
+      "The view Outbox is not the one of this version.",
     ]);
     for (const { run: fix } of findings)
       if (fix === "oncebox migrate") await migrate(db);
@@ -246,8 +246,8 @@ describe("doctor on PostgreSQL", () => {
     for (const text of [
       'drop index "inbox_claim"',
       'drop function "inbox_mark"',
-      'alter table "inbox" drop constraint "inbox_key"',
-      'drop view "inbox_messages"',
+      'alter table "inbox_messages" drop constraint "inbox_key"',
+      'drop view "inbox"',
       'alter table "outbox_state" drop column crashes',
       'drop trigger "outbox_enqueue_arrivals" on "outbox_pending_arrivals"',
     ])
@@ -260,7 +260,7 @@ describe("doctor on PostgreSQL", () => {
     expect(findings.map(({ message }) => message)).toEqual([
       "The index inbox_key is missing.",
       "The index inbox_claim is missing.",
-      "The view inbox_messages is missing.",
+      "The view inbox is missing.",
       "The routine inbox_mark is missing.",
       "The column crashes of outbox_state is missing.",
       "The trigger outbox_enqueue_arrivals is missing.",
@@ -287,7 +287,7 @@ describe("doctor on PostgreSQL", () => {
       const [first] = problemsOf(findings);
       expect(first).toMatchObject({ check: "permissions" });
       expect(first!.message).toContain(
-        `The user ${role} lacks usage on ${schema}; select, insert, update, delete on inbox;`,
+        `The user ${role} lacks usage on ${schema}; select, insert, update, delete on inbox_messages;`,
       );
       const grants = problemsOf(findings)
         .map(({ run }) => run!)

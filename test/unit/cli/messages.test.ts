@@ -52,7 +52,7 @@ describe("commands on messages", () => {
     const { code, out } = await list();
     expect(code).toBe(exitCodes.ok);
     expect(out).toMatch(
-      /^INBOX +STATE +TOPIC +ATTEMPT +SINCE +ERROR\nstripe\/evt%2F1 +dead +paid .*no such order$/m,
+      /^INBOX +STATE +TOPIC +TYPE +ATTEMPT +SINCE +ERROR\nstripe\/evt%2F1 +dead +paid .*no such order$/m,
     );
     expect(out).toMatch(/^OUTBOX .*\n.* dead +mail .* refused\n.* waiting /m);
     expect(out).toContain("timed \\u001b[2Jout");
@@ -205,7 +205,7 @@ describe("commands on messages", () => {
     expect(await listed()).toEqual(["stripe/evt%2F1", "erp/2", failed]);
     const { out: table } = await dead("list", "--queue", "inbox");
     expect(table).toMatch(
-      /^INBOX +TOPIC +ATTEMPT +DIED +GROUP +ERROR\nstripe\/evt%2F1 +paid +1 +\d{4}-\S+Z +[0-9a-f]{16} +no such order$/m,
+      /^INBOX +TOPIC +TYPE +ATTEMPT +DIED +GROUP +ERROR\nstripe\/evt%2F1 +paid +paid +1 +\d{4}-\S+Z +[0-9a-f]{16} +no such order$/m,
     );
     const group = /erp\/2 .* ([0-9a-f]{16}) /.exec(table)![1]!;
     expect((await dead("list", "--group", group, "--json")).out).toMatch(

@@ -95,6 +95,7 @@ describe("SQS batches", () => {
     ).toEqual({
       messageId: "own-id",
       topic: "order.placed",
+      type: "order.placed",
       payload: "body",
       headers: { a: "b" },
       correlationId: "c",
@@ -144,6 +145,7 @@ describe("Azure queue triggers", () => {
       {
         messageId: "m",
         topic: "order.placed",
+        type: "order.placed",
         payload: '{"parsed":"by the host"}',
         headers: { a: "b" },
         correlationId: "c",

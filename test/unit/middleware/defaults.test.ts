@@ -49,7 +49,7 @@ it("MID-11 a message is dead when its fifth delivery fails, by default", async (
     throw new Error("the business says no");
   };
   const consume = createConsume({ handle, deadLetters, subscriber: "s" }, "test");
-  const message: Omit<TriggerMessage, "deliveries" | "data"> = {
+  const message: Omit<TriggerMessage, "deliveries" | "data" | "type"> = {
     messageId: "m",
     topic: "t",
     payload: "",

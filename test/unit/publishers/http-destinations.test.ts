@@ -60,16 +60,17 @@ const message = {
 const loopback = { allowHttp: true, allowPrivateAddresses: true } as const;
 
 describe("webhooks out", () => {
-  it("MID-09 are signed by Standard Webhooks, as its own library checks, with the message's id on every attempt", async () => {
+  it("MID-09 MID-12 are signed by Standard Webhooks, as its own library checks, with the message's id on every attempt", async () => {
     const { url, received } = await serve(() => [204]);
     const publish = webhookPublisher({ ...loopback, url: `${url}/hooks`, secrets: secret });
-    await publish(message, context);
+    await publish({ ...message, type: "order.v2" }, context);
     const { headers, body } = received[0]!;
     expect(body).toBe('{"n":1}');
     expect(headers).toMatchObject({
       "webhook-id": message.messageId,
       "x-own": "1",
       "oncebox-topic": "order.placed",
+      "oncebox-type": "order.v2",
     });
     expect(new Webhook(secret).verify(body, headers as Record<string, string>)).toEqual({ n: 1 });
     expect(() => new Webhook(secret).verify('{"n":2}', headers as Record<string, string>)).toThrow();
@@ -212,7 +213,7 @@ describe("webhooks out", () => {
 });
 
 describe("EventBridge, behind the AWS SDK", () => {
-  it("MID-09 events are sent ten per request, and each is settled by itself", async () => {
+  it("MID-09 MID-12 events are sent ten per request, and each is settled by itself", async () => {
     const { url, received } = await serve(({ body }) => {
       const { Entries: entries } = JSON.parse(body) as { Entries: { Detail: string }[] };
       const answers = entries.map(({ Detail }) =>
@@ -235,7 +236,7 @@ describe("EventBridge, behind the AWS SDK", () => {
     const publish = eventBridgePublisher({ source: "com.example", client });
     const ends = await Promise.allSettled([
       ...Array.from({ length: 14 }, (_, n) =>
-        publish({ ...message, payload: JSON.stringify({ n }) }, context),
+        publish({ ...message, type: `order.v${n}`, payload: JSON.stringify({ n }) }, context),
       ),
       publish({ ...message, payload: '{"bad":1}' }, context),
       publish({ ...message, payload: "[1]" }, context),
@@ -244,7 +245,7 @@ describe("EventBridge, behind the AWS SDK", () => {
     expect(received).toHaveLength(2);
     expect(JSON.parse(received[0]!.body)).toMatchObject({
       Entries: expect.arrayContaining([
-        { Source: "com.example", DetailType: "order.placed", Detail: '{"n":0}', EventBusName: "default" },
+        { Source: "com.example", DetailType: "order.v0", Detail: '{"n":0}', EventBusName: "default" },
       ]),
     });
     expect(ends.slice(0, 14).every((end) => end.status === "fulfilled")).toBe(true);

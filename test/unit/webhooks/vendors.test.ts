@@ -20,7 +20,7 @@ describe("the vendors' own libraries and ours", () => {
     const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
     const payload = JSON.stringify({ id: "evt_1", object: "event", type: "charge.succeeded", name: "Zoë ☃" });
 
-    it("FUN-01 FUN-02 what Stripe's library signs is accepted", async () => {
+    it("FUN-01 FUN-02 MID-12 what Stripe's library signs is accepted", async () => {
       const { route, messages } = await reception({
         sources: { stripe: { scheme: "stripe", secrets: secret } },
       });
@@ -29,7 +29,13 @@ describe("the vendors' own libraries and ours", () => {
       expect(answer.status).toBe(200);
       expect(await answer.json()).toEqual({ outcome: "enqueued", messageId: "evt_1" });
       expect(await messages()).toMatchObject([
-        { source: "stripe", messageId: "evt_1", topic: "stripe.charge.succeeded", payload },
+        {
+          source: "stripe",
+          messageId: "evt_1",
+          topic: "stripe.charge.succeeded",
+          type: "charge.succeeded",
+          payload,
+        },
       ]);
     });
 

@@ -83,6 +83,7 @@ function fields({ route: { queue } }: ViewContext, shown: ListedMessage): HTMLEl
     ["Source", shown.source],
     ["Message id", shown.messageId],
     ["Topic", shown.topic],
+    ["Type", shown.type],
     [
       "Correlation id",
       shown.correlationId !== null &&

@@ -37,6 +37,7 @@ export const messages: View = {
           [
             { name: "Message", cell: (message) => messageLink(queue, keyOf(message)) },
             { name: "Topic", cell: ({ topic }) => topic },
+            { name: "Type", cell: ({ type }) => type },
             { name: "State", cell: (message) => stateBadge(message.phase) },
             { name: "Attempts used", class: "number", cell: ({ attempt }) => number(attempt) },
             errorColumn(""),
