@@ -95,7 +95,7 @@ end
 
 declare @lease_end datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, @lease_ms) a);
 declare @capped_from float =
-  case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
+  case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 2000000000 end;
 declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
 declare @picked table (
   seq bigint not null primary key, visible_at datetime2(3) not null, locked_until datetime2(3) null, owner uniqueidentifier null,
@@ -131,7 +131,7 @@ begin
 
   insert into @picked (seq, visible_at, locked_until, owner, lost, crashes, dies, topic, source)
   select top (@limit) r.seq, r.visible_at, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
-    r.crashes + case when r.locked_until is not null then 1 else 0 end, case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end, m.topic, m.source
+    case when r.crashes + case when r.locked_until is not null then 1 else 0 end < 10000 then r.crashes + case when r.locked_until is not null then 1 else 0 end else 10000 end, case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end, m.topic, m.source
   from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Ready]), updlock, readpast, rowlock, readcommittedlock)
   cross apply [$(Schema)].[$(Queue)_KeyOf](r.seq) m
   where r.status = 1 and r.visible_at <= @now and (r.reclaimable_at is null or r.reclaimable_at <= @now)
@@ -156,7 +156,7 @@ end
 else
   insert into @picked (seq, visible_at, locked_until, owner, lost, crashes, dies)
   select top (@limit) r.seq, r.visible_at, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
-    r.crashes + case when r.locked_until is not null then 1 else 0 end, case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
+    case when r.crashes + case when r.locked_until is not null then 1 else 0 end < 10000 then r.crashes + case when r.locked_until is not null then 1 else 0 end else 10000 end, case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
   from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Ready]), updlock, readpast, rowlock, readcommittedlock)
   where r.status = 1 and r.visible_at <= @now and (r.reclaimable_at is null or r.reclaimable_at <= @now)
   order by r.visible_at, r.seq;
@@ -175,7 +175,7 @@ set status = case when p.dies = 1 then 4 else 1 end,
   reclaimable_at = (select a.later from [$(Schema)].[$(Queue)_After](@lease_end,
     case when ([$(Queue)State].attempt + p.lost + 1) < @capped_from then @base_ms * power(@factor, ([$(Queue)State].attempt + p.lost + 1)) else @max_ms end
     + @jitter_ms * (([$(Queue)State].seq % 1000000 * 618034 + @random) % 1000000) / 1000000) a),
-  attempt = [$(Queue)State].attempt + p.lost, crashes = p.crashes,
+  attempt = case when [$(Queue)State].attempt + p.lost < 1000000000 then [$(Queue)State].attempt + p.lost else 1000000000 end, crashes = p.crashes,
   last_error = case
     when [$(Queue)State].expires_at <= @now then N'It was not handled before its expiresAt.'
     when p.lost = 1 then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
@@ -289,14 +289,15 @@ create or alter procedure [$(Schema)].[$(Queue)_Abandon]
 as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @capped_from float =
-  case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
+  case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 2000000000 end;
 declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
 declare @changed table (seq bigint not null primary key, status tinyint not null, keyed bit null, attempt int not null);
 
 begin transaction;
 update [$(Schema)].[$(Queue)State]
 set status = case when i.attempts is null and [$(Queue)State].attempt + 1 >= @max_attempts then 4 else 1 end,
-  attempt = [$(Queue)State].attempt + coalesce(i.attempts, 1), crashes = case when @max_attempts > 0 then 0 else [$(Queue)State].crashes end,
+  attempt = case when [$(Queue)State].attempt + coalesce(i.attempts, 1) < 1000000000 then [$(Queue)State].attempt + coalesce(i.attempts, 1) else 1000000000 end,
+  crashes = case when @max_attempts > 0 then 0 else [$(Queue)State].crashes end,
   owner = null, locked_until = null, reclaimable_at = null,
   visible_at = (select a.later from [$(Schema)].[$(Queue)_After](@now, coalesce(i.delay_ms,
     case when ([$(Queue)State].attempt + 1) < @capped_from then @base_ms * power(@factor, ([$(Queue)State].attempt + 1)) else @max_ms end
@@ -369,7 +370,7 @@ as
 set nocount, xact_abort on; set @now = coalesce(@now, sysutcdatetime());
 declare @lease_end datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, @lease_ms) a);
 declare @capped_from float =
-  case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
+  case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 2000000000 end;
 declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
 declare @changed table (seq bigint not null primary key, keyed bit null);
 
@@ -400,7 +401,7 @@ declare @changed table (
 begin transaction;
 insert into @picked (seq, visible_at, locked_until, owner, lost, crashes, dies)
 select top (@limit) r.seq, r.visible_at, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
-  r.crashes + case when r.locked_until is not null then 1 else 0 end, case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
+  case when r.crashes + case when r.locked_until is not null then 1 else 0 end < 10000 then r.crashes + case when r.locked_until is not null then 1 else 0 end else 10000 end, case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
 from [$(Schema)].[$(Queue)State] r with (index([$(Queue)State_PK]), updlock, readpast, rowlock, readcommittedlock)
 where r.status in (1, 5) and (r.locked_until < @now or (r.locked_until is null and r.expires_at <= @now))
 order by r.seq;
@@ -409,7 +410,7 @@ order by r.seq;
 update [$(Schema)].[$(Queue)State]
 set status = case when p.dies = 1 then 4 else [$(Queue)State].status end, owner = null, locked_until = null,
   last_attempt_at = coalesce([$(Queue)State].locked_until, [$(Queue)State].last_attempt_at),
-  attempt = [$(Queue)State].attempt + p.lost, crashes = p.crashes,
+  attempt = case when [$(Queue)State].attempt + p.lost < 1000000000 then [$(Queue)State].attempt + p.lost else 1000000000 end, crashes = p.crashes,
   last_error = case
     when [$(Queue)State].expires_at <= @now then N'It was not handled before its expiresAt.'
     when p.lost = 1 then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'

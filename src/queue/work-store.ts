@@ -39,7 +39,7 @@ export interface ClaimOptions extends CallOptions {
 
 /** Options of `abandon`. */
 export interface AbandonOptions extends CallOptions {
-  /** Replaces the policy's number of attempts, after which the message is dead. */
+  /** Replaces the policy's number of attempts, after which the message is dead; `Infinity` for no limit. */
   readonly maxAttempts?: number | undefined;
   /** Replaces the policy's back-off. */
   readonly delayMs?: number | undefined;

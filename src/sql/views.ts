@@ -65,7 +65,8 @@ export const shownHeaders = { messageType: "rf-message-type", maxRetries: "rf-ma
 export function sentQuery({ from, column, destination, endpoint, header, now }: SentViewParts): string {
   const v = (name: string) => `v.${column(name)}`;
   const as = (name: string) => `as ${column(name)}`;
-  const maxRetries = `cast(${header(v("Headers"), shownHeaders.maxRetries)} as int)`;
+  // null without a limit
+  const maxRetries = `cast(nullif(${header(v("Headers"), shownHeaders.maxRetries)}, 'Infinity') as int)`;
   return `select
   ${v("MessageId")},
   ${v("CorrelationId")},

@@ -1,7 +1,16 @@
 import { beforeThat, reasons } from "../dead-letters.js";
 import { status } from "../dialect.js";
 import { createdColumn, lastSeenAt, literal, type QueueNames } from "../names.js";
-import { attemptsTable, doneTable, messageKey, ms, named, now } from "./expressions.js";
+import {
+  attemptsTable,
+  doneTable,
+  messageKey,
+  moreAttempts,
+  moreCrashes,
+  ms,
+  named,
+  now,
+} from "./expressions.js";
 import { purgeOperations, recordAttempts } from "./history.js";
 import { lease, lostAttempts, removeDead, whyEnded } from "./leases.js";
 import { isInPartition, unblock } from "./partitions.js";
@@ -71,8 +80,8 @@ function reap(n: QueueNames, blockOnDead: boolean): string {
 ), reaped as (
   update ${n.state} s
   set status = case when ${dies} then ${status.dead} else s.status end,
-    attempt = s.attempt + (${hasLease})::int,
-    crashes = s.crashes + (${hasLease})::int,
+    attempt = ${moreAttempts(`(${hasLease})::int`)},
+    crashes = ${moreCrashes(`(${hasLease})::int`)},
     owner = null,
     locked_until = null,
     ${whyEnded(now)},

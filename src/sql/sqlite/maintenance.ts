@@ -6,6 +6,8 @@ import {
   keysOf,
   lease,
   limit,
+  moreAttempts,
+  moreCrashes,
   now,
   operationsTable,
   partitionQueue,
@@ -27,7 +29,7 @@ where s.status in (${status.ready}, ${status.blocked})
 limit ${limit}`,
   ...endLost(n),
   `update ${n.state} as s
-set attempt = s.attempt + 1, crashes = s.crashes + 1, owner = null, locked_until = null, last_attempt_at = s.locked_until,
+set attempt = ${moreAttempts("1")}, crashes = ${moreCrashes("1")}, owner = null, locked_until = null, last_attempt_at = s.locked_until,
   last_error = ${literal(reasons.leaseExpired)}, error_group = ${literal(reasonGroup("leaseExpired"))}
 where s.seq in ${stepSeqs} and s.status <> ${status.dead}`,
   ...(blockOnDead ? [] : [leaveAllDead(n)]),
