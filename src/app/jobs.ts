@@ -38,7 +38,7 @@ export interface AppJobs extends AppParts {
   /** The attempts that a queue's messages have, where their handlers do not say otherwise. */
   readonly maxAttempts: Readonly<Record<QueueKind, number>>;
   /** How long it keeps what the clean-up deletes, where it says so. */
-  readonly retentions: PurgeWithinOptions;
+  readonly retentions: Readonly<Record<QueueKind, PurgeWithinOptions>>;
   /** The schema and tables that this app uses. */
   readonly migrateOptions: MigrateOptions;
   migrate(): Promise<MigrateResult>;

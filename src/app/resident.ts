@@ -14,7 +14,7 @@ import type { Committed } from "./waking-app.js";
 
 /** How an app runs in a process that lives on. */
 export interface StartOptions extends Omit<WorkerSettings, "wakeUp"> {
-  /** Between two clean-ups: an hour by default. */
+  /** Between two clean-ups: a minute by default, and an hour for an app with tenants. */
   readonly cleanupMs?: number;
   /**
    * At SIGTERM and SIGINT the app closes, and then the signal ends the process, unless other code listens for it. Off by
@@ -30,7 +30,8 @@ const known = [
   ...["cleanupMs", "stopOnSignals", "notify"],
 ];
 
-const cleanupDefaultMs = 3_600_000;
+/** With tenants it polls each of their databases. */
+const cleanupDefaultMs = { one: 60_000, tenants: 3_600_000 } as const;
 /** The time of one reap or clean-up, as a function would have it. */
 const jobMs = 60_000;
 
@@ -72,7 +73,13 @@ function startAll(app: OpenApp, jobs: AppJobs, options: StartOptions): Running {
   const { tenants, logger } = app;
   const workers =
     tenants === undefined ? queueWorkers(app, jobs, options) : tenantWorker(tenants, logger, options);
-  const timers = maintenance(tenants === undefined ? jobs : { cleanup: jobs.cleanup }, logger, options);
+  const timers =
+    tenants === undefined
+      ? maintenance(jobs, logger, { cleanupMs: cleanupDefaultMs.one, ...omitUndefined(options) })
+      : maintenance({ cleanup: jobs.cleanup }, logger, {
+          cleanupMs: cleanupDefaultMs.tenants,
+          ...omitUndefined(options),
+        });
   return {
     wake: workers.wake,
     async stop() {
@@ -129,9 +136,8 @@ function tenantWorker(
 function maintenance(
   { reap, cleanup }: Pick<AppJobs, "cleanup"> & { readonly reap?: AppJobs["reap"] },
   logger: Logger,
-  options: StartOptions,
+  { reapMs = workerDurations.reapMs, cleanupMs }: StartOptions & { readonly cleanupMs: number },
 ): readonly Repeating[] {
-  const { reapMs = workerDurations.reapMs, cleanupMs = cleanupDefaultMs } = options;
   const job = (name: string, run: (budget: Budget) => Promise<unknown>) => async (signal: AbortSignal) => {
     try {
       await run(timeBudget(jobMs, signal));

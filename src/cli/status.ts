@@ -65,7 +65,7 @@ interface Settings {
 }
 
 const settingsOf = ({ maxAttempts, retentions }: AppJobs, hasApp: boolean): Settings => {
-  const { deadRetentionMs } = retentions;
+  const { deadRetentionMs } = retentions.inbox;
   if (!hasApp) return { deadRetentionMs };
   return {
     maxAttempts: { inbox: finite(maxAttempts.inbox), outbox: finite(maxAttempts.outbox) },

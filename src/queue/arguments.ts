@@ -34,6 +34,13 @@ export function nameProblem(value: unknown): string | undefined {
   return undefined;
 }
 
+/** A topic, or the beginning of topics with a star. Elsewhere a star would look as if it matched and never would. */
+export function requirePattern(pattern: unknown, name: string): asserts pattern is string {
+  requireName(pattern, name);
+  if (pattern.slice(0, -1).includes("*"))
+    throw new InvalidArgumentError(`${name} may have a * only at its end: ${JSON.stringify(pattern)}.`);
+}
+
 /** Like requireName. An empty string counts as absent. */
 export function optionalName(value: unknown, name: string): string | null {
   if (value === undefined || value === null || value === "") return null;

@@ -11,6 +11,7 @@ import {
   type Resolution,
 } from "./message.js";
 import type { FailedAttempt, Operators } from "./operators.js";
+import type { Retention } from "./retention.js";
 import type { TopicSchemas } from "./topics.js";
 
 /** Options that every call of a store takes. */
@@ -99,8 +100,10 @@ export interface ReapResult {
 
 /** Options of `purgeDone`. */
 export interface PurgeOptions extends CallOptions {
-  /** Messages done within this time are kept: 30 days by default. */
+  /** Messages done within this time are kept: 30 days by default. `Infinity` keeps all, except where `retentions` say otherwise. */
   readonly retentionMs?: number;
+  /** Other retentions for some of the messages: the first that fits a message decides. */
+  readonly retentions?: readonly Retention[] | undefined;
   readonly batchSize?: number;
   readonly maxBatches?: number;
   /** The `cursor` of a purge that `maxBatches` stopped. */

@@ -29,8 +29,9 @@ export const maintenanceStatements = (n: QueueNames, blockOnDead: boolean) =>
 ), old as (
   select m.seq
   from ${n.message} m
-  where m.seq = any (array(select seq from scanned where processed_at < ${before}))
-    and m.${lastSeenAt(n)} < ${before}
+  where m.seq = any (array(select seq from scanned where processed_at < ${youngest}))
+    and (select d.processed_at from ${doneTable(n)} d where d.seq = m.seq) < ${keptSince(n)}
+    and m.${lastSeenAt(n)} < ${keptSince(n)}
   for update skip locked
 ), ${goneMessages(n)}, gone_done as (
   delete from ${doneTable(n)} d
@@ -48,9 +49,9 @@ ${result(n)}`,
   select m.seq
   from ${n.message} m
   join ${n.state} s on s.seq = m.seq
-  where m.seq = any (array(select seq from scanned where died_at < ${before}))
-    and m.${lastSeenAt(n)} < ${before}
-    and s.status = ${status.dead} and s.died_at < ${before}
+  where m.seq = any (array(select seq from scanned where died_at < ${youngest}))
+    and m.${lastSeenAt(n)} < ${keptSince(n)}
+    and s.status = ${status.dead} and s.died_at < ${keptSince(n)}
     and coalesce(s.locked_until <= ${now}, true) -- else another process reports its expiry
     and not ${isInPartition(n, "s")}
   for update skip locked
@@ -98,14 +99,26 @@ where ${removeDead(n, blockOnDead, "reaped", `leaving.status = ${status.dead}`)}
   and ${recordAttempts(n, lostAttempts("ended"))}`;
 }
 
-const before = `${now} - ${ms(":retention_ms::float8")}`;
+/** No message that ended after this time is deleted. */
+const youngest = `${now} - ${ms(":shortest_ms::float8")}`;
+
+/** The time from which on the message `m` is kept, by the first rule that fits it; null for ever. */
+const keptSince = (n: QueueNames): string => `(
+      select ${now} - ${ms("r.retention_ms")}
+      from json_to_recordset(:rules::json) as r(position int, topic text, topic_prefix text, source text, retention_ms float8)
+      where coalesce(r.topic = m.topic, true)
+        and coalesce(starts_with(m.topic, r.topic_prefix), true)
+        and coalesce(r.source = ${n.kind === "inbox" ? "m.source" : "''"}, true)
+      order by r.position
+      limit 1
+    )`;
 
 /** What a purge deleted, and whether a later window may have more: no message ends before it is enqueued. */
 const result = (n: QueueNames) => `select (select count(*) from gone)::int as deleted,
   (select max(seq) from scanned) as last_seq,
   (select count(*) = :limit::int from scanned) and exists (
     select from ${n.message} m
-    where m.seq = (select max(seq) from scanned) and m.${createdColumn(n)} < ${before}
+    where m.seq = (select max(seq) from scanned) and m.${createdColumn(n)} < ${youngest}
   ) as more`;
 
 const goneMessages = (n: QueueNames) => `gone as (
