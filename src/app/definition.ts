@@ -171,7 +171,7 @@ interface AppSettings<Kind extends AnyDatabase> {
   readonly admin?: AppAdmin;
   /** For a host that has a cron and no queue: a request for `/dispatch` runs the jobs. */
   readonly cron?: AppCron;
-  /** How long done messages are kept. 30 days by default. `Infinity` keeps them for ever. */
+  /** How long done messages are kept. 30 days by default. */
   readonly retentionMs?: number;
   /**
    * Other retentions for some of the messages: `[{ topic: "debug.*", retentionMs: 3_600_000 }]`. The first that fits a message decides. A
@@ -388,7 +388,7 @@ const fields: Readonly<Record<keyof AppDefinition, Check>> = {
   service: must(isRecord, 'an object with tokens, or with auth: "none"'),
   admin: withTokens,
   cron: withTokens,
-  retentionMs: must((value) => (value as number) > 0, "a number above 0"),
+  retentionMs: aboveZero,
   retentions: retentionsProblem,
   deadRetentionMs: must(isDeadRetention, deadRetentionRule),
   operationRetentionMs: aboveZero,

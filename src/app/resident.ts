@@ -30,8 +30,10 @@ const known = [
   ...["cleanupMs", "stopOnSignals", "notify"],
 ];
 
-/** With tenants it polls each of their databases. */
-const cleanupDefaultMs = { one: 60_000, tenants: 3_600_000 } as const;
+/** A clean-up of tenants polls each of their databases, so it is rarer. */
+export const cleanupIntervalMs = ({ cleanupMs }: StartOptions, hasTenants: boolean): number =>
+  cleanupMs ?? (hasTenants ? 3_600_000 : 60_000);
+
 /** The time of one reap or clean-up, as a function would have it. */
 const jobMs = 60_000;
 
@@ -73,13 +75,10 @@ function startAll(app: OpenApp, jobs: AppJobs, options: StartOptions): Running {
   const { tenants, logger } = app;
   const workers =
     tenants === undefined ? queueWorkers(app, jobs, options) : tenantWorker(tenants, logger, options);
-  const timers =
-    tenants === undefined
-      ? maintenance(jobs, logger, { cleanupMs: cleanupDefaultMs.one, ...omitUndefined(options) })
-      : maintenance({ cleanup: jobs.cleanup }, logger, {
-          cleanupMs: cleanupDefaultMs.tenants,
-          ...omitUndefined(options),
-        });
+  const timers = maintenance(tenants === undefined ? jobs : { cleanup: jobs.cleanup }, logger, {
+    ...options,
+    cleanupMs: cleanupIntervalMs(options, tenants !== undefined),
+  });
   return {
     wake: workers.wake,
     async stop() {
