@@ -20,7 +20,7 @@ export const maintenanceStatements = (n: QueueNames, blockOnDead: boolean) =>
     reap: reap(n, blockOnDead),
     // Walks the primary key of the done rows in windows. An index of their times would be paid for by every ack. The
     // message is deleted first: a redelivery that has just locked it keeps both rows.
-    purge: `with scanned as (
+    purge: `with ${rules}, scanned as (
   select d.seq, d.processed_at
   from ${doneTable(n)} d
   where d.seq > :after_seq::bigint
@@ -30,8 +30,7 @@ export const maintenanceStatements = (n: QueueNames, blockOnDead: boolean) =>
   select m.seq
   from ${n.message} m
   where m.seq = any (array(select seq from scanned where processed_at < ${youngest}))
-    and (select d.processed_at from ${doneTable(n)} d where d.seq = m.seq) < ${keptSince(n)}
-    and m.${lastSeenAt(n)} < ${keptSince(n)}
+    and greatest(m.${lastSeenAt(n)}, (select d.processed_at from ${doneTable(n)} d where d.seq = m.seq)) < ${keptSince(n)}
   for update skip locked
 ), ${goneMessages(n)}, gone_done as (
   delete from ${doneTable(n)} d
@@ -39,7 +38,7 @@ export const maintenanceStatements = (n: QueueNames, blockOnDead: boolean) =>
 )
 ${result(n)}`,
     // Walks the index of dead messages in windows.
-    purgeDead: `with scanned as (
+    purgeDead: `with ${rules}, scanned as (
   select s.seq, s.died_at
   from ${n.state} s
   where s.status = ${status.dead} and s.seq > :after_seq::bigint
@@ -50,8 +49,7 @@ ${result(n)}`,
   from ${n.message} m
   join ${n.state} s on s.seq = m.seq
   where m.seq = any (array(select seq from scanned where died_at < ${youngest}))
-    and m.${lastSeenAt(n)} < ${keptSince(n)}
-    and s.status = ${status.dead} and s.died_at < ${keptSince(n)}
+    and s.status = ${status.dead} and greatest(m.${lastSeenAt(n)}, s.died_at) < ${keptSince(n)}
     and coalesce(s.locked_until <= ${now}, true) -- else another process reports its expiry
     and not ${isInPartition(n, "s")}
   for update skip locked
@@ -102,10 +100,15 @@ where ${removeDead(n, blockOnDead, "reaped", `leaving.status = ${status.dead}`)}
 /** No message that ended after this time is deleted. */
 const youngest = `${now} - ${ms(":shortest_ms::float8")}`;
 
+const rules = `rules as materialized (
+  select *
+  from json_to_recordset(:rules::json) as r(position int, topic text, topic_prefix text, source text, retention_ms float8)
+)`;
+
 /** The time from which on the message `m` is kept, by the first rule that fits it; null for ever. */
 const keptSince = (n: QueueNames): string => `(
       select ${now} - ${ms("r.retention_ms")}
-      from json_to_recordset(:rules::json) as r(position int, topic text, topic_prefix text, source text, retention_ms float8)
+      from rules r
       where coalesce(r.topic = m.topic, true)
         and coalesce(starts_with(m.topic, r.topic_prefix), true)
         and coalesce(r.source = ${n.kind === "inbox" ? "m.source" : "''"}, true)
