@@ -30,6 +30,18 @@ const topicsLeft = async ({ store }: TestQueue): Promise<readonly string[]> =>
 
 /** `purgeDone`: which rows it deletes, when, and how many at a time. */
 export function cleanUpTests({ kind, database, queue, ids, keyOf, counts, states }: QueueContext): void {
+  /** A transaction that ends with the test, also with one that fails: its locks would hold up the next one. */
+  const openTransaction = async () => {
+    const open = await database().begin();
+    let hasEnded = false;
+    const end = (how: "commit" | "rollback") => async () => {
+      if (!hasEnded) await open[how]();
+      hasEnded = true;
+    };
+    onTestFinished(end("rollback"));
+    return { ...open, commit: end("commit"), rollback: end("rollback") };
+  };
+
   describe("clean-up", () => {
     it("IBX-098 MID-10 purgeDone removes the message row and the state row of a done message", async () => {
       const { store, owner, clock, names, held, stored } = await queue();
@@ -263,7 +275,7 @@ export function cleanUpTests({ kind, database, queue, ids, keyOf, counts, states
       await store.fail(owner, [dead!], "no");
       clock.advance(2 * day);
       const retentions = [{ topic: "debug", retentionMs: hour, deadRetentionMs: day }];
-      const open = await database().begin();
+      const open = await openTransaction();
       const inside = made.on(inTransaction(database().db, open.tx));
       expect(await inside.purgeDone({ retentions })).toMatchObject({ purged: 2 });
       expect(await inside.purgeDead({ retentionMs: day, retentions })).toMatchObject({ purged: 1 });
@@ -284,7 +296,7 @@ export function cleanUpTests({ kind, database, queue, ids, keyOf, counts, states
       const made = await queue();
       await doneOf(made, "debug", "debug", "order");
       made.clock.advance(2 * day);
-      const open = await database().begin();
+      const open = await openTransaction();
       const inside = made.on(inTransaction(database().db, open.tx));
       expect(await inside.purgeDone({ retentions: [{ topic: "debug", retentionMs: hour }] })).toMatchObject({
         purged: 2,
