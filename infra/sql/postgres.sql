@@ -449,7 +449,7 @@ begin
 
   if v_may_die then
     perform "infra"."inbox_record_attempts"(json_agg(lost))
-    from (select s.seq, s.attempt + 1 as attempt, s.locked_until as ended_at, s.owner as worker, ''The lease expired: its worker crashed, was cut off, or took too long without renewing.'' as error
+    from (select s.seq, least(s.attempt + 1, 1000000000) as attempt, s.locked_until as ended_at, s.owner as worker, ''The lease expired: its worker crashed, was cut off, or took too long without renewing.'' as error
       from "infra"."inbox_state" s
       where s.locked_until is not null and s.seq = any (v_seqs)) lost;
   end if;
@@ -457,12 +457,12 @@ begin
   return query
   update "infra"."inbox_state" s
   set status = case when (s.expires_at <= v_now or (s.locked_until is not null and s.attempt + 1 >= p_max_attempts)) then 4 else 1 end,
-    attempt = s.attempt + (s.locked_until is not null)::int,
-    crashes = s.crashes + (s.locked_until is not null)::int,
+    attempt = least(s.attempt + (s.locked_until is not null)::int, 1000000000),
+    crashes = least(s.crashes + (s.locked_until is not null)::int, 10000),
     owner = case when (s.expires_at <= v_now or (s.locked_until is not null and s.attempt + 1 >= p_max_attempts)) then null else p_owner end,
     locked_until = case when (s.expires_at <= v_now or (s.locked_until is not null and s.attempt + 1 >= p_max_attempts)) then null else v_now + (p_lease_ms) * interval ''1 millisecond'' end,
     due_since = s.reclaimable_at,
-    reclaimable_at = v_now + (p_lease_ms) * interval ''1 millisecond'' + (round(least(p_max_ms, p_base_ms * power(p_factor, least(s.attempt + (s.locked_until is not null)::int + 1, 64))) + random() * p_jitter_ms)) * interval ''1 millisecond'',
+    reclaimable_at = v_now + (p_lease_ms) * interval ''1 millisecond'' + (round(case when (s.attempt + (s.locked_until is not null)::int + 1) * ln(p_factor) < ln(p_max_ms / p_base_ms) then p_base_ms * power(p_factor, s.attempt + (s.locked_until is not null)::int + 1) else p_max_ms end + random() * p_jitter_ms)) * interval ''1 millisecond'',
     last_error = case
       when s.expires_at <= v_now then ''It was not handled before its expiresAt.''
       when s.locked_until is not null then ''The lease expired: its worker crashed, was cut off, or took too long without renewing.''
@@ -1418,7 +1418,7 @@ begin
 
   if v_may_die then
     perform "infra"."outbox_record_attempts"(json_agg(lost))
-    from (select s.seq, s.attempt + 1 as attempt, s.locked_until as ended_at, s.owner as worker, ''The lease expired: its worker crashed, was cut off, or took too long without renewing.'' as error
+    from (select s.seq, least(s.attempt + 1, 1000000000) as attempt, s.locked_until as ended_at, s.owner as worker, ''The lease expired: its worker crashed, was cut off, or took too long without renewing.'' as error
       from "infra"."outbox_state" s
       where s.locked_until is not null and s.seq = any (v_seqs)) lost;
   end if;
@@ -1426,12 +1426,12 @@ begin
   return query
   update "infra"."outbox_state" s
   set status = case when (s.expires_at <= v_now or (s.locked_until is not null and s.attempt + 1 >= p_max_attempts)) then 4 else 1 end,
-    attempt = s.attempt + (s.locked_until is not null)::int,
-    crashes = s.crashes + (s.locked_until is not null)::int,
+    attempt = least(s.attempt + (s.locked_until is not null)::int, 1000000000),
+    crashes = least(s.crashes + (s.locked_until is not null)::int, 10000),
     owner = case when (s.expires_at <= v_now or (s.locked_until is not null and s.attempt + 1 >= p_max_attempts)) then null else p_owner end,
     locked_until = case when (s.expires_at <= v_now or (s.locked_until is not null and s.attempt + 1 >= p_max_attempts)) then null else v_now + (p_lease_ms) * interval ''1 millisecond'' end,
     due_since = s.reclaimable_at,
-    reclaimable_at = v_now + (p_lease_ms) * interval ''1 millisecond'' + (round(least(p_max_ms, p_base_ms * power(p_factor, least(s.attempt + (s.locked_until is not null)::int + 1, 64))) + random() * p_jitter_ms)) * interval ''1 millisecond'',
+    reclaimable_at = v_now + (p_lease_ms) * interval ''1 millisecond'' + (round(case when (s.attempt + (s.locked_until is not null)::int + 1) * ln(p_factor) < ln(p_max_ms / p_base_ms) then p_base_ms * power(p_factor, s.attempt + (s.locked_until is not null)::int + 1) else p_max_ms end + random() * p_jitter_ms)) * interval ''1 millisecond'',
     last_error = case
       when s.expires_at <= v_now then ''It was not handled before its expiresAt.''
       when s.locked_until is not null then ''The lease expired: its worker crashed, was cut off, or took too long without renewing.''

@@ -96,7 +96,7 @@ end
 
 declare @lease_end datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, @lease_ms) a);
 declare @capped_from float =
-  case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
+  case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 2000000000 end;
 declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
 declare @picked table (
   seq bigint not null primary key, visible_at datetime2(3) not null, locked_until datetime2(3) null, owner uniqueidentifier null,
@@ -132,7 +132,7 @@ begin
 
   insert into @picked (seq, visible_at, locked_until, owner, lost, crashes, dies, topic, source)
   select top (@limit) r.seq, r.visible_at, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
-    r.crashes + case when r.locked_until is not null then 1 else 0 end, case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end, m.topic, m.source
+    case when r.crashes + case when r.locked_until is not null then 1 else 0 end < 10000 then r.crashes + case when r.locked_until is not null then 1 else 0 end else 10000 end, case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end, m.topic, m.source
   from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Ready]), updlock, readpast, rowlock, readcommittedlock)
   cross apply [$(Schema)].[$(Queue)_KeyOf](r.seq) m
   where r.status = 1 and r.visible_at <= @now and (r.reclaimable_at is null or r.reclaimable_at <= @now)
@@ -157,7 +157,7 @@ end
 else
   insert into @picked (seq, visible_at, locked_until, owner, lost, crashes, dies)
   select top (@limit) r.seq, r.visible_at, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
-    r.crashes + case when r.locked_until is not null then 1 else 0 end, case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
+    case when r.crashes + case when r.locked_until is not null then 1 else 0 end < 10000 then r.crashes + case when r.locked_until is not null then 1 else 0 end else 10000 end, case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
   from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Ready]), updlock, readpast, rowlock, readcommittedlock)
   where r.status = 1 and r.visible_at <= @now and (r.reclaimable_at is null or r.reclaimable_at <= @now)
   order by r.visible_at, r.seq;
@@ -176,7 +176,7 @@ set status = case when p.dies = 1 then 4 else 1 end,
   reclaimable_at = (select a.later from [$(Schema)].[$(Queue)_After](@lease_end,
     case when ([$(Queue)State].attempt + p.lost + 1) < @capped_from then @base_ms * power(@factor, ([$(Queue)State].attempt + p.lost + 1)) else @max_ms end
     + @jitter_ms * (([$(Queue)State].seq % 1000000 * 618034 + @random) % 1000000) / 1000000) a),
-  attempt = [$(Queue)State].attempt + p.lost, crashes = p.crashes,
+  attempt = case when [$(Queue)State].attempt + p.lost < 1000000000 then [$(Queue)State].attempt + p.lost else 1000000000 end, crashes = p.crashes,
   last_error = case
     when [$(Queue)State].expires_at <= @now then N'It was not handled before its expiresAt.'
     when p.lost = 1 then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
@@ -291,14 +291,15 @@ as
 set nocount, xact_abort on;
 declare @now datetime2(3) = sysutcdatetime();
 declare @capped_from float =
-  case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
+  case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 2000000000 end;
 declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
 declare @changed table (seq bigint not null primary key, status tinyint not null, keyed bit null, attempt int not null);
 
 begin transaction;
 update [$(Schema)].[$(Queue)State]
 set status = case when i.attempts is null and [$(Queue)State].attempt + 1 >= @max_attempts then 4 else 1 end,
-  attempt = [$(Queue)State].attempt + coalesce(i.attempts, 1), crashes = case when @max_attempts > 0 then 0 else [$(Queue)State].crashes end,
+  attempt = case when [$(Queue)State].attempt + coalesce(i.attempts, 1) < 1000000000 then [$(Queue)State].attempt + coalesce(i.attempts, 1) else 1000000000 end,
+  crashes = case when @max_attempts > 0 then 0 else [$(Queue)State].crashes end,
   owner = null, locked_until = null, reclaimable_at = null,
   visible_at = (select a.later from [$(Schema)].[$(Queue)_After](@now, coalesce(i.delay_ms,
     case when ([$(Queue)State].attempt + 1) < @capped_from then @base_ms * power(@factor, ([$(Queue)State].attempt + 1)) else @max_ms end
@@ -371,7 +372,7 @@ set nocount, xact_abort on;
 declare @now datetime2(3) = sysutcdatetime();
 declare @lease_end datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, @lease_ms) a);
 declare @capped_from float =
-  case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
+  case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 2000000000 end;
 declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
 declare @changed table (seq bigint not null primary key, keyed bit null);
 
@@ -403,7 +404,7 @@ declare @changed table (
 begin transaction;
 insert into @picked (seq, visible_at, locked_until, owner, lost, crashes, dies)
 select top (@limit) r.seq, r.visible_at, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
-  r.crashes + case when r.locked_until is not null then 1 else 0 end, case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
+  case when r.crashes + case when r.locked_until is not null then 1 else 0 end < 10000 then r.crashes + case when r.locked_until is not null then 1 else 0 end else 10000 end, case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
 from [$(Schema)].[$(Queue)State] r with (index([$(Queue)State_PK]), updlock, readpast, rowlock, readcommittedlock)
 where r.status in (1, 5) and (r.locked_until < @now or (r.locked_until is null and r.expires_at <= @now))
 order by r.seq;
@@ -412,7 +413,7 @@ order by r.seq;
 update [$(Schema)].[$(Queue)State]
 set status = case when p.dies = 1 then 4 else [$(Queue)State].status end, owner = null, locked_until = null,
   last_attempt_at = coalesce([$(Queue)State].locked_until, [$(Queue)State].last_attempt_at),
-  attempt = [$(Queue)State].attempt + p.lost, crashes = p.crashes,
+  attempt = case when [$(Queue)State].attempt + p.lost < 1000000000 then [$(Queue)State].attempt + p.lost else 1000000000 end, crashes = p.crashes,
   last_error = case
     when [$(Queue)State].expires_at <= @now then N'It was not handled before its expiresAt.'
     when p.lost = 1 then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
@@ -465,91 +466,6 @@ select r.seq, k.*,
   case when r.status <> 4 then 'reaped' when r.expires_at <= @now then 'expired' else 'exhausted' end as verdict
 from @changed r
 cross apply [$(Schema)].[$(Queue)_KeyOf](r.seq) k option (loop join, force order);
-go
-
-create or alter procedure [$(Schema)].[$(Queue)_Purge]
-  @limit int, @retention_ms float, @after_seq bigint, @status tinyint
-as
-set nocount, xact_abort on;
-declare @now datetime2(3) = sysutcdatetime();
-declare @before datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, -@retention_ms) a);
-declare @last_seq bigint, @more bit;
-declare @scanned table (seq bigint not null primary key, ended_at datetime2(3) not null, keyed bit null);
-declare @kept table (seq bigint not null);
-declare @old table (seq bigint not null primary key);
-declare @gone table (seq bigint not null primary key);
-
-if @status = 3
-  insert into @scanned (seq, ended_at)
-  select top (@limit) d.seq, d.processed_at
-  from [$(Schema)].[$(Queue)Done] d with (forceseek, readpast, rowlock, readcommittedlock)
-  where d.seq > @after_seq
-  order by d.seq;
-else
-  insert into @scanned (seq, ended_at, keyed)
-  select top (@limit) s.seq, s.died_at, s.keyed
-  from [$(Schema)].[$(Queue)State] s with (index([$(Queue)_Dead]), forceseek, readpast, rowlock, readcommittedlock)
-  where s.status = 4 and s.seq > @after_seq
-  order by s.seq;
-
-select @last_seq = max(w.seq), @more = case when count(*) = @limit then 1 else 0 end from @scanned w;
-
-if not exists (select 1 from [$(Schema)].[$(Queue)Messages] m with (forceseek, readpast, rowlock, readcommittedlock) where m.seq = @last_seq and m.$(CreatedAt) < @before)
-  set @more = 0;
-
-if exists (select 1 from @scanned w where w.keyed = 1)
-begin
-  insert into @kept (seq)
-  select q.seq
-  from @scanned w
-  inner join [$(Schema)].[$(Queue)PartitionQueue] q with (index([$(Queue)PartitionQueue_Seq]), forceseek, rowlock, readcommittedlock) on q.seq = w.seq
-  where w.keyed = 1 option (loop join, force order);
-
-  insert into @kept (seq)
-  select c.seq
-  from [$(Schema)].[$(Queue)PartitionChanges] c with (readpast, rowlock, readcommittedlock)
-  inner join @scanned w on w.seq = c.seq option (loop join, force order);
-
-  delete from @scanned where seq in (select k.seq from @kept k);
-end
-
-begin transaction;
-if @status = 3
-  insert into @old (seq)
-  select m.seq
-  from @scanned w
-  inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
-  inner join [$(Schema)].[$(Queue)Done] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
-  where w.ended_at < @before and m.$(SeenAt) < @before and s.processed_at < @before option (loop join, force order);
-else
-  insert into @old (seq)
-  select m.seq
-  from @scanned w
-  inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
-  inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
-  where w.ended_at < @before and m.$(SeenAt) < @before and s.status = 4 and s.died_at < @before and (s.locked_until is null or s.locked_until <= @now) option (loop join, force order);
-
--- the condition is repeated: where UPDLOCK does not lock, it may have been delivered again by now
-delete from [$(Schema)].[$(Queue)Messages]
-output deleted.seq into @gone (seq)
-from @old o, [$(Schema)].[$(Queue)Messages] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)Messages].seq = o.seq and [$(Queue)Messages].$(SeenAt) < @before option (loop join, force order);
-
-if @status = 3
-  delete from [$(Schema)].[$(Queue)Done]
-  from @gone g, [$(Schema)].[$(Queue)Done] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [$(Queue)Done].seq = g.seq option (loop join, force order);
-else
-  delete from [$(Schema)].[$(Queue)State]
-  from @gone g, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [$(Queue)State].seq = g.seq option (loop join, force order);
-
-delete from [$(Schema)].[$(Queue)Attempts]
-from @gone g, [$(Schema)].[$(Queue)Attempts] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)Attempts].seq = g.seq option (loop join, force order);
-commit transaction;
-
-select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_List]

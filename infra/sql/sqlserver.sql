@@ -189,6 +189,110 @@ go
 
 :r $(Folder)/sqlserver-queue.sql
 
+create or alter procedure [$(Schema)].[$(Queue)_Purge]
+  @limit int, @rules nvarchar(max), @shortest_ms float, @after_seq bigint, @status tinyint
+as
+set nocount, xact_abort on;
+declare @now datetime2(3) = sysutcdatetime();
+declare @youngest datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, -@shortest_ms) a);
+declare @last_seq bigint, @more bit;
+declare @scanned table (seq bigint not null primary key, ended_at datetime2(3) not null, keyed bit null);
+declare @aged table (seq bigint not null primary key, ended_at datetime2(3) not null, kept_since datetime2(3) not null);
+declare @kept table (seq bigint not null);
+declare @old table (seq bigint not null primary key, kept_since datetime2(3) not null);
+declare @gone table (seq bigint not null primary key);
+
+if @status = 3
+  insert into @scanned (seq, ended_at)
+  select top (@limit) d.seq, d.processed_at
+  from [$(Schema)].[$(Queue)Done] d with (forceseek, readpast, rowlock, readcommittedlock)
+  where d.seq > @after_seq
+  order by d.seq;
+else
+  insert into @scanned (seq, ended_at, keyed)
+  select top (@limit) s.seq, s.died_at, s.keyed
+  from [$(Schema)].[$(Queue)State] s with (index([$(Queue)_Dead]), forceseek, readpast, rowlock, readcommittedlock)
+  where s.status = 4 and s.seq > @after_seq
+  order by s.seq;
+
+select @last_seq = max(w.seq), @more = case when count(*) = @limit then 1 else 0 end from @scanned w;
+
+if not exists (select 1 from [$(Schema)].[$(Queue)Messages] m with (forceseek, readpast, rowlock, readcommittedlock) where m.seq = @last_seq and m.first_seen_at < @youngest)
+  set @more = 0;
+
+if exists (select 1 from @scanned w where w.keyed = 1)
+begin
+  insert into @kept (seq)
+  select q.seq
+  from @scanned w
+  inner join [$(Schema)].[$(Queue)PartitionQueue] q with (index([$(Queue)PartitionQueue_Seq]), forceseek, rowlock, readcommittedlock) on q.seq = w.seq
+  where w.keyed = 1 option (loop join, force order);
+
+  insert into @kept (seq)
+  select c.seq
+  from [$(Schema)].[$(Queue)PartitionChanges] c with (readpast, rowlock, readcommittedlock)
+  inner join @scanned w on w.seq = c.seq option (loop join, force order);
+
+  delete from @scanned where seq in (select k.seq from @kept k);
+end
+
+-- by the first rule that fits each message; those that are kept for ever are left out
+insert into @aged (seq, ended_at, kept_since)
+select w.seq, w.ended_at, a.later
+from @scanned w
+inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, readpast, rowlock, readcommittedlock) on m.seq = w.seq
+cross apply (
+  select top (1) r.retention_ms
+  from openjson(@rules) with (
+    position int, topic nvarchar(255), topic_prefix nvarchar(255), source nvarchar(255), retention_ms float
+  ) r
+  where (r.topic is null or r.topic collate Latin1_General_100_BIN2 = m.topic)
+    and (r.topic_prefix is null or charindex(r.topic_prefix collate Latin1_General_100_BIN2, m.topic) = 1)
+    and (r.source is null or r.source collate Latin1_General_100_BIN2 = m.source)
+  order by r.position
+) r
+cross apply [$(Schema)].[$(Queue)_After](@now, -r.retention_ms) a
+where w.ended_at < @youngest and r.retention_ms is not null option (loop join, force order);
+
+begin transaction;
+if @status = 3
+  insert into @old (seq, kept_since)
+  select m.seq, w.kept_since
+  from @aged w
+  inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
+  inner join [$(Schema)].[$(Queue)Done] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
+  where w.ended_at < w.kept_since and m.last_seen_at < w.kept_since and s.processed_at < w.kept_since option (loop join, force order);
+else
+  insert into @old (seq, kept_since)
+  select m.seq, w.kept_since
+  from @aged w
+  inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
+  inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
+  where w.ended_at < w.kept_since and m.last_seen_at < w.kept_since and s.status = 4 and s.died_at < w.kept_since and (s.locked_until is null or s.locked_until <= @now) option (loop join, force order);
+
+-- the condition is repeated: where UPDLOCK does not lock, it may have been delivered again by now
+delete from [$(Schema)].[$(Queue)Messages]
+output deleted.seq into @gone (seq)
+from @old o, [$(Schema)].[$(Queue)Messages] with (forceseek, updlock, rowlock, readcommittedlock)
+where [$(Queue)Messages].seq = o.seq and [$(Queue)Messages].last_seen_at < o.kept_since option (loop join, force order);
+
+if @status = 3
+  delete from [$(Schema)].[$(Queue)Done]
+  from @gone g, [$(Schema)].[$(Queue)Done] with (forceseek, updlock, rowlock, readcommittedlock)
+  where [$(Queue)Done].seq = g.seq option (loop join, force order);
+else
+  delete from [$(Schema)].[$(Queue)State]
+  from @gone g, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
+  where [$(Queue)State].seq = g.seq option (loop join, force order);
+
+delete from [$(Schema)].[$(Queue)Attempts]
+from @gone g, [$(Schema)].[$(Queue)Attempts] with (forceseek, updlock, rowlock, readcommittedlock)
+where [$(Queue)Attempts].seq = g.seq option (loop join, force order);
+commit transaction;
+
+select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;
+go
+
 create or alter procedure [$(Schema)].[$(Queue)_Resolve]
   @items nvarchar(max)
 as
@@ -946,6 +1050,110 @@ where m.seq = @seq
 go
 
 :r $(Folder)/sqlserver-queue.sql
+
+create or alter procedure [$(Schema)].[$(Queue)_Purge]
+  @limit int, @rules nvarchar(max), @shortest_ms float, @after_seq bigint, @status tinyint
+as
+set nocount, xact_abort on;
+declare @now datetime2(3) = sysutcdatetime();
+declare @youngest datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, -@shortest_ms) a);
+declare @last_seq bigint, @more bit;
+declare @scanned table (seq bigint not null primary key, ended_at datetime2(3) not null, keyed bit null);
+declare @aged table (seq bigint not null primary key, ended_at datetime2(3) not null, kept_since datetime2(3) not null);
+declare @kept table (seq bigint not null);
+declare @old table (seq bigint not null primary key, kept_since datetime2(3) not null);
+declare @gone table (seq bigint not null primary key);
+
+if @status = 3
+  insert into @scanned (seq, ended_at)
+  select top (@limit) d.seq, d.processed_at
+  from [$(Schema)].[$(Queue)Done] d with (forceseek, readpast, rowlock, readcommittedlock)
+  where d.seq > @after_seq
+  order by d.seq;
+else
+  insert into @scanned (seq, ended_at, keyed)
+  select top (@limit) s.seq, s.died_at, s.keyed
+  from [$(Schema)].[$(Queue)State] s with (index([$(Queue)_Dead]), forceseek, readpast, rowlock, readcommittedlock)
+  where s.status = 4 and s.seq > @after_seq
+  order by s.seq;
+
+select @last_seq = max(w.seq), @more = case when count(*) = @limit then 1 else 0 end from @scanned w;
+
+if not exists (select 1 from [$(Schema)].[$(Queue)Messages] m with (forceseek, readpast, rowlock, readcommittedlock) where m.seq = @last_seq and m.created_at < @youngest)
+  set @more = 0;
+
+if exists (select 1 from @scanned w where w.keyed = 1)
+begin
+  insert into @kept (seq)
+  select q.seq
+  from @scanned w
+  inner join [$(Schema)].[$(Queue)PartitionQueue] q with (index([$(Queue)PartitionQueue_Seq]), forceseek, rowlock, readcommittedlock) on q.seq = w.seq
+  where w.keyed = 1 option (loop join, force order);
+
+  insert into @kept (seq)
+  select c.seq
+  from [$(Schema)].[$(Queue)PartitionChanges] c with (readpast, rowlock, readcommittedlock)
+  inner join @scanned w on w.seq = c.seq option (loop join, force order);
+
+  delete from @scanned where seq in (select k.seq from @kept k);
+end
+
+-- by the first rule that fits each message; those that are kept for ever are left out
+insert into @aged (seq, ended_at, kept_since)
+select w.seq, w.ended_at, a.later
+from @scanned w
+inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, readpast, rowlock, readcommittedlock) on m.seq = w.seq
+cross apply (
+  select top (1) r.retention_ms
+  from openjson(@rules) with (
+    position int, topic nvarchar(255), topic_prefix nvarchar(255), source nvarchar(255), retention_ms float
+  ) r
+  where (r.topic is null or r.topic collate Latin1_General_100_BIN2 = m.topic)
+    and (r.topic_prefix is null or charindex(r.topic_prefix collate Latin1_General_100_BIN2, m.topic) = 1)
+    and (r.source is null or r.source collate Latin1_General_100_BIN2 = N'')
+  order by r.position
+) r
+cross apply [$(Schema)].[$(Queue)_After](@now, -r.retention_ms) a
+where w.ended_at < @youngest and r.retention_ms is not null option (loop join, force order);
+
+begin transaction;
+if @status = 3
+  insert into @old (seq, kept_since)
+  select m.seq, w.kept_since
+  from @aged w
+  inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
+  inner join [$(Schema)].[$(Queue)Done] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
+  where w.ended_at < w.kept_since and m.created_at < w.kept_since and s.processed_at < w.kept_since option (loop join, force order);
+else
+  insert into @old (seq, kept_since)
+  select m.seq, w.kept_since
+  from @aged w
+  inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
+  inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
+  where w.ended_at < w.kept_since and m.created_at < w.kept_since and s.status = 4 and s.died_at < w.kept_since and (s.locked_until is null or s.locked_until <= @now) option (loop join, force order);
+
+-- the condition is repeated: where UPDLOCK does not lock, it may have been delivered again by now
+delete from [$(Schema)].[$(Queue)Messages]
+output deleted.seq into @gone (seq)
+from @old o, [$(Schema)].[$(Queue)Messages] with (forceseek, updlock, rowlock, readcommittedlock)
+where [$(Queue)Messages].seq = o.seq and [$(Queue)Messages].created_at < o.kept_since option (loop join, force order);
+
+if @status = 3
+  delete from [$(Schema)].[$(Queue)Done]
+  from @gone g, [$(Schema)].[$(Queue)Done] with (forceseek, updlock, rowlock, readcommittedlock)
+  where [$(Queue)Done].seq = g.seq option (loop join, force order);
+else
+  delete from [$(Schema)].[$(Queue)State]
+  from @gone g, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
+  where [$(Queue)State].seq = g.seq option (loop join, force order);
+
+delete from [$(Schema)].[$(Queue)Attempts]
+from @gone g, [$(Schema)].[$(Queue)Attempts] with (forceseek, updlock, rowlock, readcommittedlock)
+where [$(Queue)Attempts].seq = g.seq option (loop join, force order);
+commit transaction;
+
+select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;
+go
 
 create or alter procedure [$(Schema)].[$(Queue)_Resolve]
   @items nvarchar(max)

@@ -25,9 +25,10 @@ import type { InboxServiceSettings } from "../inbox-store/http/inbox-service.js"
 import type { LeasingInboxStore } from "../inbox-store/inbox-store.js";
 import type { TriggerMessage } from "../middleware/consume.js";
 import type { Outbox, OutboxOptions } from "../outbox/outbox.js";
-import { deadRetentionRule, isDeadRetention } from "../queue/maintenance.js";
 import type { InboxMessage, OutboxMessage, QueueMessage } from "../queue/message.js";
+import { deadRetentionRule, isDeadRetention, type Retention, requireRetentions } from "../queue/retention.js";
 import { checkTopics, type DataOf, type TopicSchemas } from "../queue/topics.js";
+import { type QueueKind, queueKinds } from "../queue/work-store.js";
 import type { Database, ReceivingDatabase } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
 import type { AnyDatabase, DatabaseKind } from "../sql/native.js";
@@ -190,6 +191,11 @@ interface AppSettings<Kind extends AnyDatabase> {
   /** How long done messages are kept. 30 days by default. */
   readonly retentionMs?: number;
   /**
+   * Other retentions for some of the messages: `[{ topic: "debug.*", retentionMs: 3_600_000 }]`. The first that fits a message decides. A
+   * source whose signed deliveries are accepted for longer is refused.
+   */
+  readonly retentions?: readonly AppRetention[];
+  /**
    * How long dead messages are kept after their death: a day at least. Without it they are kept until somebody replays, discards or archives
    * them. `ONCEBOX_DEAD_RETENTION_DAYS` overrides it.
    */
@@ -200,6 +206,12 @@ interface AppSettings<Kind extends AnyDatabase> {
   readonly logger?: LoggerOption;
   readonly metrics?: Metrics;
   readonly tracing?: Tracing;
+}
+
+/** How long some messages of an app are kept. */
+export interface AppRetention extends Retention {
+  /** Only those of one queue. */
+  readonly queue?: QueueKind | undefined;
 }
 
 /** Checks and returns the definition of an app. */
@@ -343,6 +355,17 @@ const topicsProblem: Check = (value) => {
   }
 };
 
+const retentionsProblem: Check = (value) => {
+  try {
+    requireRetentions(value as readonly Retention[], "retentions", ["queue"]);
+  } catch (error) {
+    return `is wrong: ${(error as Error).message}`;
+  }
+  const queues: readonly unknown[] = [undefined, ...queueKinds];
+  const isRight = (value as readonly AppRetention[]).every(({ queue }) => queues.includes(queue));
+  return isRight ? undefined : `is wrong: queue must be one of ${queueKinds.join(", ")}.`;
+};
+
 const aboveZero = must((value) => Number.isFinite(value) && (value as number) > 0, "a number above 0");
 
 const fields: Readonly<Record<keyof AppDefinition, Check>> = {
@@ -384,6 +407,7 @@ const fields: Readonly<Record<keyof AppDefinition, Check>> = {
   admin: withTokens,
   cron: withTokens,
   retentionMs: aboveZero,
+  retentions: retentionsProblem,
   deadRetentionMs: must(isDeadRetention, deadRetentionRule),
   operationRetentionMs: aboveZero,
   logger: must(

@@ -4,6 +4,8 @@ import { InvalidArgumentError } from "../errors.js";
 import { toWebResponse } from "../http/plain.js";
 import type { InboxService } from "../inbox-store/http/inbox-service.js";
 import type { PurgeWithinOptions } from "../queue/maintenance.js";
+import { retryPolicy } from "../queue/retry-policy.js";
+import type { QueueKind } from "../queue/work-store.js";
 import { whyNotBackedUp } from "../sql/backup-source.js";
 import type { Database } from "../sql/dialect.js";
 import { type MigrateOptions, type MigrateResult, migrate } from "../sql/migrate.js";
@@ -33,8 +35,10 @@ export interface AppJobs extends AppParts {
   readonly admin: Admin | undefined;
   readonly reap: MaintenanceJob;
   readonly cleanup: MaintenanceJob;
+  /** The attempts that a queue's messages have, where their handlers do not say otherwise. */
+  readonly maxAttempts: Readonly<Record<QueueKind, number>>;
   /** How long it keeps what the clean-up deletes, where it says so. */
-  readonly retentions: PurgeWithinOptions;
+  readonly retentions: Readonly<Record<QueueKind, PurgeWithinOptions>>;
   /** The schema and tables that this app uses. */
   readonly migrateOptions: MigrateOptions;
   migrate(): Promise<MigrateResult>;
@@ -71,6 +75,7 @@ export async function jobsOf(app: OpenApp): Promise<AppJobs> {
     admin,
     reap: reapJob(app),
     cleanup: cleanupJob(app),
+    maxAttempts: { inbox: maxAttemptsOf(definition, "inbox"), outbox: maxAttemptsOf(definition, "outbox") },
     retentions: retentionsOf(app),
     tenants: tenants?.stores,
     migrate: () => (tenants === undefined ? migrate(db, migrateOptions) : tenants.migrate()),
@@ -80,6 +85,10 @@ export async function jobsOf(app: OpenApp): Promise<AppJobs> {
     },
   };
 }
+
+/** As the dispatcher decides: its own policy replaces that of the queue. */
+const maxAttemptsOf = (definition: AppDefinition, queue: QueueKind): number =>
+  retryPolicy(definition.dispatch?.retry ?? definition[queue]?.retry).maxAttempts;
 
 /** The databases of an app, each once: tenants may share one. Opens no connection. */
 export async function appDatabases({

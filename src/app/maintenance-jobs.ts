@@ -10,6 +10,7 @@ import {
   purgeWithin,
   reapWithin,
 } from "../queue/maintenance.js";
+import type { QueueKind } from "../queue/work-store.js";
 import type { AppDefinition } from "./definition.js";
 import type { AppContext, OpenApp } from "./open-app.js";
 
@@ -40,10 +41,10 @@ const logAgeMs = 12_000;
 export function cleanupJob(app: OpenApp): MaintenanceJob {
   const { definition, inbox, outbox, tenants } = app;
   if (tenants !== undefined) return tenants.cleanup;
-  const options = retentionsOf(app);
+  const kept = retentionsOf(app);
   return async (budget) => ({
-    inbox: await purgeWithin(inbox, budget, options),
-    outbox: await purgeWithin(outbox, budget, options),
+    inbox: await purgeWithin(inbox, budget, kept.inbox),
+    outbox: await purgeWithin(outbox, budget, kept.outbox),
     ...(hasKeys(definition) && { service: await purgeKeys(app, budget) }),
   });
 }
@@ -56,16 +57,22 @@ async function purgeKeys(app: OpenApp, budget: Budget): Promise<MaintenanceResul
   return purgeWithin({ purgeDone: serviceStore(app, app.db).purge }, budget);
 }
 
-/** How long an app keeps what the clean-up deletes. The environment wins. */
-export const retentionsOf = ({
-  definition: { retentionMs, deadRetentionMs, operationRetentionMs },
+/** How long an app keeps what the clean-up deletes, by queue. The environment wins. */
+export function retentionsOf({
+  definition: { retentionMs, retentions = [], deadRetentionMs, operationRetentionMs },
   environment,
-}: Pick<AppContext, "definition" | "environment">): PurgeWithinOptions =>
-  omitUndefined({
+}: Pick<AppContext, "definition" | "environment">): Readonly<Record<QueueKind, PurgeWithinOptions>> {
+  const ages = omitUndefined({
     retentionMs,
     deadRetentionMs: environment.deadRetentionMs ?? deadRetentionMs,
     operationRetentionMs,
   });
+  const of = (kind: QueueKind): PurgeWithinOptions => ({
+    ...ages,
+    retentions: retentions.flatMap(({ queue = kind, ...retention }) => (queue === kind ? [retention] : [])),
+  });
+  return { inbox: of("inbox"), outbox: of("outbox") };
+}
 
 /** A database that takes longer raises other alarms. */
 const longestMs = 5_000;

@@ -14,7 +14,7 @@ import type { Committed } from "./waking-app.js";
 
 /** How an app runs in a process that lives on. */
 export interface StartOptions extends Omit<WorkerSettings, "wakeUp"> {
-  /** Between two clean-ups: an hour by default. */
+  /** Between two clean-ups: a minute by default, and an hour for an app with tenants. */
   readonly cleanupMs?: number;
   /**
    * At SIGTERM and SIGINT the app closes, and then the signal ends the process, unless other code listens for it. Off by
@@ -30,7 +30,10 @@ const known = [
   ...["cleanupMs", "stopOnSignals", "notify"],
 ];
 
-const cleanupDefaultMs = 3_600_000;
+/** A clean-up of tenants polls each of their databases, so it is rarer. */
+export const cleanupIntervalMs = ({ cleanupMs }: StartOptions, hasTenants: boolean): number =>
+  cleanupMs ?? (hasTenants ? 3_600_000 : 60_000);
+
 /** The time of one reap or clean-up, as a function would have it. */
 const jobMs = 60_000;
 
@@ -72,7 +75,10 @@ function startAll(app: OpenApp, jobs: AppJobs, options: StartOptions): Running {
   const { tenants, logger } = app;
   const workers =
     tenants === undefined ? queueWorkers(app, jobs, options) : tenantWorker(tenants, logger, options);
-  const timers = maintenance(tenants === undefined ? jobs : { cleanup: jobs.cleanup }, logger, options);
+  const timers = maintenance(tenants === undefined ? jobs : { cleanup: jobs.cleanup }, logger, {
+    ...options,
+    cleanupMs: cleanupIntervalMs(options, tenants !== undefined),
+  });
   return {
     wake: workers.wake,
     async stop() {
@@ -129,9 +135,8 @@ function tenantWorker(
 function maintenance(
   { reap, cleanup }: Pick<AppJobs, "cleanup"> & { readonly reap?: AppJobs["reap"] },
   logger: Logger,
-  options: StartOptions,
+  { reapMs = workerDurations.reapMs, cleanupMs }: StartOptions & { readonly cleanupMs: number },
 ): readonly Repeating[] {
-  const { reapMs = workerDurations.reapMs, cleanupMs = cleanupDefaultMs } = options;
   const job = (name: string, run: (budget: Budget) => Promise<unknown>) => async (signal: AbortSignal) => {
     try {
       await run(timeBudget(jobMs, signal));

@@ -4,6 +4,7 @@ import { omitUndefined } from "../base/defined.js";
 import { createInbox } from "../inbox/inbox.js";
 import { createOutbox } from "../outbox/outbox.js";
 import type { PurgeWithinOptions } from "../queue/maintenance.js";
+import { agesOf } from "../queue/retention.js";
 import { type AnyMessage, type AnyQueue, deadState, type QueueKind } from "../queue/work-store.js";
 import type { Database } from "../sql/dialect.js";
 import { chosenQueues, type MigrateOptions, wrongSettings } from "../sql/migrate.js";
@@ -37,7 +38,7 @@ export const doctorCommand: Command = {
       const findings: (Finding & { readonly database: string })[] = [];
       for (const { db, tables } of await databasesOf(app, tenantOf(input.values, app.tenants))) {
         requireDatabaseFile(db);
-        const found = await examine(db, { tables, ...app.retentions });
+        const found = await examine(db, { tables, retentions: app.retentions });
         findings.push(...found.map((finding) => ({ database: db.id, ...finding })));
       }
       const healthy = !findings.some(isProblem);
@@ -66,7 +67,9 @@ async function databasesOf(app: AppJobs, tenant: string | undefined): Promise<re
   return stores.map(({ db, tables }) => ({ db, tables: omitUndefined(tables) }));
 }
 
-interface ExamineOptions extends Pick<Examined, "tables">, PurgeWithinOptions {}
+interface ExamineOptions extends Pick<Examined, "tables"> {
+  readonly retentions?: AppJobs["retentions"];
+}
 
 /** Compares a database with what this version expects. It changes nothing. */
 export async function examine(given: Database, options: ExamineOptions): Promise<readonly Finding[]> {
@@ -98,7 +101,7 @@ interface QueueContext extends ExamineOptions {
 async function examineQueue(
   db: Database,
   queue: QueueNames,
-  { user, catalogue, ...retentions }: QueueContext,
+  { user, catalogue, retentions }: QueueContext,
 ): Promise<readonly Finding[]> {
   const schema = user?.seesAll === false ? [unseenSchema(user)] : await checkSchema(db, queue, catalogue);
   if (schema.some(isProblem) && schema.every(({ run }) => run === runMigrate)) return schema;
@@ -108,13 +111,15 @@ async function examineQueue(
   const { schema: name, table } = queue;
   const options = { ...(name === "" ? {} : { schema: name }), table };
   const store = queue.kind === "inbox" ? createInbox(db, options) : createOutbox(db, options);
-  const retention = await checkRetention(queue.kind, store as Pick<AnyQueue, "list">, retentions).catch(
-    (error: Error) => {
-      if (db.dialect.classify(error) !== "permanent") throw error;
-      // Privileges that the checks do not know of, such as those on the tables where procedures do not read them for their callers.
-      return [problem("permissions", `The messages of ${table} cannot be read: ${error.message}`, null)];
-    },
-  );
+  const retention = await checkRetention(
+    queue.kind,
+    store as Pick<AnyQueue, "list">,
+    retentions?.[queue.kind] ?? {},
+  ).catch((error: Error) => {
+    if (db.dialect.classify(error) !== "permanent") throw error;
+    // Privileges that the checks do not know of, such as those on the tables where procedures do not read them for their callers.
+    return [problem("permissions", `The messages of ${table} cannot be read: ${error.message}`, null)];
+  });
   return [...findings, ...retention];
 }
 
@@ -200,13 +205,20 @@ const dayMs = 86_400_000;
 /** Dead messages that nobody has looked after for so long are worth a note: they may hold personal data. */
 const forgottenMs = 90 * dayMs;
 
-/** Messages that are a day past their retention show that no clean-up runs. */
+/** Messages that are a day past their retention show that no clean-up runs: past the longest one, where some have their own. */
 async function checkRetention(
   name: QueueKind,
   queue: Pick<AnyQueue, "list">,
-  { retentionMs = defaults.retentionMs, deadRetentionMs }: PurgeWithinOptions,
+  {
+    retentionMs: usualMs = defaults.retentionMs,
+    deadRetentionMs: usualDeadMs,
+    retentions,
+  }: PurgeWithinOptions,
 ): Promise<readonly Finding[]> {
+  const retentionMs = Math.max(...agesOf(retentions, "retentionMs", usualMs));
+  const deadRetentionMs = usualDeadMs && Math.max(...agesOf(retentions, "deadRetentionMs", usualDeadMs));
   const hasEnded = async (state: string, ageMs: number, endedAt: (message: AnyMessage) => Date | null) => {
+    if (ageMs === Number.POSITIVE_INFINITY) return false;
     const latest = Date.now() - ageMs;
     const { messages } = await queue.list({ state, olderThanMs: ageMs, limit: 100 });
     return messages.some((message) => {

@@ -1,10 +1,10 @@
 import { keyText } from "../admin/page/key-text.js";
-import { appDatabases } from "../app/jobs.js";
+import { type AppJobs, appDatabases } from "../app/jobs.js";
 import { type AppStats, appStats, type MeasuredStores } from "../app/stats.js";
 import { sleep } from "../base/timers.js";
 import { inboxPhases, phases } from "../queue/message.js";
 import type { Control, UnhandledTopic } from "../queue/operators.js";
-import type { QueueKind, QueueStats } from "../queue/work-store.js";
+import { type QueueKind, type QueueStats, queueKinds } from "../queue/work-store.js";
 import { type Command, type CommandInput, exitCodes, flag, option, UsageError } from "./command.js";
 import { chosenStores, requireDatabaseFile, withApp, withQueues } from "./load-app.js";
 import {
@@ -46,16 +46,34 @@ export const statusCommand: Command = {
     const everyMs = duration(values, "every", "2s");
     const limits = limitsOf(input);
     return withApp(input, async (app) => {
-      // Dead messages are kept for ever where the app does not say how long. Without the app it is not known.
-      const kept = app.retentions.deadRetentionMs ?? (values.app === undefined ? undefined : null);
+      const settings = settingsOf(app, values.app !== undefined);
       const isOne = values.tenant !== undefined;
       if (!isOne) for (const db of await appDatabases(app)) requireDatabaseFile(db);
       const stores = isOne ? await chosenStores(input, app, app.tenants) : app;
-      const once = () => printStatus(input, stores, limits, kept);
+      const once = () => printStatus(input, stores, limits, settings);
       return values.watch ? repeat(input, everyMs, once) : once();
     });
   },
 };
+
+/** What app and environment say of the messages. What only the app says is not known without it. */
+interface Settings {
+  /** Null where messages are retried for ever: JSON has no `Infinity`. */
+  readonly maxAttempts?: Readonly<Record<QueueKind, number | null>>;
+  /** Null where dead messages are kept for ever. */
+  readonly deadRetentionMs?: number | null | undefined;
+}
+
+const settingsOf = ({ maxAttempts, retentions }: AppJobs, hasApp: boolean): Settings => {
+  const { deadRetentionMs } = retentions.inbox;
+  if (!hasApp) return { deadRetentionMs };
+  return {
+    maxAttempts: { inbox: finite(maxAttempts.inbox), outbox: finite(maxAttempts.outbox) },
+    deadRetentionMs: deadRetentionMs ?? null,
+  };
+};
+
+const finite = (limit: number): number | null => (Number.isFinite(limit) ? limit : null);
 
 interface Limits {
   readonly maxAgeMs: number;
@@ -91,17 +109,20 @@ async function printStatus(
   { values, terminal }: CommandInput,
   stores: MeasuredStores,
   limits: Limits,
-  deadRetentionMs: number | null | undefined,
+  settings: Settings,
 ): Promise<number> {
   const stats = await appStats(stores);
   const { inbox, outbox, controls, unhandled, failed } = stats;
+  const { maxAttempts, deadRetentionMs } = settings;
   const at = values.watch ? { at: new Date().toISOString() } : {};
   if (values.json)
-    terminal.out(JSON.stringify({ ...at, inbox, outbox, controls, unhandled, deadRetentionMs, failed }));
+    terminal.out(JSON.stringify({ ...at, inbox, outbox, controls, unhandled, ...settings, failed }));
   else {
     if (at.at !== undefined) terminal.out(terminal.columns === undefined ? at.at : `${clear}${at.at}`);
     terminal.out(statusLine("inbox", inbox));
     terminal.out(statusLine("outbox", outbox));
+    for (const queue of queueKinds)
+      if (maxAttempts?.[queue] === null) terminal.out(queueLine(queue, forEver));
     for (const control of controls) terminal.out(controlLine(control.queue, control));
     for (const topic of unhandled) terminal.out(unhandledLine(topic));
     if (deadRetentionMs !== undefined && deadIn(stats) > 0) terminal.out(retentionLine(deadRetentionMs));
@@ -119,6 +140,8 @@ const unhandledLine = ({ topic, messages, lastSeenAt }: UnhandledTopic): string 
   );
 
 const deadIn = ({ inbox, outbox }: AppStats): number => inbox.phases.dead + outbox.phases.dead;
+
+const forEver = "failed messages are retried for ever, unless their handlers say otherwise";
 
 const retentionLine = (retentionMs: number | null): string =>
   retentionMs === null

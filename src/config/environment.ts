@@ -1,6 +1,6 @@
 import { type LogLevel, logLevels } from "../base/logger.js";
 import { InvalidArgumentError } from "../errors.js";
-import { daysToMs, deadRetentionDays, isDeadRetention } from "../queue/maintenance.js";
+import { daysToMs, deadRetentionDays, isDeadRetention } from "../queue/retention.js";
 import {
   isSecretReference,
   referenceIn,

@@ -1,6 +1,6 @@
 import type { MetricAttributes, Telemetry } from "../base/telemetry.js";
 import { InvalidArgumentError } from "../errors.js";
-import { optionalCount, refuseUnknown, requireDuration, requireName } from "../queue/arguments.js";
+import { optionalCount, refuseUnknown, requireDuration, requirePattern } from "../queue/arguments.js";
 import type { InboxMessage, OutgoingMessage, QueueMessage, WithData } from "../queue/message.js";
 import { type RetryPolicy, retryPolicy } from "../queue/retry-policy.js";
 import type { InputOf, StandardSchema } from "../queue/standard-schema.js";
@@ -355,13 +355,6 @@ function checkedHandler(topic: TopicPattern, entry: HandlerEntry<QueueMessage>):
   if (leaseMs !== undefined) requireDuration(leaseMs, `leaseMs of "${topic}"`);
   optionalCount(concurrency, `concurrency of "${topic}"`, 1);
   return handler;
-}
-
-/** A star is only understood at the end. Elsewhere it would look as if it matched and never would. */
-function requirePattern(pattern: TopicPattern, what: string): void {
-  requireName(pattern, what);
-  if (pattern.slice(0, -1).includes("*"))
-    throw new InvalidArgumentError(`${what} may have a * only at its end: ${JSON.stringify(pattern)}.`);
 }
 
 /** Finds the value of the topic itself, else of the longest pattern that fits. */

@@ -48,7 +48,7 @@ export interface SqlInboxStore extends LeasingInboxStore {
 }
 
 /** Which keys are purged. */
-export type PurgeKeysOptions = Omit<PurgeOptions, "retentionMs">;
+export type PurgeKeysOptions = Omit<PurgeOptions, "retentionMs" | "retentions">;
 
 const known = ["source", "schema", "table", "enableSchemaDeployment", "retentionMs", "logger", "id", "clock"];
 

@@ -4,6 +4,7 @@ import { adminDefaults, adminTokens, checkAdminSettings } from "../http/admin-ac
 import { checkTokens } from "../http/bearer-tokens.js";
 import {
   optionalCount,
+  optionalLimit,
   problemOf,
   refuseUnknown,
   requireBatchSize,
@@ -227,7 +228,7 @@ function checkSettings(options: AnyServiceOptions, problems: Problems): void {
     problems.check(() => optionalCount(settings[name], name, 1));
   problems.check(() => refuseUnknown(options.retry ?? {}, Object.keys(defaultRetry), "retry"));
   problems.check(() => void retryPolicy(policyOf(retry)));
-  problems.check(() => optionalCount(retry.maxRetries, "retry.maxRetries", 0, maxRetriesLimit));
+  problems.check(() => optionalLimit(retry.maxRetries, "retry.maxRetries", 0, maxRetriesLimit));
   problems.check(() => {
     requireIdentifier(table, "table");
     requireIdentifier(`${table}_outbox`, `"${table}_outbox", the name of a table,`);
@@ -250,7 +251,8 @@ function checkRetention(
       inboxRetentionMs >= 2 * windowMs,
       `inboxRetentionMs must be at least twice ${what}, which is ${windowMs} ms: at least ${2 * windowMs}, not ${inboxRetentionMs}`,
     );
-  checkWindow("the retry window", retryWindowMs(retry));
+  // Retries without a limit end when the message expires: see below.
+  if (retry.maxRetries !== Number.POSITIVE_INFINITY) checkWindow("the retry window", retryWindowMs(retry));
   for (const [id, source] of Object.entries(sources))
     if (source?.retryWindowMs !== undefined)
       checkWindow(`the retry window of the source "${id}"`, source.retryWindowMs);

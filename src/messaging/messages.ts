@@ -147,7 +147,7 @@ export interface SendOptions {
   /** The caller's transaction: the message is sent if, and only if, it commits. By default that of the running handler. */
   readonly tx?: SqlExecutor;
   readonly correlationId?: string | undefined;
-  /** Replaces the service's number of retries. */
+  /** Replaces the service's number of retries. With `Infinity` the message is sent until it expires. */
   readonly maxRetries?: number | undefined;
   /** Replaces the service's `ttlMs`. */
   readonly ttlMs?: number | undefined;

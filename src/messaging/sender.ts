@@ -6,7 +6,7 @@ import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import { currentScope } from "../middleware/transaction.js";
 import {
   checkCall,
-  optionalCount,
+  optionalLimit,
   optionalName,
   refuseUnknown,
   requireDuration,
@@ -128,7 +128,7 @@ function checkSendOptions(options: SendOptions, inboxRetentionMs: number): void 
   checkCall(options, sendOptionNames, "send");
   const { tx, maxRetries, ttlMs } = options;
   if (tx !== undefined) requireExecutor(tx);
-  optionalCount(maxRetries, "maxRetries", 0, maxRetriesLimit);
+  optionalLimit(maxRetries, "maxRetries", 0, maxRetriesLimit);
   checkHeaders(options.headers);
   if (ttlMs === undefined) return;
   requireDuration(ttlMs, "ttlMs");
@@ -199,7 +199,7 @@ export function requester(parts: ServiceParts, sender: Sender, deliver: Deliver)
     const { timeoutMs = defaultRequestMs, signal, headers } = options;
     const { maxRetries = settings.retry.maxRetries } = options;
     requireDuration(timeoutMs, "timeoutMs");
-    optionalCount(maxRetries, "maxRetries", 0, maxRetriesLimit);
+    optionalLimit(maxRetries, "maxRetries", 0, maxRetriesLimit);
     checkHeaders(headers, 1);
     // Before it is sent: a transport that cannot sign it would count against the destination's circuit breaker.
     const correlationId = optionalName(options.correlationId, "correlationId");

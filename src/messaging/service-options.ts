@@ -4,7 +4,7 @@ import type { Metrics, Tracing } from "../base/telemetry.js";
 import type { WakeUpSource } from "../dispatch/worker.js";
 import type { AdminSettings } from "../http/admin-access.js";
 import type { BreakerPolicy } from "../publishers/circuit-breaker.js";
-import type { RetryPolicy } from "../queue/retry-policy.js";
+import { mostAttempts, type RetryPolicy } from "../queue/retry-policy.js";
 import type { Database } from "../sql/dialect.js";
 import type { TransportsOptions } from "./destinations.js";
 import type { Combined, MessageDefinitions, Receivers, ResponseHandlers } from "./messages.js";
@@ -14,7 +14,7 @@ import type { Transport } from "./transports/transport.js";
 
 /** The wait before retry n, from 0 on: min(baseMs · 2^n, maxMs) + random(0, jitterMs). */
 export interface RetryOptions {
-  /** Retries after the first attempt, before the message is Failed: 5 by default. */
+  /** Retries after the first attempt, before the message is Failed: 5 by default. With `Infinity` it is sent until it expires. */
   readonly maxRetries: number;
   /** 2 s by default. */
   readonly baseMs: number;
@@ -31,14 +31,15 @@ export const defaultRetry: RetryOptions = {
   jitterMs: 500,
 };
 
-/** More attempts than a retry policy takes: the service counts retries itself, because each message may have its own limit. */
-const noLimit = 10_000;
+/** The largest limit of retries beside `Infinity`. */
+export const maxRetriesLimit = mostAttempts - 1;
 
-export const maxRetriesLimit = noLimit - 1;
-
-/** A retry policy counts from the first failed attempt on, so its base is half of ours. */
+/**
+ * A retry policy counts from the first failed attempt on, so its base is half of ours. The service counts retries itself, because
+ * each message may have its own limit.
+ */
 export const policyOf = ({ baseMs, maxMs, jitterMs }: RetryOptions): RetryPolicy => ({
-  maxAttempts: noLimit,
+  maxAttempts: Number.POSITIVE_INFINITY,
   baseMs: baseMs / 2,
   factor: 2,
   maxMs,

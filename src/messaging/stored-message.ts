@@ -37,6 +37,7 @@ export interface SentMessage {
   readonly state: SentState;
   /** Retries so far, including the next one. */
   readonly retryCount: number;
+  /** `Infinity` when only its expiry ends it; null in JSON. */
   readonly maxRetries: number;
   /** Null when there will be none. */
   readonly nextRetryAt: Date | null;

@@ -3,25 +3,23 @@ import { omitUndefined } from "../base/defined.js";
 import { type LoggerOption, loggerOf, safeReason } from "../base/logger.js";
 import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
 import { refuseUnknown, requireDuration, requireInterval, requireList } from "../queue/arguments.js";
-import { deadRetentionRule, isDeadRetention } from "../queue/maintenance.js";
-import type {
-  PurgeDeadOptions,
-  PurgeOperationsOptions,
-  PurgeOptions,
-  PurgeResult,
-} from "../queue/work-store.js";
+import { type Purging, purgeWithin } from "../queue/maintenance.js";
+import {
+  deadRetentionRule,
+  isDeadRetention,
+  type Retention,
+  requireRetention,
+  requireRetentions,
+} from "../queue/retention.js";
 
 /** Options of the clean-up. */
 export interface CleanupOptions {
   /** Inboxes and outboxes. */
-  readonly stores: readonly {
-    readonly id: string;
-    purgeDone(options: PurgeOptions): Promise<PurgeResult>;
-    purgeDead?(options: PurgeDeadOptions): Promise<unknown>;
-    purgeOperations?(options: PurgeOperationsOptions): Promise<unknown>;
-  }[];
+  readonly stores: readonly (Purging & { readonly id: string })[];
   /** 7 days by default. Keep ids for longer than your queue can deliver a message again. */
   readonly retentionMs?: number;
+  /** Other retentions for some of the messages, such as `{ topic: "debug.*", retentionMs: 3_600_000 }`. The first that fits decides. */
+  readonly retentions?: readonly Retention[];
   /** How long dead messages are kept after their death: a day at least. By default they are kept for ever. */
   readonly deadRetentionMs?: number;
   /** Of the records of operators' operations: 90 days by default. */
@@ -44,6 +42,7 @@ export interface Cleanup {
 const known = [
   "stores",
   "retentionMs",
+  "retentions",
   "deadRetentionMs",
   "operationRetentionMs",
   "intervalMs",
@@ -66,6 +65,7 @@ export function startCleanup(options: CleanupOptions): Cleanup {
   const {
     stores,
     retentionMs = week,
+    retentions = [],
     deadRetentionMs,
     operationRetentionMs,
     intervalMs = 60_000,
@@ -77,21 +77,23 @@ export function startCleanup(options: CleanupOptions): Cleanup {
     throw new InvalidArgumentError(
       "startCleanup: stores must be inboxes and outboxes: createInbox(db), createOutbox(db).",
     );
-  requireDuration(retentionMs, "startCleanup: retentionMs");
+  requireRetention(retentionMs, "startCleanup: retentionMs");
+  requireRetentions(retentions, "startCleanup: retentions");
   if (deadRetentionMs !== undefined && !isDeadRetention(deadRetentionMs))
     throw new ArgumentRangeError(`startCleanup: deadRetentionMs must be ${deadRetentionRule}.`);
   if (operationRetentionMs !== undefined)
     requireDuration(operationRetentionMs, "startCleanup: operationRetentionMs");
   requireInterval(intervalMs, "startCleanup: intervalMs");
   const logger = loggerOf(options.logger);
+  const purge = {
+    retentionMs,
+    retentions,
+    ...omitUndefined({ deadRetentionMs, operationRetentionMs, batchSize }),
+  };
   const cleanUp = async (stopped: AbortSignal): Promise<void> => {
     for (const store of stores) {
       try {
-        const purge = { signal: stopped, ...omitUndefined({ batchSize }) };
-        await store.purgeDone({ retentionMs, ...purge });
-        if (deadRetentionMs !== undefined)
-          await store.purgeDead?.({ retentionMs: deadRetentionMs, ...purge });
-        await store.purgeOperations?.({ retentionMs: operationRetentionMs, ...purge });
+        await purgeWithin(store, { signal: stopped, remainingMs: () => Number.POSITIVE_INFINITY }, purge);
       } catch (error) {
         if (!stopped.aborted) logger.error("clean-up failed", { store: store.id, error: safeReason(error) });
       }

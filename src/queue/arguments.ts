@@ -1,7 +1,7 @@
 import { longestTimerMs } from "../base/timers.js";
 import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
 import type { WithData } from "./message.js";
-import { longestMs } from "./retry-policy.js";
+import { isLimit, limitRule, longestMs } from "./retry-policy.js";
 
 /** Characters (UTF-16 code units, as SQL Server counts) that ids, sources and topics may have. */
 export const maxNameLength = 255;
@@ -32,6 +32,13 @@ export function nameProblem(value: unknown): string | undefined {
     return "must not end with a space: SQL Server would ignore it when comparing.";
   }
   return undefined;
+}
+
+/** A topic, or the beginning of topics with a star. Elsewhere a star would look as if it matched and never would. */
+export function requirePattern(pattern: unknown, name: string): asserts pattern is string {
+  requireName(pattern, name);
+  if (pattern.slice(0, -1).includes("*"))
+    throw new InvalidArgumentError(`${name} may have a * only at its end: ${JSON.stringify(pattern)}.`);
 }
 
 /** Like requireName. An empty string counts as absent. */
@@ -139,6 +146,12 @@ export function requireBatchSize(value: unknown, name = "batchSize"): asserts va
 
 export function optionalCount(value: unknown, name: string, least: number, most?: number): void {
   if (value !== undefined) requireCount(value, name, least, most);
+}
+
+/** Like optionalCount, and `Infinity` is no limit. */
+export function optionalLimit(value: unknown, name: string, least: number, most: number): void {
+  if (value === undefined || isLimit(value, least, most)) return;
+  throw new ArgumentRangeError(`${name} must be ${limitRule(least, most)}, not ${String(value)}.`);
 }
 
 function requireCount(value: unknown, name: string, least: number, most = Number.MAX_SAFE_INTEGER): void {

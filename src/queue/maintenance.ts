@@ -2,7 +2,7 @@ import type { Budget } from "../base/budget.js";
 import { guardedMetrics, type Metrics } from "../base/telemetry.js";
 import { withDeadline } from "../base/timers.js";
 import { inboxPhases, type Phase, type QueueMessage } from "./message.js";
-import { longestMs } from "./retry-policy.js";
+import { agesOf, type Retention } from "./retention.js";
 import type {
   CallOptions,
   PurgeOptions,
@@ -14,7 +14,7 @@ import type {
 
 type Queue = WorkStore<never, QueueMessage, string>;
 /** A queue, or the keys of a service, which has no records of operations. */
-type Purging = Pick<Queue, "purgeDone"> & Partial<Pick<Queue, "purgeDead" | "purgeOperations">>;
+export type Purging = Pick<Queue, "purgeDone"> & Partial<Pick<Queue, "purgeDead" | "purgeOperations">>;
 
 /** What a reap or a clean-up of one queue did. */
 export interface MaintenanceResult {
@@ -43,7 +43,7 @@ export async function reapWithin(
   return { done, dead, more };
 }
 
-export interface PurgeWithinOptions extends Pick<PurgeOptions, "batchSize" | "retentionMs"> {
+export interface PurgeWithinOptions extends Pick<PurgeOptions, "batchSize" | "retentionMs" | "retentions"> {
   /** Messages that died within this time are kept. By default dead messages are kept for ever. */
   readonly deadRetentionMs?: number | undefined;
   /** Records of operations that ended within this time are kept: 90 days by default. */
@@ -61,19 +61,19 @@ export async function purgeWithin(
 ): Promise<MaintenanceResult> {
   let done = 0;
   let dead = 0;
-  let more = await hasMore(budget, "A purge", async (call) => {
+  const { retentions = [] } = options;
+  const walk = (what: string, runBatch: RunBatch): Promise<boolean> =>
+    hasMore(budget, what, runBatch, retentions.length === 0 ? undefined : walkOf(store, what, retentions));
+  let more = await walk("A purge", async (call) => {
     const batch = await store.purgeDone({ ...options, ...call, maxBatches: 1 });
     done += batch.purged;
     return batch;
   });
-  if (!more && deadRetentionMs !== undefined && store.purgeDead !== undefined)
-    more = await hasMore(budget, "A purge of dead messages", async (call) => {
-      const batch = await store.purgeDead!({
-        ...options,
-        ...call,
-        maxBatches: 1,
-        retentionMs: deadRetentionMs,
-      });
+  const usualMs = deadRetentionMs ?? Number.POSITIVE_INFINITY;
+  const isAnyDeleted = agesOf(retentions, "deadRetentionMs", usualMs).some(Number.isFinite);
+  if (!more && isAnyDeleted && store.purgeDead !== undefined)
+    more = await walk("A purge of dead messages", async (call) => {
+      const batch = await store.purgeDead!({ ...options, ...call, maxBatches: 1, retentionMs: usualMs });
       dead += batch.purged;
       return batch;
     });
@@ -82,6 +82,34 @@ export async function purgeWithin(
       store.purgeOperations!({ retentionMs: operationRetentionMs, maxBatches: 1, signal }),
     );
   return { done, dead, more };
+}
+
+/** How far the purges of a store have come in this process. */
+interface Walk {
+  after: number | undefined;
+  hasEnded: boolean;
+  /** When it last began with the first message. */
+  beganAt: number;
+}
+
+const walks = new WeakMap<object, Map<string, Walk>>();
+
+/** A message that ended late, or that was delivered again, is found so much later at most. */
+const wholeWalkMs = 3_600_000;
+
+/**
+ * The walk to continue. With several retentions, messages that are kept for long lie before those that are not, and a clean-up
+ * that runs every minute would read past all of them each time. It begins where the last one stopped, and once an hour at the beginning.
+ */
+function walkOf(store: object, what: string, retentions: readonly Retention[]): Walk {
+  const known = walks.get(store) ?? new Map<string, Walk>();
+  walks.set(store, known);
+  const name = `${what} ${JSON.stringify(retentions)}`;
+  const last = known.get(name);
+  if (last !== undefined && !(last.hasEnded && performance.now() - last.beganAt > wholeWalkMs)) return last;
+  const walk = { after: undefined, hasEnded: false, beganAt: performance.now() };
+  known.set(name, walk);
+  return walk;
 }
 
 /** Reports Failed messages of an outbox that have expired, in batches, while there is time. */
@@ -106,6 +134,7 @@ const reserveMs = 500;
 const returnMs = 50;
 
 type BatchResult = Pick<PurgeResult, "more"> & Partial<Pick<PurgeResult, "cursor">>;
+type RunBatch = (call: Pick<PurgeOptions, "after" | "signal">) => Promise<BatchResult>;
 
 /**
  * Runs batches while there is time and more to do. A database that does not respond must not keep the function past its
@@ -114,29 +143,18 @@ type BatchResult = Pick<PurgeResult, "more"> & Partial<Pick<PurgeResult, "cursor
 async function hasMore(
   budget: Budget,
   what: string,
-  runBatch: (call: Pick<PurgeOptions, "after" | "signal">) => Promise<BatchResult>,
+  runBatch: RunBatch,
+  walk: Pick<Walk, "after" | "hasEnded"> = { after: undefined, hasEnded: false },
 ): Promise<boolean> {
-  let after: number | undefined;
   while (!budget.signal.aborted && budget.remainingMs() > reserveMs) {
-    const run = (signal: AbortSignal) => runBatch({ after, signal });
+    const run = (signal: AbortSignal) => runBatch({ after: walk.after, signal });
     const batch = await withDeadline(budget.remainingMs() - returnMs, what, run, budget.signal);
+    walk.hasEnded ||= !batch.more;
     if (!batch.more) return false;
-    after = batch.cursor ?? undefined;
+    walk.after = batch.cursor ?? undefined;
   }
   return true;
 }
-
-const dayMs = 24 * 60 * 60 * 1_000;
-
-/** Below a day it is more likely a mistake in the unit than a wish, and what is deleted is gone. */
-export const deadRetentionDays = { least: 1, most: longestMs / dayMs } as const;
-
-export const isDeadRetention = (ms: unknown): ms is number =>
-  typeof ms === "number" && ms >= deadRetentionDays.least * dayMs && ms <= deadRetentionDays.most * dayMs;
-
-export const deadRetentionRule = `a number of milliseconds from ${dayMs} (${deadRetentionDays.least} day) to ${longestMs} (${deadRetentionDays.most} days); leave it out to keep dead messages`;
-
-export const daysToMs = (days: number): number => days * dayMs;
 
 /** The part of an inbox or outbox that is measured. */
 export interface MeasuredQueue {

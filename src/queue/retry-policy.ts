@@ -5,7 +5,7 @@ import { ArgumentRangeError } from "../errors.js";
  * function, because the database applies it too, to expired leases.
  */
 export interface RetryPolicy {
-  /** Attempts before the message is dead. */
+  /** Attempts before the message is dead: at most 10,000, or `Infinity` to retry it for ever. */
   readonly maxAttempts: number;
   /** Delay of attempt n: min(baseMs · factor^n, maxMs) + random(0, jitterMs). */
   readonly baseMs: number;
@@ -14,7 +14,7 @@ export interface RetryPolicy {
   readonly jitterMs: number;
 }
 
-/** Databases keep the number in 32 bits or fewer. */
+/** The largest limit of attempts. Who wants more wants `Infinity`. */
 export const mostAttempts = 10_000;
 
 /** 10 attempts, min(2^attempt s, 60 s) between them. */
@@ -32,19 +32,16 @@ export const longestMs = 366 * 24 * 60 * 60 * 1000;
 export function retryPolicy(overrides: Partial<RetryPolicy> = {}): RetryPolicy {
   const policy = { ...defaultRetryPolicy, ...overrides };
   const problems: string[] = [];
-  const check = (name: keyof RetryPolicy, least: number, most: number, whole = false) => {
+  const check = (name: keyof RetryPolicy, least: number, most: number) => {
     const value = policy[name];
-    const fits =
-      Number.isFinite(value) && value >= least && value <= most && (!whole || Number.isInteger(value));
-    if (!fits)
-      problems.push(
-        `${name} must be ${whole ? "a whole number " : ""}from ${least} to ${most}, not ${value}`,
-      );
+    const fits = Number.isFinite(value) && value >= least && value <= most;
+    if (!fits) problems.push(`${name} must be from ${least} to ${most}, not ${value}`);
   };
   for (const name of Object.keys(overrides)) {
     if (!(name in defaultRetryPolicy)) problems.push(`${name} is not a setting of a retry policy`);
   }
-  check("maxAttempts", 1, mostAttempts, true);
+  if (!isLimit(policy.maxAttempts, 1, mostAttempts))
+    problems.push(`maxAttempts must be ${limitRule(1, mostAttempts)}, not ${policy.maxAttempts}`);
   check("baseMs", 1, longestMs);
   check("factor", 1, 100);
   check("maxMs", 1, longestMs);
@@ -52,6 +49,14 @@ export function retryPolicy(overrides: Partial<RetryPolicy> = {}): RetryPolicy {
   if (problems.length > 0) throw new ArgumentRangeError(`Retry policy: ${problems.join("; ")}.`);
   return policy;
 }
+
+/** A whole number within a range, or `Infinity` for no limit. */
+export const isLimit = (value: unknown, least: number, most: number): boolean =>
+  value === Number.POSITIVE_INFINITY ||
+  (Number.isInteger(value) && (value as number) >= least && (value as number) <= most);
+
+export const limitRule = (least: number, most: number): string =>
+  `a whole number from ${least} to ${most}, or Infinity`;
 
 /** The wait after `attempt` failed attempts (1 = the first has failed). */
 export function backoffMs(policy: RetryPolicy, attempt: number, random: () => number = Math.random): number {

@@ -11,6 +11,7 @@ import {
   type Resolution,
 } from "./message.js";
 import type { FailedAttempt, Operators } from "./operators.js";
+import type { Retention } from "./retention.js";
 import type { TopicSchemas } from "./topics.js";
 
 /** Options that every call of a store takes. */
@@ -30,7 +31,7 @@ export interface ClaimOptions extends CallOptions {
 
 /** Options of `abandon`. */
 export interface AbandonOptions extends CallOptions {
-  /** Replaces the policy's number of attempts, after which the message is dead. */
+  /** Replaces the policy's number of attempts, after which the message is dead; `Infinity` for no limit. */
   readonly maxAttempts?: number | undefined;
   /** Replaces the policy's back-off. */
   readonly delayMs?: number | undefined;
@@ -90,8 +91,10 @@ export interface ReapResult {
 
 /** Options of `purgeDone`. */
 export interface PurgeOptions extends CallOptions {
-  /** Messages done within this time are kept: 30 days by default. */
+  /** Messages done within this time are kept: 30 days by default. `Infinity` keeps all, except where `retentions` say otherwise. */
   readonly retentionMs?: number;
+  /** Other retentions for some of the messages: the first that fits a message decides. */
+  readonly retentions?: readonly Retention[] | undefined;
   readonly batchSize?: number;
   readonly maxBatches?: number;
   /** The `cursor` of a purge that `maxBatches` stopped. */

@@ -1,10 +1,9 @@
-import { omitUndefined } from "../base/defined.js";
 import { sleep } from "../base/timers.js";
 import { InvalidArgumentError } from "../errors.js";
 import {
   callInTransaction,
   checkCall,
-  optionalCount,
+  optionalLimit,
   plainCall,
   refuseUnknown,
   requireBatchSize,
@@ -31,7 +30,7 @@ import type { SqlExecutor } from "./driver.js";
 import { storedError } from "./message-content.js";
 import { enqueueWith, settle } from "./settle.js";
 import type { QueueParts } from "./store.js";
-import { defaults } from "./store-options.js";
+import { attemptLimit, defaults } from "./store-options.js";
 
 /** A claim that finds only messages that wait for a limit waits once for the next token: this long at most, so that a run goes on. */
 const longestTokenWaitMs = 1_000;
@@ -104,7 +103,7 @@ export async function abandon(
   checkCall(call, ["maxAttempts", "delayMs", "error", "signal"], "abandon");
   const token = ownerToken(owner);
   requireList(messages, "messages");
-  optionalCount(call.maxAttempts, "maxAttempts", 1, mostAttempts);
+  optionalLimit(call.maxAttempts, "maxAttempts", 1, mostAttempts);
   const { shape, statements } = parts;
   const items = new Map<string, Abandonment<AnyKey>>();
   for (const entry of messages) {
@@ -117,7 +116,7 @@ export async function abandon(
   const result = await settle(parts, keys, call, {
     verb: "abandon",
     statement: statements.abandon,
-    params: { owner: token, ...omitUndefined({ max_attempts: call.maxAttempts }) },
+    params: { owner: token, ...(call.maxAttempts && { max_attempts: attemptLimit(call.maxAttempts) }) },
     itemOf(key, seq) {
       const { delayMs, error, costsAttempt = true } = items.get(shape.keyText(key))!;
       const row = { seq, delay_ms: delayMs ?? null, ...storedError(error) };

@@ -1,5 +1,6 @@
 import { yieldToEventLoop } from "../base/timers.js";
 import { optionalCount, refuseUnknown, requireBatchSize, requireDuration } from "../queue/arguments.js";
+import { agesOf, type Retention, requireRetention, requireRetentions } from "../queue/retention.js";
 import type {
   PurgeOperationsOptions,
   PurgeOptions,
@@ -42,16 +43,21 @@ async function purgeMessages(
   call: PurgeOptions,
   usualRetentionMs?: number,
 ): Promise<PurgeResult> {
-  refuseUnknown(call, ["retentionMs", "batchSize", "maxBatches", "after", "signal"], name);
+  refuseUnknown(call, ["retentionMs", "retentions", "batchSize", "maxBatches", "after", "signal"], name);
   const limit = checkedBatchSize(call, defaults.purgeBatchSize);
-  const retentionMs = call.retentionMs ?? usualRetentionMs;
-  requireDuration(retentionMs, "retentionMs");
+  const { retentionMs = usualRetentionMs, retentions = [] } = call;
+  requireRetention(retentionMs, "retentionMs");
+  requireRetentions(retentions, "retentions");
   optionalCount(call.after, "after", 0);
+  const age = name === "purgeDead" ? "deadRetentionMs" : "retentionMs";
+  const shortestMs = Math.min(...agesOf(retentions, age, retentionMs));
+  if (shortestMs === Number.POSITIVE_INFINITY) return { purged: 0, more: false, cursor: null };
+  const rules = retentionRules(retentions, age, retentionMs);
   const statement = name === "purgeDead" ? statements.purgeDead : statements.purge;
   let purged = 0;
   let after = call.after ?? 0;
   const more = await inBatches(call, async () => {
-    const params = { limit, retention_ms: retentionMs, after_seq: after };
+    const params = { limit, rules, shortest_ms: shortestMs, after_seq: after };
     const [row] = await runner.execute(statement, params, call);
     purged += Number(row?.deleted ?? 0);
     after = rowNumber(row?.last_seq ?? after);
@@ -60,6 +66,26 @@ async function purgeMessages(
   if (purged > 0) options.logger.info(name === "purgeDead" ? "purge dead" : "purge", { purged });
   return { purged, more, cursor: more ? after : null };
 }
+
+/**
+ * The retentions of a purge as JSON, in their order. The last one fits every message. A null retention keeps what it fits, and a
+ * condition that is not there fits everything.
+ */
+const retentionRules = (
+  retentions: readonly Retention[],
+  age: "retentionMs" | "deadRetentionMs",
+  usualMs: number,
+): string =>
+  JSON.stringify(
+    [...retentions.filter((retention) => retention[age] !== undefined), { [age]: usualMs }].map(
+      ({ topic, source, ...ages }: Retention, position) => ({
+        position,
+        ...(topic?.endsWith("*") ? { topic_prefix: topic.slice(0, -1) || undefined } : { topic }),
+        source,
+        retention_ms: ages[age] === Number.POSITIVE_INFINITY ? null : ages[age],
+      }),
+    ),
+  );
 
 export async function purgeOperations(
   { statements, options, runner }: QueueParts,

@@ -15,7 +15,7 @@ import {
   type SqlParams,
   type SqlStatement,
 } from "./driver.js";
-import type { ResolvedStoreOptions } from "./store-options.js";
+import { attemptLimit, type ResolvedStoreOptions } from "./store-options.js";
 
 /** Runs a queue's statements with its policy, its clock, transient retries, and a readable error for a missing schema. */
 export interface StatementRunner {
@@ -136,7 +136,7 @@ export function statementRunner(
 /** Adds the retry policy and the clock of the store to a statement's parameters. */
 function policyParams({ dialect }: ReceivingDatabase, { clock, retry }: RunnerOptions) {
   const policy: SqlParams = {
-    max_attempts: retry.maxAttempts,
+    max_attempts: attemptLimit(retry.maxAttempts),
     base_ms: retry.baseMs,
     factor: retry.factor,
     max_ms: retry.maxMs,

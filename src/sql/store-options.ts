@@ -153,6 +153,12 @@ export function resolveStoreOptions<Key>(
 /** The failed attempts of a message that are kept: the last ones. */
 export const keptAttempts = 50;
 
+/** Where a message's counters stop, before their columns end: a message may be retried for ever. */
+export const mostCounted = { attempts: 1_000_000_000, crashes: 10_000 } as const;
+
+/** A limit of attempts as a database takes it. `Infinity` is a number that no message comes to. */
+export const attemptLimit = (maxAttempts: number): number => Math.min(maxAttempts, mostCounted.attempts + 2);
+
 export const defaults = {
   leaseMs: 30_000,
   batchSize: 50,

@@ -61,7 +61,8 @@ export const shownHeaders = { messageType: "rf-message-type", maxRetries: "rf-ma
 
 /** The query of the view of a service's outbox, with the states by which reliable messaging names them. */
 export function sentQuery({ from, destination, endpoint, header, now }: SentViewParts): string {
-  const maxRetries = `cast(${header("v.Headers", shownHeaders.maxRetries)} as int)`;
+  // null without a limit
+  const maxRetries = `cast(nullif(${header("v.Headers", shownHeaders.maxRetries)}, 'Infinity') as int)`;
   return `select
   v.MessageId,
   v.CorrelationId,

@@ -42,6 +42,8 @@ export interface WebhookRouteOptions {
   readonly maxUnverifiedBytes?: number;
   /** How far a timestamp may differ from the clock. 5 minutes by default. */
   readonly toleranceMs?: number;
+  /** How long the inbox knows a done message of a source. A source whose copied deliveries are accepted for longer is refused. */
+  readonly keptMs?: (source: string) => number;
   /** How long fetched secrets are used before they are fetched again. 5 minutes by default. */
   readonly secretsMaxAgeMs?: number;
   /** The part before `/webhooks/…` of the URL that providers call. Schemes that sign the URL need it behind most gateways. */
@@ -81,6 +83,7 @@ const known = [
   "tracing",
   "clock",
   "fetchText",
+  "keptMs",
   ...Object.keys(webhookDefaults),
 ];
 

@@ -98,6 +98,7 @@ interface SourceDefaults {
   readonly readScheme: ReadScheme;
   readonly clock: () => Date;
   readonly onStale: (source: string) => void;
+  readonly keptMs?: ((source: string) => number) | undefined;
   readonly fetchText?: FetchText | undefined;
 }
 
@@ -211,6 +212,7 @@ function resolveSource(
     checkSecrets(given, checked, report);
     if (!sharedTopics) checkTopic(name, checked, report);
     if (given.allowUnsignedPartitionKey !== true) checkPartitionKey(checked, report);
+    checkKept(acceptedMs(given, checked, toleranceMs), defaults.keptMs?.(name), report);
   }
   problems.push(...wrong);
   if (problems.length > 0) return undefined;
@@ -220,7 +222,7 @@ function resolveSource(
   const receiveMs = Math.min(longestReceiveMs, checked.scheme.receiveMs ?? defaults.receiveMs);
   const settings = {
     ...{ clock, maxAgeMs, fetchText, fetchMs: receiveMs },
-    pastMs: given.toleranceMs ?? maxAgeOf(checked) ?? toleranceMs,
+    pastMs: acceptedMs(given, checked, toleranceMs) ?? toleranceMs,
     futureMs: toleranceMs,
     onStale: () => defaults.onStale(name),
     allowShort: given.allowShortSecrets === true,
@@ -253,8 +255,23 @@ function resolveSource(
 const hostsOf = ({ scheme: { verify } }: CheckedScheme): readonly string[] =>
   verify.kind === "signature" ? (verify.certificate?.hosts ?? []) : [];
 
-const maxAgeOf = ({ scheme: { verify } }: CheckedScheme): number | undefined =>
-  verify.kind === "signature" ? verify.timestamp?.maxAgeMs : undefined;
+/** For how long a delivery is accepted after the time that it was signed with; undefined where no time is signed. */
+const acceptedMs = (
+  given: Partial<WebhookSource>,
+  { scheme: { verify } }: CheckedScheme,
+  toleranceMs: number,
+): number | undefined =>
+  verify.kind !== "signature" || verify.timestamp === undefined
+    ? undefined
+    : (given.toleranceMs ?? verify.timestamp.maxAgeMs ?? toleranceMs);
+
+/** A copied delivery whose message is no longer known would be handled again. */
+function checkKept(accepted: number | undefined, keptMs: number | undefined, report: Report): void {
+  if (accepted === undefined || keptMs === undefined || keptMs >= accepted) return;
+  report(
+    `its done messages are kept for ${keptMs} ms, and its deliveries are accepted for ${accepted} ms: a copy would be handled again. Set its retentionMs to ${accepted} or more`,
+  );
+}
 
 /** A missing secret is reported when the route is created, not when the first webhook arrives. */
 function checkSecrets(source: Partial<WebhookSource>, checked: CheckedScheme, report: Report): void {

@@ -185,7 +185,7 @@ where u.rolname like 'id-orders-prod-%' and u.rolname <> 'id-orders-prod-migrate
   it("MSG-01 MSG-05 FUN-10 a service sends and receives on its own tables, as the functions may for it, and sees no queue of the app", async () => {
     for (const role of ["oncebox_messaging", "oncebox_functions"] as const) {
       await database.run(`truncate infra.messages_inbox_done, infra.messages_outbox_state cascade`);
-      for (const table of ["messages_inbox", "messages_outbox"])
+      for (const table of ["messages_inbox_messages", "messages_outbox_messages"])
         await database.run(`truncate infra.${table} cascade`);
       await signedIn(role, (db) => expectService(db, undefined));
     }

@@ -17,7 +17,8 @@ describe("the purge of dead messages on PostgreSQL", () => {
     const names = postgresDialect.names("inbox", test.schema, "inbox");
     const { purgeDead } = postgresDialect.inbox(names, { blockOnDead: false });
     const values: Readonly<Record<string, string>> = {
-      ":retention_ms": "1",
+      ":rules": `'[{"position":0,"topic_prefix":"a","retention_ms":1},{"position":1,"retention_ms":2}]'`,
+      ":shortest_ms": "1",
       ":after_seq": "0",
       ":limit": "500",
       ":now": "null",

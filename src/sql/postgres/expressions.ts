@@ -1,6 +1,7 @@
 import { status } from "../dialect.js";
 import { type SqlStatement, statement } from "../driver.js";
 import { literal, type QueueNames, queueNames } from "../names.js";
+import { mostCounted } from "../store-options.js";
 
 export const quote = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 
@@ -74,6 +75,10 @@ export const isDue = (s: string, time: string): string =>
 export const firstStatus = (partitionKey: string): string =>
   `case when ${partitionKey} is null then ${status.ready} else ${status.blocked} end`;
 export const keyed = (partitionKey: string): string => `case when ${partitionKey} is not null then true end`;
+
+/** The counters of the state `s` with so many more. */
+export const moreAttempts = (by: string): string => `least(s.attempt + ${by}, ${mostCounted.attempts})`;
+export const moreCrashes = (by: string): string => `least(s.crashes + ${by}, ${mostCounted.crashes})`;
 
 export const ms = (expression: string) => `(${expression}) * interval '1 millisecond'`;
 

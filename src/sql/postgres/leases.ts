@@ -10,6 +10,8 @@ import {
   eachColumn,
   epochMs,
   isDue,
+  moreAttempts,
+  moreCrashes,
   ms,
   named,
   now,
@@ -25,7 +27,7 @@ ${finishedSeqs}`,
     abandon: `with abandoned as (
   update ${n.state} s
   set status = case when i.attempts is null and s.attempt + 1 >= :max_attempts::int then ${status.dead} else ${status.ready} end,
-    attempt = s.attempt + coalesce(i.attempts, 1),
+    attempt = ${moreAttempts("coalesce(i.attempts, 1)")},
     crashes = 0,
     owner = null,
     locked_until = null,
@@ -48,7 +50,7 @@ where ${removeDead(n, blockOnDead, "abandoned", "leaving.dead")}
   )}`,
     fail: `with ended as (
   update ${n.state} s
-  set status = ${status.dead}, attempt = s.attempt + 1, owner = null, locked_until = null, reclaimable_at = null, last_error = :error,
+  set status = ${status.dead}, attempt = ${moreAttempts("1")}, owner = null, locked_until = null, reclaimable_at = null, last_error = :error,
     error_group = :error_group, last_attempt_at = ${now}, died_at = ${now}
   where s.seq = ${seqs} and ${ownedBy("s")}
   returning s.seq, s.keyed, s.attempt
@@ -202,8 +204,8 @@ begin
   return query
   update ${n.state} s
   set status = case when ${dies} then ${status.dead} else ${status.ready} end,
-    attempt = s.attempt + (${hasLease})::int,
-    crashes = s.crashes + (${hasLease})::int,
+    attempt = ${moreAttempts(`(${hasLease})::int`)},
+    crashes = ${moreCrashes(`(${hasLease})::int`)},
     owner = case when ${dies} then null else p_owner end,
     locked_until = case when ${dies} then null else v_now + ${ms("p_lease_ms")} end,
     due_since = s.reclaimable_at,
@@ -237,15 +239,21 @@ export const whyEnded = (time: string): string => `last_error = case
       else s.error_group
     end`;
 
-/** The wait after the attempt that `attempts` counts: min(base · factor^n, max) + random(0, jitter). */
-const backoff = (attempts: string, colon = ":", type = "::float8"): string =>
-  ms(
-    `round(least(${colon}max_ms${type}, ${colon}base_ms${type} * power(${colon}factor${type}, least(${attempts}, 64))) + random() * ${colon}jitter_ms${type})`,
+/**
+ * The wait after the attempt that `attempts` counts: min(base · factor^n, max) + random(0, jitter). PostgreSQL fails where a power
+ * is too large for a float8, so it is computed only below the longest wait.
+ */
+function backoff(attempts: string, colon = ":", type = "::float8"): string {
+  const [base, factor, max, jitter] = ["base_ms", "factor", "max_ms", "jitter_ms"].map(
+    (name) => `${colon}${name}${type}`,
   );
+  const exponential = `case when (${attempts}) * ln(${factor}) < ln(${max} / ${base}) then ${base} * power(${factor}, ${attempts}) else ${max} end`;
+  return ms(`round(${exponential} + random() * ${jitter})`);
+}
 
 /** The attempts that ended with their leases, of rows that have not been changed yet. A condition may follow. */
 export const lostAttempts = (from: string): string =>
-  `select s.seq, s.attempt + 1 as attempt, s.locked_until as ended_at, s.owner as worker, ${literal(reasons.leaseExpired)} as error
+  `select s.seq, ${moreAttempts("1")} as attempt, s.locked_until as ended_at, s.owner as worker, ${literal(reasons.leaseExpired)} as error
       from ${from} s
       where s.locked_until is not null`;
 

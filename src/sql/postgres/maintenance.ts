@@ -1,7 +1,16 @@
 import { beforeThat, reasons } from "../dead-letters.js";
 import { status } from "../dialect.js";
 import { createdColumn, lastSeenAt, literal, type QueueNames } from "../names.js";
-import { attemptsTable, doneTable, messageKey, ms, named, now } from "./expressions.js";
+import {
+  attemptsTable,
+  doneTable,
+  messageKey,
+  moreAttempts,
+  moreCrashes,
+  ms,
+  named,
+  now,
+} from "./expressions.js";
 import { purgeOperations, recordAttempts } from "./history.js";
 import { lease, lostAttempts, removeDead, whyEnded } from "./leases.js";
 import { isInPartition, unblock } from "./partitions.js";
@@ -11,7 +20,7 @@ export const maintenanceStatements = (n: QueueNames, blockOnDead: boolean) =>
     reap: reap(n, blockOnDead),
     // Walks the primary key of the done rows in windows. An index of their times would be paid for by every ack. The
     // message is deleted first: a redelivery that has just locked it keeps both rows.
-    purge: `with scanned as (
+    purge: `with ${rules}, scanned as (
   select d.seq, d.processed_at
   from ${doneTable(n)} d
   where d.seq > :after_seq::bigint
@@ -20,8 +29,8 @@ export const maintenanceStatements = (n: QueueNames, blockOnDead: boolean) =>
 ), old as (
   select m.seq
   from ${n.message} m
-  where m.seq = any (array(select seq from scanned where processed_at < ${before}))
-    and m.${lastSeenAt(n)} < ${before}
+  where m.seq = any (array(select seq from scanned where processed_at < ${youngest}))
+    and greatest(m.${lastSeenAt(n)}, (select d.processed_at from ${doneTable(n)} d where d.seq = m.seq)) < ${keptSince(n)}
   for update skip locked
 ), ${goneMessages(n)}, gone_done as (
   delete from ${doneTable(n)} d
@@ -29,7 +38,7 @@ export const maintenanceStatements = (n: QueueNames, blockOnDead: boolean) =>
 )
 ${result(n)}`,
     // Walks the index of dead messages in windows.
-    purgeDead: `with scanned as (
+    purgeDead: `with ${rules}, scanned as (
   select s.seq, s.died_at
   from ${n.state} s
   where s.status = ${status.dead} and s.seq > :after_seq::bigint
@@ -39,9 +48,8 @@ ${result(n)}`,
   select m.seq
   from ${n.message} m
   join ${n.state} s on s.seq = m.seq
-  where m.seq = any (array(select seq from scanned where died_at < ${before}))
-    and m.${lastSeenAt(n)} < ${before}
-    and s.status = ${status.dead} and s.died_at < ${before}
+  where m.seq = any (array(select seq from scanned where died_at < ${youngest}))
+    and s.status = ${status.dead} and greatest(m.${lastSeenAt(n)}, s.died_at) < ${keptSince(n)}
     and coalesce(s.locked_until <= ${now}, true) -- else another process reports its expiry
     and not ${isInPartition(n, "s")}
   for update skip locked
@@ -71,8 +79,8 @@ function reap(n: QueueNames, blockOnDead: boolean): string {
 ), reaped as (
   update ${n.state} s
   set status = case when ${dies} then ${status.dead} else s.status end,
-    attempt = s.attempt + (${hasLease})::int,
-    crashes = s.crashes + (${hasLease})::int,
+    attempt = ${moreAttempts(`(${hasLease})::int`)},
+    crashes = ${moreCrashes(`(${hasLease})::int`)},
     owner = null,
     locked_until = null,
     ${whyEnded(now)},
@@ -89,14 +97,31 @@ where ${removeDead(n, blockOnDead, "reaped", `leaving.status = ${status.dead}`)}
   and ${recordAttempts(n, lostAttempts("ended"))}`;
 }
 
-const before = `${now} - ${ms(":retention_ms::float8")}`;
+/** No message that ended after this time is deleted. */
+const youngest = `${now} - ${ms(":shortest_ms::float8")}`;
+
+const rules = `rules as materialized (
+  select *
+  from json_to_recordset(:rules::json) as r(position int, topic text, topic_prefix text, source text, retention_ms float8)
+)`;
+
+/** The time from which on the message `m` is kept, by the first rule that fits it; null for ever. */
+const keptSince = (n: QueueNames): string => `(
+      select ${now} - ${ms("r.retention_ms")}
+      from rules r
+      where coalesce(r.topic = m.topic, true)
+        and coalesce(starts_with(m.topic, r.topic_prefix), true)
+        and coalesce(r.source = ${n.kind === "inbox" ? "m.source" : "''"}, true)
+      order by r.position
+      limit 1
+    )`;
 
 /** What a purge deleted, and whether a later window may have more: no message ends before it is enqueued. */
 const result = (n: QueueNames) => `select (select count(*) from gone)::int as deleted,
   (select max(seq) from scanned) as last_seq,
   (select count(*) = :limit::int from scanned) and exists (
     select from ${n.message} m
-    where m.seq = (select max(seq) from scanned) and m.${createdColumn(n)} < ${before}
+    where m.seq = (select max(seq) from scanned) and m.${createdColumn(n)} < ${youngest}
   ) as more`;
 
 const goneMessages = (n: QueueNames) => `gone as (

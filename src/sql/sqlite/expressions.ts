@@ -1,5 +1,6 @@
 import { status } from "../dialect.js";
 import { keyColumns, type QueueNames, queueNames } from "../names.js";
+import { mostCounted } from "../store-options.js";
 
 const quote = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 
@@ -50,10 +51,14 @@ export const now = "+:now";
 
 export const whole = (expression: string) => `cast(${expression} as integer)`;
 
+/** The counters of the state `s` with so many more. */
+export const moreAttempts = (by: string) => `min(s.attempt + ${by}, ${mostCounted.attempts})`;
+export const moreCrashes = (by: string) => `min(s.crashes + ${by}, ${mostCounted.crashes})`;
+
 /** The wait after the attempt that `attempts` counts: min(base · factor^n, max) + random(0, jitter). */
 export const backoff = (attempts: string) =>
   whole(
-    `round(min(:max_ms, :base_ms * power(:factor, min(${attempts}, 64))) + abs(random() % 1000000) / 1e6 * :jitter_ms)`,
+    `round(min(:max_ms, :base_ms * power(:factor, ${attempts})) + abs(random() % 1000000) / 1e6 * :jitter_ms)`,
   );
 
 /** With the plus: SQLite plans by a bare `limit ?`, and so compiles the whole text again for every execution. */

@@ -1,7 +1,7 @@
 import { reasons } from "../dead-letters.js";
 import { createdColumn, literal, type QueueNames } from "../names.js";
 import { keptAttempts } from "../store-options.js";
-import { archiveTable, attemptsTable, now, operationsTable, stepSeqs } from "./expressions.js";
+import { archiveTable, attemptsTable, moreAttempts, now, operationsTable, stepSeqs } from "./expressions.js";
 
 /** The table, and the trigger that keeps it short. */
 export const createAttempts = (n: QueueNames): readonly string[] => [
@@ -28,7 +28,7 @@ end`,
 export const recordLost = (
   n: QueueNames,
 ): string => `insert into ${attemptsTable(n)} (seq, attempt, ended_at, worker, error)
-select s.seq, s.attempt + 1, s.locked_until, s.owner, ${literal(reasons.leaseExpired)}
+select s.seq, ${moreAttempts("1")}, s.locked_until, s.owner, ${literal(reasons.leaseExpired)}
 from ${n.state} s
 where s.seq in ${stepSeqs} and s.locked_until is not null`;
 

@@ -20,6 +20,8 @@ import {
   keysOf,
   lease,
   limit,
+  moreAttempts,
+  moreCrashes,
   now,
   sentSeqs,
   stepSeqs,
@@ -61,8 +63,8 @@ export const endLost = (n: QueueNames): readonly string[] => [
   recordLost(n),
   `update ${n.state} as s
 set status = ${status.dead},
-  attempt = s.attempt + (s.locked_until is not null),
-  crashes = s.crashes + (s.locked_until is not null),
+  attempt = ${moreAttempts("(s.locked_until is not null)")},
+  crashes = ${moreCrashes("(s.locked_until is not null)")},
   owner = null,
   locked_until = null,
   last_attempt_at = coalesce(s.locked_until, s.last_attempt_at),
@@ -77,8 +79,8 @@ export const deathOf = `iif(${hasExpired}, 'expired', 'exhausted')`;
 
 /** It changes no indexed column: the message keeps its place in the order. */
 const leaseMessages = (n: QueueNames) => `update ${n.state} as s
-set attempt = s.attempt + (s.locked_until is not null),
-  crashes = s.crashes + (s.locked_until is not null),
+set attempt = ${moreAttempts("(s.locked_until is not null)")},
+  crashes = ${moreCrashes("(s.locked_until is not null)")},
   last_error = iif(s.locked_until is null, s.last_error, ${literal(reasons.leaseExpired)}),
   error_group = iif(s.locked_until is null, s.error_group, ${literal(reasonGroup("leaseExpired"))}),
   due_since = s.reclaimable_at,
@@ -149,7 +151,7 @@ where s.seq in ${stepSeqs}`,
 export const abandon = (n: QueueNames, blockOnDead: boolean) => [
   `update ${n.state} as s
 set status = iif(${isLastAttempt}, ${status.dead}, ${status.ready}),
-  attempt = s.attempt + coalesce(${field("attempts")}, 1),
+  attempt = ${moreAttempts(`coalesce(${field("attempts")}, 1)`)},
   crashes = 0,
   owner = null,
   locked_until = null,
@@ -168,7 +170,7 @@ returning seq, status = ${status.dead} as dead`,
 
 export const fail = (n: QueueNames, blockOnDead: boolean) => [
   `update ${n.state} as s
-set status = ${status.dead}, attempt = s.attempt + 1, owner = null, locked_until = null, reclaimable_at = null,
+set status = ${status.dead}, attempt = ${moreAttempts("1")}, owner = null, locked_until = null, reclaimable_at = null,
   last_error = :error, error_group = :error_group, last_attempt_at = ${now}, died_at = ${now}
 where s.seq in ${sentSeqs} and ${isOwned}
 returning seq`,

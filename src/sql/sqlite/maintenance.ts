@@ -3,9 +3,12 @@ import { status } from "../dialect.js";
 import { createdColumn, lastSeenAt, literal, type QueueNames, queueId } from "../names.js";
 import {
   doneTable,
+  field,
   keysOf,
   lease,
   limit,
+  moreAttempts,
+  moreCrashes,
   now,
   operationsTable,
   partitionQueue,
@@ -27,7 +30,7 @@ where s.status in (${status.ready}, ${status.blocked})
 limit ${limit}`,
   ...endLost(n),
   `update ${n.state} as s
-set attempt = s.attempt + 1, crashes = s.crashes + 1, owner = null, locked_until = null, last_attempt_at = s.locked_until,
+set attempt = ${moreAttempts("1")}, crashes = ${moreCrashes("1")}, owner = null, locked_until = null, last_attempt_at = s.locked_until,
   last_error = ${literal(reasons.leaseExpired)}, error_group = ${literal(reasonGroup("leaseExpired"))}
 where s.seq in ${stepSeqs} and s.status <> ${status.dead}`,
   ...(blockOnDead ? [] : [leaveAllDead(n)]),
@@ -60,39 +63,68 @@ returning seq`,
 
 const before = `${now} - ${whole(":retention_ms")}`;
 
+/** No message that ended after this time is deleted. */
+const youngest = `${now} - ${whole(":shortest_ms")}`;
+
+/** The time from which on the message `m` is kept, by the first rule that fits it; null for ever. */
+const keptSince = (n: QueueNames) => `(
+    select ${now} - ${whole(field("retention_ms"))}
+    from json_each(:rules) i
+    where coalesce(${field("topic")} = m.topic, true)
+      and coalesce(substr(m.topic, 1, length(${field("topic_prefix")})) = ${field("topic_prefix")}, true)
+      and coalesce(${field("source")} = ${n.kind === "inbox" ? "m.source" : "''"}, true)
+    order by ${field("position")}
+    limit 1
+  )`;
+
 /** By the primary key. An index of their times would be paid for by every ack. */
 export const purge = (n: QueueNames) =>
-  purgeRows(n, `from ${doneTable(n)} r where true`, `r.processed_at < ${before}`);
+  purgeRows(n, { table: `${doneTable(n)} r`, which: "true", endedAt: "r.processed_at" });
 
 /** Without those whose expiry another process reports. */
 export const purgeDead = (n: QueueNames) =>
-  purgeRows(
-    n,
-    `from ${n.state} r indexed by ${n.bare("Dead")} where r.status = ${status.dead}`,
-    `r.died_at < ${before} and coalesce(r.locked_until <= ${now}, true)
+  purgeRows(n, {
+    table: `${n.state} r indexed by ${n.bare("Dead")}`,
+    which: `r.status = ${status.dead}`,
+    endedAt: "r.died_at",
+    more: `coalesce(r.locked_until <= ${now}, true)
       and not exists (select 1 from ${partitionQueue(n)} q where q.seq = r.seq)`,
-  );
+  });
+
+interface PurgedRows {
+  readonly table: string;
+  readonly which: string;
+  readonly endedAt: string;
+  /** What must be so to delete them. */
+  readonly more?: string;
+}
 
 /**
  * Walks rows `r` in windows of their numbers, and deletes the messages `m` that match. A trigger deletes what belongs to
  * them. A later window may have more while its messages are old enough: no message ends before it is enqueued.
  */
-const purgeRows = (n: QueueNames, rows: string, isOld: string) => [
-  `select w.last_seq,
+function purgeRows(n: QueueNames, { table, which, endedAt, more = "true" }: PurgedRows): readonly string[] {
+  const rows = `from ${table} where ${which} and r.seq > :after_seq`;
+  return [
+    `select w.last_seq,
   w.rows = :limit and exists (
-    select 1 from ${n.message} m where m.seq = w.last_seq and m.${createdColumn(n)} < ${before}
+    select 1 from ${n.message} m where m.seq = w.last_seq and m.${createdColumn(n)} < ${youngest}
   ) as more
 from (
   select max(seq) as last_seq, count(*) as rows
-  from (select r.seq ${rows} and r.seq > :after_seq order by r.seq limit ${limit})
+  from (select r.seq ${rows} order by r.seq limit ${limit})
 ) w`,
-  `delete from ${n.message} as m
-where m.seq in (
-    select r.seq ${rows} and r.seq > :after_seq and r.seq <= json_extract(:rows, '$[0].last_seq') and ${isOld}
-  )
-  and m.${lastSeenAt(n)} < ${before}`,
-  `select changes() as deleted, json_extract(:rows, '$[0].last_seq') as last_seq, json_extract(:rows, '$[0].more') as more`,
-];
+    `delete from ${n.message}
+where seq in (
+  select r.seq
+  from ${table}
+  cross join ${n.message} m on m.seq = r.seq
+  where ${which} and r.seq > :after_seq and r.seq <= json_extract(:rows, '$[0].last_seq') and ${more}
+    and ${endedAt} < ${youngest} and max(${endedAt}, m.${lastSeenAt(n)}) < ${keptSince(n)}
+)`,
+    `select changes() as deleted, json_extract(:rows, '$[0].last_seq') as last_seq, json_extract(:rows, '$[0].more') as more`,
+  ];
+}
 
 /** Of ended operations: an unfinished one is needed to resume it. */
 export const purgeOperations = (n: QueueNames) => [

@@ -1,4 +1,5 @@
 import { literal, type QueueNames, queueNames } from "../names.js";
+import { mostCounted } from "../store-options.js";
 
 export const quote = (name: string): string => `[${name.replaceAll("]", "]]")}]`;
 
@@ -59,7 +60,7 @@ export const addMs = (n: QueueNames, time: string, ms: string): string =>
  * a random number. (SQL Server may evaluate `newid()` in the expression itself several times, or once for all rows.)
  */
 export const prepareBackoff = `declare @capped_from float =
-  case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
+  case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else ${2 * mostCounted.attempts} end;
 declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;`;
 
 /** The wait after the attempt that `attempts` counts: min(base · factor^n, max) + random(0, jitter). */
@@ -69,6 +70,15 @@ export function backoffSql(attempts: string, seq: string): string {
   return `${exponential}
     + @jitter_ms * ((${seq} % 1000000 * 618034 + @random) % 1000000) / 1000000`;
 }
+
+/** The counters of the state `s` with so many more. */
+export const moreAttempts = (s: string, by: string): string =>
+  upTo(mostCounted.attempts, `${s}.attempt + ${by}`);
+export const moreCrashes = (s: string, by: string): string =>
+  upTo(mostCounted.crashes, `${s}.crashes + ${by}`);
+
+const upTo = (most: number, count: string): string =>
+  `case when ${count} < ${most} then ${count} else ${most} end`;
 
 /** A condition as a value to add or to return. */
 export const asInt = (condition: string): string => `case when ${condition} then 1 else 0 end`;

@@ -3,7 +3,17 @@ import { reasonGroup, reasons } from "../dead-letters.js";
 import { status } from "../dialect.js";
 import { literal, type QueueNames } from "../names.js";
 import { claimControls, isPaused } from "./controls.js";
-import { addMs, asBit, asInt, backoffSql, binary, prepareBackoff, unicodeLiteral } from "./expressions.js";
+import {
+  addMs,
+  asBit,
+  asInt,
+  backoffSql,
+  binary,
+  moreAttempts,
+  moreCrashes,
+  prepareBackoff,
+  unicodeLiteral,
+} from "./expressions.js";
 import { finish, finishedTable, insertDone, recordAttempts } from "./history.js";
 import { hasChanges, joinPartition, leavePartition } from "./partitions.js";
 import {
@@ -119,7 +129,7 @@ const dies = (s: string): string =>
 
 const pickedColumns = "seq, visible_at, locked_until, owner, lost, crashes, dies";
 const picked = `r.seq, r.visible_at, r.locked_until, r.owner, ${asInt(isLost("r"))},
-  r.crashes + ${asInt(isLost("r"))}, ${asInt(dies("r"))}`;
+  ${moreCrashes("r", asInt(isLost("r")))}, ${asInt(dies("r"))}`;
 
 /**
  * Changes the rows of @picked that still match the condition, and records the attempts that ended with their leases. `set` is what
@@ -133,7 +143,7 @@ from @picked p inner join @changed c on c.seq = p.seq
 where p.lost = 1`;
   return `update ${n.state}
 set ${set},
-  attempt = ${s}.attempt + p.lost, crashes = p.crashes,
+  attempt = ${moreAttempts(s, "p.lost")}, crashes = p.crashes,
   last_error = case
     when ${s}.expires_at <= @now then ${unicodeLiteral(reasons.expired)}
     when p.lost = 1 then ${unicodeLiteral(reasons.leaseExpired)}
@@ -183,7 +193,8 @@ declare @changed table (seq bigint not null primary key, status tinyint not null
 
 ${atomically(`update ${n.state}
 set status = case when i.attempts is null and ${s}.attempt + 1 >= @max_attempts then ${status.dead} else ${status.ready} end,
-  attempt = ${s}.attempt + coalesce(i.attempts, 1), crashes = case when @max_attempts > 0 then 0 else ${s}.crashes end,
+  attempt = ${moreAttempts(s, "coalesce(i.attempts, 1)")},
+  crashes = case when @max_attempts > 0 then 0 else ${s}.crashes end,
   owner = null, locked_until = null, reclaimable_at = null,
   visible_at = ${addMs(n, "@now", `coalesce(i.delay_ms,\n    ${backoffSql(`(${s}.attempt + 1)`, `${s}.seq`)})`)},
   last_error = case when i.error is null and @max_attempts > 0 then ${s}.last_error else i.error ${binary} end,

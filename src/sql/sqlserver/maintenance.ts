@@ -80,17 +80,18 @@ cross apply ${keyOf(n, "c.seq")} k ${seekEach};`;
  */
 export function purge(n: QueueNames): string {
   const m = messageTable(n);
-  const lockOld = (row: string, more: string) => `insert into @old (seq)
-select m.seq
-from @scanned w
+  const lockOld = (row: string, more: string) => `insert into @old (seq, kept_since)
+select m.seq, w.kept_since
+from @aged w
 inner join ${n.message} m with (forceseek, ${skipLocked}) on m.seq = w.seq
 inner join ${row} with (forceseek, ${skipLocked}) on s.seq = m.seq
-where w.ended_at < @before and m.${lastSeenAt(n)} < @before and ${more} ${seekEach};`;
-  return `declare @before datetime2(3) = ${addMs(n, "@now", "-@retention_ms")};
+where w.ended_at < w.kept_since and m.${lastSeenAt(n)} < w.kept_since and ${more} ${seekEach};`;
+  return `declare @youngest datetime2(3) = ${addMs(n, "@now", "-@shortest_ms")};
 declare @last_seq bigint, @more bit;
 declare @scanned table (seq bigint not null primary key, ended_at datetime2(3) not null, keyed bit null);
+declare @aged table (seq bigint not null primary key, ended_at datetime2(3) not null, kept_since datetime2(3) not null);
 declare @kept table (seq bigint not null);
-declare @old table (seq bigint not null primary key);
+declare @old table (seq bigint not null primary key, kept_since datetime2(3) not null);
 declare @gone table (seq bigint not null primary key);
 
 if @status = ${status.done}
@@ -108,7 +109,7 @@ else
 
 select @last_seq = max(w.seq), @more = case when count(*) = @limit then 1 else 0 end from @scanned w;
 
-if not exists (select 1 from ${n.message} m with (forceseek, ${readPast}) where m.seq = @last_seq and m.${createdColumn(n)} < @before)
+if not exists (select 1 from ${n.message} m with (forceseek, ${readPast}) where m.seq = @last_seq and m.${createdColumn(n)} < @youngest)
   set @more = 0;
 
 if exists (select 1 from @scanned w where w.keyed = 1)
@@ -127,16 +128,34 @@ begin
   delete from @scanned where seq in (select k.seq from @kept k);
 end
 
+-- by the first rule that fits each message; those that are kept for ever are left out
+insert into @aged (seq, ended_at, kept_since)
+select w.seq, w.ended_at, a.later
+from @scanned w
+inner join ${n.message} m with (forceseek, ${readPast}) on m.seq = w.seq
+cross apply (
+  select top (1) r.retention_ms
+  from openjson(@rules) with (
+    position int, topic nvarchar(255), topic_prefix nvarchar(255), source nvarchar(255), retention_ms float
+  ) r
+  where (r.topic is null or r.topic ${binary} = m.topic)
+    and (r.topic_prefix is null or charindex(r.topic_prefix ${binary}, m.topic) = 1)
+    and (r.source is null or r.source ${binary} = ${n.kind === "inbox" ? "m.source" : "N''"})
+  order by r.position
+) r
+cross apply ${n.object("_After")}(@now, -r.retention_ms) a
+where w.ended_at < @youngest and r.retention_ms is not null ${seekEach};
+
 ${atomically(`if @status = ${status.done}
-${indented(lockOld(`${doneTable(n)} s`, "s.processed_at < @before"))}
+${indented(lockOld(`${doneTable(n)} s`, "s.processed_at < w.kept_since"))}
 else
-${indented(lockOld(`${n.state} s`, `s.status = ${status.dead} and s.died_at < @before and (s.locked_until is null or s.locked_until <= @now)`))}
+${indented(lockOld(`${n.state} s`, `s.status = ${status.dead} and s.died_at < w.kept_since and (s.locked_until is null or s.locked_until <= @now)`))}
 
 -- the condition is repeated: where UPDLOCK does not lock, it may have been delivered again by now
 delete from ${n.message}
 output deleted.seq into @gone (seq)
 from @old o, ${n.message} with (${lockRow})
-where ${m}.seq = o.seq and ${m}.${lastSeenAt(n)} < @before ${seekEach};
+where ${m}.seq = o.seq and ${m}.${lastSeenAt(n)} < o.kept_since ${seekEach};
 
 if @status = ${status.done}
 ${indented(deleteEach(n, "Done", "@gone"))}

@@ -32,6 +32,7 @@ const parametersByType = {
       "max_ms",
       "jitter_ms",
       "retention_ms",
+      "shortest_ms",
       "ttl_ms",
       "bucket_ms",
     ] as const),
@@ -60,7 +61,7 @@ const parametersByType = {
     ...(["who", "name"] as const),
   ],
   // handled: what Ack has acknowledged in this transaction
-  "nvarchar(max)": ["items", "error", "payload", "headers", "filter", "handled"],
+  "nvarchar(max)": ["items", "error", "payload", "headers", "filter", "handled", "rules"],
   // acked: what Ack returns instead of rows, when it is not null
   "nvarchar(max) = null output": ["acked"],
   "varchar(max)": ["hash"],
@@ -88,7 +89,7 @@ const signatures = {
   Renew: ["owner", "items", "lease_ms", ...backoff],
   Reap: ["limit", "max_attempts", "blocks"],
   // of done messages or of dead ones, as @status says
-  Purge: ["limit", "retention_ms", "after_seq", "status"],
+  Purge: ["limit", "rules", "shortest_ms", "after_seq", "status"],
   PurgeOperations: ["retention_ms", "limit"],
   Resolve: ["items"],
   Get: messageKey,

@@ -19,7 +19,7 @@ import { dispatchDefaults, type TenantDispatcher, type TenantWork } from "./tena
 interface TenantMaintenanceOptions {
   readonly dispatcher: Pick<TenantDispatcher, "each">;
   readonly pollTimeoutMs?: number | undefined;
-  readonly retentions?: PurgeWithinOptions | undefined;
+  readonly retentions?: Readonly<Record<Queue, PurgeWithinOptions>> | undefined;
   readonly logger: Logger;
   readonly metrics?: Metrics | undefined;
 }
@@ -51,13 +51,19 @@ export function reapTenants(options: TenantMaintenanceOptions): TenantMaintenanc
   const maintain = maintenance(options);
   return async (budget, ids) => {
     const oldest = { inbox: noAge, outbox: noAge };
-    const report = await maintain(budget, ids, reapWithin, async (stores, due) => {
-      for (const queue of queues) {
-        if (!due[queue]) continue; // the usual case: without a due message there is no age to read
-        const ageMs = (await oldestDueAgeMs(stores, queue, pollTimeoutMs)) ?? 0;
-        if (ageMs > oldest[queue].oldestDueAgeMs) oldest[queue] = { oldestDueAgeMs: ageMs, store: stores.id };
-      }
-    });
+    const report = await maintain(
+      budget,
+      ids,
+      (store, turnBudget) => reapWithin(store, turnBudget),
+      async (stores, due) => {
+        for (const queue of queues) {
+          if (!due[queue]) continue; // the usual case: without a due message there is no age to read
+          const ageMs = (await oldestDueAgeMs(stores, queue, pollTimeoutMs)) ?? 0;
+          if (ageMs > oldest[queue].oldestDueAgeMs)
+            oldest[queue] = { oldestDueAgeMs: ageMs, store: stores.id };
+        }
+      },
+    );
     // The same line as for a single database, plus the tenant's name, so that the same alarm reads it.
     if (report.turns === 0) return report;
     for (const queue of queues) {
@@ -84,10 +90,12 @@ const oldestDueAgeMs = (stores: TenantStores, queue: Queue, withinMs: number): P
 export function cleanUpTenants(options: TenantMaintenanceOptions): TenantMaintenance {
   const maintain = maintenance(options);
   return (budget, ids) =>
-    maintain(budget, ids, (store, turnBudget) => purgeWithin(store, turnBudget, options.retentions));
+    maintain(budget, ids, (store, turnBudget, queue) =>
+      purgeWithin(store, turnBudget, options.retentions?.[queue]),
+    );
 }
 
-type QueueWork = (store: TenantStores[Queue], turnBudget: Budget) => Promise<MaintenanceResult>;
+type QueueWork = (store: TenantStores[Queue], turnBudget: Budget, queue: Queue) => Promise<MaintenanceResult>;
 type Afterwards = (stores: TenantStores, due: Due) => Promise<void>;
 
 function maintenance({
@@ -106,7 +114,7 @@ function maintenance({
       const due = await poll(stores, pollTimeoutMs);
       let more = false;
       for (const queue of queues) {
-        const result = await work(stores[queue], turnBudget);
+        const result = await work(stores[queue], turnBudget, queue);
         sums[queue].done += result.done;
         sums[queue].dead += result.dead;
         more ||= result.more;

@@ -106,7 +106,7 @@ export function deadRetentionTests({ kind, database, queue, ids, keyOf, states }
       made.clock.advance(3_650 * day);
       const wrong = [
         ...[undefined, {}, { retentionMs: undefined }],
-        ...[0, -1, Number.NaN, Number.POSITIVE_INFINITY].map((retentionMs) => ({ retentionMs })),
+        ...[0, -1, Number.NaN, Number.NEGATIVE_INFINITY].map((retentionMs) => ({ retentionMs })),
         ...[0, 1.5, 1_001].map((batchSize) => ({ retentionMs: day, batchSize })),
       ];
       for (const options of wrong) {
@@ -114,6 +114,28 @@ export function deadRetentionTests({ kind, database, queue, ids, keyOf, states }
         await expect(call, JSON.stringify(options)).rejects.toBeInstanceOf(ArgumentRangeError);
       }
       expect(await made.store.countDead()).toBe(1);
+    });
+
+    it("MID-14 ADD-02 the dead messages of some topics are deleted earlier, and those of others never", async () => {
+      const { store, owner, clock, held, stored } = await queue();
+      const [noise] = await held(1, { topic: "debug.trace" });
+      const [audit] = await held(1, { topic: "audit" });
+      const [order] = await held(1, { topic: "order" });
+      await store.fail(owner, [noise!, audit!, order!], "no");
+      const retentions = [
+        { topic: "audit", deadRetentionMs: Number.POSITIVE_INFINITY },
+        { topic: "debug.*", deadRetentionMs: day },
+      ];
+      clock.advance(2 * day);
+      const keep = { retentionMs: Number.POSITIVE_INFINITY, retentions };
+      expect(await store.purgeDead(keep)).toEqual({ ...nothingPurged, purged: 1 });
+      expect(await store.get(keyOf(noise!))).toBeNull();
+      expect(await store.purgeDead({ retentionMs: day, retentions })).toEqual({
+        ...nothingPurged,
+        purged: 1,
+      });
+      expect(await store.get(keyOf(order!))).toBeNull();
+      expect((await stored(audit!)).state).toBe(states.dead);
     });
 
     it("ADD-02 purgeDead keeps the archive and the records of operators, and adds no record", async () => {

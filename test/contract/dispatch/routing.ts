@@ -67,6 +67,31 @@ export function routingTests(context: DispatchContext): void {
       expect(await countIn("dead")).toBe(1);
     });
 
+    it("MID-09 IBX-084 OBX-065 a topic's maxAttempts: Infinity replaces the limits of dispatcher and store", async () => {
+      const { store, enqueue, clock, all, countIn } = await context.subject(kind);
+      await enqueue("t", ["x"]);
+      let isUp = false;
+      const dispatcher = createDispatcher<AnyMessage>({
+        retry: { maxAttempts: 1 },
+        handlers: {
+          t: {
+            retry: { maxAttempts: Number.POSITIVE_INFINITY },
+            handle() {
+              if (!isUp) throw new Error("down");
+            },
+          },
+        },
+      });
+      for (let attempt = 1; attempt <= 12; attempt++) {
+        expect(await dispatcher.run(store, budget())).toMatchObject({ abandoned: 1, failed: 0 });
+        expect(await all()).toMatchObject([{ attempt }]);
+        clock.advance(60_000);
+      }
+      isUp = true;
+      await dispatcher.run(store, budget());
+      expect(await countIn("done")).toBe(1);
+    });
+
     it("IBX-076 OBX-057 a handler gets the whole message, a signal and the store's name", async () => {
       const { store, enqueue } = await context.subject(kind);
       await enqueue("t", ["payload"]);

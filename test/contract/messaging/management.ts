@@ -144,42 +144,52 @@ export function messagingManagementContract(harness: ContractHarness): void {
       old.fates.push("lost");
       await dispatch(old.orders);
       ids.push(await orders.send.OrderApproved("inventory", { orderId: "9" }, { maxRetries: 4 }));
+      const unlimited = { maxRetries: Number.POSITIVE_INFINITY };
+      ids.push(await orders.send.OrderApproved("inventory", { orderId: "10" }, unlimited));
       const names = namesOf(database, "outbox", "viewed_outbox");
       const view = names.object(database.db.dialect.name === "postgres" ? "_sent" : "Sent");
       const rows = await shownRows(database, `select * from ${view}`);
       const byId = new Map(rows.map((row) => [String(row.MessageId).toLowerCase(), row]));
       const shown = ids.map((id) => byId.get(id)!);
-      expect(shown.map(({ State }) => State)).toEqual(["Sent", "Failed", "Expired", "Pending"]);
+      expect(shown.map(({ State }) => State)).toEqual(["Sent", "Failed", "Expired", "Pending", "Pending"]);
       expect(rows[0]).toMatchObject({
         MessageType: "Signal",
         Destination: "inventory",
         Endpoint: "OrderApproved",
         CorrelationId: null,
       });
-      expect(shown.map(({ RetryCount, MaxRetries }) => [Number(RetryCount), Number(MaxRetries)])).toEqual([
+      const count = (value: unknown) => (value === null ? null : Number(value));
+      expect(shown.map(({ RetryCount, MaxRetries }) => [RetryCount, MaxRetries].map(count))).toEqual([
         [0, 0],
         [0, 0],
         [0, 0],
         [0, 4],
+        [0, null],
       ]);
       const time = (value: unknown) =>
         value === null ? null : new Date(value instanceof Date ? value : String(value));
-      expect(shown.map(({ LastAttemptAt }) => time(LastAttemptAt))).toEqual([clock(), clock(), past(), null]);
-      expect(shown.map(({ SentAt }) => time(SentAt))).toEqual([clock(), null, null, null]);
-      expect(shown.map(({ NextRetryAt }) => NextRetryAt)).toEqual([null, null, null, null]);
+      expect(shown.map(({ LastAttemptAt }) => time(LastAttemptAt))).toEqual([
+        ...[clock(), clock(), past()],
+        ...[null, null],
+      ]);
+      expect(shown.map(({ SentAt }) => time(SentAt))).toEqual([clock(), null, null, null, null]);
+      expect(shown.map(({ NextRetryAt }) => NextRetryAt)).toEqual([null, null, null, null, null]);
       expect(shown.map(({ LastError }) => LastError)).toEqual([
         null,
         "PermanentFailure: Error",
         "PermanentFailure: Error",
         null,
+        null,
       ]);
 
-      fates.push("lost");
+      fates.push("lost", "lost");
       await dispatch(orders);
-      const [retried] = await shownRows(database, `select * from ${view} where MessageId = '${ids[3]}'`);
-      expect(retried).toMatchObject({ State: "Pending" });
-      expect(Number(retried!.RetryCount)).toBe(1);
-      expect(time(retried!.NextRetryAt)).toEqual(new Date(clock().getTime() + 2_000));
+      for (const id of ids.slice(3)) {
+        const [retried] = await shownRows(database, `select * from ${view} where MessageId = '${id}'`);
+        expect(retried).toMatchObject({ State: "Pending" });
+        expect(Number(retried!.RetryCount)).toBe(1);
+        expect(time(retried!.NextRetryAt)).toEqual(new Date(clock().getTime() + 2_000));
+      }
     });
 
     it("MSG-10 MSG-17 Failed and Expired messages are kept for failedRetentionMs, or for ever without it", async () => {

@@ -172,6 +172,30 @@ export function sendingContract(harness: ContractHarness): void {
       expect((await sent(made)).map(({ maxRetries }) => maxRetries)).toEqual([0, 1, 3]);
     });
 
+    it("MSG-03 MSG-04 MSG-17 a message whose retries have no limit is sent until it expires, and JSON says null", async () => {
+      const retry = { maxRetries: Number.POSITIVE_INFINITY, jitterMs: 0 };
+      const { orders, fates, clock } = await pair({ orders: { breaker: false, retry } });
+      const id = await orders.send.OrderApproved("inventory", { orderId: "7" });
+      for (let round = 1; round <= 12; round++) {
+        fates.push("lost");
+        await dispatch(orders);
+        expect(await orders.get(id)).toMatchObject({
+          state: "Pending",
+          retryCount: round,
+          maxRetries: Number.POSITIVE_INFINITY,
+        });
+        clock.advance(5 * 60_000);
+      }
+      expect(JSON.parse(JSON.stringify(await orders.get(id)))).toMatchObject({ maxRetries: null });
+      clock.advance(24 * 60 * 60_000);
+      await dispatch(orders);
+      expect(await orders.get(id)).toMatchObject({
+        state: "Expired",
+        retryCount: 12,
+        maxRetries: Number.POSITIVE_INFINITY,
+      });
+    });
+
     it("MSG-04 a message past its TTL is Expired, never sent, reported, and kept for a retry by hand", async () => {
       const { orders, clock, wire, dead } = await pair({ inventory: quiet });
       const usual = await orders.send.OrderApproved("inventory", { orderId: "24 h" });

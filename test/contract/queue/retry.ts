@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { newOwnerToken } from "../../../src/queue/leases.js";
 import { backoffMs, retryPolicy } from "../../../src/queue/retry-policy.js";
 import { reasons } from "../../../src/sql/dead-letters.js";
+import { mostCounted } from "../../../src/sql/store-options.js";
 import { type AnyMessage, claimAll, messages, type QueueContext, type TestQueue } from "./support.js";
 
 /** Abandons one message again and again, and returns how long it had to wait each time. */
@@ -20,7 +21,7 @@ async function waitsOf({ store, owner, clock, held, stored }: TestQueue, times: 
 }
 
 /** Back-off, the last attempt, and expiry. */
-export function retryTests({ queue, ids, keyOf, addedAt, counts, states }: QueueContext): void {
+export function retryTests({ database, queue, ids, keyOf, addedAt, counts, states }: QueueContext): void {
   describe("retry and back-off", () => {
     it("IBX-042 IBX-052 IBX-080 IBX-081 OBX-029 OBX-039 OBX-061 OBX-062 waits min(2^attempt s, 60 s) by default, to the millisecond", async () => {
       const { store, owner, clock, held, stored } = await queue();
@@ -132,6 +133,96 @@ export function retryTests({ queue, ids, keyOf, addedAt, counts, states }: Queue
       const claimed = await strict.held(1);
       expect((await strict.store.abandon(strict.owner, claimed)).dead).toHaveLength(1);
       expect(await strict.stored(claimed[0]!)).toMatchObject({ state: states.dead, attempt: 1 });
+    });
+
+    it("MID-09 IBX-084 OBX-065 with maxAttempts: Infinity neither failures nor crashes end a message, and fail does", async () => {
+      const made = await queue({ retry: { maxAttempts: Number.POSITIVE_INFINITY } });
+      const { store, owner, clock, dead, stored } = made;
+      await waitsOf(made, 12);
+      for (const finder of ["claim", "reaper"] as const)
+        for (let crash = 1; crash <= 6; crash++) {
+          expect(await store.claim({ owner: newOwnerToken() }), finder).toHaveLength(1);
+          clock.advance(90_000);
+          if (finder === "reaper") expect(await store.reapExpired()).toMatchObject({ reaped: 1, dead: 0 });
+        }
+      const [message] = await store.claim({ owner });
+      expect(message).toMatchObject({ attempt: 24, crashes: 12 });
+      expect(dead).toEqual([]);
+      await store.fail(owner, [message!], "410 Gone");
+      expect(await stored(message!)).toMatchObject({ state: states.dead, attempt: 25 });
+    });
+
+    it("MID-09 OBX-065 a limit of messages per second does not end what is retried for ever", async () => {
+      const { store, clock, dead, held } = await queue({ retry: { maxAttempts: Number.POSITIVE_INFINITY } });
+      await store.limit({ topic: "t", perSecond: 5 }, { by: "alice" });
+      await held(1, { topic: "t" });
+      for (let crash = 1; crash <= 12; crash++) {
+        clock.advance(90_000);
+        expect(await store.claim({ owner: newOwnerToken() })).toMatchObject([{ attempt: crash }]);
+      }
+      expect(dead).toEqual([]);
+    });
+
+    it("MID-09 OBX-065 abandon takes maxAttempts: Infinity in place of the policy's", async () => {
+      const { store, owner, held, stored } = await queue({ retry: { maxAttempts: 1 } });
+      const [message] = await held(1);
+      const result = await store.abandon(owner, [message!], { maxAttempts: Number.POSITIVE_INFINITY });
+      expect(result).toMatchObject({ changed: [message!], dead: [] });
+      expect(await stored(message!)).toMatchObject({ state: states.waiting, attempt: 1 });
+    });
+
+    it("MID-09 OBX-065 the counters of a message that is retried for ever stop, and claims go on", async () => {
+      const { store, owner, clock, dead, held, stored, names } = await queue({
+        retry: { maxAttempts: Number.POSITIVE_INFINITY },
+      });
+      const [message] = await held(1);
+      const { attempts, crashes } = mostCounted;
+      const near = `update ${names.state} set attempt = ${attempts - 1}, crashes = ${crashes - 1}`;
+      const claimAgain = async () => {
+        clock.advance(90_000);
+        return (await store.claim({ owner }))[0]!;
+      };
+      await database().raw(near);
+      for (const end of ["counted", "stopped"]) {
+        expect(await claimAgain(), end).toMatchObject({ attempt: attempts, crashes });
+      }
+      clock.advance(30_001);
+      expect(await store.reapExpired()).toMatchObject({ reaped: 1, dead: 0 });
+      expect(await stored(message!)).toMatchObject({ attempt: attempts, crashes });
+      const again = await claimAgain();
+      expect((await store.abandon(owner, [again], { error: "503" })).dead).toEqual([]);
+      expect(await stored(message!)).toMatchObject({ attempt: attempts, crashes: 0, state: states.waiting });
+      expect((await store.attempts(keyOf(message!))).at(-1)).toMatchObject({
+        attempt: attempts,
+        error: "503",
+      });
+      await store.fail(owner, [await claimAgain()], "no");
+      expect(await stored(message!)).toMatchObject({ attempt: attempts, state: states.dead });
+      expect(dead).toHaveLength(1);
+    });
+
+    it("MID-09 OBX-063 after millions of attempts the database computes the same back-off as backoffMs", async () => {
+      for (const shape of [
+        { baseMs: 700, factor: 1, maxMs: 60_000 },
+        { baseMs: 1, factor: 1.000001, maxMs: 1_000_000 },
+        { baseMs: 1_000, factor: 100, maxMs: 60_000 },
+        { baseMs: 1, factor: 1.05, maxMs: 100_000 },
+      ]) {
+        const retry = { ...shape, maxAttempts: Number.POSITIVE_INFINITY };
+        const { store, owner, clock, held, stored, names } = await queue({ retry });
+        const [message] = await held(1);
+        for (const attempt of [99, 499, 5_000_000]) {
+          await database().raw(`update ${names.state} set attempt = ${attempt}`);
+          await store.abandon(owner, [message!]);
+          const waitMs = (await stored(message!)).nextAttemptAt.getTime() - clock().getTime();
+          const expected = backoffMs(retryPolicy(retry), attempt + 1, () => 0);
+          expect(Math.abs(waitMs - expected), `${JSON.stringify(shape)} at ${attempt}`).toBeLessThanOrEqual(
+            1,
+          );
+          clock.advance(waitMs + 1);
+          expect(await store.claim({ owner })).toHaveLength(1);
+        }
+      }
     });
 
     it("IBX-077 OBX-058 key, messageId, content and time of enqueueing are the same on every delivery", async () => {

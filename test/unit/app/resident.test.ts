@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { cleanupIntervalMs } from "../../../src/app/resident.js";
 import { multiTenant, tenantsFromConfiguration } from "../../../src/app/tenants.js";
 import { readEnvironment } from "../../../src/config/environment.js";
 import { type App, type AppDefinition, createApp, defineApp, newOwnerToken } from "../../../src/index.js";
@@ -133,5 +134,61 @@ describe("an app that was started", () => {
     await app.start({ pollMs: 20, idlePollMs: 20, reapMs: 20, cleanupMs: 20 });
     await expect.poll(() => done).toEqual(["1"]);
     await expect.poll(async () => (await app.inbox.stats()).counts.Done).toBe(0);
+  });
+
+  it("MID-14 cleans up every minute by default, and each hour where it has tenants", () => {
+    expect(cleanupIntervalMs({}, false)).toBe(60_000);
+    expect(cleanupIntervalMs({}, true)).toBe(3_600_000);
+    expect(cleanupIntervalMs({ cleanupMs: 5 }, true)).toBe(5);
+  });
+
+  it("MID-14 keeps messages by queue, topic and source, as the app says", async () => {
+    const app = await running({
+      database: "sqlite::memory:",
+      retentions: [
+        { topic: "debug.*", retentionMs: 1 },
+        { queue: "outbox", retentionMs: 1 },
+        { source: "noisy", retentionMs: 1 },
+      ],
+      ignore: ["*"],
+      publishers: { "*": () => {} },
+      handlers: {},
+    });
+    const receive = (source: string, topic: string) =>
+      app.inbox.receive({ source, messageId: topic, topic, payload: "" });
+    await receive("quiet", "debug.a");
+    await receive("quiet", "order");
+    await receive("noisy", "order");
+    await app.outbox.enqueue({ topic: "sent", payload: "" });
+    await app.dispatch();
+    const left = async () => [(await app.inbox.stats()).counts.Done, (await app.outbox.stats()).counts.Done];
+    expect(await left()).toEqual([3, 1]);
+    await expect.poll(async () => app.cleanup().then(left)).toEqual([1, 0]);
+    expect((await app.inbox.list()).messages).toMatchObject([{ source: "quiet", topic: "order" }]);
+  });
+
+  it("MID-14 refuses wrong retentions, and those that would forget deliveries while copies are accepted", async () => {
+    const wrong: readonly [object, RegExp][] = [
+      [{ topic: "a" }, /retentions is wrong: retentions\[0\] must have a retentionMs/],
+      [{ queue: "all", retentionMs: 1 }, /queue must be one of inbox, outbox/],
+      [{ where: "a", retentionMs: 1 }, /unknown field where/],
+    ];
+    for (const [retention, problem] of wrong)
+      expect(() => defineApp({ retentions: [retention] })).toThrow(problem);
+    const sources = { zoom: { secrets: ["a secret of the tests 0123456789"] } };
+    const opened = (retentions: AppDefinition["retentions"], more: object = {}) =>
+      running({ database: "sqlite::memory:", sources, ...more, ...(retentions && { retentions }) });
+    const problem =
+      /zoom: its done messages are kept for 60000 ms, and its deliveries are accepted for 7200000 ms/;
+    const retentionMs = 60_000;
+    for (const fits of [{ source: "zoom" }, { topic: "zoom.*" }, { topic: "*" }, { topic: "zo*" }, {}])
+      await expect(opened([{ ...fits, retentionMs }]), JSON.stringify(fits)).rejects.toThrow(problem);
+    await expect(opened(undefined, { retentionMs })).rejects.toThrow(problem);
+    await opened([
+      { queue: "outbox", retentionMs },
+      { source: "other", retentionMs },
+      { topic: "zoomed.*", retentionMs },
+      { topic: "zoom.*", retentionMs: 7_200_000 },
+    ]);
   });
 });

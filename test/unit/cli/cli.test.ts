@@ -240,6 +240,24 @@ describe("the command line", () => {
     expect((await cliWith(env, ...own)).out).toMatch(/deleted 30 days after/);
   });
 
+  it("MID-09 ADD-07 status says which messages are retried for ever", async () => {
+    const database = newDatabase();
+    await cli("migrate", "--database", database);
+    const status = async (app: string, ...more: string[]) => {
+      const file = join(folder, `${crypto.randomUUID()}.mjs`);
+      await writeFile(file, `export default ${app};\n`);
+      return (await cli("status", "--database", database, "--app", file, ...more)).out;
+    };
+    const unlimited = "{ outbox: { retry: { maxAttempts: Infinity } } }";
+    expect(await status("{}")).not.toMatch(/for ever/);
+    expect(await status(unlimited)).toMatch(/^outbox {2}failed messages are retried for ever/m);
+    const limits = async (app: string) => JSON.parse(await status(app, "--json")).maxAttempts;
+    expect(await limits(unlimited)).toEqual({ inbox: 10, outbox: null });
+    expect(await limits("{ dispatch: { retry: { maxAttempts: 3 } } }")).toEqual({ inbox: 3, outbox: 3 });
+    const { out } = await cli("status", "--database", database, "--json");
+    expect(JSON.parse(out)).not.toHaveProperty("maxAttempts");
+  });
+
   it("ADD-07 dispatch says what is left", async () => {
     const database = newDatabase();
     const db = openSqlite({ file: database.slice("sqlite:".length) });

@@ -50,7 +50,12 @@ describe("doctor on SQLite", () => {
     const { db, url } = await damaged();
     const tables = { schema: "it's", inbox: 'a"]b', outbox: "o'ut" };
     await migrate(db, tables);
-    expect(await examine(db, { tables, retentionMs: day })).toEqual([]);
+    expect(
+      await examine(db, {
+        tables,
+        retentions: { inbox: { retentionMs: day }, outbox: { retentionMs: day } },
+      }),
+    ).toEqual([]);
     await db.close();
     expect(await cli("doctor", "--database", url)).toEqual({
       code: exitCodes.ok,
@@ -241,7 +246,12 @@ describe("doctor on PostgreSQL", () => {
     const tables = { schema, inbox: "in'b\"ox", outbox: false } as const;
     await migrate(db, { schema });
     await migrate(db, tables);
-    expect(await examine(db, { tables, retentionMs: day })).toEqual([]);
+    expect(
+      await examine(db, {
+        tables,
+        retentions: { inbox: { retentionMs: day }, outbox: { retentionMs: day } },
+      }),
+    ).toEqual([]);
     expect(await doctor("--schema", schema, "--database", url)).toEqual({ code: exitCodes.ok, findings: [] });
     for (const text of [
       'drop index "inbox_claim"',

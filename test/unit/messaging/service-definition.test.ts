@@ -151,6 +151,12 @@ describe("the definition of a service", () => {
     ]);
     const tenHours = { retry: { maxRetries: 150, baseMs: 300_000, jitterMs: 0 } };
     expect(problems(tenHours)).toEqual([expect.stringMatching(/the retry window, which is 45000000 ms/)]);
+    // only the expiry ends the retries then, and the TTL is checked anyway
+    const unlimited = { retry: { maxRetries: Number.POSITIVE_INFINITY } };
+    expect(problems(unlimited)).toEqual([]);
+    expect(problems({ ...unlimited, inboxRetentionMs: 3_600_000 })).toEqual([
+      expect.stringMatching(/^inboxRetentionMs must be at least ttlMs/),
+    ]);
     const source = { sources: { slow: { secrets: [secret], endpoints: [], retryWindowMs: 13 * 3_600_000 } } };
     expect(problems(source)).toEqual([expect.stringMatching(/the retry window of the source "slow"/)]);
     expect(problems({ ttlMs: 48 * 3_600_000 })).toEqual([

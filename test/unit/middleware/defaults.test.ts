@@ -22,11 +22,18 @@ it("MID-10 clean-up asks every store to keep 7 days by default", async () => {
 it("MID-10 ADD-02 clean-up keeps dead messages, unless it has a retention for them", async () => {
   const asked: PurgeOptions[] = [];
   let runs = 0;
+  const nothing = { purged: 0, more: false, cursor: null };
   const store = {
     id: "inbox",
-    purgeDone: async () => ({ purged: 0, more: false, cursor: null }),
-    purgeDead: async (options: PurgeOptions) => void asked.push(options),
-    purgeOperations: async () => void runs++,
+    purgeDone: async () => nothing,
+    purgeDead: async (options: PurgeOptions) => {
+      asked.push(options);
+      return nothing;
+    },
+    purgeOperations: async () => {
+      runs++;
+      return nothing;
+    },
   };
   const until = async (options: { readonly deadRetentionMs?: number }) => {
     const before = runs;
