@@ -244,10 +244,13 @@ inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, readpast, rowlock, 
 cross apply (
   select top (1) r.retention_ms
   from openjson(@rules) with (
-    position int, topic nvarchar(255), topic_prefix nvarchar(255), source nvarchar(255), retention_ms float
+    position int, topic nvarchar(255), topic_prefix nvarchar(255), type nvarchar(255), type_prefix nvarchar(255),
+    source nvarchar(255), retention_ms float
   ) r
   where (r.topic is null or r.topic collate Latin1_General_100_BIN2 = m.topic)
     and (r.topic_prefix is null or charindex(r.topic_prefix collate Latin1_General_100_BIN2, m.topic) = 1)
+    and (r.type is null or r.type collate Latin1_General_100_BIN2 = coalesce(m.type, m.topic))
+    and (r.type_prefix is null or charindex(r.type_prefix collate Latin1_General_100_BIN2, coalesce(m.type, m.topic)) = 1)
     and (r.source is null or r.source collate Latin1_General_100_BIN2 = m.source)
   order by r.position
 ) r
@@ -1106,10 +1109,13 @@ inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, readpast, rowlock, 
 cross apply (
   select top (1) r.retention_ms
   from openjson(@rules) with (
-    position int, topic nvarchar(255), topic_prefix nvarchar(255), source nvarchar(255), retention_ms float
+    position int, topic nvarchar(255), topic_prefix nvarchar(255), type nvarchar(255), type_prefix nvarchar(255),
+    source nvarchar(255), retention_ms float
   ) r
   where (r.topic is null or r.topic collate Latin1_General_100_BIN2 = m.topic)
     and (r.topic_prefix is null or charindex(r.topic_prefix collate Latin1_General_100_BIN2, m.topic) = 1)
+    and (r.type is null or r.type collate Latin1_General_100_BIN2 = coalesce(m.type, m.topic))
+    and (r.type_prefix is null or charindex(r.type_prefix collate Latin1_General_100_BIN2, coalesce(m.type, m.topic)) = 1)
     and (r.source is null or r.source collate Latin1_General_100_BIN2 = N'')
   order by r.position
 ) r

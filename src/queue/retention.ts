@@ -2,10 +2,12 @@ import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown, requireDuration, requireList, requireName, requirePattern } from "./arguments.js";
 import { longestMs } from "./retry-policy.js";
 
-/** How long the messages of a topic or a source are kept. It is for those that fit all of its conditions. */
+/** How long the messages of a topic, a type or a source are kept. It is for those that fit all of its conditions. */
 export interface Retention {
   /** A topic, or the beginning of topics and a star: `"debug.*"`. */
   readonly topic?: string | undefined;
+  /** A type, or the beginning of types and a star. A message without a type has that of its topic. */
+  readonly type?: string | undefined;
   /** The sender. No message of an outbox has one. */
   readonly source?: string | undefined;
   /** Messages done within this time are kept. `Infinity` keeps them for ever. */
@@ -14,7 +16,7 @@ export interface Retention {
   readonly deadRetentionMs?: number | undefined;
 }
 
-const conditions = ["topic", "source"] as const;
+const conditions = ["topic", "type", "source"] as const;
 const ages = ["retentionMs", "deadRetentionMs"] as const;
 
 /** Refuses a wrong list of retentions. `more`: what each may have beside. */
@@ -27,8 +29,9 @@ export function requireRetentions(
   for (const [index, retention] of retentions.entries()) {
     const name = `${what}[${index}]`;
     refuseUnknown(retention, [...more, ...conditions, ...ages], name, "field");
-    const { topic, source, retentionMs, deadRetentionMs } = retention;
+    const { topic, type, source, retentionMs, deadRetentionMs } = retention;
     if (topic !== undefined) requirePattern(topic, `${name}.topic`);
+    if (type !== undefined) requirePattern(type, `${name}.type`);
     if (source !== undefined) requireName(source, `${name}.source`);
     if (retentionMs !== undefined) requireRetention(retentionMs, `${name}.retentionMs`);
     if (deadRetentionMs !== undefined && deadRetentionMs !== keep && !isDeadRetention(deadRetentionMs))

@@ -78,14 +78,19 @@ const retentionRules = (
 ): string =>
   JSON.stringify(
     [...retentions.filter((retention) => retention[age] !== undefined), { [age]: usualMs }].map(
-      ({ topic, source, ...ages }: Retention, position) => ({
+      ({ topic, type, source, ...ages }: Retention, position) => ({
         position,
-        ...(topic?.endsWith("*") ? { topic_prefix: topic.slice(0, -1) || undefined } : { topic }),
+        ...pattern("topic", topic),
+        ...pattern("type", type),
         source,
         retention_ms: ages[age] === Number.POSITIVE_INFINITY ? null : ages[age],
       }),
     ),
   );
+
+/** A name, or the beginning of names. */
+const pattern = (field: "topic" | "type", text: string | undefined) =>
+  text?.endsWith("*") ? { [`${field}_prefix`]: text.slice(0, -1) || undefined } : { [field]: text };
 
 export async function purgeOperations(
   { statements, options, runner }: QueueParts,

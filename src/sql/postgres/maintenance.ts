@@ -102,7 +102,9 @@ const youngest = `${now} - ${ms(":shortest_ms::float8")}`;
 
 const rules = `rules as materialized (
   select *
-  from json_to_recordset(:rules::json) as r(position int, topic text, topic_prefix text, source text, retention_ms float8)
+  from json_to_recordset(:rules::json) as r(
+    position int, topic text, topic_prefix text, type text, type_prefix text, source text, retention_ms float8
+  )
 )`;
 
 /** The time from which on the message `m` is kept, by the first rule that fits it; null for ever. */
@@ -111,6 +113,8 @@ const keptSince = (n: QueueNames): string => `(
       from rules r
       where coalesce(r.topic = m.topic, true)
         and coalesce(starts_with(m.topic, r.topic_prefix), true)
+        and coalesce(r.type = coalesce(m.type, m.topic), true)
+        and coalesce(starts_with(coalesce(m.type, m.topic), r.type_prefix), true)
         and coalesce(r.source = ${n.kind === "inbox" ? "m.source" : "''"}, true)
       order by r.position
       limit 1

@@ -70,12 +70,15 @@ const youngest = `${now} - ${whole(":shortest_ms")}`;
 const keptSince = (n: QueueNames) => `(
     select ${now} - ${whole(field("retention_ms"))}
     from json_each(:rules) i
-    where coalesce(${field("topic")} = m.topic, true)
-      and coalesce(substr(m.topic, 1, length(${field("topic_prefix")})) = ${field("topic_prefix")}, true)
+    where ${fits("topic", "m.topic")}
+      and ${fits("type", "coalesce(m.type, m.topic)")}
       and coalesce(${field("source")} = ${n.kind === "inbox" ? "m.source" : "''"}, true)
     order by ${field("position")}
     limit 1
   )`;
+
+const fits = (name: string, value: string) => `coalesce(${field(name)} = ${value}, true)
+      and coalesce(substr(${value}, 1, length(${field(`${name}_prefix`)})) = ${field(`${name}_prefix`)}, true)`;
 
 /** By the primary key. An index of their times would be paid for by every ack. */
 export const purge = (n: QueueNames) =>

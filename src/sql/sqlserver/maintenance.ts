@@ -136,10 +136,13 @@ inner join ${n.message} m with (forceseek, ${readPast}) on m.seq = w.seq
 cross apply (
   select top (1) r.retention_ms
   from openjson(@rules) with (
-    position int, topic nvarchar(255), topic_prefix nvarchar(255), source nvarchar(255), retention_ms float
+    position int, topic nvarchar(255), topic_prefix nvarchar(255), type nvarchar(255), type_prefix nvarchar(255),
+    source nvarchar(255), retention_ms float
   ) r
   where (r.topic is null or r.topic ${binary} = m.topic)
     and (r.topic_prefix is null or charindex(r.topic_prefix ${binary}, m.topic) = 1)
+    and (r.type is null or r.type ${binary} = coalesce(m.type, m.topic))
+    and (r.type_prefix is null or charindex(r.type_prefix ${binary}, coalesce(m.type, m.topic)) = 1)
     and (r.source is null or r.source ${binary} = ${n.kind === "inbox" ? "m.source" : "N''"})
   order by r.position
 ) r

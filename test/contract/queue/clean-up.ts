@@ -208,6 +208,28 @@ export function cleanUpTests({ kind, database, queue, ids, keyOf, counts, states
       expect(await purge({ topic: "*", retentionMs })).toEqual([]);
     });
 
+    it("MID-12 MID-14 a condition may name a type, which is that of the topic for a message without one", async () => {
+      const { store, owner, clock } = await queue();
+      const types = ["invoice.paid", "invoice.sent", "order.paid", undefined];
+      await store.add(types.map((type) => ({ topic: "erp", payload: "", ...(type && { type }) })));
+      await store.ack(owner, await store.claim({ owner, batchSize: 4 }));
+      clock.advance(2 * hour);
+      const purge = async (...retentions: readonly Retention[]) => {
+        await store.purgeDone({ retentionMs: forEver, retentions });
+        return (await store.list()).messages.map(({ type }: AnyMessage) => type).sort();
+      };
+      const retentionMs = hour;
+      expect(await purge({ type: "Invoice.*", retentionMs })).toHaveLength(4);
+      expect(await purge({ type: "invoice.paid", retentionMs })).toEqual([
+        "erp",
+        "invoice.sent",
+        "order.paid",
+      ]);
+      expect(await purge({ topic: "other", type: "invoice.*", retentionMs })).toHaveLength(3);
+      expect(await purge({ topic: "erp", type: "invoice.*", retentionMs })).toEqual(["erp", "order.paid"]);
+      expect(await purge({ type: "erp", retentionMs })).toEqual(["order.paid"]);
+    });
+
     it("MID-14 a source fits no message of an outbox", async (test) => {
       test.skip(kind === "inbox", "messages of an inbox have sources");
       const made = await queue();
@@ -251,6 +273,7 @@ export function cleanUpTests({ kind, database, queue, ids, keyOf, counts, states
       const wrong: readonly [object, RegExp][] = [
         [{ topic: "a*b", retentionMs: 1 }, /retentions\[1\]\.topic may have a \* only at its end/],
         [{ topic: "", retentionMs: 1 }, /retentions\[1\]\.topic/],
+        [{ type: "a*b", retentionMs: 1 }, /retentions\[1\]\.type may have a \* only at its end/],
         [{ source: 7, retentionMs: 1 }, /retentions\[1\]\.source/],
         [{ topics: "a", retentionMs: 1 }, /retentions\[1\]: unknown field topics/],
         [{ topic: "a" }, /retentions\[1\] must have a retentionMs/],
