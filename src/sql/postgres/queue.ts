@@ -62,16 +62,23 @@ join ${n.message} m on m.seq = d.seq
 where d.seq > :after_seq::bigint
 order by d.seq
 limit (select :limit::int)`,
-      resend: `with sent as (
+      // the message is locked first, as a purge does, which skips it then: it would delete the message and leave the new state
+      resend: `with kept as (
+  select m.seq, m.partition_key
+  from ${n.message} m
+  where m.seq = ${seqs}
+  order by m.seq
+  for update
+), sent as (
   delete from ${doneTable(n)} d
-  where d.seq = ${seqs}
+  where d.seq = any (array(select seq from kept))
   returning d.seq, d.last_error
 ), ready as (
   insert into ${n.state} (seq, status, visible_at, expires_at, last_error, keyed)
   select sent.seq, ${firstStatus("m.partition_key")}, ${now},
     ${now} + ${ms(":ttl_ms::float8")}, sent.last_error, ${keyed("m.partition_key")}
   from sent
-  join ${n.message} m on m.seq = sent.seq
+  join kept m on m.seq = sent.seq
   returning seq, keyed
 )
 select seq

@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { InvalidArgumentError } from "../../../src/errors.js";
 import type { OutgoingMessage } from "../../../src/queue/message.js";
+import { skipUnless } from "../harness.js";
+import { rowCount, untilBlocked } from "../support/database.js";
 import { fieldsOf } from "../support/recording-logger.js";
 import { numbered, type OutboxContext, stored } from "./support.js";
 
@@ -116,7 +118,7 @@ export function settleTests({ box }: OutboxContext): void {
 }
 
 /** Sending messages again, or before their back-off is over. */
-export function resendTests({ box }: OutboxContext): void {
+export function resendTests({ box, database }: OutboxContext): void {
   describe("sending again", () => {
     it("MSG-21 Done messages are listed page by page, without payloads, and become claimable again under their ids", async () => {
       const { outbox, owner, clock, held } = await box();
@@ -171,6 +173,20 @@ export function resendTests({ box }: OutboxContext): void {
       const { changed } = await outbox.resend(ids.map((id) => ({ id })));
       expect(changed).toHaveLength(3);
       expect(await drain()).toEqual([later, ...ids]);
+    });
+
+    it("MSG-21 a message that a clean-up deletes meanwhile is not resent, and no state stays behind", async (test) => {
+      skipUnless(test, database(), "rowLocks");
+      const { outbox, owner, held, names } = await box();
+      const [message] = await held(1);
+      await outbox.ack(owner, [message!]);
+      const cleanUp = await database().begin();
+      await cleanUp.run(`delete from ${names.message} where seq = ${message!.seq}`);
+      const resending = outbox.resend([message!]);
+      await untilBlocked(database(), resending, names.table);
+      await cleanUp.commit();
+      expect((await resending).changed).toEqual([]);
+      expect(await rowCount(database(), names.state)).toBe(0);
     });
 
     it("MSG-02 makeDue ends the back-off of messages with one error, batch by batch", async () => {
