@@ -154,9 +154,10 @@ var messagingRules = [
   {
     name: 'messages-refused'
     description: 'Messages with wrong signatures arrive. A secret or a clock differs, or somebody is guessing. The log says whose. Run: oncebox doctor'
-    query: '${lines} | where line.message == "Inbox: HMAC verification failed"'
+    // a line stands for those that were not logged, too
+    query: '${lines} | where line.message == "Inbox: HMAC verification failed" | summarize refused = sum(1 + coalesce(tolong(line.refusedSinceLastLine), 0)) | where refused > 20'
     operator: 'GreaterThan'
-    threshold: 20
+    threshold: 0
     window: 'PT5M'
   }
   {

@@ -866,7 +866,7 @@ describe("alerts", () => {
       expect(lines.length, name).toBeGreaterThan(0);
       return lines.map(([, line]) => line!);
     });
-    expect(written.filter((line) => !sources.join().includes(`("${line}"`))).toEqual([]);
+    expect(written.filter((line) => !sources.join().includes(`"${line}"`))).toEqual([]);
     expect(written).toEqual(
       expect.arrayContaining(["Outbox: message permanently failed", "Outbox: message expired"]),
     );

@@ -12,6 +12,7 @@ import {
   keyIndex,
   lockRow,
   messageKey,
+  needsClock,
   readClock,
   readShortly,
   seekEach,
@@ -116,7 +117,7 @@ const declared = (n: QueueNames, { parameters }: Read): readonly string[] =>
 
 const textOf = ({ body }: Read): string =>
   `set nocount on;
-${body.includes("@now") ? `${readClock}\n` : ""}${readShortly}
+${needsClock(body) ? `${readClock}\n` : ""}${readShortly}
 ${body}`;
 
 /** Writes by a procedure, and reads what it has written. */

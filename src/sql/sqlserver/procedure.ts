@@ -1,4 +1,5 @@
 import { status } from "../dialect.js";
+import { keywordsOf } from "../named-parameters.js";
 import type { QueueNames } from "../names.js";
 import { addMs, binary, doneTable, inLines } from "./expressions.js";
 import { type ParameterName, type ProcedureName, parametersOf, parameterType } from "./procedure-calls.js";
@@ -13,6 +14,8 @@ export interface Procedure {
 
 /** The first line of a procedure that needs the time. */
 export const readClock = "declare @now datetime2(3) = sysutcdatetime();";
+/** A name of the user's may contain it, too. */
+export const needsClock = (body: string): boolean => /@now\b/.test(keywordsOf(body));
 
 /**
  * The server's clock is the only one: with a time as a parameter, whoever may execute a procedure could steal leases or delete the
@@ -32,7 +35,7 @@ export function procedure(
     const type = parameterType(n, one);
     return `@${one} ${declare(one, optional.includes(one) && !type.includes("=") ? `${type} = null` : type)}`;
   });
-  const clock = /@now\b/.test(body) && !/declare @now\b/.test(body) ? `\n${readClock}` : "";
+  const clock = needsClock(body) && !/declare @now\b/.test(body) ? `\n${readClock}` : "";
   return {
     suffix,
     name,
