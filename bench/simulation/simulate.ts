@@ -1,5 +1,5 @@
 import { fair, type TenantBatch } from "../../src/app/tenants.js";
-import type { Budget } from "../../src/base/budget.js";
+import type { Budget } from "../../src/base/timers.js";
 import { silentLogger } from "../../src/base/logger.js";
 import { fanOutDefaults, fanOutDispatcher } from "../../src/tenants/fan-out/fan-out.js";
 import { runTenants, tenantQuarantine } from "../../src/tenants/scheduling/run-tenants.js";

@@ -1,4 +1,4 @@
-import { type Budget, timeBudget } from "../base/budget.js";
+import { type Budget, timeBudget } from "../base/timers.js";
 import { workerDurations } from "../dispatch/worker.js";
 import { refuseUnknown } from "../queue/arguments.js";
 

@@ -1,4 +1,4 @@
-import type { Budget } from "../base/budget.js";
+import type { Budget } from "../base/timers.js";
 import type { DispatchResult } from "../dispatch/dispatch-run.js";
 import {
   hostService,

@@ -1,5 +1,5 @@
-import type { Budget } from "../base/budget.js";
 import { type Logger, safeReason, withFields } from "../base/logger.js";
+import type { Budget } from "../base/timers.js";
 import { withDeadline } from "../base/timers.js";
 import { isSuspect, newOwnerToken, type OwnerToken } from "../queue/leases.js";
 import { queueName } from "../queue/maintenance.js";

@@ -1,4 +1,4 @@
-import type { Budget } from "../base/budget.js";
+import type { Budget } from "../base/timers.js";
 import { processTimers, yieldToEventLoop } from "../base/timers.js";
 
 /** The run returns this long before the deadline, settled or not, or twice the lateness of this machine's timers if that is more. */

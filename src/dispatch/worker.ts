@@ -1,6 +1,6 @@
-import type { Budget } from "../base/budget.js";
 import { omitUndefined } from "../base/defined.js";
 import { type LoggerOption, loggerOf, safeReason } from "../base/logger.js";
+import type { Budget } from "../base/timers.js";
 import { sleep, withDeadline } from "../base/timers.js";
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown, requireDuration } from "../queue/arguments.js";

@@ -1,4 +1,4 @@
-import type { Budget } from "../base/budget.js";
+import type { Budget } from "../base/timers.js";
 import { yieldToEventLoop } from "../base/timers.js";
 import { isGuid } from "../base/uuid.js";
 import { InvalidArgumentError } from "../errors.js";

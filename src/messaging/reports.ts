@@ -1,4 +1,3 @@
-import type { Budget } from "../base/budget.js";
 import { omitUndefined } from "../base/defined.js";
 import {
   type Logger,
@@ -9,6 +8,7 @@ import {
   withFields,
 } from "../base/logger.js";
 import { guardedMetrics, type MetricAttributes, type Metrics } from "../base/telemetry.js";
+import type { Budget } from "../base/timers.js";
 import { withinTime } from "../base/timers.js";
 import { refusalLog } from "../http/refusal-log.js";
 import type { OutboxKey } from "../queue/message.js";

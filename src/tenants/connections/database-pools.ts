@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { Budget } from "../../base/budget.js";
 import { memoisePromise } from "../../base/concurrency.js";
+import type { Budget } from "../../base/timers.js";
 import { InvalidOperationError } from "../../errors.js";
 import type { Database, Dialect } from "../../sql/dialect.js";
 import type { QueueNames } from "../../sql/names.js";

@@ -1,8 +1,7 @@
-import { atHalfTime, type Budget, budgetWithoutLast, waitedWithin } from "../../base/budget.js";
 import { mapLimit } from "../../base/concurrency.js";
 import { omitUndefined } from "../../base/defined.js";
 import { type Logger, type LoggerOption, loggerOf, safeReason } from "../../base/logger.js";
-import { withinTime } from "../../base/timers.js";
+import { atHalfTime, type Budget, budgetWithoutLast, waitedWithin, withinTime } from "../../base/timers.js";
 import { hasProgressed, sumOfResults } from "../../dispatch/dispatch-run.js";
 import { ArgumentRangeError } from "../../errors.js";
 import { requireDuration } from "../../queue/arguments.js";

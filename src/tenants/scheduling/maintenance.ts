@@ -1,8 +1,8 @@
-import type { Budget } from "../../base/budget.js";
 import { mapLimit } from "../../base/concurrency.js";
 import { omitUndefined } from "../../base/defined.js";
 import type { Logger } from "../../base/logger.js";
 import { guardedMetrics, type Metrics } from "../../base/telemetry.js";
+import type { Budget } from "../../base/timers.js";
 import { abortAfter } from "../../base/timers.js";
 import { InvalidOperationError } from "../../errors.js";
 import {

@@ -1,7 +1,13 @@
 import { setMaxListeners } from "node:events";
-import { type Budget, timeBudget } from "../../base/budget.js";
 import { type Logger, safeReason } from "../../base/logger.js";
-import { processTimers, type Timers, withinTime, yieldToEventLoop } from "../../base/timers.js";
+import {
+  type Budget,
+  processTimers,
+  type Timers,
+  timeBudget,
+  withinTime,
+  yieldToEventLoop,
+} from "../../base/timers.js";
 import { InvalidOperationError } from "../../errors.js";
 import type { Selection, SelectionStrategy } from "./selection.js";
 

@@ -1,5 +1,5 @@
-import type { Budget } from "../../base/budget.js";
 import { loggerOf, safeReason } from "../../base/logger.js";
+import type { Budget } from "../../base/timers.js";
 import { sleep } from "../../base/timers.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
 import { tenantKey } from "../tenant.js";

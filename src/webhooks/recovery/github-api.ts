@@ -1,6 +1,6 @@
 import { createPrivateKey, type KeyObject } from "node:crypto";
-import type { Budget } from "../../base/budget.js";
 import { safeReason } from "../../base/logger.js";
+import type { Budget } from "../../base/timers.js";
 import { sleep } from "../../base/timers.js";
 import { InvalidOperationError } from "../../errors.js";
 import { fetchCause, readBody } from "../../http/body.js";
