@@ -23,11 +23,14 @@ import type { TriggerMessage } from "../middleware/consume.js";
 import type { Outbox, OutboxOptions } from "../outbox/outbox.js";
 import { deadRetentionRule, isDeadRetention } from "../queue/maintenance.js";
 import type { InboxMessage, OutboxMessage, QueueMessage } from "../queue/message.js";
+import { usualRetentionMs } from "../queue/retry-policy.js";
 import { checkTopics, type DataOf, type TopicSchemas } from "../queue/topics.js";
 import type { Database, ReceivingDatabase } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
 import type { AnyDatabase, DatabaseKind } from "../sql/native.js";
+import { retentionProblem } from "../webhooks/replay-window.js";
 import type { WebhookRouteOptions } from "../webhooks/route-options.js";
+import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
 import { sharedNames } from "../webhooks/source-names.js";
 import type { SchemesOf } from "../webhooks/sources.js";
 import type { AppTenants } from "./multi-tenant.js";
@@ -162,6 +165,7 @@ interface AppSettings<Kind extends AnyDatabase> {
     | "publicUrl"
     | "trustForwardedHeaders"
     | "sharedTopics"
+    | "wrongTokenMs"
     | "fetchText"
   >;
   /** The inbox as an HTTP service at `/v1/inbox`, for consumers in any language. */
@@ -392,10 +396,24 @@ function checkDefinition(app: unknown): void {
     problems.push("a consumer needs the app's one database, and an app with tenants has none");
   if (isRecord(app.sources) && !(isRecord(app.webhooks) && app.webhooks.sharedTopics === true))
     problems.push(...sharedNames(app.sources as Readonly<Record<string, AppSource>>));
+  if (isRecord(app.sources)) problems.push(...retentionProblems(app as never));
   if (isRecord(app.topics)) problems.push(...topicProblems(app, Object.keys(app.topics)));
   if (isRecord(app.service)) problems.push(...serviceProblems(app, app.service));
   if (problems.length > 0) throw new InvalidArgumentError(`defineApp: ${problems.join("; ")}.`);
 }
+
+/** How long done messages are kept. */
+export const retentionOf = ({ retentionMs = usualRetentionMs }: Pick<AppDefinition, "retentionMs">): number =>
+  retentionMs;
+
+/** Of sources whose schemes are at hand. A preset that is named is loaded, and checked, when the app starts. */
+const retentionProblems = (app: AppDefinition): readonly string[] =>
+  Object.entries(app.sources ?? {}).flatMap(([name, source]) => {
+    const scheme = source?.scheme; // a wrong source has been reported
+    const kept = { toleranceMs: app.webhooks?.toleranceMs, retentionMs: retentionOf(app) };
+    const problem = isObject(scheme) ? retentionProblem(source, scheme as WebhookScheme, kept) : undefined;
+    return problem === undefined ? [] : `${name}: ${problem}`;
+  });
 
 /** A misspelt topic would be acknowledged without a handler, or retried without a publisher. Handlers that a function makes come later. */
 function topicProblems(

@@ -3,6 +3,7 @@ import type { InboxReceiver } from "../inbox/receiver.js";
 import { createWebhookReceiver, type WebhookReceiver } from "../webhooks/route.js";
 import type { WebhookRouteOptions } from "../webhooks/route-options.js";
 import { schemeReader } from "../webhooks/sources.js";
+import { retentionOf } from "./definition.js";
 import type { AppContext } from "./open-app.js";
 import { noWebhooks, webhookSources } from "./sources.js";
 import { coalesced } from "./wake-up.js";
@@ -28,6 +29,7 @@ export async function webhookJob({
   waker?.prepare?.(); // while the rest of the cold start goes on
   const options: WebhookRouteOptions = {
     ...definition.webhooks,
+    retentionMs: retentionOf(definition),
     ...omitUndefined({
       publicUrl: environment.publicUrl,
       metrics: definition.metrics,
