@@ -752,7 +752,7 @@ begin
   output inserted.seq, inserted.keyed into @buried (seq, keyed)
   from @messages i, @received a, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
   where i.error is not null and a.source = i.source and a.message_id = i.message_id and [$(Queue)State].seq = a.seq
-    and (a.deliveries = 1 or a.content_changed = 1 or exists (select 1 from @enqueued w where w.seq = a.seq)) option (loop join, force order);
+    and (a.deliveries = 1 or (a.content_changed = 1 and @revive is not null) or exists (select 1 from @enqueued w where w.seq = a.seq)) option (loop join, force order);
 
   if exists (select 1 from @buried c where @blocks = 0 and c.keyed = 1)
     insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)

@@ -32,10 +32,13 @@ import { type QueueKind, queueKinds } from "../queue/work-store.js";
 import type { Database, ReceivingDatabase } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
 import type { AnyDatabase, DatabaseKind } from "../sql/native.js";
+import { retentionProblem } from "../webhooks/replay-window.js";
 import type { WebhookRouteOptions } from "../webhooks/route-options.js";
+import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
 import { sharedNames } from "../webhooks/source-names.js";
 import type { SchemesOf } from "../webhooks/sources.js";
 import type { AppTenants } from "./multi-tenant.js";
+import { shortestRetentionMs } from "./retention.js";
 import type { AppSource, SecretOrReference } from "./sources.js";
 
 /** Passed to a function that returns handlers. */
@@ -180,6 +183,7 @@ interface AppSettings<Kind extends AnyDatabase> {
     | "publicUrl"
     | "trustForwardedHeaders"
     | "sharedTopics"
+    | "wrongTokenMs"
     | "fetchText"
   >;
   /** The inbox as an HTTP service at `/v1/inbox`, for consumers in any language. */
@@ -434,10 +438,20 @@ function checkDefinition(app: unknown): void {
     problems.push("a consumer needs the app's one database, and an app with tenants has none");
   if (isRecord(app.sources) && !(isRecord(app.webhooks) && app.webhooks.sharedTopics === true))
     problems.push(...sharedNames(app.sources as Readonly<Record<string, AppSource>>));
+  if (isRecord(app.sources)) problems.push(...retentionProblems(app as never));
   if (isRecord(app.topics)) problems.push(...topicProblems(app, Object.keys(app.topics)));
   if (isRecord(app.service)) problems.push(...serviceProblems(app, app.service));
   if (problems.length > 0) throw new InvalidArgumentError(`defineApp: ${problems.join("; ")}.`);
 }
+
+/** Of sources whose schemes are at hand. A preset that is named is loaded, and checked, when the app starts. */
+const retentionProblems = (app: AppDefinition): readonly string[] =>
+  Object.entries(app.sources ?? {}).flatMap(([name, source]) => {
+    const scheme = source?.scheme; // a wrong source has been reported
+    const kept = { toleranceMs: app.webhooks?.toleranceMs, retentionMs: shortestRetentionMs(app, name) };
+    const problem = isObject(scheme) ? retentionProblem(source, scheme as WebhookScheme, kept) : undefined;
+    return problem === undefined ? [] : `${name}: ${problem}`;
+  });
 
 /** A misspelt topic would be acknowledged without a handler, or retried without a publisher. Handlers that a function makes come later. */
 function topicProblems(

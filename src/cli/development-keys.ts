@@ -12,6 +12,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import type { AppDefinition } from "../app/definition.js";
 import { isReference } from "../app/sources.js";
+import { exampleSender } from "../webhooks/schemes/certificate-address.js";
 import { type FetchText, fetchText } from "../webhooks/schemes/provider-keys.js";
 import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
 import { isDigest, toSigningKey } from "../webhooks/schemes/signing-key.js";
@@ -32,7 +33,10 @@ export interface DevelopmentKeys {
 export const newDevelopmentSecret = (): string => `whsec_${randomBytes(24).toString("base64")}`;
 
 /** What stands for the webhook id of PayPal, the topic of SNS, the audience of Pub/Sub. */
-const developmentSender = "oncebox-development";
+const developmentSender = ({ verify }: WebhookScheme): string =>
+  verify.kind === "signature" && verify.certificate !== undefined
+    ? exampleSender(verify.certificate)
+    : "oncebox-development";
 
 /** The kind of key pair that the provider signs with. Undefined where it shares a secret. */
 export function keyTypeOf({ verify }: WebhookScheme): KeyType | undefined {
@@ -71,7 +75,7 @@ const generate = promisify(generateKeyPair) as (
 export function developmentSecretOf(scheme: WebhookScheme, keys: DevelopmentKeys): string {
   const type = keyTypeOf(scheme);
   if (type === undefined) return sharedSecret(scheme, keys.secret);
-  if (isNamed(scheme)) return developmentSender;
+  if (isNamed(scheme)) return developmentSender(scheme);
   const publicKey = createPublicKey(keys.privateKeys[type]!);
   return scheme.verify.kind === "jwt"
     ? JSON.stringify(publicKey.export({ format: "jwk" }))
@@ -86,7 +90,7 @@ export function signingWith(
   const type = keyTypeOf(scheme);
   if (type === undefined) return { secrets: sharedSecret(scheme, keys.secret) };
   const privateKey = keys.privateKeys[type]!;
-  return isNamed(scheme) ? { secrets: developmentSender, privateKey } : { secrets: privateKey };
+  return isNamed(scheme) ? { secrets: developmentSender(scheme), privateKey } : { secrets: privateKey };
 }
 
 /** The same bytes in the form that the scheme takes: as they are, in base64 or in hexadecimal digits. */
@@ -170,7 +174,7 @@ export const developmentDocuments =
   async (url, signal) => {
     const { rsa } = keys.privateKeys;
     const { pathname } = new URL(url);
-    if (rsa !== undefined && pathname === "/oncebox.pem") {
+    if (rsa !== undefined && /[/-]oncebox(\.pem)?$/.test(pathname)) {
       const now = clock().getTime();
       return selfSignedCertificate(rsa, "oncebox development", new Date(now - dayMs), new Date(now + dayMs));
     }

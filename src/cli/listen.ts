@@ -13,10 +13,9 @@ import { migrate } from "../sql/migrate.js";
 import { presetNames } from "../webhooks/preset-names.js";
 import { createWebhookRoute } from "../webhooks/route.js";
 import { type ReceivedWebhook, type WebhookInbox, webhookDefaults } from "../webhooks/route-options.js";
-import { parseJson } from "../webhooks/schemes/delivery.js";
+import { JsonText } from "../webhooks/schemes/json-text.js";
 import type { FetchText } from "../webhooks/schemes/provider-keys.js";
 import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
-import { jsonText } from "../webhooks/schemes/template.js";
 import type { WebhookSource } from "../webhooks/sources.js";
 import { type Command, type CommandInput, exitCodes, flag, option, type Terminal } from "./command.js";
 import {
@@ -243,7 +242,7 @@ function routeSource({ scheme, secrets, own }: ListenSource): WebhookSource {
 
 /** In the request by which Notion sends its secret. */
 const verificationTokenIn = (body: Uint8Array): string | undefined =>
-  jsonText(parseJson(Buffer.from(body).toString("utf8")), "verification_token");
+  JsonText.read(body)?.value("verification_token");
 
 /** It is the one secret that a terminal shows: nobody knows it yet. */
 const verificationTokenAdvice = (token: string): Explanation => ({

@@ -21,6 +21,7 @@ export type {
   InboxCallOptions,
   InboxOptions,
   IncomingMessage,
+  ReceiveCallOptions,
   ReceiveOutcome,
 } from "./receiver.js";
 

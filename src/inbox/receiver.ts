@@ -19,7 +19,12 @@ import {
 import type { TopicSchemas } from "../queue/topics.js";
 import type { CallOptions } from "../queue/work-store.js";
 import { announceDead } from "../sql/dead-letters.js";
-import { type ReceivingDatabase, type ReceivingDialect, status } from "../sql/dialect.js";
+import {
+  type ReceiveStatements,
+  type ReceivingDatabase,
+  type ReceivingDialect,
+  status,
+} from "../sql/dialect.js";
 import { isTrue, type SqlExecutor, type SqlParams, type SqlRow } from "../sql/driver.js";
 import { inboxKey, storedError, withContent, withTrace } from "../sql/message-content.js";
 import type { AnyDatabase } from "../sql/native.js";
@@ -61,14 +66,23 @@ export interface InboxCallOptions<Kind extends AnyDatabase = AnyDatabase> extend
   readonly tx?: SqlExecutor<Kind>;
 }
 
+/** Options of a call that receives messages. */
+export interface ReceiveCallOptions<Kind extends AnyDatabase = AnyDatabase> extends InboxCallOptions<Kind> {
+  /**
+   * A known message keeps its first content, and a dead one stays dead. For deliveries of which the sender proves only a part: a
+   * copy of one could bring anything in the rest. The outcome of other content is `conflict`.
+   */
+  readonly keepContent?: boolean;
+}
+
 /** Puts messages into an inbox. */
 export interface InboxReceiver<Kind extends AnyDatabase = AnyDatabase> {
   /** Deduplicates and enqueues in one round trip. */
-  receive(message: WithData<IncomingMessage>, options?: InboxCallOptions<Kind>): Promise<ReceiveOutcome>;
+  receive(message: WithData<IncomingMessage>, options?: ReceiveCallOptions<Kind>): Promise<ReceiveOutcome>;
   /** The same for many messages in one round trip, all or none of them. The outcomes are in the messages' order. */
   enqueue(
     messages: readonly WithData<BatchMessage>[],
-    options?: InboxCallOptions<Kind>,
+    options?: ReceiveCallOptions<Kind>,
   ): Promise<readonly ReceiveOutcome[]>;
 }
 
@@ -92,6 +106,7 @@ export function resolveInboxOptions(db: ReceivingDatabase, options: InboxOptions
 }
 
 const longestReason = 4_000;
+const receiveCall = [...callInTransaction, "keepContent"];
 
 /** What `createInbox` and `createInboxReceiver` share. */
 export function inboxReceiving(
@@ -101,7 +116,15 @@ export function inboxReceiving(
 ) {
   const { dialect } = db;
   const { schema, table, logger, metrics, tracing, queue, reviveDead, blockOnDead } = resolved;
-  const statements = dialect.receiving(dialect.names("inbox", schema, table), { reviveDead, blockOnDead });
+  const statementsWith = (keepContent: boolean): ReceiveStatements =>
+    dialect.receiving(dialect.names("inbox", schema, table), { reviveDead, blockOnDead, keepContent });
+  const statements = statementsWith(false);
+  let keeping: ReceiveStatements | undefined; // few apps have a use for them
+  const statementsOf = ({ keepContent = false }: ReceiveCallOptions): ReceiveStatements => {
+    if (!keepContent) return statements;
+    keeping ??= statementsWith(true);
+    return keeping;
+  };
   const receivesDead = dialect.receivesDead === true;
 
   const logReceived = (message: IncomingMessage, outcome: ReceiveOutcome): void => {
@@ -114,7 +137,7 @@ export function inboxReceiving(
   /** No two messages may have the same key. The outcomes are in the messages' order. */
   const receiveMany = async (
     incoming: readonly SqlParams[],
-    call: InboxCallOptions,
+    call: ReceiveCallOptions,
   ): Promise<readonly Received[]> => {
     const hasPartitions = incoming.some((params) => params.partition_key !== undefined);
     // Sorted by key, two batches with the same keys wait for each other instead of deadlocking. Messages with partition
@@ -122,7 +145,7 @@ export function inboxReceiving(
     const ordered = hasPartitions ? incoming : [...incoming].sort(byKey);
     const { maxItems } = dialect;
     const rows = await inChunks(runner, ordered, { maxItems, tx: call.tx, call }, (tx, some) =>
-      runner.executeIn(tx, statements.receiveMany, { items: JSON.stringify(some) }, call),
+      runner.executeIn(tx, statementsOf(call).receiveMany, { items: JSON.stringify(some) }, call),
     );
     const received = new Map(
       rows.map((row) => [
@@ -133,9 +156,9 @@ export function inboxReceiving(
     return incoming.map((params) => received.get(keyTextOf(params))!);
   };
 
-  const receiveOne = async (params: SqlParams, call: InboxCallOptions): Promise<ReceiveOutcome> =>
+  const receiveOne = async (params: SqlParams, call: ReceiveCallOptions): Promise<ReceiveOutcome> =>
     params.partition_key === undefined
-      ? outcomeOf((await runner.executeIn(call.tx, statements.receive, params, call))[0]!)
+      ? outcomeOf((await runner.executeIn(call.tx, statementsOf(call).receive, params, call))[0]!)
       : (await receiveMany([params], call))[0]!.outcome;
 
   const receiveInBatch = receiveBatching<SqlParams, ReceiveOutcome>({
@@ -148,10 +171,11 @@ export function inboxReceiving(
   });
 
   const receive: InboxReceiver["receive"] = async (given, call = {}) => {
-    checkCall(call, callInTransaction, "receive");
+    checkCall(call, receiveCall, "receive");
     const message = withPayload(given);
     const params = toParams(dialect, withTrace(message, tracing));
-    const mayBatch = !dialect.embedded && call.tx === undefined && params.partition_key === undefined;
+    const mayBatch =
+      !dialect.embedded && call.tx === undefined && !call.keepContent && params.partition_key === undefined;
     const outcome = await (mayBatch ? receiveInBatch(params, call.signal) : receiveOne(params, call));
     logReceived(message, outcome);
     return outcome;
@@ -162,7 +186,7 @@ export function inboxReceiving(
     key: InboxKey,
     to: number,
     error: string | undefined,
-    call: InboxCallOptions,
+    call: ReceiveCallOptions,
   ): Promise<boolean> => {
     const params = { ...inboxKey.keyParams(inboxKey.key(key)), status: to, ...storedError(error) };
     return (await runner.executeIn(call.tx, statements.mark, params, call)).length > 0;
@@ -179,16 +203,17 @@ export function inboxReceiving(
   const finalOutcome = async (
     message: BatchMessage,
     { outcome, buried }: Received,
-    call: InboxCallOptions,
+    call: ReceiveCallOptions,
   ): Promise<ReceiveOutcome> => {
     if (buried) return "dead";
     const { dead } = message;
-    const mustDie = !receivesDead && dead !== undefined && (outcome === "enqueued" || outcome === "conflict");
+    const hasNewContent = outcome === "enqueued" || (outcome === "conflict" && !call.keepContent);
+    const mustDie = !receivesDead && dead !== undefined && hasNewContent;
     return mustDie && (await mark(message, status.dead, dead, call)) ? "dead" : outcome;
   };
 
   const enqueue: InboxReceiver["enqueue"] = async (given, call = {}) => {
-    checkCall(call, callInTransaction, "enqueue");
+    checkCall(call, receiveCall, "enqueue");
     requireList(given, "messages");
     if (given.length === 0) return [];
     const messages = given.map((one) => withPayload<BatchMessage>(one));

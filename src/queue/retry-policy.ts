@@ -29,6 +29,9 @@ export const defaultRetryPolicy: RetryPolicy = {
 /** The longest delay and lease: a year. A longer one is most likely given in the wrong unit. */
 export const longestMs = 366 * 24 * 60 * 60 * 1000;
 
+/** How long done messages are kept, unless somebody says otherwise: 30 days. */
+export const usualRetentionMs = 30 * 24 * 60 * 60 * 1000;
+
 export function retryPolicy(overrides: Partial<RetryPolicy> = {}): RetryPolicy {
   const policy = { ...defaultRetryPolicy, ...overrides };
   const problems: string[] = [];

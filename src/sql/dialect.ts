@@ -247,6 +247,8 @@ export interface QueueStatementOptions {
 export interface ReceiveStatementOptions extends QueueStatementOptions {
   /** A dead message that arrives again becomes claimable, with attempt 0. */
   readonly reviveDead: boolean;
+  /** A message that waits or is dead keeps its content and its state. One that was only seen takes those of the delivery. */
+  readonly keepContent?: boolean;
 }
 
 export interface Migration {

@@ -2,7 +2,7 @@ import { type Logger, type LoggerOption, loggerOf, loggerProblem, withFields } f
 import { guardedMetrics, type Metrics, type Tracing } from "../base/telemetry.js";
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
-import { type RetryPolicy, retryPolicy } from "../queue/retry-policy.js";
+import { type RetryPolicy, retryPolicy, usualRetentionMs } from "../queue/retry-policy.js";
 import { checkTopics, type TopicSchemas } from "../queue/topics.js";
 import type { DeadLetterListener } from "../queue/work-store.js";
 import type { ReceivingDatabase } from "./dialect.js";
@@ -164,7 +164,7 @@ export const defaults = {
   batchSize: 50,
   reapBatchSize: 200,
   purgeBatchSize: 500,
-  retentionMs: 30 * 24 * 60 * 60 * 1000,
+  retentionMs: usualRetentionMs,
   listLimit: 100,
   operationBatchSize: 200,
   operationRetentionMs: 90 * 24 * 60 * 60 * 1000,

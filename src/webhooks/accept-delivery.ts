@@ -3,11 +3,12 @@ import { sentHeaders } from "../base/telemetry.js";
 import { abortable, processTimers, withinTime } from "../base/timers.js";
 import { InvalidOperationError } from "../errors.js";
 import type { BatchMessage, ReceiveOutcome } from "../inbox/inbox.js";
-import { extractMessages, maxEvents, type WebhookMessage } from "./extract-message.js";
-import { answerHandshake, findInProven, findWithToken } from "./handshake.js";
+import { eventsOf, extractMessages, type WebhookMessage } from "./extract-message.js";
+import { answerHandshake, findInProven, findWithToken, hasHandshakeEvents } from "./handshake.js";
 import { acceptedResponse, refuse, type WebhookResult } from "./responses.js";
 import type { ReceivedWebhook, WebhookInbox, WebhookRouteOptions } from "./route-options.js";
-import { type Delivery, formOfQuery, isJsonType } from "./schemes/delivery.js";
+import { type Delivery, formOfQuery, isJsonType, maxEvents } from "./schemes/delivery.js";
+import { maxDepth } from "./schemes/json-scan.js";
 import type { ResolvedSource } from "./sources.js";
 
 interface AcceptOptions extends Pick<WebhookRouteOptions, "inbox" | "tracing" | "afterEnqueue"> {
@@ -37,8 +38,9 @@ export class DeliveryAcceptor {
       const refusal = await deadline.within("verifying", () => source.verify(delivery));
       if (refusal !== undefined) return refuse("unauthorized", refusal);
     }
-    const found = withToken ?? (hasHandshakes ? findInProven(source, delivery) : undefined);
-    if (found === undefined) return this.#storeEvents(source, formOfQuery(delivery), deadline);
+    const events = hasHandshakeEvents(source) ? eventsOf(delivery, source) : undefined;
+    const found = withToken ?? (hasHandshakes ? findInProven(source, delivery, events) : undefined);
+    if (found === undefined) return this.#storeEvents(source, formOfQuery(delivery), deadline, events);
     const { handshake, event, toStore } = found;
     const answer = () => deadline.within("the handshake", () => answerHandshake(handshake, event));
     if (toStore.length === 0) return answer();
@@ -56,7 +58,8 @@ export class DeliveryAcceptor {
     events?: readonly Delivery[],
   ): Promise<WebhookResult> {
     const isJson = isJsonType(delivery.contentType) && delivery.body.length > 0 && !isEncoded(delivery);
-    if (isJson && delivery.json() === undefined) return refuse("bad request", "the body is not JSON");
+    if (isJson && delivery.json() === undefined)
+      return refuse("bad request", `the body is not JSON of at most ${maxDepth} levels`);
     const messages = extractMessages(delivery, source, this.#options.clock(), events);
     if (messages === "no id") return refuse("bad request", "the request has neither an id nor a body");
     if (messages === "too many events") return refuse("too large", tooManyEvents);
@@ -73,7 +76,7 @@ export class DeliveryAcceptor {
     const groups = isOneInbox ? [messages] : byTenant(messages);
     const outcomes = new Map<WebhookMessage, ReceiveOutcome>();
     const store = async (group: readonly WebhookMessage[]): Promise<void> => {
-      const stored = await this.#receive(group, deadline);
+      const stored = await this.#receive(group, source, deadline);
       for (const [index, message] of group.entries()) outcomes.set(message, stored[index]!);
     };
     const ends = await Promise.allSettled(groups.map(store));
@@ -93,6 +96,7 @@ export class DeliveryAcceptor {
    */
   async #receive(
     messages: readonly WebhookMessage[],
+    { isSignedInPart }: ResolvedSource,
     deadline: ReceiveDeadline,
   ): Promise<readonly ReceiveOutcome[]> {
     const { inbox: given } = this.#options;
@@ -101,13 +105,14 @@ export class DeliveryAcceptor {
       typeof given === "function"
         ? await deadline.within("choosing the inbox", () => given(identityOf(only!)))
         : given;
-    const { signal } = deadline;
+    // whoever has a copy could send it with anything in its unsigned part
+    const call = { signal: deadline.signal, ...(isSignedInPart && { keepContent: true }) };
     return deadline.within("storing", async () =>
       others.length === 0 && only!.dead === undefined
-        ? [await inbox.receive(this.#incoming(only!), { signal })]
+        ? [await inbox.receive(this.#incoming(only!), call)]
         : inbox.enqueue(
             messages.map((message) => this.#incoming(message)),
-            { signal },
+            call,
           ),
     );
   }

@@ -3,15 +3,7 @@ import { uuidV7 } from "../base/uuid.js";
 import type { BatchMessage } from "../inbox/inbox.js";
 import { maxNameLength } from "../queue/arguments.js";
 import { payloadEncodingHeader } from "../queue/attributes.js";
-import {
-  type Delivery,
-  isJsonList,
-  type JsonRange,
-  jsonChildren,
-  jsonDocument,
-  splitDelivery,
-} from "./schemes/delivery.js";
-import { isObject } from "./schemes/field-checks.js";
+import { type Delivery, maxEvents, splitDelivery } from "./schemes/delivery.js";
 import { coveredByProof } from "./schemes/signed-content.js";
 import { type Alternatives, fill, fillFirst, type OwnValues, timeWindow } from "./schemes/template.js";
 import type { ResolvedSource } from "./sources.js";
@@ -25,6 +17,9 @@ export interface WebhookMessage extends BatchMessage {
 /** The header of a stored webhook that names its tenant. */
 export const tenantHeader = "oncebox-tenant";
 
+/** The header of a stored webhook that lists the signed fields, as JSON, where not all are signed: `["amount.value"]`. */
+export const signedFieldsHeader = "oncebox-signed-fields";
+
 /** Returns the body of a stored message, byte for byte as it was sent. */
 export function webhookBody(message: {
   readonly payload: string;
@@ -33,9 +28,6 @@ export function webhookBody(message: {
   const isBase64 = message.headers?.[payloadEncodingHeader] === "base64";
   return Buffer.from(message.payload, isBase64 ? "base64" : "utf8");
 }
-
-/** Far more than any provider sends at once. A database would not store so many within the time that a provider waits. */
-export const maxEvents = 10_000;
 
 /** The events of a delivery, and one more than are allowed where there are too many. */
 export const eventsOf = (delivery: Delivery, { split }: Pick<ResolvedSource, "split">): readonly Delivery[] =>
@@ -49,10 +41,11 @@ export function extractMessages(
   events = eventsOf(delivery, source),
 ): readonly WebhookMessage[] | "no id" | "too many events" {
   if (events.length > maxEvents) return "too many events";
+  const headers = keptHeaders(delivery, source);
   const messages = events.flatMap((event) => {
-    const message = extractMessage(event, source, now);
+    const message = extractMessage(event, source, { headers, now });
     if (message === undefined) return [];
-    return event === delivery || isObject(event.item())
+    return event === delivery || event.item()?.isObject === true
       ? message
       : { ...message, partitionKey: null, dead: noEvent };
   });
@@ -62,8 +55,18 @@ export function extractMessages(
 /** Nothing but an object is an event. It is kept, because nothing is dropped, and not handled. */
 const noEvent = "The item of the batch is no JSON object.";
 
-function extractMessage(event: Delivery, source: ResolvedSource, now: Date): WebhookMessage | undefined {
-  const content = stableContent(event, source.scheme.volatileFields ?? []);
+interface Received {
+  readonly now: Date;
+  /** Of the delivery: all its events have the same. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+function extractMessage(
+  event: Delivery,
+  source: ResolvedSource,
+  { headers, now }: Received,
+): WebhookMessage | undefined {
+  const content = stableContent(event, source);
   const hash = createHash("sha256").update(content).digest();
   const messageId = messageIdOf(event, source, { content, hash, now });
   if (messageId === undefined) return undefined;
@@ -79,11 +82,21 @@ function extractMessage(event: Delivery, source: ResolvedSource, now: Date): Web
     payload: text ?? Buffer.from(event.body).toString("base64"),
     hash: `sha256:${hash.toString("hex")}`,
     headers: {
-      ...keptHeaders(event, source),
+      ...headers,
       ...(text === undefined && { [payloadEncodingHeader]: "base64" }),
       ...(tenant !== undefined && { [tenantHeader]: tenant }),
+      ...(source.isSignedInPart && { [signedFieldsHeader]: JSON.stringify(signedFields(event, source)) }),
     },
   };
+}
+
+/** The fields that the signature covers, by the first of the scheme's templates that the event can fill, as it was verified. */
+function signedFields(event: Delivery, { proof }: ResolvedSource): readonly string[] {
+  const own: OwnValues = { secret: () => "-", timestamp: () => "-", url: () => "-", crc32: () => "-" };
+  const used = proof.find((parts) => fill(parts, event, own) !== undefined) ?? [];
+  return used.flatMap(({ placeholder = "", text }) =>
+    ["json", "item", "form"].includes(placeholder) ? text : [],
+  );
 }
 
 /**
@@ -110,7 +123,7 @@ function partitionKeyOf(event: Delivery, source: ResolvedSource): string | undef
 
 interface Content {
   /** Without the fields that differ between deliveries. */
-  readonly content: Uint8Array | string;
+  readonly content: Uint8Array;
   readonly hash: Buffer;
   readonly now: Date;
 }
@@ -159,7 +172,7 @@ const withContent = (id: string, hash: Buffer): string => `${id}~${hash.toString
 const exactBytes = (text: string): Uint8Array => Buffer.from(JSON.stringify(text));
 
 /** A name contains no NUL, so two different pairs of name and content are never hashed as the same bytes. */
-const namedHash = (name: string, content: Uint8Array | string): string =>
+const namedHash = (name: string, content: Uint8Array): string =>
   createHash("sha256").update(name).update("\0").update(content).digest("hex");
 
 /** Returns undefined for a name that cannot be stored. */
@@ -190,32 +203,11 @@ function keptHeaders(delivery: Delivery, source: ResolvedSource): Readonly<Recor
 
 /**
  * Returns the content without the fields that differ between two deliveries of one event. It is hashed and not read. Cut
- * out of the text, so that two numbers that JSON would round to one stay different.
+ * out of the bytes, so that two numbers that JSON would round to one stay different.
  */
-function stableContent(delivery: Delivery, volatileFields: readonly string[]): Uint8Array | string {
-  const text = delivery.text();
-  if (volatileFields.length === 0 || text === undefined || delivery.item() === undefined)
-    return delivery.body;
-  if (delivery.form() !== undefined && delivery.item() === delivery.json()) return delivery.body;
-  const document = jsonDocument(text);
-  const cuts = volatileFields
-    .flatMap((path) => membersAt(text, document, path.split(".")))
-    .sort((a, b) => a.from - b.from);
-  let kept = "";
-  let at = 0;
-  for (const { from, end } of cuts) {
-    if (from < at) continue; // within a field that is cut already
-    kept += text.slice(at, from);
-    at = end;
-  }
-  return kept + text.slice(at);
-}
-
-/** A name goes into each item of a list: `attempt` is also the field of all items. */
-function membersAt(text: string, range: JsonRange, path: readonly string[]): readonly JsonRange[] {
-  const [step, ...rest] = path;
-  const children = jsonChildren(text, range);
-  if (step !== "*" && isJsonList(text, range)) return children.flatMap((item) => membersAt(text, item, path));
-  const found = step === "*" ? children : children.filter(({ key }) => key === step);
-  return rest.length === 0 ? found : found.flatMap((child) => membersAt(text, child, rest));
+function stableContent(delivery: Delivery, { scheme }: ResolvedSource): Uint8Array {
+  const { volatileFields = [] } = scheme;
+  const item = volatileFields.length === 0 ? undefined : delivery.item();
+  const isInForm = item !== undefined && item === delivery.json() && delivery.form() !== undefined;
+  return item === undefined || isInForm ? delivery.body : item.stable();
 }

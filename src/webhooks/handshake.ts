@@ -1,7 +1,6 @@
 import { jsonResponse, type PlainResponse, textResponse } from "../http/plain.js";
-import { eventsOf, maxEvents } from "./extract-message.js";
 import { refuse, type WebhookResult } from "./responses.js";
-import type { Delivery } from "./schemes/delivery.js";
+import { type Delivery, maxEvents } from "./schemes/delivery.js";
 import { isHeaderValue } from "./schemes/field-checks.js";
 import { fill, type ParsedTemplate } from "./schemes/template.js";
 import type { ResolvedHandshake, ResolvedSource } from "./sources.js";
@@ -18,14 +17,24 @@ interface FoundHandshake {
   readonly toStore: readonly Delivery[];
 }
 
-/** Returns the handshake of a delivery that the scheme has proven. */
-export function findInProven(source: ResolvedSource, delivery: Delivery): FoundHandshake | undefined {
+/** Whether one event of several may be a handshake. */
+export const hasHandshakeEvents = ({ handshakes }: ResolvedSource): boolean =>
+  handshakes.some(({ isPerItem, isInHead }) => isPerItem && !isInHead);
+
+/**
+ * Returns the handshake of a delivery that the scheme has proven.
+ *
+ * @param events of the delivery, where one of them may be it
+ */
+export function findInProven(
+  source: ResolvedSource,
+  delivery: Delivery,
+  events: readonly Delivery[] = [],
+): FoundHandshake | undefined {
   const inBody = source.handshakes.filter((one) => !one.isInHead && one.verifyToken === undefined);
   const whole = inBody.find((one) => !one.isPerItem && isMatch(one, delivery));
   if (whole !== undefined) return { handshake: whole, event: delivery, toStore: [] };
   const perItem = inBody.filter((one) => one.isPerItem);
-  if (perItem.length === 0) return undefined;
-  const events = eventsOf(delivery, source);
   if (events.length > maxEvents) return undefined; // it is refused as a whole
   for (const handshake of perItem) {
     const event = events.find((one) => isMatch(handshake, one));
@@ -63,8 +72,10 @@ export async function answerHandshake(
   if (response === undefined)
     return refuse("bad request", "the handshake lacks a value that its answer needs");
   const address = handshake.confirm && fill(handshake.confirm, delivery);
-  if (handshake.confirm !== undefined && !(await handshake.confirmAt(address)))
-    return refuse("bad request", "the address to confirm is not the provider's");
+  const isConfirmed =
+    handshake.confirm === undefined ||
+    (address !== undefined && (await handshake.confirmAt(address, delivery)));
+  if (!isConfirmed) return refuse("bad request", "the address to confirm is not the provider's");
   return { response, outcome: "handshake" };
 }
 

@@ -3,6 +3,7 @@ import type { Metrics, Tracing } from "../base/telemetry.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { Inbox } from "../inbox/inbox.js";
 import { optionalCount, refuseUnknown, requireDuration } from "../queue/arguments.js";
+import { usualToleranceMs } from "./replay-window.js";
 import type { FetchText } from "./schemes/provider-keys.js";
 import type { WebhookSource } from "./sources.js";
 
@@ -46,6 +47,11 @@ export interface WebhookRouteOptions {
   readonly keptMs?: (source: string) => number;
   /** How long fetched secrets are used before they are fetched again. 5 minutes by default. */
   readonly secretsMaxAgeMs?: number;
+  /**
+   * How late a wrong token is answered, so that guessing takes time: 1 s by default. At most 50 of each source wait, and the right token
+   * never does. 0, as in a Lambda function, answers at once: there each waiting request would hold a function.
+   */
+  readonly wrongTokenMs?: number;
   /** The part before `/webhooks/…` of the URL that providers call. Schemes that sign the URL need it behind most gateways. */
   readonly publicUrl?: string;
   /** Takes host and protocol from X-Forwarded-Host and X-Forwarded-Proto. Use it only behind a proxy that sets them itself. */
@@ -67,8 +73,9 @@ export const webhookDefaults = {
   maxBodyBytes: 5 * 1024 * 1024,
   bodyMs: 10_000,
   maxUnverifiedBytes: 64 * 1024 * 1024,
-  toleranceMs: 5 * 60_000,
+  toleranceMs: usualToleranceMs,
   secretsMaxAgeMs: 5 * 60_000,
+  wrongTokenMs: 1_000,
 } as const;
 
 const known = [
@@ -93,6 +100,7 @@ export function checkRouteOptions(options: WebhookRouteOptions) {
   const settings = { ...webhookDefaults, ...options };
   for (const name of ["afterEnqueueMs", "receiveMs", "bodyMs", "secretsMaxAgeMs"] as const)
     requireDuration(settings[name], name);
+  if (settings.wrongTokenMs !== 0) requireDuration(settings.wrongTokenMs, "wrongTokenMs");
   optionalCount(options.maxUnverifiedBytes, "maxUnverifiedBytes", 1);
   requirePublicUrl(options.publicUrl);
   const { inbox, afterEnqueue, sharedTopics = false } = options;

@@ -22,6 +22,7 @@ import { contentTypeOf, createDelivery } from "./schemes/delivery.js";
 import type { ReadScheme } from "./schemes/read-scheme.js";
 import { webhookPath } from "./schemes/template.js";
 import { loadSources, type ResolvedSource, type SchemesOf, type WebhookSource } from "./sources.js";
+import { WrongTokens } from "./wrong-tokens.js";
 
 /** Receives webhooks: a request in, a response out. */
 export interface WebhookRoute extends Preparing {
@@ -73,6 +74,7 @@ class Receiver {
   readonly #deliveries: DeliveryAcceptor;
   /** The bodies that are being read, whose signatures are not verified yet. */
   readonly #unverified: OpenBodies;
+  readonly #wrongTokens: WrongTokens;
   readonly #log: ReturnType<typeof resultLog>;
   readonly #metrics: Metrics | undefined;
 
@@ -81,6 +83,7 @@ class Receiver {
     const { sources, metrics, maxUnverifiedBytes, clock = () => new Date() } = settings;
     const logger = loggerOf(options.logger);
     this.#settings = settings;
+    this.#wrongTokens = new WrongTokens(settings.wrongTokenMs);
     this.#metrics = metrics === undefined ? undefined : guardedMetrics(metrics);
     this.#log = resultLog(logger, () => clock().getTime());
     this.#deliveries = new DeliveryAcceptor({ ...settings, logger, clock });
@@ -104,7 +107,10 @@ class Receiver {
     const startedAt = performance.now();
     const found = await this.#sources().then((sources) => findSource(request.url, sources), failureOf);
     if ("outcome" in found) return this.#report(found, undefined, startedAt);
-    return this.#report(await this.#traced(request, found, startedAt), found.source, startedAt);
+    const result = await this.#traced(request, found, startedAt);
+    const response = this.#report(result, found.source, startedAt);
+    if (isGuess(result, found.source)) await this.#wrongTokens.wait(found.source.name);
+    return response;
   }
 
   /** Counts and logs how a request ended. */
@@ -140,7 +146,7 @@ class Receiver {
   ): Promise<WebhookResult> {
     const { method, headers } = request;
     const url = publicUrlOf(request, path, this.#settings);
-    const head = createDelivery({ method, url, headers, body: new Uint8Array() });
+    const head = createDelivery({ method, url, headers, body: new Uint8Array() }, source.plans);
     const handshake = source.handshakes.length === 0 ? undefined : findInHead(source, head);
     if (handshake !== undefined) {
       return deadline.within("the handshake", async () => {
@@ -157,11 +163,14 @@ class Receiver {
     if (method === "POST" && types?.every((type) => type.toLowerCase() !== contentTypeOf(headers)))
       return refuse("unsupported media type", "content type");
     // first, so that no body waits for the secrets
-    await deadline.within("fetching the secrets", () => source.verify.prepare(head));
+    const refusal = await deadline.within("fetching the secrets", () => source.verify.prepare(head));
+    const mayBeHandshake = source.handshakes.some(({ store }) => store); // which its own token proves
+    if (refusal !== undefined && !mayBeHandshake) return refuse("unauthorized", refusal);
     if (method === "GET") return this.#deliveries.accept(source, head, deadline);
     const body = await this.#read(request, source, deadline);
     if (typeof body === "string") return refuse(...bodyRefusals[body]);
-    return this.#deliveries.accept(source, createDelivery({ method, url, headers, body }), deadline);
+    const delivery = createDelivery({ method, url, headers, body }, source.plans);
+    return this.#deliveries.accept(source, delivery, deadline);
   }
 
   /** The time of the request may be over before that of the body. */
@@ -177,6 +186,10 @@ class Receiver {
     return body;
   }
 }
+
+/** Nobody guesses a JSON web token. */
+const isGuess = (result: WebhookResult, { scheme }: ResolvedSource): boolean =>
+  result.response === undefined && result.reason === "token wrong" && scheme.verify.kind !== "jwt";
 
 /** Some providers expect other answers to refused requests than the usual ones. */
 const responseOf = (result: WebhookResult, source: ResolvedSource | undefined): PlainResponse =>

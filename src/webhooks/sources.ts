@@ -4,6 +4,8 @@ import { InvalidArgumentError } from "../errors.js";
 import { requireName } from "../queue/arguments.js";
 import { longestMs } from "../queue/retry-policy.js";
 import { isPresetName, loadPreset, type PresetName, presetNames } from "./preset-names.js";
+import { retentionProblem, toleranceOf } from "./replay-window.js";
+import type { Delivery } from "./schemes/delivery.js";
 import { type Report, refuseFields } from "./schemes/field-checks.js";
 import type { FetchText } from "./schemes/provider-keys.js";
 import {
@@ -13,9 +15,9 @@ import {
   type ReadScheme,
   readScheme,
 } from "./schemes/read-scheme.js";
-import type { Handshake, WebhookScheme } from "./schemes/scheme.js";
+import type { Handshake, SignatureRule, WebhookScheme } from "./schemes/scheme.js";
 import { coveredByProof } from "./schemes/signed-content.js";
-import { fill } from "./schemes/template.js";
+import { fill, type ParsedTemplate } from "./schemes/template.js";
 import {
   type ChallengeSigner,
   createChallengeSigner,
@@ -43,7 +45,7 @@ export interface WebhookSource extends Pick<WebhookScheme, (typeof overridableFi
    * be in a header, the query or the path, and its secret proves it.
    */
   readonly tenantSecrets?: TenantSecrets;
-  /** Accepts secrets of fewer than 16 bytes, which can be guessed from a single signed delivery. */
+  /** Accepts secrets and tokens of fewer than 16 bytes. A secret can then be guessed from a single signed delivery, a token by trying. */
   readonly allowShortSecrets?: boolean;
   /**
    * Takes what `topic` gives as the whole topic, without the source's name. Whoever can send as this source can then run the
@@ -74,6 +76,8 @@ export interface ResolvedSource extends CheckedScheme {
   /** Whether each tenant signs for itself: an id is then unique within its tenant only. */
   readonly hasTenantSecrets: boolean;
   readonly sharedTopics: boolean;
+  /** Whether a signature covers only some fields of the body, or a checksum of it. */
+  readonly isSignedInPart: boolean;
   readonly handshakes: readonly ResolvedHandshake[];
 }
 
@@ -81,8 +85,8 @@ export interface ResolvedHandshake extends CheckedHandshake {
   /** The handshake's own verifier or the scheme's. Undefined when the handshake is unsigned. */
   readonly verify: Verifier | undefined;
   readonly signChallenge: ChallengeSigner | undefined;
-  /** Calls an address of the provider. Returns whether it is one of the provider's; rejects when it does not respond. */
-  confirmAt(address: string | undefined): Promise<boolean>;
+  /** Calls an address on a host of the delivery's sender. Returns whether it is one; rejects when it does not respond. */
+  confirmAt(address: string, delivery: Delivery): Promise<boolean>;
 }
 
 interface SourceDefaults {
@@ -90,6 +94,8 @@ interface SourceDefaults {
   readonly maxBodyBytes: number;
   readonly secretsMaxAgeMs: number;
   readonly receiveMs: number;
+  /** Where it is known. */
+  readonly retentionMs?: number | undefined;
   /** Where the route sets it: no scheme may take longer. */
   readonly longestReceiveMs?: number | undefined;
   /** For all sources. */
@@ -212,7 +218,9 @@ function resolveSource(
     checkSecrets(given, checked, report);
     if (!sharedTopics) checkTopic(name, checked, report);
     if (given.allowUnsignedPartitionKey !== true) checkPartitionKey(checked, report);
-    checkKept(acceptedMs(given, checked, toleranceMs), defaults.keptMs?.(name), report);
+    const retentionMs = defaults.keptMs?.(name) ?? Number.POSITIVE_INFINITY;
+    const problem = retentionProblem(given, checked.scheme, { ...defaults, retentionMs });
+    if (problem !== undefined) report(problem);
   }
   problems.push(...wrong);
   if (problems.length > 0) return undefined;
@@ -222,8 +230,7 @@ function resolveSource(
   const receiveMs = Math.min(longestReceiveMs, checked.scheme.receiveMs ?? defaults.receiveMs);
   const settings = {
     ...{ clock, maxAgeMs, fetchText, fetchMs: receiveMs },
-    pastMs: acceptedMs(given, checked, toleranceMs) ?? toleranceMs,
-    futureMs: toleranceMs,
+    ...toleranceOf(given, checked.scheme, defaults),
     onStale: () => defaults.onStale(name),
     allowShort: given.allowShortSecrets === true,
   };
@@ -231,19 +238,23 @@ function resolveSource(
   const verify =
     tenantSecrets === undefined
       ? verifierWith(secrets)
-      : createTenantVerifier(checked.tenant, tenantSecrets, verifierWith);
+      : createTenantVerifier(checked.tenant, tenantSecrets, verifierWith, clock);
   const verifierOf = ({ verifyToken: at, unsigned }: CheckedHandshake): Verifier | undefined => {
     if (unsigned) return undefined;
     if (at === undefined) return verify;
     return createTokenVerifier((delivery) => [fill(at, delivery)], verifyToken, settings);
   };
   const signChallenge = createChallengeSigner(checked, secrets, settings);
-  const confirmAt = async (address: string | undefined) =>
-    (await import("./schemes/provider-keys.js")).confirmAddress(address, hostsOf(checked), settings);
+  const { certificate } = checked.scheme.verify as Partial<SignatureRule>;
+  const confirmAt = async (address: string, delivery: Delivery) => {
+    const { confirmAddress } = await import("./schemes/provider-keys.js");
+    return confirmAddress(address, certificate!, fill(checked.sender ?? [], delivery) ?? "", settings);
+  };
   return {
     ...checked,
     ...{ name, maxBodyBytes, receiveMs, verify, sharedTopics },
     hasTenantSecrets: tenantSecrets !== undefined,
+    isSignedInPart: !coveredByProof(checked, anyField),
     handshakes: checked.handshakes.map((one) => ({
       ...one,
       verify: verifierOf(one),
@@ -252,36 +263,20 @@ function resolveSource(
   };
 }
 
-const hostsOf = ({ scheme: { verify } }: CheckedScheme): readonly string[] =>
-  verify.kind === "signature" ? (verify.certificate?.hosts ?? []) : [];
-
-/** For how long a delivery is accepted after the time that it was signed with; undefined where no time is signed. */
-const acceptedMs = (
-  given: Partial<WebhookSource>,
-  { scheme: { verify } }: CheckedScheme,
-  toleranceMs: number,
-): number | undefined =>
-  verify.kind !== "signature" || verify.timestamp === undefined
-    ? undefined
-    : (given.toleranceMs ?? verify.timestamp.maxAgeMs ?? toleranceMs);
-
-/** A copied delivery whose message is no longer known would be handled again. */
-function checkKept(accepted: number | undefined, keptMs: number | undefined, report: Report): void {
-  if (accepted === undefined || keptMs === undefined || keptMs >= accepted) return;
-  report(
-    `its done messages are kept for ${keptMs} ms, and its deliveries are accepted for ${accepted} ms: a copy would be handled again. Set its retentionMs to ${accepted} or more`,
-  );
-}
+/** It is covered where the whole body is: no template of signed content has it. */
+const anyField: ParsedTemplate = [{ placeholder: "json", text: "" }];
 
 /** A missing secret is reported when the route is created, not when the first webhook arrives. */
 function checkSecrets(source: Partial<WebhookSource>, checked: CheckedScheme, report: Report): void {
-  const { secrets, tenantSecrets, allowShortSecrets, verifyToken } = source;
+  const { secrets, tenantSecrets, verifyToken } = source;
+  const allowShort = source.allowShortSecrets === true;
   if (tenantSecrets === undefined) {
-    const toKey = toKeyOf(checked.scheme.verify, allowShortSecrets === true);
+    const toKey = toKeyOf(checked.scheme.verify, allowShort);
     secretsProblems(secrets, toKey, "secrets").forEach(report);
   } else checkTenantSecrets(source, checked, report);
   const asksForToken = checked.handshakes.some((one) => one.verifyToken !== undefined);
-  if (asksForToken) secretsProblems(verifyToken, toTokenKey, "verifyToken").forEach(report);
+  const toKey = (token: unknown) => toTokenKey(token, allowShort);
+  if (asksForToken) secretsProblems(verifyToken, toKey, "verifyToken").forEach(report);
   else if (verifyToken !== undefined) report("verifyToken is given, but the scheme uses none");
 }
 

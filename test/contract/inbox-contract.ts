@@ -3,6 +3,7 @@ import type { ContractHarness } from "./harness.js";
 import { concurrencyTests } from "./inbox/concurrency.js";
 import { deduplicationTests } from "./inbox/deduplication.js";
 import { enqueueTests } from "./inbox/enqueue.js";
+import { keptContentTests } from "./inbox/kept-content.js";
 import { keyTests } from "./inbox/keys.js";
 import { operationsTests } from "./inbox/operations.js";
 import { claimTests, cleanUpTests, observabilityTests, retryTests } from "./inbox/processing.js";
@@ -23,6 +24,7 @@ export function inboxContract(harness: ContractHarness): void {
     deduplicationTests(context);
     keyTests(context);
     enqueueTests(context);
+    keptContentTests(context);
     claimTests(context);
     retryTests(context);
     cleanUpTests(context);

@@ -35,10 +35,16 @@ import { sqsConsumer } from "./sqs.js";
  */
 export const webhookFunction = (definition: AppDefinition): HttpFunction =>
   httpFunction({
-    ready: coldStart(definition, openReceivingApp, webhookJob),
+    ready: coldStart(withoutWaiting(definition), openReceivingApp, webhookJob),
     requestOf: (event) => requestFromEvent(event),
     unavailable: (reason) => unavailableWebhooks(jsonLogger(), reason),
   });
+
+/** A request that waits holds a whole function: strangers could use up the account's concurrency. */
+const withoutWaiting = (definition: AppDefinition): AppDefinition => ({
+  ...definition,
+  webhooks: { wrongTokenMs: 0, ...definition.webhooks },
+});
 
 /** For a queue's trigger the report also says that no message failed. */
 export type DispatchFunctionReport = DispatchReport & Partial<SQSBatchResponse>;

@@ -21,7 +21,7 @@ export const postgresReceiving: ReceivingDialect<"postgres"> = {
 };
 
 function receiveStatements(n: QueueNames, options: ReceiveStatementOptions): ReceiveStatements {
-  const revive = String(options.reviveDead);
+  const revive = options.keepContent ? "null" : String(options.reviveDead); // without a word on reviving, nothing is rewritten
   return named({
     // The usual cases, a new message and the same one again, are one statement. Only a delivery that changes a known
     // message calls the function, which decides step by step. When neither a state row nor a done row is visible,
@@ -36,7 +36,7 @@ function receiveStatements(n: QueueNames, options: ReceiveStatementOptions): Rec
   where m.topic = excluded.topic and m.type is not distinct from excluded.type and m.payload = excluded.payload and coalesce(m.hash = excluded.hash, excluded.hash is null)
     and m.headers is not distinct from excluded.headers and m.correlation_id is not distinct from excluded.correlation_id
     and m.due_at is not distinct from excluded.due_at and m.expires_at is not distinct from excluded.expires_at${
-      options.reviveDead
+      options.reviveDead && !options.keepContent
         ? `
     and not exists (select from ${n.state} s where s.seq = m.seq and s.status = ${status.dead})`
         : ""

@@ -44,15 +44,15 @@ const receive = (
   n: QueueNames,
   name: string,
   deliveries: string,
-  options: ReceiveStatementOptions,
+  { reviveDead, keepContent = false }: ReceiveStatementOptions,
 ): SteppedStatement =>
   steps(name, () => [
-    findChanging(n, deliveries, options.reviveDead),
+    findChanging(n, deliveries, { reviveDead: reviveDead && !keepContent, keepContent }),
     onlyIf("is_changing", changeKnown(n)),
-    store(n, deliveries),
+    store(n, deliveries, keepContent),
     onlyIf("is_new", `${addStates(n, "first_seen_at")} and m.deliveries = 1`),
     // A single delivery brings no partition key, but a dead message may have one.
-    ...(deliveries === scalar && !options.reviveDead ? [] : joinPartitions(n)),
+    ...(deliveries === scalar && !reviveDead ? [] : joinPartitions(n)),
   ]);
 
 /**
@@ -62,7 +62,7 @@ const receive = (
 const findChanging = (
   n: QueueNames,
   deliveries: string,
-  reviveDead: boolean,
+  { reviveDead, keepContent }: Pick<ReceiveStatementOptions, "reviveDead" | "keepContent">,
 ) => `select *, 1 as is_changing from (
   select m.seq, s.status in (${status.seen}, ${status.processing}${reviveDead ? `, ${status.dead}` : ""}) as enqueued,
     i.due_at is not m.due_at as has_new_due, i.expires_at is not m.expires_at as has_new_expiry,
@@ -71,7 +71,7 @@ const findChanging = (
   cross join ${n.message} m on m.source = i.source and m.message_id = i.message_id
   cross join ${n.state} s on s.seq = m.seq
 )
-where enqueued or (status in (${status.ready}, ${status.blocked}) and (has_new_due or has_new_expiry))`;
+where enqueued${keepContent ? "" : ` or (status in (${status.ready}, ${status.blocked}) and (has_new_due or has_new_expiry))`}`;
 
 /**
  * Of a message that waits, a lease stays as it is and a back-off that has begun is not cut short. An expiry that a replay
@@ -108,7 +108,7 @@ where s.seq = ${field("seq")}`;
  * A done message keeps the content that was handled. Any other takes the newest; a delivery without a hash keeps the hash.
  * A known message brings its row number. A conflict of its key would take a new one first, and write the page that counts them.
  */
-function store(n: QueueNames, deliveries: string): string {
+function store(n: QueueNames, deliveries: string, keepContent: boolean): string {
   const m = n.message;
   const newest = (name: string) =>
     name === "hash" ? `coalesce(excluded.hash, ${m}.hash)` : `excluded.${name}`;
@@ -123,8 +123,8 @@ left join ${m} known on known.source = i.source and known.message_id = i.message
 where true
 on conflict (seq) do update
 set (${contents.join(", ")}) = (
-    select ${contents.map((name) => `iif(is_done, ${m}.${name}, ${newest(name)})`).join(",\n      ")}
-    from (select ${isDone} as is_done)
+    select ${contents.map((name) => `iif(is_kept, ${m}.${name}, ${newest(name)})`).join(",\n      ")}
+    from (select ${keepContent ? `not ${isEnqueued}` : isDone} as is_kept)
   ),
   partition_key = iif(${isEnqueued} and ${stateIs("s.keyed")}, coalesce(${m}.partition_key, excluded.partition_key), ${m}.partition_key),
   last_seen_at = excluded.last_seen_at,

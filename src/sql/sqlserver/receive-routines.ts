@@ -184,7 +184,7 @@ begin
   output inserted.seq, inserted.keyed into @buried (seq, keyed)
   from @messages i, @received a, ${n.state} with (${lockRow})
   where i.error is not null and a.source = i.source and a.message_id = i.message_id and ${s}.seq = a.seq
-    and (a.deliveries = 1 or a.content_changed = 1 or exists (select 1 from @enqueued w where w.seq = a.seq)) ${seekEach};
+    and (a.deliveries = 1 or (a.content_changed = 1 and @revive is not null) or exists (select 1 from @enqueued w where w.seq = a.seq)) ${seekEach};
 
   ${leavePartition(n, "@buried", "@blocks = 0 and c.keyed = 1").replaceAll("\n", "\n  ")}
 end`;

@@ -23,7 +23,7 @@ export const sqlServerReceiving: ReceivingDialect<"sqlserver"> = {
 };
 
 function receiveStatements(n: QueueNames, options: ReceiveStatementOptions): ReceiveStatements {
-  const revive = options.reviveDead ? "1" : "0";
+  const revive = options.keepContent ? "null" : options.reviveDead ? "1" : "0"; // without a word on reviving, nothing is rewritten
   const blocks = options.blockOnDead ? "1" : "0";
   return {
     receive: callProcedure(n, "receive", "ReceiveMessages", { revive }, received.one),

@@ -14,6 +14,7 @@ export const msgraphdata = {
     algorithms: ["RS256"],
     // of tokens of version 1, and of version 2, which an app may ask for
     issuer: ["https://sts.windows.net/{tid}/", "https://login.microsoftonline.com/{tid}/v2.0"],
+    keyClaims: { tenantid: "tid" },
     // the app that sends change notifications; any other may have a token for ours
     claims: { "appid|azp": "0bf30f3b-4a52-48df-9a82-234910c4a086" },
     itemClaims: { tid: "{item:tenantId}" },

@@ -11,6 +11,7 @@ export const paypal = {
     certificate: {
       url: "{header:paypal-cert-url}",
       hosts: ["api.paypal.com", "api-m.paypal.com", "api.sandbox.paypal.com", "api-m.sandbox.paypal.com"],
+      path: "/v1/notifications/certs/*",
     },
   },
   messageId: "{json:id}",

@@ -2,10 +2,11 @@ import type { Handshake, WebhookScheme } from "../schemes/scheme.js";
 
 const beginning = "Message\n{json:Message}\nMessageId\n{json:MessageId}\n";
 const end = "TopicArn\n{json:TopicArn}\nType\n{json:Type}\n";
+/** Of the partitions aws, aws-us-gov and aws-cn. The region is that of the topic. */
 const hosts = [
-  "sns.*-*-*.amazonaws.com",
-  "sns.us-gov-*-*.amazonaws.com",
-  "sns.cn-*-*.amazonaws.com.cn",
+  { sender: "arn:aws:sns:{region}:*", host: "sns.{region}.amazonaws.com" },
+  { sender: "arn:aws-us-gov:sns:{region}:*", host: "sns.{region}.amazonaws.com" },
+  { sender: "arn:aws-cn:sns:{region}:*", host: "sns.{region}.amazonaws.com.cn" },
 ] as const;
 
 /** Confirmed by a request to SNS, for the source's own topics only: the signature and the topic are verified first. */
@@ -28,7 +29,7 @@ export const sns = {
       `${beginning}Timestamp\n{json:Timestamp}\n${end}`,
     ],
     signsPart: true,
-    certificate: { url: "{json:SigningCertURL}", hosts },
+    certificate: { url: "{json:SigningCertURL}", hosts, path: "/SimpleNotificationService-*.pem" },
     // one key signs for all topics of all accounts
     sender: "{json:TopicArn}",
   },

@@ -17,7 +17,15 @@ import {
   texts,
 } from "./field-checks.js";
 import type { CheckedProof } from "./read-scheme.js";
-import type { HeaderPart, JwtRule, KeyRule, SignatureRule, TokenRule, VerifyRule } from "./scheme.js";
+import type {
+  HeaderPart,
+  JwtRule,
+  KeyRule,
+  SenderHost,
+  SignatureRule,
+  TokenRule,
+  VerifyRule,
+} from "./scheme.js";
 import type { Alternatives, ParsedTemplate, Placeholder } from "./template.js";
 
 export function checkVerify(verify: VerifyRule | undefined, proof: CheckedProof, report: Report): void {
@@ -75,15 +83,26 @@ const timestamp: Check = (value, name, report) => {
   if ((value as Partial<HeaderPart> | null)?.header === undefined) report(`${name}.header is missing`);
 };
 
-/** At least two labels of the host are written out, so that no pattern fits a host of just anybody. */
-const hostPattern = /^([a-z0-9*-]+\.)*[a-z0-9-]+\.[a-z0-9-]+$/;
+/** The last two labels of a host are written out, so that none is a host of just anybody. */
+const hostPattern = /^(([a-z0-9-]|\{\w+\})+\.)*[a-z0-9-]+\.[a-z0-9-]+$/;
+const senderHost = fields({ sender: text, host: text });
 
 const hosts: Check = (value, name, report) => {
-  texts(value, name, report);
-  for (const host of asList(value)) {
+  for (const one of asList(value)) {
+    if (typeof one !== "string") senderHost(one, name, report);
+    const { sender = "", host = one } = objectOf(one) as Partial<SenderHost>;
     if (!hostPattern.test(String(host)))
-      report(`${name}: ${String(host)} must be in lower case, and its last two parts without *`);
+      report(`${name}: ${String(host)} must be a host in lower case, and its last two parts written out`);
+    for (const [word] of String(host).matchAll(/\{\w+\}/g))
+      if (!String(sender).includes(word))
+        report(`${name}: ${String(host)} has ${word}, which sender has not`);
   }
+};
+
+/** It is a file of one folder: whoever can write elsewhere on the host has no certificate there. */
+const certificatePath: Check = (value, name, report) => {
+  if (!/^\/[\w/.-]*\*?[\w.-]*$/.test(String(value)))
+    report(`${name} must begin with a slash, and have one * at most, after the last slash`);
 };
 
 const signatureChecks = {
@@ -100,7 +119,7 @@ const signatureChecks = {
   encoding: oneOf(["hex", "base64", "base64url"]),
   secretEncoding,
   keys: keyRules,
-  certificate: fields({ url: anything, hosts }),
+  certificate: fields({ url: anything, hosts, path: certificatePath }),
   sender: anything,
   timestamp,
   bodyDigestQuery: text,
@@ -118,6 +137,9 @@ function checkCertificate(rule: SignatureRule, report: Report): void {
     return;
   }
   if (asList(certificate?.hosts).length === 0) report("verify.certificate.hosts is empty");
+  if (certificate?.path === undefined) report("verify.certificate.path is missing");
+  if (sender === undefined && asList(certificate?.hosts).some((host) => typeof host !== "string"))
+    report("verify.certificate.hosts has a sender, but verify.sender is missing");
   const algorithms = algorithmBy === undefined ? [algorithm] : Object.values(algorithmBy?.is ?? {});
   if (algorithms.length === 0 || !algorithms.every((one) => certified.includes(String(one))))
     report(`verify.certificate needs an algorithm: ${certified.join(", ")}`);
@@ -186,6 +208,7 @@ const jwtChecks = {
   jwksUrl: text,
   algorithms: anything,
   issuer: oneOrMoreTexts,
+  keyClaims: object,
   claims: object,
   secretClaims: oneOrMoreTexts,
   itemClaims: object,
@@ -201,6 +224,7 @@ function checkJwt(rule: JwtRule, { proof }: CheckedProof, report: Report): void 
   if (algorithms.length === 0 || !algorithms.every((one) => publicAlgorithm.test(String(one))))
     report("verify.algorithms must be a list of RS256, PS256, ES256, EdDSA and their like");
   texts(Object.values(objectOf(rule.claims)), "verify.claims", report);
+  texts(Object.values(objectOf(rule.keyClaims)), "verify.keyClaims", report);
   const parts = proof.flat();
   if (parts.length > 1 && parts.some(({ placeholder }) => placeholder === "json"))
     report("verify.token has a {json:…}, which must be all of it");

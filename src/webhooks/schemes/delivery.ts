@@ -1,6 +1,8 @@
 import { isUtf8 } from "node:buffer";
 import type { IncomingHeaders } from "../../http/body.js";
 import type { Report } from "./field-checks.js";
+import { type CompiledPlan, compilePlan } from "./json-scan.js";
+import { JsonText } from "./json-text.js";
 import type { CheckedScheme } from "./read-scheme.js";
 
 /** A request with its whole body, not yet trusted. The body is parsed on demand, once. */
@@ -16,23 +18,35 @@ export interface Delivery {
   /** Returns undefined when the body is not UTF-8. */
   text(): string | undefined;
   /** Returns undefined when the body is neither JSON nor a form with JSON in its field `payload`, as GitHub and Slack send it. */
-  json(): unknown;
+  json(): JsonText | undefined;
   /** Returns undefined when the body is not a form. */
   form(): URLSearchParams | undefined;
   /** The event of a split delivery; otherwise the same as `json`. */
-  item(): unknown;
+  item(): JsonText | undefined;
+  readonly plans: JsonPlans;
 }
 
-export function createDelivery(request: Pick<Delivery, "method" | "url" | "headers" | "body">): Delivery {
+/** What the scheme reads of a body's JSON, and of each event of a split one. */
+export interface JsonPlans {
+  readonly whole: CompiledPlan;
+  /** Of the form's field that has the list of events. */
+  readonly field: CompiledPlan;
+  readonly item: CompiledPlan;
+}
+
+const noPlan = compilePlan({ paths: [] });
+const noPlans: JsonPlans = { whole: noPlan, field: noPlan, item: noPlan };
+
+type Request = Pick<Delivery, "method" | "url" | "headers" | "body">;
+
+/** @param plans of the scheme. Without them each value is looked for when it is asked for. */
+export function createDelivery(request: Request, plans = noPlans): Delivery {
   const { method, url, headers, body } = request;
   const text = once(() => decodeUtf8(body));
-  const form = once(() => {
-    const content = text();
-    return content !== undefined && formShape.test(content) ? new URLSearchParams(content) : undefined;
-  });
-  const json = once(() => parseJson(jsonTextOf({ text, form })));
+  const form = once(() => (isForm(body) ? new URLSearchParams(text() ?? "") : undefined));
+  const json = once(() => readJson({ body, form }, plans));
   return {
-    ...{ method, url, headers, body, contentType: contentTypeOf(headers) },
+    ...{ method, url, headers, body, contentType: contentTypeOf(headers), plans },
     query: once(() => new URL(url).searchParams),
     ...{ text, form, json, item: json },
   };
@@ -50,25 +64,42 @@ function once<T>(make: () => T): () => T {
 const decodeUtf8 = (bytes: Uint8Array): string | undefined =>
   isUtf8(bytes) ? Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8") : undefined;
 
+/** Far more than any provider sends. To parse more fields takes longer than to verify them. */
+const maxFormFields = 10_000;
+
 /**
  * Decided by the body, which is signed, and not by the content type, which is not: whoever has a copy of a delivery could
  * choose how it is read. JSON with an object or a list begins with a bracket, which a form has only in encoded form.
  */
-const formShape = /^[^\s{}[\]"<>=&]+=/;
-
-/** GitHub and Slack send JSON in the field `payload` of a form. */
-function jsonTextOf({ text, form }: Pick<Delivery, "text" | "form">): string | undefined {
-  const fields = form();
-  return fields === undefined ? text() : (fields.get("payload") ?? undefined);
+function isForm(body: Uint8Array): boolean {
+  let end = 0;
+  while (end < body.length && endsFormName[body[end]!] === 0) end++;
+  return end > 0 && body[end] === 0x3d && !hasMoreFields(body, maxFormFields) && isUtf8(body);
 }
 
-export function parseJson(text: string | undefined): unknown {
-  if (text === undefined) return undefined;
-  try {
-    return JSON.parse(text.startsWith("\uFEFF") ? text.slice(1) : text);
-  } catch {
-    return undefined;
+/** White space, brackets, quotes, `=` and `&`. */
+const endsFormName = new Uint8Array(256);
+for (const sign of ' \t\n\v\f\r{}[]"<>=&') endsFormName[sign.charCodeAt(0)] = 1;
+
+/** Counts before the form is parsed: `getAll` for each field takes time that grows with the square of their number. */
+export function hasMoreFields(body: Uint8Array, most: number): boolean {
+  let at = -1;
+  for (let fields = 1; fields <= most; fields++) {
+    at = body.indexOf(0x26, at + 1); // &
+    if (at < 0) return false;
   }
+  return true;
+}
+
+/** GitHub and Slack send JSON in the field `payload` of a form. */
+function readJson(
+  { body, form }: Pick<Delivery, "body" | "form">,
+  { whole }: JsonPlans,
+): JsonText | undefined {
+  const fields = form();
+  if (fields === undefined) return isUtf8(body) ? JsonText.read(body, whole) : undefined;
+  const payload = fields.get("payload");
+  return payload === null ? undefined : JsonText.read(Buffer.from(payload), whole);
 }
 
 export const contentTypeOf = (headers: IncomingHeaders): string =>
@@ -81,7 +112,10 @@ export const isJsonType = (contentType: string): boolean =>
 export function formOfQuery(delivery: Delivery): Delivery {
   if (delivery.method !== "GET") return delivery;
   const { method, url, headers } = delivery;
-  return createDelivery({ method, url, headers, body: Buffer.from(new URL(url).search.slice(1)) });
+  return createDelivery(
+    { method, url, headers, body: Buffer.from(new URL(url).search.slice(1)) },
+    delivery.plans,
+  );
 }
 
 /**
@@ -95,34 +129,24 @@ export function splitDelivery(
   max = Number.POSITIVE_INFINITY,
 ): readonly Delivery[] {
   if (split === undefined) return [delivery];
-  const text = split.field === undefined ? jsonTextOf(delivery) : delivery.form()?.get(split.field);
-  if (text === undefined || text === null || parseJson(text) === undefined) return [delivery];
-  const document = jsonDocument(text);
-  const events = eventsAt(text, document, split.path);
-  if (events.length === 1 && events[0] === document) return [delivery];
-  return events.slice(0, max + 1).map(({ start, end }) => itemDelivery(delivery, text.slice(start, end)));
+  const document = split.field === undefined ? delivery.json() : fieldJson(delivery, split.field);
+  const items = document?.items(split.path, max, delivery.plans.item);
+  return items?.map((item) => itemDelivery(delivery, item)) ?? [delivery];
+}
+
+function fieldJson({ form, plans }: Delivery, field: string): JsonText | undefined {
+  const text = form()?.get(field) ?? undefined;
+  return text === undefined ? undefined : JsonText.read(Buffer.from(text), plans.field);
 }
 
 /** Returns one event of a delivery. Its body is the event's own text; `json`, `form` and the rest are those of the whole. */
-const itemDelivery = (whole: Delivery, content: string): Delivery => ({
+const itemDelivery = (whole: Delivery, item: JsonText): Delivery => ({
   ...whole,
   contentType: "application/json",
-  body: Buffer.from(content),
-  text: () => content,
-  item: once(() => parseJson(content)),
+  body: item.bytes,
+  text: once(() => item.text()),
+  item: () => item,
 });
-
-function eventsAt(text: string, range: JsonRange, path: readonly string[]): readonly JsonRange[] {
-  const [step, ...rest] = path;
-  if (step === undefined) return isJsonList(text, range) ? jsonChildren(text, range) : [range];
-  if (step === "*") {
-    if (!isJsonList(text, range)) return [range];
-    return jsonChildren(text, range).flatMap((child) => eventsAt(text, child, rest));
-  }
-  // of two members with the same key the last one counts, as it does for JSON.parse
-  const child = jsonChildren(text, range).findLast(({ key }) => key === step);
-  return child === undefined ? [range] : eventsAt(text, child, rest);
-}
 
 /** Where a body has the list of events. */
 export interface CheckedSplit {
@@ -143,6 +167,9 @@ export function readSplit(split: unknown, report: Report): CheckedSplit | undefi
   return { field: undefined, path: name === "" ? [] : name.split(".") };
 }
 
+/** As many as Event Grid, which sends the most. A database would not store many more within the time that a provider waits. */
+export const maxEvents = 5_000;
+
 /** A body is parsed before it is believed only where it has the signature or the token itself. Then it is short. */
 export const maxParsedBytes = 1_048_576;
 export const maxItems = 1_000;
@@ -158,83 +185,4 @@ export function provenEvents(
   if (!isPerItem) return [delivery];
   const events = splitDelivery(delivery, split, maxItems);
   return events.length > maxItems ? "too many items to verify" : events;
-}
-
-/** Where a value is in the text of a JSON document, and its key where it is a member of an object. */
-export interface JsonRange {
-  readonly start: number;
-  readonly end: number;
-  readonly key: string | undefined;
-  /** Where the member starts, at its key. */
-  readonly from: number;
-}
-
-/** The range of the whole document. */
-export function jsonDocument(text: string): JsonRange {
-  const start = skipBlank(text, 0);
-  return { start, from: start, end: endOfValue(text, start), key: undefined };
-}
-
-export const isJsonList = (text: string, { start }: JsonRange): boolean => text[start] === "[";
-
-/**
- * Returns the members of an object or the items of a list. The text must be valid JSON. Texts are cut out as they were
- * sent: a value that is parsed and written again may have lost digits of its numbers.
- */
-export function jsonChildren(text: string, { start }: JsonRange): readonly JsonRange[] {
-  const isObject = text[start] === "{";
-  if (!isObject && text[start] !== "[") return [];
-  const children: JsonRange[] = [];
-  let at = skipBlank(text, start + 1);
-  while (text[at] !== "}" && text[at] !== "]") {
-    const from = at;
-    let key: string | undefined;
-    if (isObject) {
-      const keyEnd = endOfString(text, at);
-      key = JSON.parse(text.slice(at, keyEnd)) as string;
-      at = skipBlank(text, skipBlank(text, keyEnd) + 1); // past the colon
-    }
-    const end = endOfValue(text, at);
-    children.push({ start: at, end, from, key });
-    at = skipBlank(text, end);
-    if (text[at] === ",") at = skipBlank(text, at + 1);
-  }
-  return children;
-}
-
-function skipBlank(text: string, from: number): number {
-  let at = from;
-  while (" \n\r\t\uFEFF".includes(text[at] ?? "x")) at++;
-  return at;
-}
-
-/** Returns the index after the closing quote of the string that starts here. */
-function endOfString(text: string, start: number): number {
-  for (let at = text.indexOf('"', start + 1); at >= 0; at = text.indexOf('"', at + 1)) {
-    let escapes = 0;
-    while (text[at - 1 - escapes] === "\\") escapes++;
-    if (escapes % 2 === 0) return at + 1;
-  }
-  return text.length;
-}
-
-/** Walks through nested values without recursion: they may be nested deeper than the stack allows. */
-function endOfValue(text: string, start: number): number {
-  let depth = 0;
-  for (let at = start; at < text.length; ) {
-    const sign = text[at]!;
-    if (sign === '"') {
-      at = endOfString(text, at);
-      if (depth === 0) return at;
-      continue;
-    }
-    if (sign === "{" || sign === "[") depth++;
-    else if (sign === "}" || sign === "]") {
-      if (depth === 0) return at; // the end of a number or a word, in a list or an object
-      depth--;
-      if (depth === 0) return at + 1;
-    } else if (depth === 0 && (sign === "," || " \n\r\t".includes(sign))) return at;
-    at++;
-  }
-  return text.length;
 }

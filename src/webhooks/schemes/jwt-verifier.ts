@@ -3,10 +3,10 @@ import type { JWTPayload } from "jose";
 import { loadPackage, rethrow } from "../../base/require-package.js";
 import { digestOf, isSameDigest, type SecretKeys } from "../../base/secrets.js";
 import { type Delivery, maxItems, maxParsedBytes, splitDelivery } from "./delivery.js";
-import { remoteDocuments } from "./provider-keys.js";
+import { ProviderDocuments } from "./provider-keys.js";
 import type { CheckedScheme } from "./read-scheme.js";
 import type { JwtRule } from "./scheme.js";
-import { type Alternatives, fill, fillFirst, jsonValue } from "./template.js";
+import { type Alternatives, fill, fillFirst } from "./template.js";
 import {
   type PinnedSecret,
   type Refusal,
@@ -24,10 +24,11 @@ export function createJwtVerifier(
   secrets: SecretKeys<PinnedSecret>,
   settings: VerifierSettings,
 ): VerifyDelivery {
-  const keysAt = remoteDocuments(settings, (text) => JSON.parse(text) as { keys: JsonWebKey[] });
+  const published = new ProviderDocuments(settings, (text) => JSON.parse(text) as { keys: JsonWebKey[] });
+  if (rule.jwksUrl !== undefined) published.trust(rule.jwksUrl);
 
   const claimsOf = async (token: string, given: readonly PinnedSecret[]): Promise<JWTPayload | undefined> => {
-    const { createLocalJWKSet, decodeProtectedHeader, importJWK, jwtVerify } = await loadJose();
+    const { createLocalJWKSet, decodeJwt, decodeProtectedHeader, importJWK, jwtVerify } = await loadJose();
     const options = {
       algorithms: [...rule.algorithms],
       currentDate: settings.clock(),
@@ -35,9 +36,11 @@ export function createJwtVerifier(
     };
     /** Of the provider's keys, the one that the token names. It may have been published since they were fetched. */
     const byProvider = async (url: string, isFresh: boolean): Promise<JWTPayload | undefined> => {
-      const keys = createLocalJWKSet((await keysAt(url, isFresh)) as never);
+      const { keys } = await published.at(url, isFresh);
       try {
-        return (await jwtVerify(token, keys, options)).payload;
+        const claimed = decodeJwt(token);
+        const allowed = keys.filter((key) => isForIssuer(key, claimed, rule));
+        return (await jwtVerify(token, createLocalJWKSet({ keys: allowed } as never), options)).payload;
       } catch (error) {
         const isUnknown = (error as { code?: unknown }).code === "ERR_JWKS_NO_MATCHING_KEY";
         return isUnknown && !isFresh ? byProvider(url, true) : undefined;
@@ -92,10 +95,10 @@ function tokensIn(delivery: Delivery, proof: Alternatives, prefix = ""): readonl
     return token === undefined ? "token missing" : [token];
   }
   if (delivery.body.length > maxParsedBytes) return "body too long to verify";
-  const found = [jsonValue(delivery.json(), inBody.text) ?? []].flat();
+  const found = delivery.json()?.values(inBody.text, maxTokens) ?? [];
   if (found.length === 0) return "token missing";
   if (found.length > maxTokens) return "too many items to verify";
-  return found.every((one) => typeof one === "string") ? found : "token wrong";
+  return found.every((one) => one !== undefined) ? found : "token wrong";
 }
 
 const usualClaims = ["aud"];
@@ -120,11 +123,23 @@ function claimsRefusal(
   return claims[bodyHash] === createHash("sha256").update(body).digest("hex") ? undefined : "signature wrong";
 }
 
-const isIssuer = (claims: JWTPayload, { issuer }: JwtRule): boolean =>
-  issuer === undefined ||
-  [issuer]
-    .flat()
-    .some((one) => claims.iss === one.replace(/\{(\w+)\}/g, (_, name) => String(claims[name] ?? "")));
+const isIssuer = (claims: JWTPayload, rule: JwtRule): boolean =>
+  rule.issuer === undefined || issuersOf(claims, rule).some((one) => claims.iss === one);
+
+const issuersOf = (claims: JWTPayload, { issuer = [] }: JwtRule): readonly string[] =>
+  [issuer].flat().map((one) => one.replace(/\{(\w+)\}/g, (_, name) => String(claims[name] ?? "")));
+
+/**
+ * Whether the key may sign for the issuer of these claims. Microsoft publishes keys that sign for one tenant only beside those that
+ * sign for all; each says whom it is for, by the issuer of version 2, also where the token has that of version 1.
+ */
+function isForIssuer({ issuer }: JsonWebKey, claims: JWTPayload, rule: JwtRule): boolean {
+  if (typeof issuer !== "string") return true;
+  const ofClaims = issuer.replace(/\{(\w+)\}/g, (_, name) =>
+    String(claims[rule.keyClaims?.[name] ?? name] ?? ""),
+  );
+  return issuersOf(claims, rule).includes(ofClaims);
+}
 
 const hasClaims = (claims: JWTPayload, { claims: fixed = {} }: JwtRule): boolean =>
   Object.entries(fixed).every(([names, text]) => names.split("|").some((name) => claims[name] === text));

@@ -3,77 +3,150 @@ import { safeReason } from "../../base/logger.js";
 import type { SecretKeys } from "../../base/secrets.js";
 import { InvalidOperationError } from "../../errors.js";
 import { fetchCause } from "../../http/body.js";
+import { isCertificateAddress, isProviderAddress } from "./certificate-address.js";
 import type { CheckedProof } from "./read-scheme.js";
-import type { PublicKeyAlgorithm, SignatureRule } from "./scheme.js";
+import type { CertificateRule, PublicKeyAlgorithm, SignatureRule } from "./scheme.js";
 import type { KeysOf } from "./signature-verifier.js";
-import { verifyingKey } from "./signing-key.js";
+import { type SigningKey, verifyingKey } from "./signing-key.js";
 import { fill } from "./template.js";
 import type { PinnedSecret, VerifierSettings } from "./verifier.js";
 
-/** Returns the public key of the certificate that a delivery names, once for each of the source's secrets. */
+/**
+ * Returns the public key of the certificate that a delivery names, once for each of the source's secrets. Nothing is fetched
+ * for a sender that is not the source's.
+ */
 export function certificateKeys(
-  { certificateUrl = [], algorithmBy }: CheckedProof,
-  rule: SignatureRule,
+  { certificateUrl = [], algorithmBy, sender }: CheckedProof,
+  rule: SignatureRule & { readonly certificate: CertificateRule },
   secrets: SecretKeys<PinnedSecret>,
   settings: VerifierSettings,
 ): KeysOf {
-  const certificateAt = remoteDocuments(settings, (text) => new X509Certificate(text));
-  return async (delivery) => {
+  const certificates = new ProviderDocuments(settings, (text) => new X509Certificate(text));
+  return async (delivery, events) => {
     const pinned = await secrets.get();
-    const url = fill(certificateUrl, delivery);
-    if (url === undefined || !isPinnedFile(url, rule.certificate?.hosts ?? []))
-      return "certificate not of the provider";
-    const certificate = await certificateAt(url);
-    const now = settings.clock().getTime();
-    const isValid = Date.parse(certificate.validFrom) <= now && now <= Date.parse(certificate.validTo);
-    if (!isValid) return "certificate not valid";
+    const names = sender === undefined ? [""] : events.map((event) => fill(sender, event) ?? "");
+    if (sender !== undefined && !names.every((name) => pinned.some(({ secret }) => secret === name)))
+      return "sender unknown";
     const named = algorithmBy && fill(algorithmBy, delivery);
     const algorithm = algorithmBy === undefined ? rule.algorithm : rule.algorithmBy?.is[named ?? ""];
     if (algorithm === undefined) return "algorithm unknown";
+    const url = fill(certificateUrl, delivery);
+    if (url === undefined || !isCertificateAddress(url, rule.certificate, names[0]!))
+      return "certificate not of the provider";
+    const certificate = await certificates.at(url);
+    const now = settings.clock().getTime();
+    const isValid = Date.parse(certificate.validFrom) <= now && now <= Date.parse(certificate.validTo);
+    if (!isValid) return "certificate not valid";
     const key = verifyingKey(certificate.publicKey, algorithm as PublicKeyAlgorithm, rule.prefix ?? "");
-    return typeof key === "string"
-      ? "certificate not valid"
-      : pinned.map(({ secret }) => ({ ...key, secret }));
+    if (typeof key === "string") return "certificate not valid";
+    const proving = provingKey(key, () => certificates.trust(url));
+    return pinned.map(({ secret }) => ({ ...proving, secret }));
   };
 }
 
+/** A key that says when it has verified something. */
+const provingKey = (key: SigningKey, onProof: () => void): SigningKey => ({
+  ...key,
+  verify(content, signatures) {
+    const isRight = key.verify(content, signatures);
+    if (isRight) onProof();
+    return isRight;
+  },
+});
+
 const maxAgeMs = 86_400_000;
-/** Deliveries that nothing proves yet name the addresses, so few are kept and few are fetched. */
-const maxKeptDocuments = 20;
+/** A document that lacks what a delivery names is fetched again when it is older than this. */
+const freshMs = 10_000;
+/** An address that failed is not called again for so long. */
+const failedMs = 10_000;
+/** Of those that have verified something, and as many of those that have not. */
+const maxKept = 20;
+/** In a minute: of those that have verified something, and as many of those that have not. */
 const maxFetches = 30;
 const perMs = 60_000;
 
-/** Certificates and keys of providers, fetched at their first use and kept for a day. `isFresh` fetches them again. */
-export function remoteDocuments<Document>(
-  settings: Pick<VerifierSettings, "fetchText" | "fetchMs" | "clock">,
-  parse: (text: string) => Document,
-): (url: string, isFresh?: boolean) => Promise<Document> {
-  const { fetchText: fetchDocument = fetchText, fetchMs, clock } = settings;
-  const kept = new Map<string, { readonly document: Document; readonly until: number }>();
-  const running = new Map<string, Promise<Document>>();
-  let fetchedAt: number[] = [];
+interface Kept<Document> {
+  readonly fetchedAt: number;
+  readonly document?: Document;
+  /** Why there is no document. */
+  readonly failure?: unknown;
+}
 
-  const fetched = async (url: string): Promise<Document> => {
-    const now = clock().getTime();
-    fetchedAt = fetchedAt.filter((at) => at > now - perMs);
-    // those that are made up do not use up the fetches of one that was there before, and has grown old
-    const isKnown = (kept.get(url)?.until ?? Infinity) <= now;
-    if (fetchedAt.length >= (isKnown ? 2 * maxFetches : maxFetches))
-      throw new InvalidOperationError("Too many keys of providers were asked for within a minute.");
-    fetchedAt.push(now);
-    const document = parse(await fetchDocument(url, AbortSignal.timeout(fetchMs)));
-    kept.set(url, { document, until: now + maxAgeMs });
-    if (kept.size > maxKeptDocuments) kept.delete(kept.keys().next().value!);
-    return document;
-  };
+/** Addresses with what was fetched from them, and the fetches of the last minute. */
+class Shelf<Document> {
+  readonly kept = new Map<string, Kept<Document> | undefined>();
+  fetchedAt: readonly number[] = [];
 
-  return async (url, isFresh = false) => {
-    const found = isFresh ? undefined : kept.get(url);
-    if (found !== undefined && clock().getTime() < found.until) return found.document;
-    const fetching = running.get(url) ?? fetched(url).finally(() => running.delete(url));
-    running.set(url, fetching);
+  /** The last that were put are kept. */
+  put(url: string, document: Kept<Document> | undefined): void {
+    this.kept.delete(url);
+    this.kept.set(url, document);
+    if (this.kept.size > maxKept) this.kept.delete(this.kept.keys().next().value!);
+  }
+}
+
+/**
+ * Certificates and keys of providers, fetched at their first use and kept for a day. Deliveries that nothing proves name the
+ * addresses. So those that have verified something are kept apart and have fetches of their own: what strangers make up
+ * neither evicts nor starves them.
+ */
+export class ProviderDocuments<Document> {
+  readonly #settings: Pick<VerifierSettings, "fetchText" | "fetchMs" | "clock">;
+  readonly #parse: (text: string) => Document;
+  readonly #trusted = new Shelf<Document>();
+  readonly #unproven = new Shelf<Document>();
+  readonly #running = new Map<string, Promise<Document>>();
+
+  constructor(
+    settings: Pick<VerifierSettings, "fetchText" | "fetchMs" | "clock">,
+    parse: (text: string) => Document,
+  ) {
+    this.#settings = settings;
+    this.#parse = parse;
+  }
+
+  /** Says that what is at this address has verified something, or that the scheme itself names it. */
+  trust(url: string): void {
+    this.#trusted.put(url, this.#trusted.kept.get(url) ?? this.#unproven.kept.get(url));
+    this.#unproven.kept.delete(url);
+  }
+
+  /** @param isFresh whether the document lacked what was looked for: it may have been published since it was fetched */
+  async at(url: string, isFresh = false): Promise<Document> {
+    const found = this.#shelfOf(url).kept.get(url);
+    const age = this.#now() - (found?.fetchedAt ?? Number.NEGATIVE_INFINITY);
+    if (found?.document !== undefined && age < (isFresh ? freshMs : maxAgeMs)) return found.document;
+    if (found?.failure !== undefined && age < failedMs) throw found.failure;
+    const fetching = this.#running.get(url) ?? this.#fetched(url).finally(() => this.#running.delete(url));
+    this.#running.set(url, fetching);
     return fetching;
-  };
+  }
+
+  #now(): number {
+    return this.#settings.clock().getTime();
+  }
+
+  #shelfOf(url: string): Shelf<Document> {
+    return this.#trusted.kept.has(url) ? this.#trusted : this.#unproven;
+  }
+
+  async #fetched(url: string): Promise<Document> {
+    const { fetchText: fetchDocument = fetchText, fetchMs } = this.#settings;
+    const fetchedAt = this.#now();
+    const budget = this.#shelfOf(url);
+    budget.fetchedAt = budget.fetchedAt.filter((at) => at > fetchedAt - perMs);
+    if (budget.fetchedAt.length >= maxFetches)
+      throw new InvalidOperationError("Too many keys of providers were asked for within a minute.");
+    budget.fetchedAt = [...budget.fetchedAt, fetchedAt];
+    try {
+      const document = this.#parse(await fetchDocument(url, AbortSignal.timeout(fetchMs)));
+      this.#shelfOf(url).put(url, { fetchedAt, document });
+      return document;
+    } catch (failure) {
+      this.#shelfOf(url).put(url, { fetchedAt, failure });
+      throw failure;
+    }
+  }
 }
 
 /** Fetches a text by https. Tests pass one of their own. */
@@ -94,29 +167,14 @@ export const fetchText: FetchText = async (url, signal) => {
   return text;
 };
 
-/** Calls an address of the provider. Returns whether it is one of the provider's; rejects when it does not respond. */
+/** Calls an address of the provider. Returns whether it is one of the sender's hosts; rejects when it does not respond. */
 export async function confirmAddress(
-  address: string | undefined,
-  hosts: readonly string[],
+  address: string,
+  rule: CertificateRule,
+  sender: string,
   { fetchText: fetchAddress = fetchText, fetchMs }: Pick<VerifierSettings, "fetchText" | "fetchMs">,
 ): Promise<boolean> {
-  if (address === undefined || !isPinned(address, hosts)) return false;
+  if (!isProviderAddress(address, rule, sender)) return false;
   await fetchAddress(address, AbortSignal.timeout(fetchMs));
   return true;
 }
-
-/** A certificate has one address. With a query of its own each unproven delivery could name a new one, and so have it fetched. */
-const isPinnedFile = (url: string, hosts: readonly string[]): boolean =>
-  isPinned(url, hosts) && new URL(url).href === url && !/[?#]/.test(url);
-
-/** Whether the address is https, without a port, a user or a password, on one of the hosts. */
-function isPinned(url: string, hosts: readonly string[]): boolean {
-  if (!URL.canParse(url)) return false;
-  const { protocol, hostname, port, username, password } = new URL(url);
-  const isPlain = protocol === "https:" && port === "" && username === "" && password === "";
-  return isPlain && hosts.some((pattern) => toRegExp(pattern).test(hostname));
-}
-
-/** A `*` stands for letters and digits. */
-const toRegExp = (pattern: string): RegExp =>
-  new RegExp(`^${pattern.replaceAll(".", "\\.").replaceAll("*", "[a-z0-9]+")}$`);

@@ -1,5 +1,6 @@
-import { type CheckedSplit, readSplit } from "./delivery.js";
+import { type CheckedSplit, type JsonPlans, maxEvents, readSplit } from "./delivery.js";
 import { asList, objectOf, type Report } from "./field-checks.js";
+import { compilePlan } from "./json-scan.js";
 import type { Handshake, JsonTemplate, JwtRule, SignatureRule, VerifyRule, WebhookScheme } from "./scheme.js";
 import {
   type Alternatives,
@@ -27,6 +28,8 @@ export interface CheckedScheme extends CheckedProof {
   readonly partitionKey: Alternatives;
   readonly tenant: Alternatives;
   readonly handshakes: readonly CheckedHandshake[];
+  /** What the templates read of a body. */
+  readonly plans: JsonPlans;
 }
 
 /** Fields by which a source overrides its scheme. */
@@ -55,7 +58,7 @@ export const readScheme: ReadScheme = (given, problems) => {
   const split = readSplit(scheme.split, report);
   const item: Placeholders = split === undefined ? [] : ["item"];
   const inEvent = [...placeholdersInEvent, ...item];
-  return {
+  const read = {
     scheme,
     split,
     ...readProof(scheme.verify, item, parser),
@@ -67,7 +70,25 @@ export const readScheme: ReadScheme = (given, problems) => {
       readHandshake(one, `handshakes[${index}]`, inEvent, parser),
     ),
   };
+  return { ...read, plans: plansOf(scheme, split, parser) };
 };
+
+function plansOf(scheme: WebhookScheme, split: CheckedSplit | undefined, parser: TemplateParser): JsonPlans {
+  const { timestamp } = objectOf(scheme.verify) as Partial<SignatureRule>;
+  const time = (objectOf(timestamp) as { readonly json?: unknown }).json;
+  const fields = asList(scheme.volatileFields).map(String);
+  const item = compilePlan({ paths: parser.paths.item, fields });
+  const list = { list: split?.path, item, maxItems: maxEvents };
+  const times = time === undefined ? [] : [String(time)];
+  // a delivery without the list is one event
+  const paths = [...parser.paths.json, ...parser.paths.item, ...times];
+  const isInForm = split?.field !== undefined;
+  return {
+    whole: compilePlan({ paths, fields, ...(isInForm ? {} : list) }),
+    field: compilePlan({ paths: [], ...list }),
+    item,
+  };
+}
 
 /** What proves a delivery, with its templates parsed. */
 export interface CheckedProof {
@@ -200,6 +221,8 @@ type Placeholders = readonly Placeholder[];
 /** Parses templates, and reports what is wrong with them. */
 class TemplateParser {
   readonly #report: Report;
+  /** Of all templates. */
+  readonly paths = { json: new Set<string>(), item: new Set<string>() };
 
   constructor(report: Report) {
     this.#report = report;
@@ -217,7 +240,11 @@ class TemplateParser {
   /** Reports a template that is absent or wrong, and returns no parts then. */
   one(template: unknown, allowed: Placeholders, name: string): ParsedTemplate {
     const parts = parseTemplate(template, allowed);
-    if (typeof parts !== "string") return parts;
+    if (typeof parts !== "string") {
+      for (const { placeholder, text } of parts)
+        if (placeholder === "json" || placeholder === "item") this.paths[placeholder].add(text);
+      return parts;
+    }
     this.#report(`${name} ${parts}`);
     return [];
   }

@@ -173,8 +173,21 @@ export type TimestampRule = TimestampUse & (HeaderPart | { readonly json: string
 export interface CertificateRule {
   /** Where the delivery has the certificate's address: `{json:SigningCertURL}`, `{header:paypal-cert-url}`. */
   readonly url: Template;
-  /** The hosts that it may be fetched from, by https. A `*` stands for letters and digits: `sns.*-*-*.amazonaws.com`. */
-  readonly hosts: readonly string[];
+  /** The hosts that it may be fetched from, by https. */
+  readonly hosts: readonly (string | SenderHost)[];
+  /** The path of its address. A `*` stands for letters, digits, `-` and `_`: `/v1/notifications/certs/*`. */
+  readonly path: string;
+}
+
+/** A host that only some senders have, and that their name says. */
+export interface SenderHost {
+  /**
+   * The form of the name. A word in braces stands for small letters, digits and `-`, and `*` for anything:
+   * `arn:aws:sns:{region}:*`.
+   */
+  readonly sender: string;
+  /** The host, with those words: `sns.{region}.amazonaws.com`. */
+  readonly host: string;
 }
 
 /** A signature of the request: in one or several headers, or in the body. */
@@ -247,6 +260,11 @@ export interface JwtRule {
   readonly algorithms: readonly string[];
   /** A claim's name in braces stands for its text: `https://sts.windows.net/{tid}/`. */
   readonly issuer?: string | readonly string[];
+  /**
+   * A published key may name the issuer that it signs for, and is then used for no other. A word in braces there stands for
+   * the claim that this names: `{ tenantid: "tid" }`.
+   */
+  readonly keyClaims?: Readonly<Record<string, string>>;
   /** Claims with the text that each must have. Of names with `|` between them one must: `{ "appid|azp": "0bf30f3b-…" }`. */
   readonly claims?: Readonly<Record<string, string>>;
   /** With `jwksUrl`: the claims that must be one of the source's secrets, because the keys sign for all customers. `["aud"]` by default. */

@@ -3,11 +3,14 @@ import type { CheckedScheme } from "./read-scheme.js";
 import type { HeaderPart, SignatureRule, TimestampRule, TimestampUnit } from "./scheme.js";
 import { type ContentRule, maxTriedBytes, signedContents, sizeOf } from "./signed-content.js";
 import { decodeExactly, type SigningKey } from "./signing-key.js";
-import { fill, firstHeader, jsonText, type ParsedTemplate } from "./template.js";
+import { fill, firstHeader, type ParsedTemplate } from "./template.js";
 import type { Refusal, VerifierSettings, VerifyDelivery } from "./verifier.js";
 
-/** Returns the keys that may have signed a delivery. */
-export type KeysOf = (delivery: Delivery) => Promise<readonly SigningKey[] | Refusal>;
+/** Returns the keys that may have signed a delivery, whose events each have a signature. */
+export type KeysOf = (
+  delivery: Delivery,
+  events: readonly Delivery[],
+) => Promise<readonly SigningKey[] | Refusal>;
 
 /** Verifies the signature of a delivery, or that of each of its items. */
 export function createSignatureVerifier(
@@ -22,10 +25,12 @@ export function createSignatureVerifier(
     const events = provenEvents(delivery, checked);
     if (typeof events === "string") return events;
     if (events.length === 0) return "signature missing"; // an empty list has no item that could prove it
-    const keys = await keysOf(delivery);
-    if (typeof keys === "string") return keys;
     const time = { nowMs: clock().getTime(), pastMs, futureMs };
     const check = { rule, signed: proof, signatureIn, sender, signsChallenges, ...time };
+    const malformed = rule.certificate && events.map((event) => formRefusal(event, check)).find(Boolean);
+    if (malformed !== undefined) return malformed;
+    const keys = await keysOf(delivery, events);
+    if (typeof keys === "string") return keys;
     for (const event of events) {
       const refusal = refusalOf(event, keys, check);
       if (refusal !== undefined) return refusal;
@@ -66,6 +71,19 @@ export function refusalOf(
   if (refusal === undefined && isInBody(timestamp))
     return timeRefusal(readTimestamp(delivery, timestamp), check);
   return refusal;
+}
+
+/** What is wrong with a delivery whatever the key is: no certificate is fetched for it. */
+function formRefusal(delivery: Delivery, check: SignatureCheck): Refusal | undefined {
+  const { encoding = "hex" } = check.rule;
+  const signatures = signaturesOf(delivery, check);
+  if (signatures.length === 0) return "signature missing";
+  const isSignature = (text: string) =>
+    text.length <= maxHeaderLength &&
+    entriesOf(text, check.rule).some((entry) => decodeExactly(entry, encoding) !== undefined);
+  if (!signatures.some(isSignature)) return "signature malformed";
+  const contents = signedContents(delivery, check, { timestamp: "0", secret: "0" });
+  return typeof contents === "string" ? contents : undefined;
 }
 
 function signatureRefusal(
@@ -120,7 +138,7 @@ function triedSignatures(contents: readonly Uint8Array[], keys: number): number 
 const maxHeaderLength = 8_192;
 
 /** Returns the entries of a header's list that have the prefix, without the prefix. */
-function entriesOf(header: string, { separator, prefix = "" }: Omit<HeaderPart, "header">): string[] {
+function entriesOf(header: string, { separator, prefix = "" }: Partial<HeaderPart>): string[] {
   const found: string[] = [];
   for (const part of separator === undefined ? [header] : header.split(separator)) {
     const entry = part.trim();
@@ -147,7 +165,7 @@ const isInBody = (rule: TimestampRule | undefined): rule is TimestampRule & { re
 
 /** Returns undefined for a delivery without a timestamp, and for one with two different ones. */
 export function readTimestamp(delivery: Delivery, rule: TimestampRule): Timestamp | undefined {
-  const text = isInBody(rule) ? jsonText(delivery.json(), rule.json) : onlyEntry(delivery, rule);
+  const text = isInBody(rule) ? delivery.json()?.value(rule.json) : onlyEntry(delivery, rule);
   const ms = text === undefined ? Number.NaN : parsedTime(text, rule.unit ?? "s");
   return text === undefined || Number.isNaN(ms) ? undefined : { text, ms };
 }

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
 import { isSameDigest } from "../../base/secrets.js";
-import type { Delivery } from "./delivery.js";
+import { type Delivery, hasMoreFields } from "./delivery.js";
 import type { CheckedScheme } from "./read-scheme.js";
 import type { SignatureRule } from "./scheme.js";
 import { decodeExactly } from "./signing-key.js";
@@ -35,8 +35,9 @@ export function signedContents(
   const contents: Uint8Array[] = [];
   for (const parts of signed) {
     const needsForm = digest === null && parts.some((part) => part.placeholder === "sortedForm");
-    const form = needsForm ? sortedForm(delivery) : "";
-    if (form === undefined) return "body not signed";
+    const fields = needsForm ? sortedForm(delivery) : "";
+    if (fields === undefined) return "body not signed";
+    const form = Buffer.from(fields);
     if (isAmbiguous(parts, delivery)) return "signed header ambiguous";
     for (const url of calledUrls(delivery, parts)) {
       const content = signedBytes(parts, delivery, { timestamp, url, sortedForm: form, secret });
@@ -53,7 +54,7 @@ export function signedContents(
 interface SignedValues {
   readonly timestamp: string;
   readonly url: string;
-  readonly sortedForm: string;
+  readonly sortedForm: Uint8Array;
   readonly secret?: string | undefined;
 }
 
@@ -73,7 +74,7 @@ function signedBytes(
   const pieces: Uint8Array[] = [];
   for (const part of parts) {
     if (part.placeholder === "body") pieces.push(delivery.body);
-    else if (part.placeholder === "sortedForm") pieces.push(Buffer.from(values.sortedForm));
+    else if (part.placeholder === "sortedForm") pieces.push(values.sortedForm);
     else {
       const text = fill([part], delivery, own);
       if (text === undefined) return undefined;
@@ -89,17 +90,22 @@ export const sizeOf = (contents: readonly Uint8Array[]): number =>
 /**
  * With a signed `id.timestamp.body`, the id `a.1` and the timestamp `2` are signed like the id `a` and a timestamp that
  * begins with 1. So a header may not hold the text that ends it. Nor may a value of the body, where that text is longer
- * than a single sign, which the value of an honest provider may have.
+ * than a single sign, which the value of an honest provider may have. Where a line is a value, no value but the first has a
+ * line break: another alternative could read it as the name of a further value.
  */
-const isAmbiguous = (parts: ParsedTemplate, delivery: Delivery): boolean =>
-  parts.some((part, index) => {
+function isAmbiguous(parts: ParsedTemplate, delivery: Delivery): boolean {
+  const first = parts.find((part) => part.placeholder !== undefined);
+  return parts.some((part, index) => {
     const next = parts[index + 1];
     if (next === undefined || next.placeholder !== undefined) return false;
     if (part.placeholder === "header")
       return firstHeader(delivery.headers, part.text)?.includes(next.text) ?? false;
-    const isInBody = ["json", "item", "form"].includes(part.placeholder ?? "");
-    return isInBody && next.text.length > 1 && (fill([part], delivery)?.includes(next.text) ?? false);
+    if (!["json", "item", "form"].includes(part.placeholder ?? "")) return false;
+    const value = fill([part], delivery) ?? "";
+    if (next.text.startsWith("\n") && part !== first && value.includes("\n")) return true;
+    return next.text.length > 1 && value.includes(next.text);
   });
+}
 
 /**
  * Null without one. The provider adds it at the end of the URL. Elsewhere, or twice, it is none: whoever has a copy of a signed
@@ -168,16 +174,6 @@ export function sortedForm(delivery: Delivery): string | undefined {
   return names
     .flatMap((name) => [...new Set(form.getAll(name))].sort().map((value) => name + value))
     .join("");
-}
-
-/** Counts before the form is parsed: `getAll` for each field takes time that grows with the square of their number. */
-function hasMoreFields(body: Uint8Array, most: number): boolean {
-  let at = -1;
-  for (let fields = 1; fields <= most; fields++) {
-    at = body.indexOf(0x26, at + 1); // &
-    if (at < 0) return false;
-  }
-  return true;
 }
 
 /**

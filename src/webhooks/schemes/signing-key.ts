@@ -88,9 +88,14 @@ export function toVerifyingKey(
   allowShort: boolean,
 ): SigningKey | string {
   const key = toSigningKey(rule, secret);
-  if (typeof key === "string" || allowShort || key.secretBytes >= leastSecretLength) return key;
-  return `has ${key.secretBytes} bytes; at least ${leastSecretLength} are needed, unless allowShortSecrets is set`;
+  return typeof key === "string" ? key : (lengthProblem(key.secretBytes, allowShort) ?? key);
 }
+
+/** Returns what is wrong with the length of a secret or a token. */
+export const lengthProblem = (bytes: number, allowShort: boolean): string | undefined =>
+  allowShort || bytes >= leastSecretLength
+    ? undefined
+    : `has ${bytes} bytes; at least ${leastSecretLength} are needed, unless allowShortSecrets is set`;
 
 const leastRsaBits = 2_048;
 const publicKeyKinds = {

@@ -124,9 +124,9 @@ function filledPart(part: TemplatePart, delivery: Delivery, own: OwnValues): str
     case "path":
       return decoded(webhookPath(delivery.url).tenant ?? "");
     case "json":
-      return jsonText(delivery.json(), name);
+      return delivery.json()?.value(name);
     case "item":
-      return jsonText(delivery.item(), name);
+      return delivery.item()?.value(name);
     case "method":
       return delivery.method;
     default:
@@ -141,24 +141,6 @@ export function firstHeader(headers: IncomingHeaders, names: string): string | n
     if (value !== null) return value;
   }
   return null;
-}
-
-/** Returns the text or the whole number at a path: `data.items.0.id`. */
-export const jsonText = (json: unknown, path: string): string | undefined => asText(jsonValue(json, path));
-
-export function jsonValue(json: unknown, path: string): unknown {
-  let found = json;
-  for (const key of path.split(".")) {
-    if (typeof found !== "object" || found === null || !Object.hasOwn(found, key)) return undefined;
-    found = (found as Record<string, unknown>)[key];
-  }
-  return found;
-}
-
-/** A number that was rounded when it was parsed is no value: two different ids must never become one. */
-function asText(value: unknown): string | undefined {
-  if (typeof value === "string") return value;
-  return Number.isSafeInteger(value) ? String(value) : undefined;
 }
 
 /**

@@ -8,17 +8,18 @@ import {
   type SecretKeysOptions,
   type Secrets,
 } from "../../base/secrets.js";
+import { senderProblem } from "./certificate-address.js";
 import { type Delivery, provenEvents } from "./delivery.js";
 import type { FetchText } from "./provider-keys.js";
 import type { CheckedScheme } from "./read-scheme.js";
 import type { SignatureRule, TokenRule, VerifyRule } from "./scheme.js";
 import { createSignatureVerifier, isChallenge } from "./signature-verifier.js";
-import { type SigningKey, secretProblem, toVerifyingKey } from "./signing-key.js";
+import { lengthProblem, type SigningKey, secretProblem, toVerifyingKey } from "./signing-key.js";
 import { type Alternatives, fillFirst } from "./template.js";
 
 export interface Verifier extends VerifyDelivery {
-  /** Fetches the secrets, where they are not known yet. */
-  prepare(head: Delivery): Promise<unknown>;
+  /** Fetches the secrets, where they are not known yet. Resolves to a refusal that no body could change. */
+  prepare(head: Delivery): Promise<Refusal | undefined>;
 }
 
 /** Resolves to undefined when the delivery is genuine. Rejects when the secrets cannot be fetched. */
@@ -62,17 +63,23 @@ export function createVerifier(
   settings: VerifierSettings,
 ): Verifier {
   const { verify } = checked.scheme;
-  if (verify.kind === "token") return createTokenVerifier(tokensOf(checked, verify), secrets, settings);
+  if (verify.kind === "token") {
+    const proof = createTokenVerifier(tokensOf(checked, verify), secrets, settings);
+    // a token in the head proves the delivery before its body is read
+    return isInHead(checked.proof) ? Object.assign(proof, { prepare: proof }) : proof;
+  }
+  const toPinned = toPinnedOf(verify, settings.allowShort);
   if (verify.kind === "jwt") {
     requirePackage("jose", "A scheme with JSON web tokens");
-    return lazyVerifier(secrets, settings, async (pinned) =>
+    return lazyVerifier({ secrets, toPinned }, settings, async (pinned) =>
       (await import("./jwt-verifier.js")).createJwtVerifier(checked, verify, pinned, settings),
     );
   }
-  if (verify.certificate !== undefined)
-    return lazyVerifier(secrets, settings, async (pinned) => {
+  const { certificate } = verify;
+  if (certificate !== undefined)
+    return lazyVerifier({ secrets, toPinned }, settings, async (pinned) => {
       const { certificateKeys } = await import("./provider-keys.js");
-      const keysOf = certificateKeys(checked, verify, pinned, settings);
+      const keysOf = certificateKeys(checked, { ...verify, certificate }, pinned, settings);
       return createSignatureVerifier(checked, verify, keysOf, settings);
     });
   const keys = signingKeys(verify, secrets, settings);
@@ -80,7 +87,12 @@ export function createVerifier(
 }
 
 const withPrepare = (verify: VerifyDelivery, keys: SecretKeys<object>): Verifier =>
-  Object.assign(verify, { prepare: keys.get });
+  Object.assign(verify, {
+    async prepare() {
+      await keys.get();
+      return undefined;
+    },
+  });
 
 const signingKeys = (
   rule: SignatureRule,
@@ -91,7 +103,7 @@ const signingKeys = (
 
 /** The code for JSON web tokens, and that for certificates, is loaded by the first delivery: few apps have one. */
 function lazyVerifier(
-  secrets: Secrets,
+  { secrets, toPinned }: { readonly secrets: Secrets; readonly toPinned: ToPinned },
   settings: VerifierSettings,
   load: (pinned: SecretKeys<PinnedSecret>) => Promise<VerifyDelivery>,
 ): Verifier {
@@ -107,7 +119,8 @@ export function createTokenVerifier(
   secrets: Secrets,
   settings: VerifierSettings,
 ): Verifier {
-  const keys = createSecretKeys(secrets, { ...settings, toKey: toTokenKey });
+  const toKey = (secret: unknown) => toTokenKey(secret, settings.allowShort);
+  const keys = createSecretKeys(secrets, { ...settings, toKey });
   const verify: VerifyDelivery = async (delivery) => {
     const valid = await keys.get();
     const tokens = tokensOf(delivery);
@@ -122,6 +135,9 @@ export function createTokenVerifier(
   };
   return withPrepare(verify, keys);
 }
+
+const isInHead = (token: Alternatives): boolean =>
+  token.flat().every(({ placeholder }) => placeholder !== "item");
 
 /** The token of the delivery, or that of each of its items. */
 const tokensOf =
@@ -158,30 +174,48 @@ export function createChallengeSigner(
 
 /** How a source's secrets are checked before they are used. */
 export const toKeyOf = (verify: VerifyRule, allowShort: boolean): ((secret: unknown) => object | string) => {
-  if (verify.kind === "token") return toTokenKey;
-  if (verify.kind === "jwt" || verify.certificate !== undefined) return toPinned;
+  if (verify.kind === "token") return (secret) => toTokenKey(secret, allowShort);
+  if (verify.kind === "jwt" || verify.certificate !== undefined) return toPinnedOf(verify, allowShort);
   return (secret) => toVerifyingKey(verify, secret, allowShort);
 };
 
-export const toTokenKey = (secret: unknown): Uint8Array | string =>
-  secretProblem(secret) ?? digestOf(secret as string);
+export const toTokenKey = (secret: unknown, allowShort: boolean): Uint8Array | string =>
+  secretProblem(secret) ??
+  lengthProblem(Buffer.byteLength(secret as string), allowShort) ??
+  digestOf(secret as string);
 
 /** A secret that signs nothing: a name of the sender, or a public key for JSON web tokens. */
 export interface PinnedSecret {
   readonly secret: string;
 }
 
-const toPinned = (given: unknown): PinnedSecret | string => {
-  const secret = typeof given === "string" ? given.trim() : given;
-  return secretProblem(secret) ?? { secret: secret as string };
-};
+type ToPinned = (given: unknown) => PinnedSecret | string;
+
+const toPinnedOf =
+  (verify: VerifyRule, allowShort: boolean): ToPinned =>
+  (given) => {
+    const secret = typeof given === "string" ? given.trim() : given;
+    return (
+      secretProblem(secret) ??
+      pinnedProblem(verify, secret as string, allowShort) ?? { secret: secret as string }
+    );
+  };
+
+/** A name of the sender must be one that has a host. One of several texts that only the sender knows must be long. */
+function pinnedProblem(verify: VerifyRule, secret: string, allowShort: boolean): string | undefined {
+  if (verify.kind === "signature") return senderProblem(verify.certificate!, secret);
+  const isSecret = verify.kind === "jwt" && verify.itemSecret !== undefined;
+  return isSecret ? lengthProblem(Buffer.byteLength(secret), allowShort) : undefined;
+}
 
 /** Returns the secrets of a tenant, or undefined for an unknown one. */
 export type TenantSecrets = (tenant: string) => FoundSecrets | Promise<FoundSecrets>;
 type FoundSecrets = string | readonly string[] | undefined;
 
-/** Verifiers that are kept. The names of tenants come from anybody. */
-const maxKeptVerifiers = 1_000;
+/** Tenants whose verifiers are kept, and as many that are known to be none. Their names come from anybody. */
+const maxTenants = 1_000;
+/** How long a tenant that has no secrets is taken for unknown. */
+const unknownMs = 10_000;
 
 class UnknownTenant extends Error {}
 
@@ -190,8 +224,12 @@ export function createTenantVerifier(
   template: Alternatives,
   secretsOf: TenantSecrets,
   verifierWith: (secrets: Secrets) => Verifier,
+  clock: () => Date,
 ): Verifier {
-  const kept = new Map<string, Verifier>();
+  const known = new Map<string, Verifier>();
+  /** Those whose secrets are being fetched for the first time. Only then is it clear whether they are kept. */
+  const asked = new Map<string, Verifier>();
+  const unknownUntil = new Map<string, number>();
 
   const fetchSecrets = async (tenant: string): Promise<string | readonly string[]> => {
     const found = await secretsOf(tenant);
@@ -200,29 +238,41 @@ export function createTenantVerifier(
   };
 
   const verifierOf = (tenant: string): Verifier => {
-    const found = kept.get(tenant) ?? verifierWith(() => fetchSecrets(tenant));
-    kept.delete(tenant); // the last that were used are kept
-    kept.set(tenant, found);
-    if (kept.size > maxKeptVerifiers) kept.delete(kept.keys().next().value!);
+    const found = known.get(tenant) ?? asked.get(tenant) ?? verifierWith(() => fetchSecrets(tenant));
+    if (!known.has(tenant)) asked.set(tenant, found);
     return found;
   };
 
-  const withTenant = async <T>(
+  const withTenant = async (
     delivery: Delivery,
-    use: (verifier: Verifier) => Promise<T>,
-  ): Promise<T | "tenant missing" | "tenant unknown"> => {
+    use: (verifier: Verifier) => Promise<Refusal | undefined>,
+  ): Promise<Refusal | undefined> => {
     const tenant = fillFirst(template, delivery);
     if (tenant === undefined) return "tenant missing";
+    if ((unknownUntil.get(tenant) ?? 0) > clock().getTime()) return "tenant unknown";
+    const verifier = verifierOf(tenant);
     try {
-      return await use(verifierOf(tenant));
+      const refusal = await use(verifier);
+      putLast(known, tenant, verifier);
+      return refusal;
     } catch (error) {
       if (!(error instanceof UnknownTenant)) throw error;
-      kept.delete(tenant);
+      known.delete(tenant);
+      putLast(unknownUntil, tenant, clock().getTime() + unknownMs);
       return "tenant unknown";
+    } finally {
+      asked.delete(tenant);
     }
   };
 
   return Object.assign((delivery: Delivery) => withTenant(delivery, (verify) => verify(delivery)), {
     prepare: (head: Delivery) => withTenant(head, (verify) => verify.prepare(head)),
   });
+}
+
+/** The last that were put are kept. */
+function putLast<Value>(kept: Map<string, Value>, tenant: string, value: Value): void {
+  kept.delete(tenant);
+  kept.set(tenant, value);
+  if (kept.size > maxTenants) kept.delete(kept.keys().next().value!);
 }

@@ -44,7 +44,8 @@ export function written(draft: Draft, parts: ParsedTemplate | undefined, value: 
 
 /** Changes the body's JSON. A body that is no JSON stays as it is. */
 export function withJson(draft: Draft, change: (json: object) => void): Draft {
-  const json = deliveryOf(draft).json();
+  const text = deliveryOf(draft).json()?.text();
+  const json: unknown = text === undefined ? undefined : JSON.parse(text.replace(/^\uFEFF/, ""));
   if (typeof json !== "object" || json === null) return draft;
   change(json);
   return { ...draft, body: JSON.stringify(json) };

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { InvalidArgumentError } from "../../errors.js";
+import { exampleAddress } from "../schemes/certificate-address.js";
 import { checkScheme } from "../schemes/check-scheme.js";
 import type { Delivery } from "../schemes/delivery.js";
 import { isHeaderName, isHeaderValue } from "../schemes/field-checks.js";
@@ -216,8 +217,8 @@ function withCertificate(
   rule: SignatureRule,
   name: string,
 ): Draft {
-  const host = rule.certificate!.hosts[0]!.replaceAll("*", "1");
-  const named = written(written(given, certificateUrl, `https://${host}/oncebox.pem`), sender, name);
+  const address = exampleAddress(rule.certificate!, name);
+  const named = written(written(given, certificateUrl, address), sender, name);
   const last = Object.keys(rule.algorithmBy?.is ?? {}).at(-1);
   if (algorithmBy === undefined || last === undefined) return named;
   const isGiven = fill(algorithmBy, deliveryOf(named)) !== undefined;

@@ -70,7 +70,7 @@ const bothKeys = memoisePromise(async () => {
 });
 
 const isPublished = (url: string): boolean =>
-  /\/(oncebox\.pem|certs|keys|jwks?(\.json)?)$/.test(new URL(url).pathname);
+  /[/-](oncebox|oncebox\.pem|certs|keys|jwks?(\.json)?)$/.test(new URL(url).pathname);
 
 const tokenOf = ({ handshakes = [] }: WebhookScheme) =>
   handshakes.some(({ verifyToken }) => verifyToken !== undefined)

@@ -28,7 +28,7 @@ const certified: WebhookScheme = {
     header: "x-signature",
     encoding: "base64",
     algorithm: "rsa-sha256",
-    certificate: { url: "{header:x-certificate}", hosts: ["keys.example.com"] },
+    certificate: { url: "{header:x-certificate}", hosts: ["keys.example.com"], path: "/*.pem" },
     signed: "{secret}{body}",
   },
 };

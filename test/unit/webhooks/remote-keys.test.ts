@@ -18,7 +18,11 @@ const scheme: WebhookScheme = {
     kind: "signature",
     signatureIn: "{json:Signature}",
     encoding: "base64",
-    certificate: { url: "{json:SigningCertURL}", hosts: ["sns.*-*-*.amazonaws.com"] },
+    certificate: {
+      url: "{json:SigningCertURL}",
+      hosts: [{ sender: "arn:aws:sns:{region}:*", host: "sns.{region}.amazonaws.com" }],
+      path: "/SimpleNotificationService-*.pem",
+    },
     algorithmBy: { value: "{json:SignatureVersion}", is: { "1": "rsa-sha1", "2": "rsa-sha256" } },
     sender: "{json:TopicArn}",
     signed: [
@@ -105,7 +109,7 @@ describe("keys that providers publish", () => {
     });
     for (let index = 0; index < 40; index++)
       expect(await send(notification({ Message: `m${index}` }))).toBe(503);
-    expect(fetches).toBe(30);
+    expect(fetches).toBe(1);
   });
 
   it("FUN-02 the log names the host whose keys cannot be fetched, as in a network without a way out", async () => {
@@ -160,9 +164,20 @@ describe("keys that providers publish", () => {
       reception({
         sources: { x: { scheme: { verify: { ...scheme.verify, ...own } } as WebhookScheme, secrets: ours } },
       });
-    const certificateAt = (hosts: unknown) => ({ certificate: { url: "{json:url}", hosts } });
+    const certificateAt = (hosts: unknown, path: unknown = "/certs/*") => ({
+      certificate: { url: "{json:url}", hosts, path },
+    });
+    const named = { sender: "arn:{region}:*", host: "{region}.example.com" };
     await expect(of(certificateAt([]))).rejects.toThrow(/hosts is empty/);
-    await expect(of(certificateAt(["*.com"]))).rejects.toThrow(/last two parts without/);
+    await expect(of(certificateAt(["*.com"]))).rejects.toThrow(/last two parts written out/);
+    await expect(of(certificateAt([{ ...named, host: "{region}.com" }]))).rejects.toThrow(/written out/);
+    await expect(of(certificateAt([{ ...named, host: "{a}.example.com" }]))).rejects.toThrow(/has \{a\}/);
+    await expect(of({ ...certificateAt([named]), sender: undefined })).rejects.toThrow(
+      /verify.sender is missing/,
+    );
+    await expect(of(certificateAt(["a.example.com"], "certs/*"))).rejects.toThrow(/begin with a slash/);
+    await expect(of(certificateAt(["a.example.com"], "/*/a"))).rejects.toThrow(/after the last slash/);
+    await expect(of(certificateAt(["a.example.com"], null))).rejects.toThrow(/path/);
     await expect(of({ algorithmBy: { value: "{json:v}", is: { "1": "sha256" } } })).rejects.toThrow(
       /needs an algorithm/,
     );

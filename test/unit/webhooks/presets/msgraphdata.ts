@@ -102,6 +102,32 @@ it.each([
   }
 });
 
+const consumers = "9188040d-6c67-4c5b-b112-36a304b66dad";
+
+it.each([
+  ["all tenants", "https://login.microsoftonline.com/{tenantid}/v2.0", {}, 202],
+  ["all tenants, a token of version 2", "https://login.microsoftonline.com/{tenantid}/v2.0", version2, 202],
+  ["this tenant", `https://login.microsoftonline.com/${tenantId}/v2.0`, {}, 202],
+  ["the accounts of consumers", `https://login.microsoftonline.com/${consumers}/v2.0`, {}, 401],
+  ["another tenant", `https://login.microsoftonline.com/${otherTenant}/v2.0`, version2, 401],
+  ["another cloud", "https://login.partner.microsoftonline.cn/{tenantid}/v2.0", {}, 401],
+])("FUN-02 Graph with resource data: a key of %s", async (_what, issuer, claims, status) => {
+  const keys = [{ ...rsaPublicJwk, kid: "1", issuer }];
+  const routes = await openPresetRoutes("msgraphdata-issuers", msgraphdata, {
+    ...sample,
+    source: { secrets: [appId, "a-client-state-of-bytes"] },
+    route: { fetchText: async () => JSON.stringify({ keys }) },
+  });
+  try {
+    const token = await tokenWith({ ...claims, azp: publisher });
+    const route = routes.open();
+    const answer = await route.send(withTokens(bodyOf(created).body, "a-client-state-of-bytes", [token]));
+    expect(answer.status, String(route.reason())).toBe(status);
+  } finally {
+    await routes.close();
+  }
+});
+
 /** Encrypted by the steps of Microsoft's documentation, the other way round. */
 function encrypted(text: string) {
   const key = Buffer.alloc(32, "k3y");
