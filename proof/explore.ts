@@ -48,7 +48,8 @@ export function stepsOf({ actions, constants }: Model): readonly Step[] {
   return [...actions].flatMap(([action, parameters]) =>
     parameters
       .reduce<readonly (readonly number[])[]>(
-        (lists, parameter) => lists.flatMap((list) => domain(action, parameter).map((value) => [...list, value])),
+        (lists, parameter) =>
+          lists.flatMap((list) => domain(action, parameter).map((value) => [...list, value])),
         [[]],
       )
       .map((args) => ({ action, args })),
@@ -115,7 +116,10 @@ export function explore(model: Model): Exploration {
 }
 
 /** The nearest state from which no end can be reached. */
-function firstStuck(predecessors: readonly (readonly number[])[], ended: readonly number[]): number | undefined {
+function firstStuck(
+  predecessors: readonly (readonly number[])[],
+  ended: readonly number[],
+): number | undefined {
   const canEnd = new Uint8Array(predecessors.length);
   const open = [...ended];
   for (const number of ended) canEnd[number] = 1;

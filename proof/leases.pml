@@ -27,6 +27,9 @@
 #ifndef BLOCK
 #define BLOCK 0 /* deadInPartition: 0 is skip, 1 is block */
 #endif
+#ifndef RETURNS
+#define RETURNS 1 /* handlers may return messages, which this queue takes */
+#endif
 #ifndef BUDGET
 #define BUDGET 255 /* renewals, releases, pauses and replays in all; 255 is no bound */
 #endif
@@ -195,6 +198,24 @@ inline attempts_bounded() {
 /* A settlement or renewal changes a row only for a handler that has not lost its lease. */
 inline by_its_holder(t, m) {
   assert(!gone[AT(t, m)]);
+}
+
+inline nothing_while_paused() {
+  assert(!paused);
+}
+
+/* From its second crash on a message is claimed by itself. */
+inline suspect_alone(m) {
+  assert(crashes[m] < ALONE || taken == 1);
+}
+
+/* Until then it does not keep others out of the claim. */
+inline first_crash_forgiven(m, n) {
+  assert(crashes[m] >= ALONE || taken == n || taken == offered);
+}
+
+inline crash_counted(m) {
+  assert(crashes[m] > 0);
 }
 
 /* Ends every action. */
@@ -385,7 +406,7 @@ inline enqueue(k) {
 inline claim(t, n, passed) {
   d_step {
     (!busy[t - 1] && claimable > (passed != NONE) && (!paused || MUTANT == CLAIM_WHILE_PAUSED)) ->
-    assert(!paused);
+    nothing_while_paused();
     taken = 0;
     offered = 0;
     first = NONE;
@@ -425,9 +446,8 @@ inline claim(t, n, passed) {
         :: (lost) -> count_lost(o, MUTANT != CLAIM_COSTS_NO_ATTEMPT, 1);
         :: else -> skip;
         fi;
-        /* a suspect is claimed by itself, and nothing else is */
-        assert(crashes[o] < ALONE || taken == 1);
-        assert(crashes[o] >= ALONE || taken == n || taken == offered);
+        suspect_alone(o);
+        first_crash_forgiven(o, n);
         if
         :: (lost && attempt[o] >= MAX && MUTANT != CLAIM_AFTER_LAST_ATTEMPT) -> finish(o, DEAD);
         :: else ->
@@ -446,7 +466,7 @@ inline claim(t, n, passed) {
 /* A handler has succeeded: its transaction commits, and what it returned with key k is enqueued. The answer may be lost. */
 inline ack(t, m, answered, k) {
   d_step {
-    (holds[AT(t, m)] && (k == NONE || count < N)) ->
+    (holds[AT(t, m)] && (k == NONE || (RETURNS && count < N))) ->
     if
     :: (owner[m] == t || (MUTANT == ACK_BY_NUMBER && LIVE(m))) ->
       by_its_holder(t, m);
@@ -565,7 +585,7 @@ inline reap(m) {
   d_step {
     (owner[m] != 0 && (lease[m] == 0 || MUTANT == REAP_LIVE_LEASE)) ->
     count_lost(m, MUTANT != REAP_COSTS_NO_ATTEMPT, MUTANT != REAP_FORGETS_CRASH);
-    assert(crashes[m] > 0);
+    crash_counted(m);
     if
     :: (attempt[m] >= MAX && MUTANT != REAP_AFTER_LAST_ATTEMPT) -> finish(m, DEAD);
     :: else -> end_lease(m);

@@ -47,22 +47,25 @@ export function loadModel(file: string | URL, sizes: Sizes = {}): Model {
 
   const declared = [...text.matchAll(/^(hidden )?byte (\w+)(?:\[([^\]]+)\])?(?: = (\w+))?;/gm)];
   const scratch = [...text.matchAll(/hidden byte (\w+)(?:\[([^\]]+)\])?/g)];
-  const valueOf = (expression: string): number =>
+  const numberOf = (expression: string): number =>
     Number(new Function(...Object.keys(constants), `return ${expression}`)(...Object.values(constants)));
   const kept = declared.filter(([, hidden]) => hidden === undefined);
-  const lengths = kept.map(([, , , length]) => (length === undefined ? 1 : valueOf(length)));
+  const lengths = kept.map(([, , , length]) => (length === undefined ? 1 : numberOf(length)));
   const state = new Uint8Array(lengths.reduce((sum, length) => sum + length, 0));
   const variables: Record<string, Uint8Array> = {};
   let offset = 0;
   for (const [index, [, , name, , initial]] of kept.entries()) {
-    variables[name!] = state.subarray(offset, (offset += lengths[index]!));
-    if (initial !== undefined) variables[name!]![0] = valueOf(initial);
+    variables[name!] = state.subarray(offset, offset + lengths[index]!);
+    offset += lengths[index]!;
+    if (initial !== undefined) variables[name!]![0] = numberOf(initial);
   }
   const scalars = new Set(kept.filter(([, , , length]) => length === undefined).map(([, , name]) => name!));
 
   const inlines = inlinesOf(text, scalars);
   const code = [
-    ...scratch.map(([, name, length]) => (length === undefined ? `let ${name} = 0;` : `const ${name} = new Uint8Array(${length});`)),
+    ...scratch.map(([, name, length]) =>
+      length === undefined ? `let ${name} = 0;` : `const ${name} = new Uint8Array(${length});`,
+    ),
     ...defined
       .filter(([, , parameters]) => parameters !== undefined)
       .map(([, name, parameters, value]) => `const ${name} = ${parameters} => (${value});`),
@@ -71,7 +74,9 @@ export function loadModel(file: string | URL, sizes: Sizes = {}): Model {
   ].join("\n");
   const given = { ...constants, ...variables, Violation };
   const calls: Record<string, Call> = new Function(...Object.keys(given), code)(...Object.values(given));
-  const actions = new Map(inlines.filter(({ isAction }) => isAction).map(({ name, parameters }) => [name, parameters]));
+  const actions = new Map(
+    inlines.filter(({ isAction }) => isAction).map(({ name, parameters }) => [name, parameters]),
+  );
   return { constants, actions, state, variables, act: (action, args) => calls[action]!(...args) === true };
 }
 

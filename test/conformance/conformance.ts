@@ -1,0 +1,57 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { stepText } from "../../proof/explore.js";
+import { loadModel } from "../../proof/promela.js";
+import { walker } from "../../proof/walk.js";
+import { queueKinds } from "../../src/queue/work-store.js";
+import { type ContractHarness, useDatabase } from "../contract/harness.js";
+import { times } from "../support/times.js";
+import { compare, openRealQueue, play } from "./real-queue.js";
+
+const file = new URL("../../proof/leases.pml", import.meta.url);
+
+/** Larger than what is explored: a trace needs no more time for it. */
+const sizes = { N: 8, T: 4, KEYS: 2, BATCH: 3, MAX: 3, LEASE: 2 };
+
+/** Random traces of the model on the database: after each step both are in the same state. */
+export function conformance(harness: ContractHarness, traces: number): void {
+  describe(`the model of leases on ${harness.name}`, () => {
+    const database = useDatabase(harness);
+
+    it.each(queueKinds)(
+      "ADD-28 random traces of the model leave the rows of the %s in the model's state after each step",
+      async (kind) => {
+        const replay = async (BLOCK: number, choices: readonly number[]): Promise<void> => {
+          // what the handler of an inbox returns goes to another queue
+          const model = loadModel(file, { ...sizes, BLOCK, RETURNS: kind === "outbox" ? 1 : 0 });
+          const real = await openRealQueue(database(), kind, model);
+          const walk = walker(model);
+          const trace: string[] = [];
+          for (const choice of choices) {
+            const owners = model.variables.owner!.slice();
+            const step = walk(choice);
+            trace.push(stepText(step));
+            try {
+              await play(real, model, step, owners);
+              await compare(real, model);
+            } catch (error) {
+              throw new Error(`With BLOCK ${BLOCK}, after ${trace.join("; ")}:\n${String(error)}`, {
+                cause: error,
+              });
+            }
+          }
+          expect(trace).toHaveLength(choices.length);
+        };
+        await fc.assert(
+          fc.asyncProperty(
+            fc.constantFrom(0, 1),
+            fc.array(fc.nat(), { minLength: 100, maxLength: 100, size: "max" }),
+            replay,
+          ),
+          { numRuns: times(traces), endOnFailure: true },
+        );
+      },
+      600_000,
+    );
+  });
+}
