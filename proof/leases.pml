@@ -31,7 +31,7 @@
 #define RETURNS 1 /* handlers may return messages, which this queue takes */
 #endif
 #ifndef BUDGET
-#define BUDGET 255 /* renewals, releases, pauses and replays in all; 255 is no bound */
+#define BUDGET 255 /* renewals, releases, lost answers, pauses and replays in all; 255 is no bound */
 #endif
 #ifndef MUTANT
 #define MUTANT 0
@@ -372,7 +372,7 @@ inline settled(t, m, answered) {
 
 inline spend(n) {
   if
-  :: (BUDGET < 255) -> budget = budget - n;
+  :: (BUDGET < 255) -> budget = budget - (n);
   :: else -> skip;
   fi;
 }
@@ -466,7 +466,8 @@ inline claim(t, n, passed) {
 /* A handler has succeeded: its transaction commits, and what it returned with key k is enqueued. The answer may be lost. */
 inline ack(t, m, answered, k) {
   d_step {
-    (holds[AT(t, m)] && (k == NONE || (RETURNS && count < N))) ->
+    (holds[AT(t, m)] && (answered || MAY(1)) && (k == NONE || (RETURNS && count < N))) ->
+    spend(!answered);
     if
     :: (owner[m] == t || (MUTANT == ACK_BY_NUMBER && LIVE(m))) ->
       by_its_holder(t, m);

@@ -33,9 +33,10 @@ const processesFollow = "/* ---- who does what, for Spin ---- */";
 
 /**
  * Translates the part of Promela that leases.pml uses, up to its processes: `#define`, bytes, inlines, `d_step`, `if`, `for` and
- * `assert`. Expressions mean the same in JavaScript. Spin and this explore the same number of states: see proof.test.ts.
+ * `assert`. Expressions mean the same in JavaScript. Spin and this find the same number of states: see checks.ts.
+ * Without `isChecking` the assertions say nothing: a mutant goes on.
  */
-export function loadModel(file: string | URL, sizes: Sizes = {}): Model {
+export function loadModel(file: string | URL, sizes: Sizes = {}, isChecking = true): Model {
   const [actionsPart] = readFileSync(file, "utf8").split(processesFollow);
   const text = actionsPart!.replace(/\/\*[\s\S]*?\*\//g, "");
   const defined = [...text.matchAll(/^#define (\w+)(\([\w, ]+\))? (.+)$/gm)];
@@ -72,7 +73,7 @@ export function loadModel(file: string | URL, sizes: Sizes = {}): Model {
     ...inlines.map(({ name, parameters, body }) => `function ${name}(${parameters.join(", ")}) {\n${body}}`),
     `return { ${inlines.map(({ name }) => name).join(", ")} };`,
   ].join("\n");
-  const given = { ...constants, ...variables, Violation };
+  const given = { ...constants, ...variables, isChecking, Violation };
   const calls: Record<string, Call> = new Function(...Object.keys(given), code)(...Object.values(given));
   const actions = new Map(
     inlines.filter(({ isAction }) => isAction).map(({ name, parameters }) => [name, parameters]),
@@ -88,7 +89,8 @@ interface Inline {
 }
 
 function inlinesOf(text: string, scalars: ReadonlySet<string>): readonly Inline[] {
-  const tokens = text.replace(/^#.*$/gm, "").match(/::|->|\.\.|[=!<>]=|&&|\|\||\+\+|--|\w+|\S/g) ?? [];
+  const tokens: readonly string[] =
+    text.replace(/^#.*$/gm, "").match(/::|->|\.\.|[=!<>]=|&&|\|\||\+\+|--|\w+|\S/g) ?? [];
   const inlines: Inline[] = [];
   for (let at = tokens.indexOf("inline"); at !== -1; at = tokens.indexOf("inline", at + 1)) {
     const name = tokens[at + 1]!;
@@ -131,7 +133,7 @@ class StatementReader {
     if (word === "for") return this.loop();
     if (word !== "assert") return `${this.until(";")};\n`;
     this.skip(1);
-    return `if (!${this.until(";")}) throw new Violation(${JSON.stringify(this.inline)});\n`;
+    return `if (isChecking && !${this.until(";")}) throw new Violation(${JSON.stringify(this.inline)});\n`;
   }
 
   /** The guards of an `if` exclude each other, or the first that holds is meant; the last is `else`. */

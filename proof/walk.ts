@@ -20,6 +20,8 @@ const weights: Readonly<Record<string, number>> = {
 
 /** A claim that finds nothing to lease. The model's claim is not possible then. */
 export const emptyClaim: Step = { action: "claims nothing", args: [] };
+export const findsNothing = ({ variables }: Model): boolean =>
+  variables.claimable![0] === 0 || variables.paused![0] === 1;
 
 /**
  * Returns what does one possible step, chosen by a number: random numbers make a random trace, and the same numbers the same trace.
@@ -40,15 +42,13 @@ export function walker(model: Model): (choice: number) => Step {
     }
     return undefined;
   };
-  const { claimable, paused } = model.variables;
-  const findsNothing = () => claimable![0] === 0 || paused![0] === 1;
   return (choice) => {
     const detail = Math.floor(choice / actions.length);
     for (let index = 0; ; index++) {
       const own = actions[(choice + index) % actions.length]!;
       const done = doOne(own, detail);
       if (done !== undefined) return done;
-      if (own[0]!.action === "claim" && findsNothing()) return emptyClaim;
+      if (own[0]!.action === "claim" && findsNothing(model)) return emptyClaim;
     }
   };
 }

@@ -1,0 +1,79 @@
+import { readFileSync } from "node:fs";
+import { type Counterexample, explore, type Step } from "./explore.js";
+import { loadModel, type Sizes } from "./promela.js";
+
+export const modelFile = new URL("./leases.pml", import.meta.url);
+export const counterexamplesFile = new URL("./counterexamples.md", import.meta.url);
+
+/** A size to which the model is explored without a violation. */
+export interface Check {
+  readonly sizes: Sizes;
+  /** How many there are, by Spin and, where `npm` says so, by this repository's own exploration too. */
+  readonly states: number;
+  /** `test`: explored by `npm test`. `proof`: by `npm run proof`. `spin`: only by Spin. */
+  readonly npm: "test" | "proof" | "spin";
+  /** Spin also checks that a due message ends, under weak fairness. */
+  readonly isLiveness?: true;
+}
+
+export const checks: readonly Check[] = [];
+
+export interface Mutant {
+  readonly name: string;
+  readonly number: number;
+  /** The smallest in which it can be seen. */
+  readonly sizes: Sizes;
+}
+
+/** Mutants that need another size than the model's own. */
+const sizesOf: Readonly<Record<string, Sizes>> = {
+  HEAD_FREED_TWICE: { N: 3 },
+  LOST_NEVER_CLAIMABLE: { N: 1 },
+  SUSPECT_AMONG_OTHERS: { MAX: 3 },
+};
+
+/** As the model lists them. */
+export function mutants(): readonly Mutant[] {
+  const [, list] = /\/\* What is wrong in a mutant\. \*\/\n((?:#define .*\n)+)/.exec(
+    readFileSync(modelFile, "utf8"),
+  )!;
+  return [...list!.matchAll(/#define (\w+) (\d+)/g)].map(([, name, number]) => {
+    const sizes = { ...sizesOf[name!], MUTANT: Number(number) };
+    return { name: name!, number: Number(number), sizes };
+  });
+}
+
+export interface CaughtMutant extends Mutant, Counterexample {}
+
+/** Each mutant with a shortest way to a state that the model forbids. */
+export const caughtMutants = (): readonly CaughtMutant[] =>
+  mutants().map((mutant) => {
+    const { counterexample } = explore(loadModel(modelFile, mutant.sizes));
+    if (counterexample === undefined)
+      throw new Error(`No rule of the model notices the mutant ${mutant.name}.`);
+    return { ...mutant, ...counterexample };
+  });
+
+/** As they are kept. */
+export function renderCounterexamples(caught: readonly CaughtMutant[]): string {
+  const { actions, constants } = loadModel(modelFile);
+  const shown = ({ action, args }: Step): string => {
+    const named = args.flatMap((value, index) =>
+      value === constants.NONE ? [] : `${actions.get(action)![index]} ${value}`,
+    );
+    return named.length === 0 ? action : `${action} (${named.join(", ")})`;
+  };
+  const sections = caught.map(({ name, number, rule, steps }) => {
+    const list = steps.map((step, index) => `${index + 1}. ${shown(step)}\n`).join("");
+    return `## ${number}. ${name}\n\nbreaks \`${rule}\`\n\n${list}`;
+  });
+  return `${preface}\n${sections.join("\n")}`;
+}
+
+const preface = `# Mutants and their counterexamples
+
+Written by \`npm run proof -- --mutants\`, and compared by \`npm test\`. Each mutant is one fault that leases.pml can be made with
+(\`-DMUTANT=1\`). Its counterexample is a shortest way to a state that the named rule forbids: the actions with their arguments, where
+\`t\` is an owner token, \`m\` a message, \`n\` the size of a claim and \`k\` a partition key. \`ends\` is broken in a state from which no end can be
+reached.
+`;
