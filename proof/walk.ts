@@ -3,19 +3,19 @@ import type { Model } from "./promela.js";
 
 /** How often an action is tried, beside the others. */
 const weights: Readonly<Record<string, number>> = {
-  enqueue: 4,
+  enqueue: 2,
   claim: 6,
-  tick: 4,
-  ack: 3,
+  tick: 5,
+  ack: 2,
   abandon: 2,
   fail: 1,
   release: 1,
   renew: 2,
-  crash: 2,
+  crash: 3,
   reap: 2,
   replay: 2,
   pause: 1,
-  resume: 3,
+  resume: 6,
 };
 
 /** A claim that finds nothing to lease. The model's claim is not possible then. */
@@ -35,20 +35,26 @@ export function walker(model: Model): (choice: number) => Step {
     const own = steps.filter((step) => step.action === action);
     return Array.from({ length: weights[action]! }, () => own);
   });
-  const doOne = (of: readonly Step[], choice: number): Step | undefined => {
-    for (let index = 0; index < of.length; index++) {
-      const step = of[(choice + index) % of.length]!;
-      if (model.act(step.action, step.args)) return step;
-    }
-    return undefined;
-  };
   return (choice) => {
-    const detail = Math.floor(choice / actions.length);
-    for (let index = 0; ; index++) {
-      const own = actions[(choice + index) % actions.length]!;
-      const done = doOne(own, detail);
-      if (done !== undefined) return done;
+    for (let number = choice; ; number = another(number)) {
+      const own = actions[number % actions.length]!;
+      const possible = own.filter((step) => isPossible(model, step));
+      const step = possible[Math.floor(number / actions.length) % possible.length];
+      if (step !== undefined) {
+        model.act(step.action, step.args);
+        return step;
+      }
       if (own[0]!.action === "claim" && findsNothing(model)) return emptyClaim;
     }
   };
+}
+
+/** Of a linear congruential generator: what is chosen when nothing of the first choice is possible. */
+const another = (number: number): number => (Math.imul(number, 1_664_525) + 1_013_904_223) >>> 0;
+
+function isPossible(model: Model, { action, args }: Step): boolean {
+  const before = model.state.slice();
+  const isDone = model.act(action, args);
+  model.state.set(before);
+  return isDone;
 }

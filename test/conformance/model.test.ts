@@ -9,10 +9,12 @@ import {
   renderCounterexamples,
 } from "../../proof/checks.js";
 import { explore, type Step } from "../../proof/explore.js";
-import { loadModel, type Sizes } from "../../proof/promela.js";
-import { emptyClaim, findsNothing } from "../../proof/walk.js";
+import { loadModel, type Model, type Sizes } from "../../proof/promela.js";
+import { emptyClaim, findsNothing, walker } from "../../proof/walk.js";
 import { useDatabase } from "../contract/harness.js";
+import { seededRandom } from "../support/seeded-random.js";
 import { sqliteHarness } from "../support/sqlite-harness.js";
+import { stepsOfTrace, traceSizes } from "./conformance.js";
 import { compare, openRealQueue, play } from "./real-queue.js";
 
 const caught = caughtMutants();
@@ -40,6 +42,71 @@ describe("the model of leases", () => {
     expect(new Set(caught.map(({ rule }) => rule))).toEqual(new Set([...rules, "ends"]));
   });
 });
+
+describe("random traces of the model", () => {
+  it("ADD-28 have late, lost and repeated settlements, suspects, deaths, new heads and replays among them", () => {
+    const random = seededRandom(28);
+    const reached = new Set<string>();
+    for (let trace = 0; trace < 60; trace++) {
+      const model = loadModel(modelFile, { ...traceSizes, BLOCK: trace % 2 });
+      const walk = walker(model);
+      for (let step = 0; step < stepsOfTrace; step++) {
+        const before = Object.fromEntries(
+          Object.entries(model.variables).map(([name, of]) => [name, of.slice()]),
+        );
+        const done = walk(Math.floor(random() * 2 ** 31));
+        for (const what of whatHappened(model, before, done)) reached.add(what);
+      }
+    }
+    const settlements = ["ack", "abandon", "fail", "release", "renew"];
+    expect([...reached].sort()).toEqual(
+      [
+        ...settlements.flatMap((action) => [`${action} in time`, `late ${action}`, `lost ${action}`]),
+        ...["lost ack that returns a message", "ack that returns a message", "ack without an answer"],
+        ...["claim of a lost message", "claim of a suspect before an older message", "claims nothing"],
+        ...["claim ends a message", "reap ends a message", "replay to the end of a partition queue"],
+        ...["ack", "abandon", "claim", "fail", "reap"].map((action) => `${action} makes a head ready`),
+      ].sort(),
+    );
+  });
+});
+
+type Variables = Model["variables"];
+
+function* whatHappened(
+  { variables: after, constants }: Model,
+  before: Variables,
+  { action, args }: Step,
+): Generator<string> {
+  const [t, m] = args as [number, number];
+  const { N, NONE, READY, BLOCKED, DEAD } = constants;
+  const all = Array.from({ length: N! }, (_, index) => index);
+  const became = (from: number | undefined, to: number | undefined) =>
+    all.some((one) => before.status![one] === from && after.status![one] === to);
+  if (action === emptyClaim.action) yield action;
+  if (["ack", "abandon", "fail", "release", "renew"].includes(action)) {
+    const isLost = before.owner![m] !== t;
+    yield isLost ? `lost ${action}` : before.lease![m] === 0 ? `late ${action}` : `${action} in time`;
+    if (action === "ack" && args[2] === 0) yield "ack without an answer";
+    if (action === "ack" && args[3] !== NONE) yield `${isLost ? "lost ack" : "ack"} that returns a message`;
+  }
+  if (action === "claim") {
+    const taken = all.filter((one) => after.owner![one] === t);
+    if (taken.some((one) => before.owner![one] !== 0)) yield "claim of a lost message";
+    const isOlder = (one: number) =>
+      before.status![one] === READY &&
+      before.due![one]! <= 1 &&
+      before.again![one] === 0 &&
+      !taken.includes(one);
+    if (
+      taken.some((one) => all.some((other) => isOlder(other) && before.place![other]! < before.place![one]!))
+    )
+      yield "claim of a suspect before an older message";
+  }
+  if (["claim", "reap"].includes(action) && became(READY, DEAD)) yield `${action} ends a message`;
+  if (action !== "replay" && became(BLOCKED, READY)) yield `${action} makes a head ready`;
+  if (action === "replay" && became(DEAD, BLOCKED)) yield "replay to the end of a partition queue";
+}
 
 /** What is wrong with it is not in the database: the dispatcher makes a new token for every claim. */
 const elsewhere = "TOKEN_USED_AGAIN";
