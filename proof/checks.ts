@@ -16,7 +16,40 @@ export interface Check {
   readonly isLiveness?: true;
 }
 
-export const checks: readonly Check[] = [];
+export const checks: readonly Check[] = [
+  { sizes: { N: 1, T: 3, MAX: 3 }, states: 3_806, npm: "test" },
+  { sizes: { N: 2, T: 1 }, states: 20_576, npm: "test" },
+  { sizes: { N: 2, MAX: 1 }, states: 20_932, npm: "test" },
+  { sizes: { N: 2 }, states: 163_166, npm: "proof" },
+  { sizes: { N: 2, BLOCK: 1 }, states: 108_234, npm: "proof" },
+  { sizes: { N: 2, MAX: 3 }, states: 589_522, npm: "spin" },
+  { sizes: { N: 2, T: 3 }, states: 996_530, npm: "spin" },
+  { sizes: { N: 2, LEASE: 2 }, states: 0, npm: "spin" },
+  { sizes: { N: 3, KEYS: 2, BUDGET: 0 }, states: 0, npm: "spin" },
+  { sizes: { N: 3, BUDGET: 1 }, states: 0, npm: "spin" },
+  { sizes: { N: 3, BUDGET: 1, BLOCK: 1 }, states: 0, npm: "spin" },
+  { sizes: { N: 2, BUDGET: 2 }, states: 0, npm: "spin", isLiveness: true },
+  { sizes: { N: 2, BUDGET: 2, BLOCK: 1 }, states: 0, npm: "spin", isLiveness: true },
+  { sizes: { N: 2, BUDGET: 1, MAX: 3 }, states: 0, npm: "spin", isLiveness: true },
+  { sizes: { N: 3, BUDGET: 0 }, states: 0, npm: "spin", isLiveness: true },
+];
+
+/** As the README has them. */
+export const renderChecks = (): string =>
+  [
+    "| sizes | states | checked | by |",
+    "|---|---|---|---|",
+    ...checks.map(({ sizes, states, npm, isLiveness }) => {
+      const by = { test: "`npm test` and Spin", proof: "`npm run proof` and Spin", spin: "Spin" }[npm];
+      const what = isLiveness ? "liveness" : "rules";
+      return `| ${sizesText(sizes)} | ${states.toLocaleString("en")} | ${what} | ${by} |`;
+    }),
+  ].join("\n");
+
+export const sizesText = (sizes: Sizes): string =>
+  Object.entries(sizes)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(" ");
 
 export interface Mutant {
   readonly name: string;

@@ -12,6 +12,7 @@ import {
   modelFile,
   mutants,
   renderCounterexamples,
+  sizesText,
 } from "./checks.js";
 import { explore, stepText } from "./explore.js";
 import { loadModel, type Sizes } from "./promela.js";
@@ -31,11 +32,6 @@ if (withSpin && !(await hasSpin()))
 if (given.includes("--mutants")) await checkMutants();
 else for (const check of checks) await checkSize(check);
 
-const textOf = (sizes: Sizes): string =>
-  Object.entries(sizes)
-    .map(([name, value]) => `${name}=${value}`)
-    .join(" ");
-
 async function checkSize(check: Check): Promise<void> {
   const { sizes, isLiveness = false } = check;
   if (!withSpin && check.npm === "spin") return;
@@ -43,7 +39,7 @@ async function checkSize(check: Check): Promise<void> {
   const { states, problem } = withSpin ? await bySpin(sizes, isLiveness) : byExploring(sizes);
   const seconds = ((performance.now() - began) / 1000).toFixed(1);
   console.log(
-    `${textOf(sizes)}${isLiveness ? " liveness" : ""}: ${states} states, ${problem ?? "no violation"}, ${seconds} s`,
+    `${sizesText(sizes)}${isLiveness ? " liveness" : ""}: ${states} states, ${problem ?? "no violation"}, ${seconds} s`,
   );
   if (problem === undefined && states === check.states) return;
   process.exitCode = 1;

@@ -38,7 +38,7 @@ export async function runSpin(sizes: Sizes, isLiveness: boolean): Promise<SpinRe
     );
     await run(
       "gcc",
-      ["-O2", "-DNOREDUCE", "-DCOLLAPSE", "-DMEMLIM=12000", ...kind, "-o", "pan", "pan.c"],
+      ["-O1", "-DNOREDUCE", "-DCOLLAPSE", "-DMEMLIM=12000", ...kind, "-o", "pan", "pan.c"],
       options,
     );
     const { stdout } = await run(

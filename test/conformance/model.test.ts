@@ -6,6 +6,7 @@ import {
   counterexamplesFile,
   modelFile,
   mutants,
+  renderChecks,
   renderCounterexamples,
 } from "../../proof/checks.js";
 import { explore, type Step } from "../../proof/explore.js";
@@ -40,6 +41,30 @@ describe("the model of leases", () => {
       .slice(1);
     const rules = inlines.filter((text) => text.includes("assert(")).map((text) => /\w+/.exec(text)![0]);
     expect(new Set(caught.map(({ rule }) => rule))).toEqual(new Set([...rules, "ends"]));
+  });
+});
+
+describe("the model beside the code", () => {
+  const file = new URL("../../proof/MAPPING.md", import.meta.url);
+  const mapping = readFileSync(file, "utf8");
+
+  it("ADD-28 every action of the model is in MAPPING.md", () => {
+    for (const action of loadModel(modelFile).actions.keys()) expect(mapping).toContain(`| \`${action}\` |`);
+  });
+
+  it("ADD-28 every name in MAPPING.md is in the file that it links to", () => {
+    const links = [...mapping.matchAll(/\[([^\]]+)\]\(([^)]+)\)/g)];
+    expect(links.length).toBeGreaterThan(40);
+    const missing = links.filter(
+      ([, name, path]) => !readFileSync(new URL(path!, file), "utf8").includes(name!),
+    );
+    expect(missing.map(([link]) => link).filter((link) => link !== "[leases.pml](leases.pml)")).toEqual([]);
+  });
+
+  it("ADD-28 every rule and every size is in README.md, with its states", () => {
+    const readme = readFileSync(new URL("../../proof/README.md", import.meta.url), "utf8");
+    for (const { rule } of caught) expect(readme).toContain(`\`${rule}\``);
+    expect(readme).toContain(renderChecks());
   });
 });
 
