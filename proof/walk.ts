@@ -18,6 +18,9 @@ const weights: Readonly<Record<string, number>> = {
   resume: 6,
 };
 
+/** Of claims that pass over a row. */
+const passingWeight = 2;
+
 /** A claim that finds nothing to lease. The model's claim is not possible then. */
 export const emptyClaim: Step = { action: "claims nothing", args: [] };
 export const findsNothing = ({ variables }: Model): boolean =>
@@ -25,26 +28,32 @@ export const findsNothing = ({ variables }: Model): boolean =>
 
 /**
  * Returns what does one possible step, chosen by a number: random numbers make a random trace, and the same numbers the same trace.
- * No row is passed over: there is nobody else who could have locked it.
+ * With `isPassing` some claims pass over a row that another transaction has locked.
  */
-export function walker(model: Model): (choice: number) => Step {
-  const steps = stepsOf(model).filter(
-    ({ action, args }) => action !== "claim" || args[2] === model.constants.NONE,
-  );
-  const actions = [...model.actions.keys()].flatMap((action) => {
-    const own = steps.filter((step) => step.action === action);
-    return Array.from({ length: weights[action]! }, () => own);
-  });
+export function walker(model: Model, isPassing = false): (choice: number) => Step {
+  const passes = ({ action, args }: Step) => action === "claim" && args[2] !== model.constants.NONE;
+  const steps = stepsOf(model);
+  const times = (count: number, own: readonly Step[]) => Array.from({ length: count }, () => own);
+  const actions = [
+    ...[...model.actions.keys()].flatMap((action) =>
+      times(
+        weights[action]!,
+        steps.filter((step) => step.action === action && !passes(step)),
+      ),
+    ),
+    ...times(isPassing ? passingWeight : 0, steps.filter(passes)),
+  ];
   return (choice) => {
     for (let number = choice; ; number = another(number)) {
       const own = actions[number % actions.length]!;
       const possible = own.filter((step) => isPossible(model, step));
-      const step = possible[Math.floor(number / actions.length) % possible.length];
+      const detail = Math.floor(number / actions.length);
+      const step = possible[detail % possible.length];
       if (step !== undefined) {
         model.act(step.action, step.args);
         return step;
       }
-      if (own[0]!.action === "claim" && findsNothing(model)) return emptyClaim;
+      if (own[0]!.action === "claim" && findsNothing(model) && detail % 4 === 0) return emptyClaim;
     }
   };
 }

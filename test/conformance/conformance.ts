@@ -26,7 +26,7 @@ export function conformance(harness: ContractHarness, traces: number): void {
           // what the handler of an inbox returns goes to another queue
           const model = loadModel(file, { ...traceSizes, BLOCK, LEASE, RETURNS: kind === "outbox" ? 1 : 0 });
           const real = await openRealQueue(database(), kind, model);
-          const walk = walker(model);
+          const walk = walker(model, database().supports.rowLocks);
           const trace: string[] = [];
           for (const choice of choices) {
             const owners = model.variables.owner!.slice();

@@ -14,7 +14,7 @@ import {
 import type { QueueKind } from "../../src/queue/work-store.js";
 import { status } from "../../src/sql/dialect.js";
 import type { QueueNames } from "../../src/sql/names.js";
-import { type TestClock, type TestDatabase, testClock } from "../contract/harness.js";
+import { type CallerTransaction, type TestClock, type TestDatabase, testClock } from "../contract/harness.js";
 import {
   type AnyMessage,
   type OperatedStore,
@@ -112,7 +112,7 @@ export async function play(
     case "reap":
       return reap(real, model, first);
     case "replay":
-      expect((await store.replay([await messageOf(real, first)])).changed).toHaveLength(1);
+      expect((await store.replay([(await messageOf(real, first))!])).changed).toHaveLength(1);
       return;
     case "pause":
       await store.pause("all", { by: "the model" });
@@ -138,8 +138,8 @@ const contentOf = (key: number, m: number): Content => ({
 const leaseMsOf = ({ constants }: Model): number => constants.LEASE! * tickMs;
 const heldAt = (t: number, m: number): string => `${t} ${m}`;
 
-async function messageOf({ store }: RealQueue, m: number): Promise<AnyMessage> {
-  return (await store.list({ limit: 1_000 })).messages[m]!;
+async function messageOf({ store }: RealQueue, m: number): Promise<AnyMessage | undefined> {
+  return (await store.list({ limit: 1_000 })).messages[m];
 }
 
 /** The store claims again when all that it found died. */
@@ -150,13 +150,27 @@ async function claim(real: RealQueue, model: Model, args: readonly number[]): Pr
   const held = () => Array.from({ length: N! }, (_, m) => m).filter((m) => holds![(t - 1) * N! + m] === 1);
   while (held().length === 0 && model.act("claim", args));
   const owner = newOwnerToken();
+  const other = args[2] === model.constants.NONE ? undefined : await lockRow(real, args[2]!);
   const messages = await real.store.claim({ owner, leaseMs: leaseMsOf(model), batchSize });
+  await other?.rollback();
   expect(
     messages.map(({ payload }) => Number(payload)),
     "what was claimed",
   ).toEqual(held());
   real.tokens[t] = owner;
   for (const message of messages) real.claimed.set(heldAt(t, Number(message.payload)), message);
+}
+
+/** Another transaction that has locked the message's row, if there is one. */
+async function lockRow(real: RealQueue, m: number): Promise<CallerTransaction | undefined> {
+  const { database, names } = real;
+  const seq = (await messageOf(real, m))?.seq;
+  if (seq === undefined) return undefined;
+  const other = await database.begin();
+  const isSqlServer = database.db.dialect.name === "sqlserver";
+  const [hint, lock] = isSqlServer ? ["with (updlock, rowlock)", ""] : ["", "for update"];
+  await other.run(`select seq from ${names.state} ${hint} where seq = ${seq} ${lock}`);
+  return other;
 }
 
 /** The reaper takes all that it finds. */
