@@ -24,14 +24,14 @@ export const checks: readonly Check[] = [
   { sizes: { N: 2, BLOCK: 1 }, states: 108_234, npm: "proof" },
   { sizes: { N: 2, MAX: 3 }, states: 589_522, npm: "spin" },
   { sizes: { N: 2, T: 3 }, states: 996_530, npm: "spin" },
-  { sizes: { N: 2, LEASE: 2 }, states: 0, npm: "spin" },
-  { sizes: { N: 3, KEYS: 2, BUDGET: 0 }, states: 0, npm: "spin" },
-  { sizes: { N: 3, BUDGET: 1 }, states: 0, npm: "spin" },
-  { sizes: { N: 3, BUDGET: 1, BLOCK: 1 }, states: 0, npm: "spin" },
-  { sizes: { N: 2, BUDGET: 2 }, states: 0, npm: "spin", isLiveness: true },
-  { sizes: { N: 2, BUDGET: 2, BLOCK: 1 }, states: 0, npm: "spin", isLiveness: true },
-  { sizes: { N: 2, BUDGET: 1, MAX: 3 }, states: 0, npm: "spin", isLiveness: true },
-  { sizes: { N: 3, BUDGET: 0 }, states: 0, npm: "spin", isLiveness: true },
+  { sizes: { N: 2, LEASE: 2 }, states: 219_634, npm: "spin" },
+  { sizes: { N: 3, KEYS: 2, BUDGET: 0 }, states: 3_494_951, npm: "spin" },
+  { sizes: { N: 3, BUDGET: 1 }, states: 6_805_987, npm: "spin" },
+  { sizes: { N: 3, BUDGET: 1, BLOCK: 1 }, states: 5_278_233, npm: "spin" },
+  { sizes: { N: 2, BUDGET: 2 }, states: 407_762, npm: "spin", isLiveness: true },
+  { sizes: { N: 2, BUDGET: 2, BLOCK: 1 }, states: 312_445, npm: "spin", isLiveness: true },
+  { sizes: { N: 2, BUDGET: 1, MAX: 3 }, states: 729_346, npm: "spin", isLiveness: true },
+  { sizes: { N: 3, BUDGET: 0 }, states: 2_070_613, npm: "spin", isLiveness: true },
 ];
 
 /** As the README has them. */
