@@ -60,7 +60,7 @@ export interface Mutant {
 
 /** Mutants that need another size than the model's own. */
 const sizesOf: Readonly<Record<string, Sizes>> = {
-  HEAD_FREED_TWICE: { N: 3 },
+  HEAD_FREED_TWICE: { N: 3, BUDGET: 0 },
   LOST_NEVER_CLAIMABLE: { N: 1 },
   SUSPECT_AMONG_OTHERS: { MAX: 3 },
 };
