@@ -405,7 +405,7 @@ inline enqueue(k) {
 /* Leases n due messages at most, the oldest first. One is passed over, when another transaction has locked its row. */
 inline claim(t, n, passed) {
   d_step {
-    (!busy[t - 1] && claimable > (passed != NONE) && (!paused || MUTANT == CLAIM_WHILE_PAUSED)) ->
+    (!busy[t - 1] && claimable > (passed != NONE && CLAIMABLE(passed)) && (!paused || MUTANT == CLAIM_WHILE_PAUSED)) ->
     nothing_while_paused();
     taken = 0;
     offered = 0;
