@@ -8,6 +8,7 @@ import {
   leaseEnd,
   liveTimes,
 } from "./lease-time.js";
+import { isHistoryOfModel } from "./model-history.js";
 import type { SoakMessage } from "./records.js";
 
 /** Returns what broke the rule, in words. */
@@ -226,3 +227,9 @@ export const poisonRunsByItself: Rule = (facts) => {
       return beside === undefined ? [] : [`${where(poison)} beside ${where(beside)}`];
     });
 };
+
+/** Claims, renewals and settlements of each message are steps of the model in `proof`. */
+export const followsTheModel: Rule = (facts) =>
+  facts.run.messages
+    .filter((message) => !isHistoryOfModel(facts, message))
+    .map((message) => `${nameOf(message)}: no order of its calls is a behaviour of the model of leases`);

@@ -17,7 +17,7 @@ const timeoutMs = seconds * 1_000 + 900_000;
 
 describe("four worker processes under kills, stops past the lease and settlements slower than it", () => {
   it(
-    "IBX-105 FUN-05 ADD-01 ADD-11 PostgreSQL: nothing is lost, handled again after its ack, or out of order",
+    "IBX-105 FUN-05 ADD-01 ADD-11 ADD-28 PostgreSQL: nothing is lost, handled again after its ack, out of order, or unknown to the model",
     async () => {
       const url = inject("postgresUrl");
       const database = await postgresHarness(url).open();
@@ -35,7 +35,7 @@ describe("four worker processes under kills, stops past the lease and settlement
   );
 
   it(
-    "IBX-105 FUN-05 ADD-01 ADD-11 SQLite file: nothing is lost, handled again after its ack, or out of order",
+    "IBX-105 FUN-05 ADD-01 ADD-11 ADD-28 SQLite file: nothing is lost, handled again after its ack, out of order, or unknown to the model",
     async () => {
       const database = await sqliteHarness("file").open();
       const url = database.db.id.slice("sqlite:".length);

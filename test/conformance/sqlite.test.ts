@@ -1,0 +1,4 @@
+import { sqliteHarness } from "../support/sqlite-harness.js";
+import { conformance } from "./conformance.js";
+
+conformance(sqliteHarness("memory"), 40);
