@@ -38,6 +38,7 @@ export {
   InvalidOperationError,
   PayloadNotJsonError,
   PermissionDeniedError,
+  RowLockedError,
   SchemaMissingError,
 } from "./errors.js";
 export type { Inbox, InboxOptions, IncomingMessage, ReceiveOutcome } from "./inbox/inbox.js";

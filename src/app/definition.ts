@@ -410,7 +410,7 @@ const fields: Readonly<Record<keyof AppDefinition, Check>> = {
   service: must(isRecord, 'an object with tokens, or with auth: "none"'),
   admin: withTokens,
   cron: withTokens,
-  retentionMs: aboveZero,
+  retentionMs: must((value) => typeof value === "number" && value > 0, "a number above 0, or Infinity"),
   retentions: retentionsProblem,
   deadRetentionMs: must(isDeadRetention, deadRetentionRule),
   operationRetentionMs: aboveZero,

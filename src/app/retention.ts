@@ -1,16 +1,26 @@
-import { agesOf } from "../queue/retention.js";
 import { usualRetentionMs } from "../queue/retry-policy.js";
-import type { AppDefinition, AppRetention } from "./definition.js";
+import type { AppDefinition } from "./definition.js";
 
-/** The shortest time for which a done message of a source is kept. Its topic is the source's name, or begins with it and a dot. */
+type Kept = Pick<AppDefinition, "retentions" | "retentionMs" | "webhooks">;
+
+/**
+ * The shortest time for which a done message of a source is kept. Its topic is the source's name, or begins with it and a dot; any, with
+ * `sharedTopics`.
+ */
 export function shortestRetentionMs(
-  { retentions = [], retentionMs = usualRetentionMs }: Pick<AppDefinition, "retentions" | "retentionMs">,
+  { retentions = [], retentionMs = usualRetentionMs, webhooks }: Kept,
   source: string,
 ): number {
-  const mayFit = ({ queue = "inbox", topic, source: only = source }: AppRetention): boolean => {
-    if (queue !== "inbox" || only !== source) return false;
-    if (topic === undefined || topic === source || topic.startsWith(`${source}.`)) return true;
+  const isOfSource = (topic: string): boolean => {
+    if (webhooks?.sharedTopics || topic === source || topic.startsWith(`${source}.`)) return true;
     return topic.endsWith("*") && `${source}.`.startsWith(topic.slice(0, -1));
   };
-  return Math.min(...agesOf(retentions.filter(mayFit), "retentionMs", retentionMs));
+  let shortestMs = Number.POSITIVE_INFINITY;
+  for (const { queue = "inbox", topic = "*", type = "*", source: only = source, ...ages } of retentions) {
+    if (queue !== "inbox" || only !== source || !isOfSource(topic) || ages.retentionMs === undefined)
+      continue;
+    shortestMs = Math.min(shortestMs, ages.retentionMs);
+    if (topic === "*" && type === "*") return shortestMs; // it fits all that the ones before it do not
+  }
+  return Math.min(shortestMs, retentionMs);
 }

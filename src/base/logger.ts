@@ -141,13 +141,15 @@ export function loggedError(error: unknown): LoggedError {
   }
 }
 
-export function nameAndCode(error: unknown): string {
+/** And those of its causes: an ORM's error has the database's there. */
+export function nameAndCode(error: unknown, more = 3): string {
   // SQL Server's errors have a number, not a code
-  const { name = "Error", code, number } = (error ?? {}) as Record<string, unknown>;
+  const { name = "Error", code, number, cause } = (error ?? {}) as Record<string, unknown>;
   const [first = "Error", ...rest] = [name, code, number].filter(
     (part) => typeof part === "number" || (typeof part === "string" && plainWord.test(part)),
   );
-  return [first, ...rest].join(" ");
+  const own = [first, ...rest].join(" ");
+  return cause instanceof Error && more > 0 ? `${own}, caused by ${nameAndCode(cause, more - 1)}` : own;
 }
 
 /**

@@ -52,8 +52,9 @@ export function outgoingMessages(
 function toMessage(entry: unknown, defaultTopic: string | undefined): OutgoingMessage {
   const isMessage = typeof entry === "object" && entry !== null && ("data" in entry || "payload" in entry);
   if (!isMessage) {
+    const fields = Object.keys(Object(entry)).slice(0, 10).join(", ");
     throw new InvalidArgumentError(
-      "A handler must return nothing, a message { topic, data } or { topic, payload }, or a list of messages.",
+      `A handler must return nothing, a message { topic, data } or { topic, payload }, or a list of messages.${fields === "" ? "" : ` This one has neither data nor payload, but ${fields}.`}`,
     );
   }
   const { attributes, topic = defaultTopic, ...rest } = entry as Partial<ReturnedMessage>;

@@ -167,10 +167,21 @@ export function describeThrown(error: unknown): string {
     return `Not an Error was thrown: ${typeof error === "string" ? error : `a value of type ${typeof error}`}`;
   }
   try {
-    return `${error.name}: ${error.message}`;
+    return withCauses(error, mostCauses);
   } catch {
     return "An error whose text cannot be read."; // its getter throws, or it has no string form
   }
+}
+
+/** A library's error often says only what failed. Why stands in its cause: Drizzle's has the database's error there. */
+const mostCauses = 3;
+
+function withCauses(error: Error, more: number): string {
+  const text = `${error.name}: ${error.message}`;
+  const { cause } = error;
+  if (!(cause instanceof Error) || more === 0 || error.message.includes(cause.message)) return text;
+  const { code } = cause as { readonly code?: unknown };
+  return `${text}\ncaused by ${typeof code === "string" ? `${code} ` : ""}${withCauses(cause, more - 1)}`;
 }
 
 /**

@@ -268,7 +268,7 @@ const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 
 const keyTextOf = ({ source, message_id: messageId }: SqlParams): string =>
   inboxKey.keyText({ source: source as string, messageId: messageId as string });
 
-const incomingFields: readonly string[] = ["source", "messageId", "hash", ...contentFields];
+const incomingFields: readonly string[] = ["source", "messageId", "hash", "data", ...contentFields];
 
 /** Checks a message and turns it into statement parameters. */
 function toParams(dialect: ReceivingDialect, message: IncomingMessage): SqlParams {

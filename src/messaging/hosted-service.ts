@@ -95,11 +95,13 @@ function madeOnce(open: OpenService, platform: ServicePlatform): ServiceHost["re
     try {
       const service = await open(context);
       if (typeof service?.receiver?.handle === "function") return closingAfter(service, closeDatabases);
+      throw new InvalidArgumentError(
+        "The function that makes the service must return that of createService.",
+      );
     } catch (error) {
       await closeDatabases(); // the next invocation opens another
       throw error;
     }
-    throw new InvalidArgumentError("The function that makes the service must return that of createService.");
   });
   ready().catch(() => {}); // the first invocation tries again and reports it
   return ready;

@@ -206,12 +206,13 @@ const byNaturalKey = (a: SqlParams, b: SqlParams): number =>
 
 const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
-const outgoingFields: readonly string[] = ["messageId", "naturalKey", ...contentFields];
+/** `data` has become the payload here. It is listed for whoever misspelt another field. */
+const outgoingFields: readonly string[] = ["messageId", "naturalKey", "data", ...contentFields];
 
 /** Checks a message. Its id is new. */
 function outgoingParams(db: Database, message: OutgoingMessage): SqlParams {
   requireName(message?.topic, "topic");
-  refuseUnknown(message, outgoingFields, "message", "field"); // `data` has become the payload
+  refuseUnknown(message, outgoingFields, "message", "field");
   const id = uuidV7();
   const messageId = message.messageId ?? id;
   if (!isGuid(messageId))

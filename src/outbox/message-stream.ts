@@ -87,7 +87,8 @@ export class MessageStream implements AsyncIterator<StreamedMessage, undefined> 
       const held = await this.#taken();
       if (held === undefined) return this.#end();
       const message = await this.#checked(held);
-      if (message !== undefined) return { done: false, value: this.#settleable(held, message) };
+      const isHeld = this.#held.running.get(held.message.seq) === held; // not released while its schema was checked
+      if (message !== undefined && isHeld) return { done: false, value: this.#settleable(held, message) };
     }
   }
 
@@ -194,6 +195,7 @@ export class MessageStream implements AsyncIterator<StreamedMessage, undefined> 
     this.#logger.error("the loop over messages ended before everything was settled", {
       left: settling.size,
     });
+    for (const { onSettled } of settling.values()) onSettled?.(false);
     return true;
   }
 

@@ -126,7 +126,7 @@ export interface StorageQueuePublisherOptions extends PublisherOptions {
   readonly queue: Pick<QueueClient, "sendMessage"> & Partial<Pick<QueueClient, "name">>;
   /**
    * Sends only the payload. By default it is in an envelope with id, topic, type and headers, which `storageQueueHandler` reads. A
-   * CloudEvent is always sent by itself.
+   * CloudEvent is sent by itself, unless this is false.
    */
   readonly bare?: boolean;
 }

@@ -60,11 +60,15 @@ function binary(message: PublishedMessage, source: string): PublishedMessage {
   const { datacontenttype } = contentOf(message);
   const attributes = Object.entries(attributesOf(message, source)).map(([name, value]) => [
     `ce-${name}`,
-    value.replaceAll(/[^\x21\x23\x24\x26-\x7e]/gu, encodeURIComponent),
+    headerText(value),
   ]);
   const headers = { ...lowerCased(message.headers), ...Object.fromEntries(attributes) };
   return { ...message, headers: { ...headers, ...omitUndefined({ "content-type": datacontenttype }) } };
 }
+
+/** A text as a header holds it: what is no visible ASCII, and the quotation and percent signs, are percent-encoded. */
+export const headerText = (value: string): string =>
+  value.replaceAll(/[^\x21\x23\x24\x26-\x7e]/gu, encodeURIComponent);
 
 /** The body of an event in the binary mode, and its headers: what was stored in base64 is sent as the bytes that it was. */
 export function binaryContent({ payload, headers }: Pick<PublishedMessage, "payload" | "headers">): {

@@ -8,7 +8,7 @@ import { standard } from "../webhooks/presets/standard.js";
 import { toVerifyingKey } from "../webhooks/schemes/signing-key.js";
 import { signWebhook } from "../webhooks/signing/sign-webhook.js";
 import { RefusedMessage } from "./circuit-breaker.js";
-import { binaryContent } from "./cloud-events.js";
+import { binaryContent, headerText } from "./cloud-events.js";
 import {
   type PublishedMessage,
   type Publisher,
@@ -71,7 +71,7 @@ export function webhookPublisherOn(
     const { body, headers: given } = contentOf(message);
     return signWebhook(standard, {
       ...{ url, secrets, body, messageId },
-      headers: { ...sendable(given), ...ownHeaders, "oncebox-topic": topic, "oncebox-type": type },
+      headers: { ...sendable(given), ...ownHeaders, ...named({ topic, type }) },
     });
   };
   requireLongSecrets(options);
@@ -99,6 +99,12 @@ export function webhookPublisherOn(
     ["cloudevents", "cloudevents-binary"],
   );
 }
+
+/** Names are any Unicode, and a header is ASCII: what it cannot hold is percent-encoded, as in the headers of a CloudEvent. */
+const named = ({ topic, type }: { readonly topic: string; readonly type: string }) => ({
+  "oncebox-topic": headerText(topic),
+  "oncebox-type": headerText(type),
+});
 
 type SignedMessage = Pick<PublishedMessage, "messageId" | "topic" | "type" | "payload" | "headers">;
 

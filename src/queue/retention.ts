@@ -35,7 +35,7 @@ export function requireRetentions(
     if (source !== undefined) requireName(source, `${name}.source`);
     if (retentionMs !== undefined) requireRetention(retentionMs, `${name}.retentionMs`);
     if (deadRetentionMs !== undefined && deadRetentionMs !== keep && !isDeadRetention(deadRetentionMs))
-      throw new InvalidArgumentError(`${name}.deadRetentionMs must be ${deadRetentionRule}.`);
+      throw new InvalidArgumentError(`${name}.deadRetentionMs must be ${deadRetentionRange}, or Infinity.`);
     if (retentionMs === undefined && deadRetentionMs === undefined)
       throw new InvalidArgumentError(
         `${name} must have a retentionMs, a deadRetentionMs or both: how long its messages are kept.`,
@@ -58,7 +58,8 @@ export const deadRetentionDays = { least: 1, most: longestMs / dayMs } as const;
 export const isDeadRetention = (ms: unknown): ms is number =>
   typeof ms === "number" && ms >= deadRetentionDays.least * dayMs && ms <= deadRetentionDays.most * dayMs;
 
-export const deadRetentionRule = `a number of milliseconds from ${dayMs} (${deadRetentionDays.least} day) to ${longestMs} (${deadRetentionDays.most} days); leave it out to keep dead messages`;
+const deadRetentionRange = `a number of milliseconds from ${dayMs} (${deadRetentionDays.least} day) to ${longestMs} (${deadRetentionDays.most} days)`;
+export const deadRetentionRule = `${deadRetentionRange}; leave it out to keep dead messages`;
 
 export const daysToMs = (days: number): number => days * dayMs;
 

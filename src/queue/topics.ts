@@ -74,6 +74,8 @@ export function outgoingSchema(
 }
 
 function jsonOf(topic: string, payload: unknown): unknown {
+  if (payload === undefined)
+    throw new InvalidArgumentError(`A message of "${topic}" needs data, or a payload.`);
   if (typeof payload !== "string")
     throw new InvalidArgumentError(`The payload of "${topic}" must be a string. Give an object as data.`);
   try {

@@ -1,5 +1,5 @@
 import { longestErrorText } from "../base/redaction.js";
-import { InvalidArgumentError } from "../errors.js";
+import { InvalidArgumentError, RowLockedError } from "../errors.js";
 import {
   checkCall,
   optionalAge,
@@ -69,13 +69,25 @@ const filterParams = (filter: MessageFilter): SqlParams => ({
 /** The parameters of statements on dead messages. `at`: the time of an operation's record; null for now. */
 export const deadParams = (filter: DeadFilter, at: SqlValue): SqlParams => ({ at, ...filterParams(filter) });
 
+const sayLocked =
+  ({ dialect }: Pick<QueueParts["db"], "dialect">) =>
+  (error: unknown): never => {
+    if (!dialect.isLockTimeout?.(error)) throw error;
+    throw new RowLockedError(
+      "The read waited for an open transaction. With READ_COMMITTED_SNAPSHOT on, reads wait for nobody.",
+      { cause: error },
+    );
+  };
+
 export async function get(
   { db, shape, statements, runner }: QueueParts,
   key: AnyKey,
   call: CallOptions = {},
 ): Promise<AnyMessage | null> {
   checkCall(call, plainCall, "get");
-  const [row] = await runner.execute(statements.get, shape.keyParams(shape.key(key)), call);
+  const [row] = await runner
+    .execute(statements.get, shape.keyParams(shape.key(key)), call)
+    .catch(sayLocked(db));
   return row === undefined ? null : shape.toMessage(row, db.dialect);
 }
 
@@ -85,7 +97,9 @@ export async function attempts(
   call: CallOptions = {},
 ): Promise<readonly FailedAttempt[]> {
   checkCall(call, plainCall, "attempts");
-  const rows = await runner.execute(statements.attempts, shape.keyParams(shape.key(key)), call);
+  const rows = await runner
+    .execute(statements.attempts, shape.keyParams(shape.key(key)), call)
+    .catch(sayLocked(db));
   return rows.map((row) => ({
     attempt: Number(row.attempt),
     endedAt: db.dialect.fromTime(row.ended_at),
@@ -101,7 +115,8 @@ export async function list(parts: QueueParts, filter: ListFilter<string> = {}): 
   const limit = filter.limit ?? defaults.listLimit;
   requireBatchSize(limit, "limit");
   const { db, shape, statements, runner } = parts;
-  const rows = await runner.execute(statements.list, { ...listParams(parts, filter), limit }, filter);
+  const params = { ...listParams(parts, filter), limit };
+  const rows = await runner.execute(statements.list, params, filter).catch(sayLocked(db));
   const messages = rows.map((row) => shape.toMessage(row, db.dialect));
   return { messages, cursor: messages.length < limit ? null : messages.at(-1)!.seq };
 }

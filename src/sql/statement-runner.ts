@@ -1,11 +1,6 @@
 import { memoisePromise } from "../base/concurrency.js";
 import { safeReason } from "../base/logger.js";
-import {
-  InvalidOperationError,
-  PermissionDeniedError,
-  RowLockedError,
-  SchemaMissingError,
-} from "../errors.js";
+import { InvalidOperationError, PermissionDeniedError, SchemaMissingError } from "../errors.js";
 import type { CallOptions } from "../queue/work-store.js";
 import type { ReceivingDatabase, Rows } from "./dialect.js";
 import {
@@ -64,12 +59,7 @@ export function statementRunner(
           `Permission denied: the database user may not run "${name}" on the ${kind} "${options.table}". Give it the role for this: see infra/sql/users-${dialect.name}.sql. The server says: ${(error as Error).message}`,
           { cause: error },
         )
-      : dialect.isLockTimeout?.(error)
-        ? new RowLockedError(
-            `"${name}" on the ${kind} "${options.table}" waited for an open transaction. With READ_COMMITTED_SNAPSHOT on, reads wait for nobody.`,
-            { cause: error },
-          )
-        : orMissing(error);
+      : orMissing(error);
 
   const ready = async (call: CallOptions): Promise<void> => {
     call.signal?.throwIfAborted();

@@ -29,9 +29,10 @@ export const maintenanceStatements = (n: QueueNames, blockOnDead: boolean) =>
 ), old as (
   select m.seq
   from ${n.message} m
+  join ${doneTable(n)} d on d.seq = m.seq -- locked too: a resend that has just committed took it away
   where m.seq = any (array(select seq from scanned where processed_at < ${youngest}))
-    and greatest(m.${lastSeenAt(n)}, (select d.processed_at from ${doneTable(n)} d where d.seq = m.seq)) < ${keptSince(n)}
-  for update skip locked
+    and greatest(m.${lastSeenAt(n)}, d.processed_at) < ${keptSince(n)}
+  for update of m, d skip locked
 ), ${goneMessages(n)}, gone_done as (
   delete from ${doneTable(n)} d
   where d.seq = any (array(select seq from gone))

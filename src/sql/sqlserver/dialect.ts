@@ -115,7 +115,7 @@ where name = db_name()`,
     if (!snapshot)
       wrong.push({
         message:
-          "READ_COMMITTED_SNAPSHOT is off: your own queries on the tables wait for writers, get and list fail where they wait for an open transaction for more than a second, and stats may count what is not committed yet.",
+          "READ_COMMITTED_SNAPSHOT is off: your own queries on the tables wait for writers, get and list fail where they wait for an open transaction for some seconds, and stats may count what is not committed yet.",
         run: "alter database current set read_committed_snapshot on with rollback immediate",
         tolerable: true,
       });

@@ -17,6 +17,7 @@ const rolledBack = new Set([
   2601, // duplicate key in a unique index: another call inserted the key meanwhile, and a repeated call finds it
   2627, // the same in a constraint
   3960, // snapshot isolation: another transaction changed the row
+  4060, // the database cannot be opened: in Azure while it moves to another node, and wherever its name is misspelt
   7105, // a read without locks met a long text that was being written, and the connection ended
   8645, // timeout while waiting for memory
   deadlockedKeys, // our own: a deadlock on a partition key
@@ -28,7 +29,6 @@ const unavailable = new Set([
   976, // the replica does not take connections
   983, // the replica changes its role
   3906, // the database is read-only: this was the primary until a fail-over
-  4060, // the database cannot be opened; in Azure while it moves to another node
   4221, // the readable secondary is not ready for logins
   10060, // timeout while connecting
   10928, // Azure: resource limit reached
@@ -119,8 +119,10 @@ export const isSchemaMissing = isOneOf([201, 207, 208, 2812, 8144, 8145], /does 
 /** 229 on an object, 230 on a column. */
 export const isDenied = isOneOf([229, 230], /^permission denied/);
 
+/** A read waited for an open transaction. */
 export const isLockTimeout = (error: unknown): boolean =>
   numbersOf((error ?? {}) as MssqlFault).includes(lockTimeout);
+
 /** 2714 an object, 1913 an index; 2010, 3705: the name belongs to another kind of object. */
 export const isNameTaken = isOneOf([1913, 2010, 2714, 3705], /already exists/);
 

@@ -183,6 +183,12 @@ describe("an app that was started", () => {
     for (const fits of [{ source: "zoom" }, { topic: "zoom.*" }, { topic: "*" }, { topic: "zo*" }, {}])
       await expect(opened([{ ...fits, retentionMs }]), JSON.stringify(fits)).rejects.toThrow(problem);
     await expect(opened(undefined, { retentionMs })).rejects.toThrow(problem);
+    const shared = { webhooks: { sharedTopics: true } };
+    await expect(opened([{ topic: "order.*", retentionMs }], shared)).rejects.toThrow(problem);
+    await opened([
+      { source: "zoom", retentionMs: Number.POSITIVE_INFINITY },
+      { topic: "*", retentionMs }, // the first fits all of the source
+    ]);
     await opened([
       { queue: "outbox", retentionMs },
       { source: "other", retentionMs },

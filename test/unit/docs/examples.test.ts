@@ -18,6 +18,8 @@ declare global {
   var db: Database, inbox: Inbox, outbox: Outbox, tx: SqlExecutor, dispatcher: Dispatcher<any>;
   var url: string, payload: string, id: string, queueUrl: string, topicArn: string, address: string, secrets: string[];
   var ${ofReader.replaceAll(" ", ": any, ")}: any;
+  var openDatabase: typeof import("INDEX").openDatabase; // passed on, not called
+  var database: (open: (url: string) => Promise<Database>) => Promise<Database>;
   var knex: import("knex").Knex;
   namespace Knex {
     type Transaction = import("knex").Knex.Transaction;
