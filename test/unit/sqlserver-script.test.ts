@@ -134,6 +134,22 @@ describe("the schema of SQL Server, as a DBA reads it", () => {
     }
   });
 
+  it("ADD-01 a reaper that lets dead messages leave their partition queues has an index of those with a key", () => {
+    for (const queue of ["Inbox", "Outbox"]) {
+      const [leaving] = /insert into \S+PartitionChanges\][^;]+\bq\.seq = s\.seq[^;]+;/.exec(
+        procedure(`${queue}_Reap`),
+      )!;
+      expect(leaving).toMatch(
+        /State\] s with \(readpast[^)]*\)\s[^;]*where s\.status = 4 and s\.keyed = 1;$/,
+      );
+      // the condition of the index is that of the query, and the number is all that the query reads of a state
+      expect(text).toContain(
+        `[${queue}_DeadKeyed] on [infra].[${queue}State] (seq) where status = 4 and keyed = 1`,
+      );
+      expect(new Set(leaving.match(/\bs\.\w+/g))).toEqual(new Set(["s.seq", "s.status", "s.keyed"]));
+    }
+  });
+
   it("IBX-125 the look-up by the natural key is a seek, everywhere, and only one index begins with the key", () => {
     const texts = [text, ...queues.flatMap(readsOf).map((read) => read.text)].join("\n");
     const lookUps = [
