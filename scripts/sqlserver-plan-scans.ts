@@ -36,5 +36,5 @@ export const mayScan = ({ procedure, table, index }: Scan): boolean =>
   /_(List|Stats|OldestDue|Controls)$/.test(procedure) ||
   readsOfAll.some((read) => procedure.endsWith(` ${read}`)) ||
   /(PartitionChanges|Controls|Unhandled)$|^oncebox_operations$/.test(table) ||
-  (/_Reap$/.test(procedure) && /State_PK$|_Dead$|PartitionQueue_/.test(index)) ||
+  (/_Reap$/.test(procedure) && /State_PK$|_Dead(Keyed)?$|PartitionQueue_/.test(index)) ||
   (/_ExpireDead$/.test(procedure) && /_Dead$/.test(index));

@@ -33,11 +33,11 @@ begin
     where r.number <= @upto
     order by r.number
   ) p, [$(Schema)].[$(Queue)PartitionChanges] with (forceseek, updlock, readpast, rowlock, readcommittedlock)
-  where [$(Queue)PartitionChanges].number = p.number option (loop join, force order);
+  where [$(Queue)PartitionChanges].number = p.number;
 
   delete from [$(Schema)].[$(Queue)PartitionQueue]
-  from @changes c, [$(Schema)].[$(Queue)PartitionQueue] with (index([$(Queue)PartitionQueue_Seq]), forceseek, rowlock, readcommittedlock)
-  where c.change = 1 and [$(Queue)PartitionQueue].seq = c.seq option (loop join, force order);
+  from @changes c, [$(Schema)].[$(Queue)PartitionQueue] with (forceseek, rowlock, readcommittedlock)
+  where c.change = 1 and [$(Queue)PartitionQueue].seq = c.seq;
 
   -- the last change of a message decides; a dead message that kept its position and was replayed still has it
   insert into [$(Schema)].[$(Queue)PartitionQueue] (partition_key, seq)
@@ -46,30 +46,30 @@ begin
   where c.change = 0
     and not exists (select 1 from @changes l where l.seq = c.seq and l.number > c.number and l.change <> 2)
     and not exists (
-      select 1 from [$(Schema)].[$(Queue)PartitionQueue] q with (index([$(Queue)PartitionQueue_Seq]), forceseek, readcommittedlock)
+      select 1 from [$(Schema)].[$(Queue)PartitionQueue] q with (forceseek, readcommittedlock)
       where q.seq = c.seq
     )
-  order by c.number option (loop join, force order);
+  order by c.number;
 
   insert into @heads (seq, partition_key)
   select h.seq, k.partition_key
   from (select distinct c.partition_key from @changes c) k
   cross apply (
     select top (1) q.seq
-    from [$(Schema)].[$(Queue)PartitionQueue] q with (index([$(Queue)PartitionQueue_PK]), forceseek, readcommittedlock)
+    from [$(Schema)].[$(Queue)PartitionQueue] q with (forceseek, readcommittedlock)
     where q.partition_key = k.partition_key
     order by q.position
-  ) h option (loop join, force order);
+  ) h;
 
   insert into @unlocked (seq)
   select s.seq
   from @heads h
-  inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = h.seq option (loop join, force order);
+  inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = h.seq;
 
   update [$(Schema)].[$(Queue)State]
   set status = 1
   from @unlocked u, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [$(Queue)State].seq = u.seq and [$(Queue)State].status = 5 option (loop join, force order);
+  where [$(Queue)State].seq = u.seq and [$(Queue)State].status = 5;
 
   insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
   select h.seq, h.partition_key, 2
@@ -84,7 +84,8 @@ create or alter procedure [$(Schema)].[$(Queue)_Claim]
   @jitter_ms float, @blocks bit
 as
 set nocount, xact_abort on;
-declare @now datetime2(3) = sysutcdatetime();
+declare @now datetime2(3), @lease_end datetime2(3);
+
 if exists (
   select 1 from [$(Schema)].[$(Queue)Controls] c with (forceseek)
   where c.scope = N'queue' and c.name = N'' and c.paused = 1
@@ -94,7 +95,6 @@ begin
   return;
 end
 
-declare @lease_end datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, @lease_ms) a);
 declare @capped_from float =
   case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 2000000000 end;
 declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
@@ -103,28 +103,38 @@ declare @picked table (
   lost int not null, crashes int not null, dies int not null, topic nvarchar(255) collate Latin1_General_100_BIN2 null, source nvarchar(255) collate Latin1_General_100_BIN2 null
 );
 declare @changed table (
-  seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null, keyed bit null
+  seq bigint not null primary key, status tinyint not null, keyed bit null, attempt int not null, crashes int not null,
+  locked_until datetime2(3) null, reclaimable_at datetime2(3) null, expires_at datetime2(3) null,
+  last_error nvarchar(max) null, last_attempt_at datetime2(3) null
 );
 declare @controls table (
   scope nvarchar(10) collate Latin1_General_100_BIN2 not null, name nvarchar(255) collate Latin1_General_100_BIN2 not null, paused bit not null,
   per_second float null, tokens float not null, primary key (scope, name)
 );
-declare @wait_ms float;
+declare @limits int = 0, @wait_ms float;
 
 if exists (select 1 from [$(Schema)].[$(Queue)PartitionChanges] c with (readpast, rowlock, readcommittedlock))
   exec [$(Schema)].[$(Queue)_ApplyPartitionChanges];
 
 begin transaction;
 if exists (select 1 from [$(Schema)].[$(Queue)Controls] c)
+  select @limits = count(*)
+  from [$(Schema)].[$(Queue)Controls] c with (updlock, rowlock, readcommittedlock)
+  where c.per_second is not null;
+
+-- from here on it waits for nobody, so a lease is as long as it was asked for
+set @now = sysutcdatetime();
+set @lease_end = (select a.later from [$(Schema)].[$(Queue)_After](@now, @lease_ms) a);
+
+if exists (select 1 from [$(Schema)].[$(Queue)Controls] c)
 begin
-  update [$(Schema)].[$(Queue)Controls]
+  update [$(Schema)].[$(Queue)Controls] with (updlock, rowlock, readcommittedlock)
   set tokens = case -- at most those of one second
       when tokens + per_second * case when refilled_at < @now then datediff_big(millisecond, refilled_at, @now) else 0 end / 1000 < case when per_second > 1 then per_second else 1 end
         then tokens + per_second * case when refilled_at < @now then datediff_big(millisecond, refilled_at, @now) else 0 end / 1000
       else case when per_second > 1 then per_second else 1 end
     end,
     refilled_at = case when refilled_at < @now then @now else refilled_at end
-  from [$(Schema)].[$(Queue)Controls] with (index([$(Queue)Controls_PK]), updlock, rowlock, readcommittedlock)
   where per_second is not null;
 
   insert into @controls (scope, name, paused, per_second, tokens)
@@ -133,7 +143,7 @@ begin
   insert into @picked (seq, visible_at, locked_until, owner, lost, crashes, dies, topic, source)
   select top (@limit) r.seq, r.visible_at, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
     case when r.crashes + case when r.locked_until is not null then 1 else 0 end < 10000 then r.crashes + case when r.locked_until is not null then 1 else 0 end else 10000 end, case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end, m.topic, m.source
-  from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Ready]), updlock, readpast, rowlock, readcommittedlock)
+  from [$(Schema)].[$(Queue)State] r with (forceseek, updlock, readpast, rowlock, readcommittedlock)
   cross apply [$(Schema)].[$(Queue)_KeyOf](r.seq) m
   where r.status = 1 and r.visible_at <= @now and (r.reclaimable_at is null or r.reclaimable_at <= @now)
     and not exists (
@@ -141,6 +151,7 @@ begin
       where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source)) and (c.paused = 1
         or (c.per_second is not null and c.tokens < 1 and c.scope <> N'queue' and case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end = 0))
     )
+  -- the pick stops at the last message that it takes, and locks none behind it
   order by r.visible_at, r.seq option (loop join, force order);
 
   delete from @picked
@@ -158,7 +169,7 @@ else
   insert into @picked (seq, visible_at, locked_until, owner, lost, crashes, dies)
   select top (@limit) r.seq, r.visible_at, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
     case when r.crashes + case when r.locked_until is not null then 1 else 0 end < 10000 then r.crashes + case when r.locked_until is not null then 1 else 0 end else 10000 end, case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
-  from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Ready]), updlock, readpast, rowlock, readcommittedlock)
+  from [$(Schema)].[$(Queue)State] r with (forceseek, updlock, readpast, rowlock, readcommittedlock)
   where r.status = 1 and r.visible_at <= @now and (r.reclaimable_at is null or r.reclaimable_at <= @now)
   order by r.visible_at, r.seq;
 
@@ -186,9 +197,11 @@ set status = case when p.dies = 1 then 4 else 1 end,
     when [$(Queue)State].expires_at <= @now then '0364ffd2687495ed' when p.lost = 1 then '95af8e5501557ab4' else [$(Queue)State].error_group
   end,
   died_at = case when p.dies = 1 then @now else [$(Queue)State].died_at end
-output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
-  into @changed (seq, status, expires_at, attempt, keyed)
+output inserted.seq, inserted.status, inserted.keyed, inserted.attempt, inserted.crashes, inserted.locked_until,
+  inserted.reclaimable_at, inserted.expires_at, inserted.last_error, inserted.last_attempt_at
+  into @changed (seq, status, keyed, attempt, crashes, locked_until, reclaimable_at, expires_at, last_error, last_attempt_at)
 from @picked p, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
+-- by each row: the condition alone could be sought, too
 where [$(Queue)State].seq = p.seq and [$(Queue)State].status = 1 and [$(Queue)State].visible_at <= @now and ([$(Queue)State].reclaimable_at is null or [$(Queue)State].reclaimable_at <= @now)
 option (loop join, force order);
 
@@ -205,14 +218,14 @@ begin
   where [$(Queue)Attempts].seq = c.seq and [$(Queue)Attempts].number <= (
     select x.number from [$(Schema)].[$(Queue)Attempts] x with (forceseek, readcommittedlock) where x.seq = c.seq
     order by x.number desc offset 50 rows fetch next 1 row only
-  ) option (loop join, force order);
+  );
 end
 
 if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
   insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 1 from @changed c
   inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null order by c.seq option (loop join, force order);
+  where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null order by c.seq;
 
 if exists (select 1 from @controls c where c.per_second is not null)
 begin
@@ -226,33 +239,33 @@ begin
     where k.status = 1
     group by c.scope, c.name, c.tokens
   ) t, [$(Schema)].[$(Queue)Controls] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [$(Queue)Controls].scope = t.scope and [$(Queue)Controls].name = t.name option (loop join, force order);
+  where [$(Queue)Controls].scope = t.scope and [$(Queue)Controls].name = t.name;
 
   if not exists (select 1 from @changed)
     select @wait_ms = min((1 - c.tokens) / c.per_second * 1000)
     from @controls c
     where c.per_second is not null and c.tokens < 1 and exists (
       select 1
-      from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Ready]), updlock, readpast, rowlock, readcommittedlock)
+      from [$(Schema)].[$(Queue)State] r with (forceseek, updlock, readpast, rowlock, readcommittedlock)
       cross apply [$(Schema)].[$(Queue)_KeyOf](r.seq) m
       where r.status = 1 and r.visible_at <= @now and (r.reclaimable_at is null or r.reclaimable_at <= @now) and (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
         and not exists (select 1 from @controls h where h.paused = 1 and (h.scope = N'queue' or (h.scope = N'topic' and h.name = m.topic) or (h.scope = N'source' and h.name = m.source)))
-    ) option (loop join, force order);
+    ) option (loop join, force order); -- stops at the first message, and locks none behind it
 end
+commit transaction;
 
--- read before the commit: a claim whose rows cannot be returned is undone. No other transaction can have changed these
--- messages and not ended yet, because it would have locked their states first.
+-- Read after the commit: a client that reads long payloads slowly, or not at all, holds no locks. When the rows do not arrive, their
+-- leases end as after a lost response. Only messages are read, and states were noted in @changed: who holds a row and waits for
+-- another could be part of a deadlock.
 if @wait_ms is not null
   select cast(null as bigint) as seq, 'limited' as verdict, @wait_ms as wait_ms;
 else
-  select s.seq, s.attempt, s.crashes, s.locked_until, s.reclaimable_at as next_attempt_at, s.expires_at,
-    s.last_error, s.last_attempt_at, m.*,
+  select c.seq, c.attempt, c.crashes, c.locked_until, c.reclaimable_at as next_attempt_at, c.expires_at,
+    c.last_error, c.last_attempt_at, m.*,
     case when c.status = 1 then 'claimed' when c.expires_at <= @now then 'expired' else 'exhausted' end as verdict
   from @changed c
-  inner join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = c.seq
   cross apply [$(Schema)].[$(Queue)_MessageOf](c.seq) m
-  order by c.seq option (loop join, force order);
-commit transaction;
+  order by c.seq;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Ack]
@@ -266,7 +279,7 @@ begin transaction;
 delete from [$(Schema)].[$(Queue)State]
 output deleted.seq, deleted.attempt, deleted.last_error, deleted.keyed into @finished (seq, attempt, last_error, keyed)
 from openjson(@items) with (seq bigint '$') i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)State].seq = i.seq and [$(Queue)State].owner = @owner option (loop join, force order);
+where [$(Queue)State].seq = i.seq and [$(Queue)State].owner = @owner;
 
 insert into [$(Schema)].[$(Queue)Done] (seq, processed_at, attempt, last_error, processed_by)
 select f.seq, @now, f.attempt, f.last_error, @processed_by from @finished f;
@@ -275,7 +288,7 @@ if exists (select 1 from @finished c where c.keyed = 1)
   insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 1 from @finished c
   inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
+  where c.keyed = 1 and m.partition_key is not null order by c.seq;
 commit transaction;
 
 if @acked is null
@@ -310,26 +323,26 @@ set status = case when i.attempts is null and [$(Queue)State].attempt + 1 >= @ma
   died_at = case when i.attempts is null and [$(Queue)State].attempt + 1 >= @max_attempts then @now else [$(Queue)State].died_at end
 output inserted.seq, inserted.status, inserted.keyed, inserted.attempt into @changed (seq, status, keyed, attempt)
 from openjson(@items) with (seq bigint, delay_ms float, error nvarchar(max), error_group varchar(16), attempts int) i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)State].seq = i.seq and [$(Queue)State].owner = @owner option (loop join, force order);
+where [$(Queue)State].seq = i.seq and [$(Queue)State].owner = @owner;
 
 insert into [$(Schema)].[$(Queue)Attempts] (seq, attempt, ended_at, worker, error)
 select c.seq, c.attempt, @now, @owner, i.error
 from openjson(@items) with (seq bigint, error nvarchar(max), attempts int) i
 inner join @changed c on c.seq = i.seq
-where i.attempts is null option (loop join, force order);
+where i.attempts is null;
 
 delete from [$(Schema)].[$(Queue)Attempts]
 from @changed c, [$(Schema)].[$(Queue)Attempts] with (forceseek, updlock, rowlock, readcommittedlock)
 where [$(Queue)Attempts].seq = c.seq and [$(Queue)Attempts].number <= (
   select x.number from [$(Schema)].[$(Queue)Attempts] x with (forceseek, readcommittedlock) where x.seq = c.seq
   order by x.number desc offset 50 rows fetch next 1 row only
-) option (loop join, force order);
+);
 
 if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
   insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 1 from @changed c
   inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null order by c.seq option (loop join, force order);
+  where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null order by c.seq;
 commit transaction;
 
 select c.seq, cast(case when c.status = 4 then 1 else 0 end as bit) as dead from @changed c;
@@ -358,8 +371,8 @@ declare @changed table (seq bigint not null primary key, keyed bit null);
 update [$(Schema)].[$(Queue)State]
 set owner = null, locked_until = null, reclaimable_at = [$(Queue)State].due_since
 output inserted.seq, inserted.keyed into @changed (seq, keyed)
-from openjson(@items) with (seq bigint '$') i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)State].seq = i.seq and [$(Queue)State].owner = @owner option (loop join, force order);
+from openjson(@items) with (seq bigint '$') i, [$(Schema)].[$(Queue)State] with (index(1), forceseek, updlock, rowlock, readcommittedlock)
+where [$(Queue)State].seq = i.seq and [$(Queue)State].owner = @owner;
 
 select c.seq from @changed c;
 go
@@ -382,8 +395,8 @@ set locked_until = @lease_end,
     case when ([$(Queue)State].attempt + 1) < @capped_from then @base_ms * power(@factor, ([$(Queue)State].attempt + 1)) else @max_ms end
     + @jitter_ms * (([$(Queue)State].seq % 1000000 * 618034 + @random) % 1000000) / 1000000) a)
 output inserted.seq, inserted.keyed into @changed (seq, keyed)
-from openjson(@items) with (seq bigint '$') i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)State].seq = i.seq and [$(Queue)State].owner = @owner option (loop join, force order);
+from openjson(@items) with (seq bigint '$') i, [$(Schema)].[$(Queue)State] with (index(1), forceseek, updlock, rowlock, readcommittedlock)
+where [$(Queue)State].seq = i.seq and [$(Queue)State].owner = @owner;
 
 select c.seq from @changed c;
 go
@@ -398,14 +411,16 @@ declare @picked table (
   lost int not null, crashes int not null, dies int not null, topic nvarchar(255) collate Latin1_General_100_BIN2 null, source nvarchar(255) collate Latin1_General_100_BIN2 null
 );
 declare @changed table (
-  seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null, keyed bit null
+  seq bigint not null primary key, status tinyint not null, keyed bit null, attempt int not null, crashes int not null,
+  locked_until datetime2(3) null, reclaimable_at datetime2(3) null, expires_at datetime2(3) null,
+  last_error nvarchar(max) null, last_attempt_at datetime2(3) null
 );
 
 begin transaction;
 insert into @picked (seq, visible_at, locked_until, owner, lost, crashes, dies)
 select top (@limit) r.seq, r.visible_at, r.locked_until, r.owner, case when r.locked_until is not null then 1 else 0 end,
   case when r.crashes + case when r.locked_until is not null then 1 else 0 end < 10000 then r.crashes + case when r.locked_until is not null then 1 else 0 end else 10000 end, case when r.expires_at <= @now or (r.locked_until is not null and r.attempt + 1 >= @max_attempts) then 1 else 0 end
-from [$(Schema)].[$(Queue)State] r with (index([$(Queue)State_PK]), updlock, readpast, rowlock, readcommittedlock)
+from [$(Schema)].[$(Queue)State] r with (updlock, readpast, rowlock, readcommittedlock)
 where r.status in (1, 5) and (r.locked_until < @now or (r.locked_until is null and r.expires_at <= @now))
 order by r.seq;
 
@@ -423,9 +438,11 @@ set status = case when p.dies = 1 then 4 else [$(Queue)State].status end, owner 
     when [$(Queue)State].expires_at <= @now then '0364ffd2687495ed' when p.lost = 1 then '95af8e5501557ab4' else [$(Queue)State].error_group
   end,
   died_at = case when p.dies = 1 then @now else [$(Queue)State].died_at end
-output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
-  into @changed (seq, status, expires_at, attempt, keyed)
+output inserted.seq, inserted.status, inserted.keyed, inserted.attempt, inserted.crashes, inserted.locked_until,
+  inserted.reclaimable_at, inserted.expires_at, inserted.last_error, inserted.last_attempt_at
+  into @changed (seq, status, keyed, attempt, crashes, locked_until, reclaimable_at, expires_at, last_error, last_attempt_at)
 from @picked p, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
+-- by each row: the condition alone could be sought, too
 where [$(Queue)State].seq = p.seq and [$(Queue)State].status in (1, 5) and ([$(Queue)State].locked_until < @now or ([$(Queue)State].locked_until is null and [$(Queue)State].expires_at <= @now))
 option (loop join, force order);
 
@@ -442,21 +459,21 @@ begin
   where [$(Queue)Attempts].seq = c.seq and [$(Queue)Attempts].number <= (
     select x.number from [$(Schema)].[$(Queue)Attempts] x with (forceseek, readcommittedlock) where x.seq = c.seq
     order by x.number desc offset 50 rows fetch next 1 row only
-  ) option (loop join, force order);
+  );
 end
 
 if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
   insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 1 from @changed c
   inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null order by c.seq option (loop join, force order);
+  where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null order by c.seq;
 
 if @blocks = 0 and exists (select 1 from [$(Schema)].[$(Queue)PartitionQueue] q with (readpast, rowlock, readcommittedlock))
   insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
   select q.seq, q.partition_key, 1
-  from [$(Schema)].[$(Queue)State] s with (index([$(Queue)_Dead]), readpast, rowlock, readcommittedlock)
-  inner join [$(Schema)].[$(Queue)PartitionQueue] q with (index([$(Queue)PartitionQueue_Seq]), forceseek, readpast, rowlock, readcommittedlock) on q.seq = s.seq
-  where s.status = 4 and s.keyed = 1 option (loop join, force order);
+  from [$(Schema)].[$(Queue)State] s with (readpast, rowlock, readcommittedlock)
+  inner join [$(Schema)].[$(Queue)PartitionQueue] q with (forceseek, readpast, rowlock, readcommittedlock) on q.seq = s.seq
+  where s.status = 4 and s.keyed = 1;
 commit transaction;
 
 if exists (select 1 from [$(Schema)].[$(Queue)PartitionChanges] c with (readpast, rowlock, readcommittedlock))
@@ -465,7 +482,7 @@ if exists (select 1 from [$(Schema)].[$(Queue)PartitionChanges] c with (readpast
 select r.seq, k.*,
   case when r.status <> 4 then 'reaped' when r.expires_at <= @now then 'expired' else 'exhausted' end as verdict
 from @changed r
-cross apply [$(Schema)].[$(Queue)_KeyOf](r.seq) k option (loop join, force order);
+cross apply [$(Schema)].[$(Queue)_KeyOf](r.seq) k;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_List]
@@ -580,14 +597,14 @@ select c.scope, c.name, c.paused, c.per_second, c.tokens from [$(Schema)].[$(Que
 declare @pauses bit = case when exists (select 1 from @controls) then 1 else 0 end;
 if exists (select 1 from @controls c where c.scope = N'queue') return 0;
 if @pauses = 0 and exists (
-  select 1 from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Ready]), readpast, rowlock, readcommittedlock) where r.status = 1 and r.visible_at <= @now and (r.reclaimable_at is null or r.reclaimable_at <= @now)
+  select 1 from [$(Schema)].[$(Queue)State] r with (forceseek, readpast, rowlock, readcommittedlock) where r.status = 1 and r.visible_at <= @now and (r.reclaimable_at is null or r.reclaimable_at <= @now)
 ) return 1;
 -- a state under any lock is skipped: its message may be locked, too
-if @pauses = 1 and exists (select 1 from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Ready]), updlock, readpast, rowlock, readcommittedlock) where r.status = 1 and r.visible_at <= @now and (r.reclaimable_at is null or r.reclaimable_at <= @now) and (select top (1) 1 from [$(Schema)].[$(Queue)_KeyOf](r.seq) m inner join @controls c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))) is null) return 1;
+if @pauses = 1 and exists (select 1 from [$(Schema)].[$(Queue)State] r with (forceseek, updlock, readpast, rowlock, readcommittedlock) where r.status = 1 and r.visible_at <= @now and (r.reclaimable_at is null or r.reclaimable_at <= @now) and (select top (1) 1 from [$(Schema)].[$(Queue)_KeyOf](r.seq) m inner join @controls c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))) is null) return 1;
 if exists (
   select 1 from [$(Schema)].[$(Queue)PartitionChanges] c with (readpast, rowlock, readcommittedlock)
   where c.change <> 1 or exists (
-    select 1 from [$(Schema)].[$(Queue)PartitionQueue] q with (index([$(Queue)PartitionQueue_PK]), forceseek, readpast, rowlock, readcommittedlock)
+    select 1 from [$(Schema)].[$(Queue)PartitionQueue] q with (forceseek, readpast, rowlock, readcommittedlock)
     where q.partition_key = c.partition_key and q.seq <> c.seq
   )
 ) return 1;
@@ -607,14 +624,14 @@ set status = case when [$(Queue)State].keyed = 1 then 5 else 1 end,
   attempt = 0, crashes = 0, owner = null, locked_until = null, reclaimable_at = null, visible_at = @now,
   expires_at = (select a.later from [$(Schema)].[$(Queue)_After](@now, @ttl_ms) a), died_at = null
 output inserted.seq, inserted.keyed into @changed (seq, keyed)
-from openjson(@items) with (seq bigint '$') i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)State].seq = i.seq and [$(Queue)State].status = 4 option (loop join, force order);
+from openjson(@items) with (seq bigint '$') i, [$(Schema)].[$(Queue)State] with (index(1), forceseek, updlock, rowlock, readcommittedlock)
+where [$(Queue)State].seq = i.seq and [$(Queue)State].status = 4;
 
 if exists (select 1 from @changed c where c.keyed = 1)
   insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 0 from @changed c
   inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
+  where c.keyed = 1 and m.partition_key is not null order by c.seq;
 commit transaction;
 
 select c.seq from @changed c;
@@ -635,17 +652,17 @@ begin transaction;
 update [$(Schema)].[$(Queue)Unhandled]
 set messages = [$(Queue)Unhandled].messages + s.messages, last_seen_at = @now
 from @seen s, [$(Schema)].[$(Queue)Unhandled] with (forceseek, updlock, rowlock, serializable)
-where [$(Queue)Unhandled].topic = s.topic option (loop join, force order);
+where [$(Queue)Unhandled].topic = s.topic;
 
 insert into [$(Schema)].[$(Queue)Unhandled] (topic, messages, last_seen_at)
 select s.topic, s.messages, @now
 from @seen s
-where not exists (select 1 from [$(Schema)].[$(Queue)Unhandled] u with (forceseek, updlock, rowlock, serializable) where u.topic = s.topic) option (loop join, force order);
+where not exists (select 1 from [$(Schema)].[$(Queue)Unhandled] u with (forceseek, updlock, rowlock, serializable) where u.topic = s.topic);
 commit transaction;
 
 declare @before datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, -2592000000) a);
 delete from [$(Schema)].[$(Queue)Unhandled]
-from [$(Schema)].[$(Queue)Unhandled] with (index([$(Queue)Unhandled_PK]), updlock, readpast, rowlock, readcommittedlock)
+from [$(Schema)].[$(Queue)Unhandled] with (updlock, readpast, rowlock, readcommittedlock)
 where [$(Queue)Unhandled].last_seen_at < @before;
 go
 
@@ -659,42 +676,6 @@ if exists (select 1 from sys.databases d where d.name = db_name() and d.is_read_
 select top (@limit) u.topic, u.messages, u.last_seen_at
 from [$(Schema)].[$(Queue)Unhandled] u
 order by u.last_seen_at desc, u.topic;
-go
-
-create or alter procedure [$(Schema)].[$(Queue)_Discard]
-  @items nvarchar(max)
-as
-set nocount, xact_abort on;
-declare @gone table (seq bigint not null primary key, keyed bit null);
-
-begin transaction;
-insert into @gone (seq, keyed)
-select m.seq, s.keyed
-from openjson(@items) with (seq bigint '$') i
-inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, updlock, rowlock, readcommittedlock) on m.seq = i.seq
-inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
-where s.status = 4 option (loop join, force order);
-
-if exists (select 1 from @gone c where c.keyed = 1)
-  insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
-  select c.seq, m.partition_key, 1 from @gone c
-  inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
-
-delete from [$(Schema)].[$(Queue)Messages]
-from @gone g, [$(Schema)].[$(Queue)Messages] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)Messages].seq = g.seq option (loop join, force order);
-
-delete from [$(Schema)].[$(Queue)State]
-from @gone g, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)State].seq = g.seq option (loop join, force order);
-
-delete from [$(Schema)].[$(Queue)Attempts]
-from @gone g, [$(Schema)].[$(Queue)Attempts] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)Attempts].seq = g.seq option (loop join, force order);
-commit transaction;
-
-select g.seq from @gone g;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_AddOperation]

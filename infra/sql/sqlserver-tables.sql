@@ -23,6 +23,7 @@
     constraint [$(Queue)State_PK] primary key clustered (seq)
   );
   create index [$(Queue)_Ready] on [$(Schema)].[$(Queue)State] (visible_at, seq) where status = 1;
+  create index [$(Queue)_DeadKeyed] on [$(Schema)].[$(Queue)State] (seq) where status = 4 and keyed = 1;
   create index [$(Queue)_Dead] on [$(Schema)].[$(Queue)State] (seq) include (expires_at, locked_until, error_group, died_at, keyed) where status = 4;
   create table [$(Schema)].[$(Queue)Done] (
     seq bigint not null,

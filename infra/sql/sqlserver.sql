@@ -176,14 +176,14 @@ create or alter function [$(Schema)].[$(Queue)_MessageOf] (@seq bigint)
 returns table as return
 select m.topic, m.type, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at, m.expires_at as given_expires_at,
   m.source, m.message_id, m.hash, m.first_seen_at, m.last_seen_at, m.deliveries
-from [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)Messages_PK]), forceseek)
+from [$(Schema)].[$(Queue)Messages] m with (forceseek)
 where m.seq = @seq
 go
 
 create or alter function [$(Schema)].[$(Queue)_KeyOf] (@seq bigint)
 returns table as return
 select m.source, m.message_id, m.topic
-from [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)Messages_PK]), forceseek)
+from [$(Schema)].[$(Queue)Messages] m with (forceseek)
 where m.seq = @seq
 go
 
@@ -197,7 +197,11 @@ declare @now datetime2(3) = sysutcdatetime();
 declare @youngest datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, -@shortest_ms) a);
 declare @last_seq bigint, @more bit;
 declare @scanned table (seq bigint not null primary key, ended_at datetime2(3) not null, keyed bit null);
-declare @aged table (seq bigint not null primary key, ended_at datetime2(3) not null, kept_since datetime2(3) not null);
+declare @aged table (
+  seq bigint not null primary key, ended_at datetime2(3) not null, kept_since datetime2(3) not null,
+  source nvarchar(255) collate Latin1_General_100_BIN2 not null,
+  message_id nvarchar(255) collate Latin1_General_100_BIN2 not null
+);
 declare @kept table (seq bigint not null);
 declare @old table (seq bigint not null primary key, kept_since datetime2(3) not null);
 declare @gone table (seq bigint not null primary key);
@@ -225,20 +229,20 @@ begin
   insert into @kept (seq)
   select q.seq
   from @scanned w
-  inner join [$(Schema)].[$(Queue)PartitionQueue] q with (index([$(Queue)PartitionQueue_Seq]), forceseek, rowlock, readcommittedlock) on q.seq = w.seq
-  where w.keyed = 1 option (loop join, force order);
+  inner join [$(Schema)].[$(Queue)PartitionQueue] q with (forceseek, rowlock, readcommittedlock) on q.seq = w.seq
+  where w.keyed = 1;
 
   insert into @kept (seq)
   select c.seq
   from [$(Schema)].[$(Queue)PartitionChanges] c with (readpast, rowlock, readcommittedlock)
-  inner join @scanned w on w.seq = c.seq option (loop join, force order);
+  inner join @scanned w on w.seq = c.seq;
 
   delete from @scanned where seq in (select k.seq from @kept k);
 end
 
 -- by the first rule that fits each message; those that are kept for ever are left out
-insert into @aged (seq, ended_at, kept_since)
-select w.seq, w.ended_at, a.later
+insert into @aged (seq, ended_at, kept_since, source, message_id)
+select w.seq, w.ended_at, a.later, m.source, m.message_id
 from @scanned w
 inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, readpast, rowlock, readcommittedlock) on m.seq = w.seq
 cross apply (
@@ -255,42 +259,42 @@ cross apply (
   order by r.position
 ) r
 cross apply [$(Schema)].[$(Queue)_After](@now, -r.retention_ms) a
-where w.ended_at < @youngest and r.retention_ms is not null option (loop join, force order);
+where w.ended_at < @youngest and r.retention_ms is not null;
 
 begin transaction;
 if @status = 3
   insert into @old (seq, kept_since)
   select m.seq, w.kept_since
   from @aged w
-  inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
-  inner join [$(Schema)].[$(Queue)Done] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
+  inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, xlock, readpast, rowlock, readcommittedlock) on m.source = w.source and m.message_id = w.message_id
+  inner join [$(Schema)].[$(Queue)Done] s with (index(1), forceseek, xlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
   where w.ended_at < w.kept_since and m.last_seen_at < w.kept_since and s.processed_at < w.kept_since option (loop join, force order);
 else
   insert into @old (seq, kept_since)
   select m.seq, w.kept_since
   from @aged w
-  inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
-  inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
+  inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, xlock, readpast, rowlock, readcommittedlock) on m.source = w.source and m.message_id = w.message_id
+  inner join [$(Schema)].[$(Queue)State] s with (index(1), forceseek, xlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
   where w.ended_at < w.kept_since and m.last_seen_at < w.kept_since and s.status = 4 and s.died_at < w.kept_since and (s.locked_until is null or s.locked_until <= @now) option (loop join, force order);
 
 -- the condition is repeated: where UPDLOCK does not lock, it may have been delivered again by now
 delete from [$(Schema)].[$(Queue)Messages]
 output deleted.seq into @gone (seq)
 from @old o, [$(Schema)].[$(Queue)Messages] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)Messages].seq = o.seq and [$(Queue)Messages].last_seen_at < o.kept_since option (loop join, force order);
+where [$(Queue)Messages].seq = o.seq and [$(Queue)Messages].last_seen_at < o.kept_since;
 
 if @status = 3
   delete from [$(Schema)].[$(Queue)Done]
   from @gone g, [$(Schema)].[$(Queue)Done] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [$(Queue)Done].seq = g.seq option (loop join, force order);
+  where [$(Queue)Done].seq = g.seq;
 else
   delete from [$(Schema)].[$(Queue)State]
   from @gone g, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [$(Queue)State].seq = g.seq option (loop join, force order);
+  where [$(Queue)State].seq = g.seq;
 
 delete from [$(Schema)].[$(Queue)Attempts]
 from @gone g, [$(Schema)].[$(Queue)Attempts] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)Attempts].seq = g.seq option (loop join, force order);
+where [$(Queue)Attempts].seq = g.seq;
 commit transaction;
 
 select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;
@@ -302,8 +306,8 @@ as
 set nocount, xact_abort on;
 select m.seq, m.source, m.message_id
 from openjson(@items) with (source nvarchar(255), message_id nvarchar(255)) i
-inner join [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)_Key]), forceseek)
-  on m.source = i.source collate Latin1_General_100_BIN2 and m.message_id = i.message_id collate Latin1_General_100_BIN2 option (loop join, force order);
+inner join [$(Schema)].[$(Queue)Messages] m with (forceseek)
+  on m.source = i.source collate Latin1_General_100_BIN2 and m.message_id = i.message_id collate Latin1_General_100_BIN2;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Get]
@@ -319,10 +323,11 @@ select k.seq as seq, coalesce(s.status, 3) as status,
   case when s.seq is null then m.given_expires_at else s.expires_at end as expires_at,
   coalesce(s.last_error, d.last_error) as last_error, s.error_group, s.last_attempt_at, s.died_at,
   d.processed_at, d.processed_by, d.resolution, m.*
-from [$(Schema)].[$(Queue)Messages] k with (index([$(Queue)_Key]), forceseek)
+from [$(Schema)].[$(Queue)Messages] k with (forceseek)
 left join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = k.seq
 left join [$(Schema)].[$(Queue)Done] d with (forceseek) on d.seq = k.seq
 cross apply [$(Schema)].[$(Queue)_MessageOf](k.seq) m
+-- the state before the done row: an acknowledgement deletes the one and inserts the other
 where k.source = @source and k.message_id = @message_id option (loop join, force order);
 go
 
@@ -334,10 +339,62 @@ if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_n
   set lock_timeout 1000;
 
 select a.attempt, a.ended_at, a.worker, a.error
-from [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)_Key]), forceseek)
+from [$(Schema)].[$(Queue)Messages] m with (forceseek)
 inner join [$(Schema)].[$(Queue)Attempts] a with (forceseek) on a.seq = m.seq
 where m.source = @source and m.message_id = @message_id
-order by a.number option (loop join, force order);
+order by a.number;
+go
+
+create or alter procedure [$(Schema)].[$(Queue)_Discard]
+  @items nvarchar(max)
+as
+set nocount, xact_abort on;
+declare @asked table (
+  source nvarchar(255) collate Latin1_General_100_BIN2 not null,
+  message_id nvarchar(255) collate Latin1_General_100_BIN2 not null
+);
+declare @found table (place int identity(1, 1) not null primary key, seq bigint not null);
+declare @gone table (seq bigint not null primary key, keyed bit null);
+
+insert into @asked (source, message_id)
+select k.source, k.message_id
+from openjson(@items) with (seq bigint '$') i
+inner join [$(Schema)].[$(Queue)Messages] k with (forceseek) on k.seq = i.seq;
+
+begin transaction;
+insert into @found (seq)
+select m.seq
+from (select top (1000000) j.source, j.message_id from @asked j order by j.source, j.message_id) i
+inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, updlock, rowlock, readcommittedlock) on m.source = i.source and m.message_id = i.message_id
+-- the places ask for the order in which the rows are locked
+order by i.source, i.message_id option (loop join, force order);
+
+insert into @gone (seq, keyed)
+select f.seq, s.keyed
+from (select top (1000000) g.seq from @found g order by g.seq) f
+inner join [$(Schema)].[$(Queue)State] s with (index(1), forceseek, updlock, rowlock, readcommittedlock) on s.seq = f.seq
+where s.status = 4 option (loop join, force order);
+
+if exists (select 1 from @gone c where c.keyed = 1)
+  insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
+  select c.seq, m.partition_key, 1 from @gone c
+  inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+  where c.keyed = 1 and m.partition_key is not null order by c.seq;
+
+delete from [$(Schema)].[$(Queue)Messages]
+from @gone g, [$(Schema)].[$(Queue)Messages] with (forceseek, updlock, rowlock, readcommittedlock)
+where [$(Queue)Messages].seq = g.seq;
+
+delete from [$(Schema)].[$(Queue)State]
+from @gone g, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
+where [$(Queue)State].seq = g.seq;
+
+delete from [$(Schema)].[$(Queue)Attempts]
+from @gone g, [$(Schema)].[$(Queue)Attempts] with (forceseek, updlock, rowlock, readcommittedlock)
+where [$(Queue)Attempts].seq = g.seq;
+commit transaction;
+
+select g.seq from @gone g;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Archive]
@@ -346,14 +403,30 @@ as
 set nocount, xact_abort on;
 declare @now datetime2(3) = sysutcdatetime();
 declare @finished table (seq bigint not null primary key, attempt int not null, last_error nvarchar(max) null, keyed bit null);
+declare @asked table (
+  source nvarchar(255) collate Latin1_General_100_BIN2 not null,
+  message_id nvarchar(255) collate Latin1_General_100_BIN2 not null
+);
+declare @found table (place int identity(1, 1) not null primary key, seq bigint not null);
 declare @gone table (seq bigint not null primary key, keyed bit null);
 
-begin transaction;
-insert into @gone (seq, keyed)
-select m.seq, s.keyed
+insert into @asked (source, message_id)
+select k.source, k.message_id
 from openjson(@items) with (seq bigint '$') i
-inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, updlock, rowlock, readcommittedlock) on m.seq = i.seq
-inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
+inner join [$(Schema)].[$(Queue)Messages] k with (forceseek) on k.seq = i.seq;
+
+begin transaction;
+insert into @found (seq)
+select m.seq
+from (select top (1000000) j.source, j.message_id from @asked j order by j.source, j.message_id) i
+inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, updlock, rowlock, readcommittedlock) on m.source = i.source and m.message_id = i.message_id
+-- the places ask for the order in which the rows are locked
+order by i.source, i.message_id option (loop join, force order);
+
+insert into @gone (seq, keyed)
+select f.seq, s.keyed
+from (select top (1000000) g.seq from @found g order by g.seq) f
+inner join [$(Schema)].[$(Queue)State] s with (index(1), forceseek, updlock, rowlock, readcommittedlock) on s.seq = f.seq
 where s.status = 4 option (loop join, force order);
 
 insert into [$(Schema)].[$(Queue)Archive] (seq, source, message_id, topic, type, partition_key, payload, correlation_id, headers,
@@ -368,31 +441,30 @@ select m.seq, m.source, m.message_id, m.topic, m.type, m.partition_key, m.payloa
   ), N'[]'), s.died_at, @now, @who
 from @gone g
 inner join [$(Schema)].[$(Queue)Messages] m with (forceseek) on m.seq = g.seq
-inner join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = g.seq
-option (loop join, force order);
+inner join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = g.seq;
 
 if exists (select 1 from @gone c where c.keyed = 1)
   insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 1 from @gone c
   inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
+  where c.keyed = 1 and m.partition_key is not null order by c.seq;
 
 update [$(Schema)].[$(Queue)Messages]
 set payload = N'', headers = null
 from @gone g, [$(Schema)].[$(Queue)Messages] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)Messages].seq = g.seq option (loop join, force order);
+where [$(Queue)Messages].seq = g.seq;
 
 delete from [$(Schema)].[$(Queue)State]
 output deleted.seq, deleted.attempt, deleted.last_error, deleted.keyed into @finished (seq, attempt, last_error, keyed)
 from @gone g, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)State].seq = g.seq option (loop join, force order);
+where [$(Queue)State].seq = g.seq;
 
 insert into [$(Schema)].[$(Queue)Done] (seq, processed_at, attempt, last_error, resolution)
 select f.seq, @now, f.attempt, f.last_error, @resolution from @finished f;
 
 delete from [$(Schema)].[$(Queue)Attempts]
 from @gone g, [$(Schema)].[$(Queue)Attempts] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)Attempts].seq = g.seq option (loop join, force order);
+where [$(Queue)Attempts].seq = g.seq;
 commit transaction;
 
 select g.seq from @gone g;
@@ -553,7 +625,8 @@ where r.source = @source and r.first_seen_at < @before and r.last_seen_at < @bef
 order by r.first_seen_at, r.seq;
 
 delete from [$(Schema)].[$(Queue)Keys]
-from @old o, [$(Schema)].[$(Queue)Keys] with (index([$(Queue)Keys_Key]), forceseek, updlock, readpast, rowlock, readcommittedlock)
+from @old o, [$(Schema)].[$(Queue)Keys] with (index([$(Queue)Keys_Key]), forceseek, xlock, readpast, rowlock, readcommittedlock)
+-- by each key: all keys of the source could be sought, too
 where [$(Queue)Keys].source = @source and [$(Queue)Keys].[key] = o.[key] and [$(Queue)Keys].last_seen_at < @before and coalesce([$(Queue)Keys].processed_at, [$(Queue)Keys].locked_until, [$(Queue)Keys].last_seen_at) < @before option (loop join, force order);
 
 select @@rowcount as deleted;
@@ -591,9 +664,11 @@ else
     correlation_id nvarchar(255), headers nvarchar(max), due_at datetime2(3), expires_at datetime2(3),
     partition_key nvarchar(255), hash varchar(max), error nvarchar(max), error_group varchar(16)
   ) i;
-declare @found table (seq bigint not null primary key, position int not null);
+-- The numbers of the places are given in the order in which the rows are locked. Without them nothing would ask for that order, and a
+-- join of many rows would lock first what is in memory.
+declare @found table (place int identity(1, 1) not null primary key, seq bigint not null, position int not null);
 declare @known table (
-  seq bigint not null primary key, position int not null unique, old_status tinyint not null,
+  place int identity(1, 1) not null, seq bigint not null primary key, position int not null unique, old_status tinyint not null,
   partition_key nvarchar(255) collate Latin1_General_100_BIN2 null, due_at datetime2(3) null, expires_at datetime2(3) null, first_seen_at datetime2(3) not null
 );
 declare @received table (
@@ -633,9 +708,10 @@ begin
   insert into @found (seq, position)
   select m.seq, i.position
   from (select top (1000000) j.position, j.source, j.message_id from @messages j order by j.source, j.message_id) i
-  inner join [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)_Key]), forceseek, updlock, rowlock, readcommittedlock) on m.source = i.source and m.message_id = i.message_id
+  inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, updlock, rowlock, readcommittedlock) on m.source = i.source and m.message_id = i.message_id
   -- always so; it is in no index, so the row itself is locked
-  where m.deliveries > 0 option (loop join, force order);
+  where m.deliveries > 0
+  order by i.source, i.message_id option (loop join, force order);
 
   if @@rowcount > 0
     insert into @known (seq, position, old_status, partition_key, due_at, expires_at, first_seen_at)
@@ -645,7 +721,8 @@ begin
     from (select top (1000000) j.seq, j.position from @found j order by j.seq) f
     left join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = f.seq
     inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, readcommittedlock) on m.seq = f.seq
-    inner join @messages i on i.position = f.position option (loop join, force order);
+    inner join @messages i on i.position = f.position
+    order by f.seq option (loop join, force order);
 
   begin try
     if @outermost = 0 set xact_abort off;
@@ -677,7 +754,7 @@ if exists (select 1 from @received c where c.partition_key is not null)
   insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 0 from @received c
   inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where c.partition_key is not null and m.partition_key is not null order by c.seq option (loop join, force order);
+  where c.partition_key is not null and m.partition_key is not null order by c.seq;
 
 if exists (select 1 from @known)
 begin
@@ -686,7 +763,7 @@ begin
   output inserted.seq, inserted.source, inserted.message_id, inserted.partition_key, inserted.due_at, inserted.expires_at,
   inserted.deliveries, inserted.content_changed into @received (seq, source, message_id, partition_key, due_at, expires_at, deliveries, content_changed)
   from @known k, @messages i, [$(Schema)].[$(Queue)Messages] with (forceseek, updlock, rowlock, readcommittedlock)
-  where i.position = k.position and [$(Queue)Messages].seq = k.seq option (loop join, force order);
+  where i.position = k.position and [$(Queue)Messages].seq = k.seq;
 
   -- messages that were purged between the two statements, on a server that ignores updlock
   delete from @known where seq not in (select a.seq from @received a);
@@ -705,7 +782,7 @@ begin
       or ([$(Queue)Messages].correlation_id collate Latin1_General_100_BIN2 <> i.correlation_id collate Latin1_General_100_BIN2 or coalesce(datalength([$(Queue)Messages].correlation_id), -1) <> coalesce(datalength(i.correlation_id), -1))
       or ([$(Queue)Messages].headers collate Latin1_General_100_BIN2 <> i.headers collate Latin1_General_100_BIN2 or coalesce(datalength([$(Queue)Messages].headers), -1) <> coalesce(datalength(i.headers), -1))
       or not exists (select [$(Queue)Messages].due_at intersect select i.due_at)
-      or not exists (select [$(Queue)Messages].expires_at intersect select i.expires_at)) option (loop join, force order);
+      or not exists (select [$(Queue)Messages].expires_at intersect select i.expires_at));
 
   -- a lease stays as it is, and a back-off that has begun is not cut short
   update [$(Schema)].[$(Queue)State]
@@ -720,7 +797,7 @@ begin
     expires_at = case when not exists (select k.expires_at intersect select i.expires_at) then i.expires_at else [$(Queue)State].expires_at end
   from @known k, @messages i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
   where i.position = k.position and [$(Queue)State].seq = k.seq and [$(Queue)State].status in (1, 5) and @revive is not null
-    and (not exists (select k.due_at intersect select i.due_at) or not exists (select k.expires_at intersect select i.expires_at)) option (loop join, force order);
+    and (not exists (select k.due_at intersect select i.due_at) or not exists (select k.expires_at intersect select i.expires_at));
 
   update [$(Schema)].[$(Queue)State]
   set status = case when k.partition_key is null then 1 else 5 end,
@@ -729,19 +806,19 @@ begin
   output inserted.seq, inserted.keyed into @enqueued (seq, keyed)
   from @known k, @messages i, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
   where i.position = k.position and [$(Queue)State].seq = k.seq
-    and ([$(Queue)State].status in (0, 2) or ([$(Queue)State].status = 4 and @revive = 1)) option (loop join, force order);
+    and ([$(Queue)State].status in (0, 2) or ([$(Queue)State].status = 4 and @revive = 1));
 
   if exists (select 1 from @enqueued w where w.keyed = 1)
     update [$(Schema)].[$(Queue)Messages]
     set partition_key = k.partition_key
     from @enqueued w, @known k, [$(Schema)].[$(Queue)Messages] with (forceseek, updlock, rowlock, readcommittedlock)
-    where k.seq = w.seq and w.keyed = 1 and [$(Queue)Messages].seq = w.seq option (loop join, force order);
+    where k.seq = w.seq and w.keyed = 1 and [$(Queue)Messages].seq = w.seq;
 
   if exists (select 1 from @enqueued c where c.keyed = 1)
     insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
     select c.seq, m.partition_key, 0 from @enqueued c
     inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-    where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
+    where c.keyed = 1 and m.partition_key is not null order by c.seq;
 end
 
 if exists (select 1 from @messages i where i.error is not null)
@@ -752,13 +829,13 @@ begin
   output inserted.seq, inserted.keyed into @buried (seq, keyed)
   from @messages i, @received a, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
   where i.error is not null and a.source = i.source and a.message_id = i.message_id and [$(Queue)State].seq = a.seq
-    and (a.deliveries = 1 or (a.content_changed = 1 and @revive is not null) or exists (select 1 from @enqueued w where w.seq = a.seq)) option (loop join, force order);
+    and (a.deliveries = 1 or (a.content_changed = 1 and @revive is not null) or exists (select 1 from @enqueued w where w.seq = a.seq));
 
   if exists (select 1 from @buried c where @blocks = 0 and c.keyed = 1)
     insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
     select c.seq, m.partition_key, 1 from @buried c
     inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-    where @blocks = 0 and c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
+    where @blocks = 0 and c.keyed = 1 and m.partition_key is not null order by c.seq;
 end
 if @outermost = 1 commit transaction;
 
@@ -835,9 +912,9 @@ begin
   set @again = 0;
 
   select @seq = m.seq, @old_status = coalesce(s.status, 3), @content_changed = case when (m.hash <> @hash and left(m.hash, charindex(':', m.hash)) = left(@hash, charindex(':', @hash))) then 1 else 0 end
-  from [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)_Key]), forceseek, updlock, rowlock, readcommittedlock)
+  from [$(Schema)].[$(Queue)Messages] m with (forceseek, updlock, rowlock, readcommittedlock)
   left join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
-  where m.source = @source and m.message_id = @message_id option (loop join, force order);
+  where m.source = @source and m.message_id = @message_id;
 
   begin try
     if @outermost = 0 set xact_abort off;
@@ -890,9 +967,9 @@ begin
   set @again = 0;
 
   select @seq = m.seq, @old_status = coalesce(s.status, 3)
-  from [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)_Key]), forceseek, updlock, rowlock, readcommittedlock)
+  from [$(Schema)].[$(Queue)Messages] m with (forceseek, updlock, rowlock, readcommittedlock)
   left join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
-  where m.source = @source and m.message_id = @message_id option (loop join, force order);
+  where m.source = @source and m.message_id = @message_id;
 
   begin try
     if @outermost = 0 set xact_abort off;
@@ -943,7 +1020,7 @@ if exists (select 1 from @finished c where c.keyed = 1 and (@status = 3 or (@sta
   insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 1 from @finished c
   inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where c.keyed = 1 and (@status = 3 or (@status = 4 and @blocks = 0)) and m.partition_key is not null order by c.seq option (loop join, force order);
+  where c.keyed = 1 and (@status = 3 or (@status = 4 and @blocks = 0)) and m.partition_key is not null order by c.seq;
 if @outermost = 1 commit transaction;
 
 select f.seq from @finished f;
@@ -980,7 +1057,7 @@ begin
     constraint [$(Queue)Messages_PK] primary key clustered (seq),
     constraint [$(Queue)_Key] unique nonclustered (id)
   );
-  create unique index [$(Queue)_NaturalKey] on [$(Schema)].[$(Queue)Messages] (topic, natural_key) where natural_key is not null;
+  create unique index [$(Queue)_NaturalKey] on [$(Schema)].[$(Queue)Messages] (topic, natural_key) include (id) where natural_key is not null;
   create table [$(Schema)].[$(Queue)Archive] (
     seq bigint not null,
     id uniqueidentifier not null,
@@ -1041,14 +1118,14 @@ create or alter function [$(Schema)].[$(Queue)_MessageOf] (@seq bigint)
 returns table as return
 select m.topic, m.type, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at, m.expires_at as given_expires_at,
   m.id, m.message_id, m.created_at, m.natural_key
-from [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)Messages_PK]), forceseek)
+from [$(Schema)].[$(Queue)Messages] m with (forceseek)
 where m.seq = @seq
 go
 
 create or alter function [$(Schema)].[$(Queue)_KeyOf] (@seq bigint)
 returns table as return
 select cast(null as nvarchar(255)) collate Latin1_General_100_BIN2 as source, m.id, m.topic
-from [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)Messages_PK]), forceseek)
+from [$(Schema)].[$(Queue)Messages] m with (forceseek)
 where m.seq = @seq
 go
 
@@ -1062,7 +1139,11 @@ declare @now datetime2(3) = sysutcdatetime();
 declare @youngest datetime2(3) = (select a.later from [$(Schema)].[$(Queue)_After](@now, -@shortest_ms) a);
 declare @last_seq bigint, @more bit;
 declare @scanned table (seq bigint not null primary key, ended_at datetime2(3) not null, keyed bit null);
-declare @aged table (seq bigint not null primary key, ended_at datetime2(3) not null, kept_since datetime2(3) not null);
+declare @aged table (
+  seq bigint not null primary key, ended_at datetime2(3) not null, kept_since datetime2(3) not null,
+  id uniqueidentifier not null,
+  message_id uniqueidentifier not null
+);
 declare @kept table (seq bigint not null);
 declare @old table (seq bigint not null primary key, kept_since datetime2(3) not null);
 declare @gone table (seq bigint not null primary key);
@@ -1090,20 +1171,20 @@ begin
   insert into @kept (seq)
   select q.seq
   from @scanned w
-  inner join [$(Schema)].[$(Queue)PartitionQueue] q with (index([$(Queue)PartitionQueue_Seq]), forceseek, rowlock, readcommittedlock) on q.seq = w.seq
-  where w.keyed = 1 option (loop join, force order);
+  inner join [$(Schema)].[$(Queue)PartitionQueue] q with (forceseek, rowlock, readcommittedlock) on q.seq = w.seq
+  where w.keyed = 1;
 
   insert into @kept (seq)
   select c.seq
   from [$(Schema)].[$(Queue)PartitionChanges] c with (readpast, rowlock, readcommittedlock)
-  inner join @scanned w on w.seq = c.seq option (loop join, force order);
+  inner join @scanned w on w.seq = c.seq;
 
   delete from @scanned where seq in (select k.seq from @kept k);
 end
 
 -- by the first rule that fits each message; those that are kept for ever are left out
-insert into @aged (seq, ended_at, kept_since)
-select w.seq, w.ended_at, a.later
+insert into @aged (seq, ended_at, kept_since, id, message_id)
+select w.seq, w.ended_at, a.later, m.id, m.message_id
 from @scanned w
 inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, readpast, rowlock, readcommittedlock) on m.seq = w.seq
 cross apply (
@@ -1120,42 +1201,42 @@ cross apply (
   order by r.position
 ) r
 cross apply [$(Schema)].[$(Queue)_After](@now, -r.retention_ms) a
-where w.ended_at < @youngest and r.retention_ms is not null option (loop join, force order);
+where w.ended_at < @youngest and r.retention_ms is not null;
 
 begin transaction;
 if @status = 3
   insert into @old (seq, kept_since)
   select m.seq, w.kept_since
   from @aged w
-  inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
-  inner join [$(Schema)].[$(Queue)Done] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
+  inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, xlock, readpast, rowlock, readcommittedlock) on m.id = w.id
+  inner join [$(Schema)].[$(Queue)Done] s with (index(1), forceseek, xlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
   where w.ended_at < w.kept_since and m.created_at < w.kept_since and s.processed_at < w.kept_since option (loop join, force order);
 else
   insert into @old (seq, kept_since)
   select m.seq, w.kept_since
   from @aged w
-  inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
-  inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
+  inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, xlock, readpast, rowlock, readcommittedlock) on m.id = w.id
+  inner join [$(Schema)].[$(Queue)State] s with (index(1), forceseek, xlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
   where w.ended_at < w.kept_since and m.created_at < w.kept_since and s.status = 4 and s.died_at < w.kept_since and (s.locked_until is null or s.locked_until <= @now) option (loop join, force order);
 
 -- the condition is repeated: where UPDLOCK does not lock, it may have been delivered again by now
 delete from [$(Schema)].[$(Queue)Messages]
 output deleted.seq into @gone (seq)
 from @old o, [$(Schema)].[$(Queue)Messages] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)Messages].seq = o.seq and [$(Queue)Messages].created_at < o.kept_since option (loop join, force order);
+where [$(Queue)Messages].seq = o.seq and [$(Queue)Messages].created_at < o.kept_since;
 
 if @status = 3
   delete from [$(Schema)].[$(Queue)Done]
   from @gone g, [$(Schema)].[$(Queue)Done] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [$(Queue)Done].seq = g.seq option (loop join, force order);
+  where [$(Queue)Done].seq = g.seq;
 else
   delete from [$(Schema)].[$(Queue)State]
   from @gone g, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [$(Queue)State].seq = g.seq option (loop join, force order);
+  where [$(Queue)State].seq = g.seq;
 
 delete from [$(Schema)].[$(Queue)Attempts]
 from @gone g, [$(Schema)].[$(Queue)Attempts] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)Attempts].seq = g.seq option (loop join, force order);
+where [$(Queue)Attempts].seq = g.seq;
 commit transaction;
 
 select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;
@@ -1167,7 +1248,7 @@ as
 set nocount, xact_abort on;
 select m.seq, m.id
 from openjson(@items) with (id uniqueidentifier) i
-inner join [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)_Key]), forceseek) on m.id = i.id option (loop join, force order);
+inner join [$(Schema)].[$(Queue)Messages] m with (forceseek) on m.id = i.id;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Get]
@@ -1183,10 +1264,11 @@ select k.seq as seq, coalesce(s.status, 3) as status,
   case when s.seq is null then m.given_expires_at else s.expires_at end as expires_at,
   coalesce(s.last_error, d.last_error) as last_error, s.error_group, s.last_attempt_at, s.died_at,
   d.processed_at, d.processed_by, d.resolution, m.*
-from [$(Schema)].[$(Queue)Messages] k with (index([$(Queue)_Key]), forceseek)
+from [$(Schema)].[$(Queue)Messages] k with (forceseek)
 left join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = k.seq
 left join [$(Schema)].[$(Queue)Done] d with (forceseek) on d.seq = k.seq
 cross apply [$(Schema)].[$(Queue)_MessageOf](k.seq) m
+-- the state before the done row: an acknowledgement deletes the one and inserts the other
 where k.id = @id option (loop join, force order);
 go
 
@@ -1198,10 +1280,62 @@ if @@trancount = 0 and exists (select 1 from sys.databases d where d.name = db_n
   set lock_timeout 1000;
 
 select a.attempt, a.ended_at, a.worker, a.error
-from [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)_Key]), forceseek)
+from [$(Schema)].[$(Queue)Messages] m with (forceseek)
 inner join [$(Schema)].[$(Queue)Attempts] a with (forceseek) on a.seq = m.seq
 where m.id = @id
-order by a.number option (loop join, force order);
+order by a.number;
+go
+
+create or alter procedure [$(Schema)].[$(Queue)_Discard]
+  @items nvarchar(max)
+as
+set nocount, xact_abort on;
+declare @asked table (
+  id uniqueidentifier not null,
+  message_id uniqueidentifier not null
+);
+declare @found table (place int identity(1, 1) not null primary key, seq bigint not null);
+declare @gone table (seq bigint not null primary key, keyed bit null);
+
+insert into @asked (id, message_id)
+select k.id, k.message_id
+from openjson(@items) with (seq bigint '$') i
+inner join [$(Schema)].[$(Queue)Messages] k with (forceseek) on k.seq = i.seq;
+
+begin transaction;
+insert into @found (seq)
+select m.seq
+from (select top (1000000) j.id, j.message_id from @asked j order by j.id, j.message_id) i
+inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, updlock, rowlock, readcommittedlock) on m.id = i.id
+-- the places ask for the order in which the rows are locked
+order by i.id, i.message_id option (loop join, force order);
+
+insert into @gone (seq, keyed)
+select f.seq, s.keyed
+from (select top (1000000) g.seq from @found g order by g.seq) f
+inner join [$(Schema)].[$(Queue)State] s with (index(1), forceseek, updlock, rowlock, readcommittedlock) on s.seq = f.seq
+where s.status = 4 option (loop join, force order);
+
+if exists (select 1 from @gone c where c.keyed = 1)
+  insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
+  select c.seq, m.partition_key, 1 from @gone c
+  inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+  where c.keyed = 1 and m.partition_key is not null order by c.seq;
+
+delete from [$(Schema)].[$(Queue)Messages]
+from @gone g, [$(Schema)].[$(Queue)Messages] with (forceseek, updlock, rowlock, readcommittedlock)
+where [$(Queue)Messages].seq = g.seq;
+
+delete from [$(Schema)].[$(Queue)State]
+from @gone g, [$(Schema)].[$(Queue)State] with (forceseek, updlock, rowlock, readcommittedlock)
+where [$(Queue)State].seq = g.seq;
+
+delete from [$(Schema)].[$(Queue)Attempts]
+from @gone g, [$(Schema)].[$(Queue)Attempts] with (forceseek, updlock, rowlock, readcommittedlock)
+where [$(Queue)Attempts].seq = g.seq;
+commit transaction;
+
+select g.seq from @gone g;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_Archive]
@@ -1209,14 +1343,30 @@ create or alter procedure [$(Schema)].[$(Queue)_Archive]
 as
 set nocount, xact_abort on;
 declare @now datetime2(3) = sysutcdatetime();
+declare @asked table (
+  id uniqueidentifier not null,
+  message_id uniqueidentifier not null
+);
+declare @found table (place int identity(1, 1) not null primary key, seq bigint not null);
 declare @gone table (seq bigint not null primary key, keyed bit null);
 
-begin transaction;
-insert into @gone (seq, keyed)
-select m.seq, s.keyed
+insert into @asked (id, message_id)
+select k.id, k.message_id
 from openjson(@items) with (seq bigint '$') i
-inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, updlock, rowlock, readcommittedlock) on m.seq = i.seq
-inner join [$(Schema)].[$(Queue)State] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
+inner join [$(Schema)].[$(Queue)Messages] k with (forceseek) on k.seq = i.seq;
+
+begin transaction;
+insert into @found (seq)
+select m.seq
+from (select top (1000000) j.id, j.message_id from @asked j order by j.id, j.message_id) i
+inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, updlock, rowlock, readcommittedlock) on m.id = i.id
+-- the places ask for the order in which the rows are locked
+order by i.id, i.message_id option (loop join, force order);
+
+insert into @gone (seq, keyed)
+select f.seq, s.keyed
+from (select top (1000000) g.seq from @found g order by g.seq) f
+inner join [$(Schema)].[$(Queue)State] s with (index(1), forceseek, updlock, rowlock, readcommittedlock) on s.seq = f.seq
 where s.status = 4 option (loop join, force order);
 
 insert into [$(Schema)].[$(Queue)Archive] (seq, id, message_id, topic, type, partition_key, payload, correlation_id, headers,
@@ -1231,8 +1381,7 @@ select m.seq, m.id, m.message_id, m.topic, m.type, m.partition_key, m.payload, m
   ), N'[]'), s.died_at, @now, @who
 from @gone g
 inner join [$(Schema)].[$(Queue)Messages] m with (forceseek) on m.seq = g.seq
-inner join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = g.seq
-option (loop join, force order);
+inner join [$(Schema)].[$(Queue)State] s with (forceseek) on s.seq = g.seq;
 
 set @items = (select N'[' + string_agg(cast(g.seq as nvarchar(max)), N',') + N']' from @gone g);
 exec [$(Schema)].[$(Queue)_Discard] @items = @items;
@@ -1313,8 +1462,8 @@ begin
     insert into @known (position, id)
     select i.position, m.id
     from (select top (1000000) j.position, j.topic, j.natural_key from @messages j order by j.topic, j.natural_key) i
-    inner join [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)_NaturalKey]), forceseek, readcommittedlock)
-      on m.topic = i.topic and m.natural_key = i.natural_key and m.natural_key is not null option (loop join, force order);
+    inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, readcommittedlock)
+      on m.topic = i.topic and m.natural_key = i.natural_key and m.natural_key is not null;
 
   begin try
     if @outermost = 0 and @own = 0 set xact_abort off;
@@ -1323,9 +1472,9 @@ begin
     output inserted.seq, inserted.partition_key, inserted.due_at, inserted.expires_at into @added (seq, partition_key, due_at, expires_at)
     select i.id, i.message_id, i.topic, i.type, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, i.natural_key, @now
     from @messages i
-    where not exists (select 1 from [$(Schema)].[$(Queue)Messages] m with (index([$(Queue)_Key]), forceseek, readcommittedlock) where m.id = i.id)
+    where not exists (select 1 from [$(Schema)].[$(Queue)Messages] m with (forceseek, readcommittedlock) where m.id = i.id)
       and not exists (select 1 from @known k where k.position = i.position)
-    order by i.position option (loop join, force order);
+    order by i.position;
   end try
   begin catch
     set @rounds = @rounds + 1;
@@ -1346,7 +1495,7 @@ if exists (select 1 from @added c where c.partition_key is not null)
   insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 0 from @added c
   inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where c.partition_key is not null and m.partition_key is not null order by c.seq option (loop join, force order);
+  where c.partition_key is not null and m.partition_key is not null order by c.seq;
 if @outermost = 1 commit transaction;
 
 if @handled is not null
@@ -1447,11 +1596,12 @@ from (
   where r.status = 4 and r.expires_at <= @now and ((r.locked_until is null and charindex(N'It was not handled before its expiresAt.' collate Latin1_General_100_BIN2, coalesce(r.last_error, N'') collate Latin1_General_100_BIN2) = 0) or r.locked_until <= @now)
   order by r.seq
 ) p, [$(Schema)].[$(Queue)State] with (forceseek, updlock, readpast, rowlock, readcommittedlock)
+-- by each row: the condition alone could be sought, too
 where [$(Queue)State].seq = p.seq and [$(Queue)State].status = 4 and [$(Queue)State].expires_at <= @now and (([$(Queue)State].locked_until is null and charindex(N'It was not handled before its expiresAt.' collate Latin1_General_100_BIN2, coalesce([$(Queue)State].last_error, N'') collate Latin1_General_100_BIN2) = 0) or [$(Queue)State].locked_until <= @now) option (loop join, force order);
 
 select c.seq, k.*
 from @changed c
-cross apply [$(Schema)].[$(Queue)_KeyOf](c.seq) k option (loop join, force order);
+cross apply [$(Schema)].[$(Queue)_KeyOf](c.seq) k;
 go
 
 create or alter procedure [$(Schema)].[$(Queue)_ListDone]
@@ -1462,6 +1612,7 @@ select top (@limit) d.seq, m.id, m.topic, d.processed_at
 from [$(Schema)].[$(Queue)Done] d with (readpast, rowlock, readcommittedlock)
 inner join [$(Schema)].[$(Queue)Messages] m with (forceseek) on m.seq = d.seq
 where d.seq > @after_seq
+-- by each row: the number that the done rows begin behind could be sought in the messages, too
 order by d.seq option (loop join, force order);
 go
 
@@ -1477,6 +1628,7 @@ insert into @sent (seq, keyed, last_error)
 select m.seq, case when m.partition_key is not null then 1 end, d.last_error
 from openjson(@items) with (seq bigint '$') i
 inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, updlock, rowlock, readcommittedlock) on m.seq = i.seq
+-- the message is locked before its done row
 inner join [$(Schema)].[$(Queue)Done] d with (forceseek, updlock, rowlock, readcommittedlock) on d.seq = m.seq option (loop join, force order);
 
 insert into [$(Schema)].[$(Queue)State] (seq, status, visible_at, expires_at, last_error, keyed)
@@ -1485,13 +1637,13 @@ from @sent c;
 
 delete from [$(Schema)].[$(Queue)Done]
 from @sent g, [$(Schema)].[$(Queue)Done] with (forceseek, updlock, rowlock, readcommittedlock)
-where [$(Queue)Done].seq = g.seq option (loop join, force order);
+where [$(Queue)Done].seq = g.seq;
 
 if exists (select 1 from @sent c where c.keyed = 1)
   insert into [$(Schema)].[$(Queue)PartitionChanges] (seq, partition_key, change)
   select c.seq, m.partition_key, 0 from @sent c
   inner join [$(Schema)].[$(Queue)Messages] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where c.keyed = 1 and m.partition_key is not null order by c.seq option (loop join, force order);
+  where c.keyed = 1 and m.partition_key is not null order by c.seq;
 commit transaction;
 
 select c.seq from @sent c;
@@ -1509,10 +1661,11 @@ set visible_at = @now
 output inserted.seq into @changed (seq)
 from (
   select top (@limit) r.seq
-  from [$(Schema)].[$(Queue)State] r with (index([$(Queue)_Ready]), updlock, readpast, rowlock, readcommittedlock)
+  from [$(Schema)].[$(Queue)State] r with (forceseek, updlock, readpast, rowlock, readcommittedlock)
   where r.status = 1 and r.visible_at > @now and r.locked_until is null and r.last_error collate Latin1_General_100_BIN2 = @error collate Latin1_General_100_BIN2
   order by r.visible_at, r.seq
 ) p, [$(Schema)].[$(Queue)State] with (forceseek, updlock, readpast, rowlock, readcommittedlock)
+-- by each row: the condition alone could be sought, too
 where [$(Queue)State].seq = p.seq and [$(Queue)State].status = 1 and [$(Queue)State].visible_at > @now and [$(Queue)State].locked_until is null and [$(Queue)State].last_error collate Latin1_General_100_BIN2 = @error collate Latin1_General_100_BIN2 option (loop join, force order);
 
 select c.seq from @changed c;

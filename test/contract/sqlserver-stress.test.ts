@@ -134,6 +134,115 @@ describe.skipIf(url === "")(
         expect(Object.values(counts).reduce((sum, count) => sum + count, 0)).toBe(size.rounds * size.batch);
       });
 
+      /** Runs all at once, each again until the first of them is at its end. Returns how many deadlocks the server had meanwhile. */
+      const together = async (
+        work: () => Promise<void>,
+        others: readonly (() => Promise<unknown>)[],
+      ): Promise<number> => {
+        const before = await deadlocksOf(database);
+        faults.length = 0;
+        let isWorking = true;
+        const repeat = async (one: () => Promise<unknown>) => {
+          while (isWorking) await one();
+        };
+        const end = () => {
+          isWorking = false;
+        };
+        await Promise.all([work().finally(end), ...others.map(repeat)]);
+        return (await deadlocksOf(database)) - before;
+      };
+
+      it("IBX-122 OBX-100 claims beside the reaper, on leases and messages that have expired, cause no deadlock", async (test) => {
+        test.skip(!state.isServer && snapshot === "off", "needs SQL Server");
+        const size = state.isServer ? { rounds: 200, batch: 50 } : { rounds: 2, batch: 4 };
+        const own = createOutbox(database.db, {
+          schema: database.schema!,
+          logger: noting(faults),
+          retry: { maxAttempts: 2, baseMs: 1 },
+        });
+        const produce = async () => {
+          for (let round = 0; round < size.rounds; round++)
+            await own.enqueue(
+              Array.from({ length: size.batch }, (_, n) => ({
+                topic: "expired",
+                payload: `${n}`,
+                // some are past their time when they are claimed, others lose their lease twice
+                ...(n % 2 === 0 ? { expiresAt: new Date() } : {}),
+                ...(n % 5 === 0 ? { partitionKey: `key ${n}` } : {}),
+              })),
+            );
+        };
+        const claim = () => own.claim({ owner: newOwnerToken(), batchSize: size.batch, leaseMs: 1 });
+        const reap = () => own.reapExpired({ batchSize: size.batch });
+        const found = await together(produce, [claim, claim, claim, reap, reap]);
+        if (state.isServer) expect(faults).toEqual([]);
+        expect(found).toBe(0);
+      });
+
+      it("IBX-104 ADD-02 purges beside redeliveries, marks and questions about the same messages cause no deadlock", async (test) => {
+        test.skip(!state.isServer && snapshot === "off", "needs SQL Server");
+        const size = state.isServer ? { rounds: 300, batch: 20 } : { rounds: 2, batch: 4 };
+        const inbox = createInbox(database.db, { schema: database.schema!, logger: noting(faults) });
+        const keys = Array.from({ length: size.batch }, (_, n) => ({
+          source: "purged",
+          messageId: `${(n * 7) % size.batch}`,
+        }));
+        const messages = keys.map((key) => ({
+          ...key,
+          topic: "t",
+          payload: "",
+          correlationId: key.messageId,
+        }));
+        const deliver = async () => {
+          for (let round = 0; round < size.rounds; round++) await inbox.enqueue(messages);
+        };
+        let asked = 0;
+        const next = () => keys[asked++ % keys.length]!;
+        const handle = async () => {
+          const owner = newOwnerToken();
+          const [first, ...others] = await inbox.claim({ owner, batchSize: size.batch, leaseMs: 300_000 });
+          await inbox.ack(owner, others);
+          if (first !== undefined) await inbox.fail(owner, [first], "no");
+        };
+        const found = await together(deliver, [
+          handle,
+          () => inbox.purgeDone({ retentionMs: 1 }),
+          () => inbox.purgeDead({ retentionMs: 1 }),
+          () => inbox.alreadyProcessed(next()),
+          () => inbox.markProcessed(next()),
+        ]);
+        if (state.isServer) expect(faults).toEqual([]);
+        expect(found).toBe(0);
+      });
+
+      it("ADD-10 IBX-104 discards, archives and replays beside redeliveries of the same dead messages cause no deadlock", async (test) => {
+        test.skip(!state.isServer && snapshot === "off", "needs SQL Server");
+        const size = state.isServer ? { rounds: 200, batch: 20 } : { rounds: 1, batch: 3 };
+        const inbox = createInbox(database.db, { schema: database.schema!, logger: noting(faults) });
+        const operators = operatorsOf(inbox);
+        const keys = Array.from({ length: size.batch }, (_, n) => ({
+          source: "dead",
+          messageId: `${(n * 7) % size.batch}`,
+        }));
+        const messages = keys.map((key) => ({ ...key, topic: "t", payload: "" }));
+        const deliver = async () => {
+          for (let round = 0; round < size.rounds; round++) await inbox.enqueue(messages);
+        };
+        const fail = async () => {
+          const owner = newOwnerToken();
+          await inbox.fail(owner, await inbox.claim({ owner, batchSize: size.batch }), "no");
+        };
+        const by = { by: "stress" };
+        const found = await together(deliver, [
+          fail,
+          () => operators.discard(keys, by),
+          () => operators.archive(keys, by),
+          () => inbox.replay(keys),
+        ]);
+        if (state.isServer) expect(faults).toEqual([]);
+        expect(found).toBe(0);
+      });
+
       it("ADD-01 a slow transaction that acked a message with a key blocks nobody else", async (test) => {
         test.skip(!state.isServer, "needs SQL Server's locks");
         const owner = newOwnerToken();

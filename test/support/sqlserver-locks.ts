@@ -81,7 +81,7 @@ export function accessesOf(procedure: string, queue: string): readonly Access[] 
     found.push({
       table: name,
       hints,
-      locks: isTarget || word === ", " || /updlock/.test(hints) || word === "insert into ",
+      locks: isTarget || word === ", " || /updlock|xlock/.test(hints) || word === "insert into ",
       skips: /readpast/.test(hints),
       inserts: word === "insert into ",
       isTarget,

@@ -12,7 +12,7 @@ import {
   type Procedure,
   pickFrom,
   procedure,
-  seekEach,
+  rowByRow,
 } from "./procedure.js";
 import { parametersOf } from "./procedure-calls.js";
 
@@ -74,16 +74,19 @@ const isLimit = "c.per_second is not null";
  */
 export const claimControls = (n: QueueNames) => ({
   declare: `${declareControls}
-declare @wait_ms float;`,
+declare @limits int = 0, @wait_ms float;`,
   exist: `exists (select 1 from ${controlsTable(n)} c)`,
-  read: `update ${controlsTable(n)}
+  /** Locks the limits. It may wait for another claim, so the clock is read afterwards. */
+  lock: `select @limits = count(*)
+from ${controlsTable(n)} c with (${lockTarget})
+where c.per_second is not null;`,
+  read: `update ${controlsTable(n)} with (${lockTarget})
 set tokens = case -- at most those of one second
     when ${refilled} < ${burst}
       then ${refilled}
     else ${burst}
   end,
   refilled_at = case when refilled_at < @now then @now else refilled_at end
-from ${controlsTable(n)} with (index(${n.bare("Controls_PK")}), ${lockTarget})
 where per_second is not null;
 
 insert into @controls (${controlColumns})
@@ -118,18 +121,18 @@ begin
     where k.status = ${status.ready}
     group by c.scope, c.name, c.tokens
   ) t, ${controlsTable(n)} with (${lockRow})
-  where ${n.bare("Controls")}.scope = t.scope and ${n.bare("Controls")}.name = t.name ${seekEach};
+  where ${n.bare("Controls")}.scope = t.scope and ${n.bare("Controls")}.name = t.name;
 
   if not exists (select 1 from @changed)
     select @wait_ms = min((1 - c.tokens) / c.per_second * 1000)
     from @controls c
     where ${isLimit} and c.tokens < 1 and exists (
       select 1
-      from ${pickFrom(n, "_Ready")}
+      from ${pickFrom(n)}
       cross apply ${keyOf(n, "r.seq")} m
       where ${claimable("r")} and ${appliesTo()}
         and not exists (select 1 from @controls h where h.paused = 1 and ${appliesTo(true, "h")})
-    ) ${seekEach};
+    ) ${rowByRow}; -- stops at the first message, and locks none behind it
 end`,
 });
 

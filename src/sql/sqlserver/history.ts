@@ -14,14 +14,18 @@ import {
 import { leavePartition } from "./partitions.js";
 import {
   atomically,
+  columns,
   deleteEach,
+  isSameKey,
+  keyOfMessage,
   lockRow,
   lockTarget,
   messageTable,
+  ownRow,
   type Procedure,
   procedure,
   readPast,
-  seekEach,
+  rowByRow,
   seqs,
   stateTable,
 } from "./procedure.js";
@@ -48,7 +52,7 @@ from @changed c, ${attemptsTable(n)} with (${lockRow})
 where ${n.bare("Attempts")}.seq = c.seq and ${n.bare("Attempts")}.number <= (
   select x.number from ${attemptsTable(n)} x with (forceseek, readcommittedlock) where x.seq = c.seq
   order by x.number desc offset ${keptAttempts} rows fetch next 1 row only
-) ${seekEach};`;
+);`;
 
 /** Done messages are apart from the others: months of them make claims no slower. */
 export const doneRows = (n: QueueNames): readonly string[] => [
@@ -119,8 +123,7 @@ select m.seq, m.${source}, m.message_id, m.topic, m.type, m.partition_key, m.pay
   ), N'[]'), s.died_at, @now, @who
 from @gone g
 inner join ${n.message} m with (forceseek) on m.seq = g.seq
-inner join ${n.state} s with (forceseek) on s.seq = g.seq
-${seekEach};`;
+inner join ${n.state} s with (forceseek) on s.seq = g.seq;`;
 };
 
 /** Within a statement that writes to the table. */
@@ -148,20 +151,39 @@ export const createOperations = (schema: string): string =>
     constraint ${quote("oncebox_operations_PK")} primary key clustered (id)
   )`;
 
-/** The messages are locked before their states, as everywhere, and in the order of their numbers. */
-const takeDead = (
-  n: QueueNames,
-  body: string,
-) => `declare @gone table (seq bigint not null primary key, keyed bit null);
+/**
+ * Locks as a delivery does: all messages through the index of their keys, in the order of the keys, and then their states, in the order
+ * of the numbers. Through their own rows, it would hold what a delivery that has locked the key waits for, and then want the key. The
+ * keys are read before: they never change.
+ */
+function takeDead(n: QueueNames, body: string): string {
+  const key = keyOfMessage(n);
+  return `declare @asked table (
+  ${keyDefinition(n)}
+);
+declare @found table (place int identity(1, 1) not null primary key, seq bigint not null);
+declare @gone table (seq bigint not null primary key, keyed bit null);
 
-${atomically(`insert into @gone (seq, keyed)
-select m.seq, s.keyed
+insert into @asked (${key})
+select ${columns("k", key)}
 from ${seqs}
-inner join ${n.message} m with (${lockRow}) on m.seq = i.seq
-inner join ${n.state} s with (${lockRow}) on s.seq = m.seq
-where s.status = ${status.dead} ${seekEach};
+inner join ${n.message} k with (forceseek) on k.seq = i.seq;
+
+${atomically(`insert into @found (seq)
+select m.seq
+from (select top (1000000) ${columns("j", key)} from @asked j order by ${columns("j", key)}) i
+inner join ${n.message} m with (${lockRow}) on ${isSameKey(n, "m", "i")}
+-- the places ask for the order in which the rows are locked
+order by ${columns("i", key)} ${rowByRow};
+
+insert into @gone (seq, keyed)
+select f.seq, s.keyed
+from (select top (1000000) g.seq from @found g order by g.seq) f
+inner join ${n.state} s with (${ownRow}, ${lockRow}) on s.seq = f.seq
+where s.status = ${status.dead} ${rowByRow};
 
 ${body}`)}`;
+}
 
 const returnGone = "select g.seq from @gone g;";
 
@@ -184,9 +206,9 @@ const keepAsDone = (n: QueueNames) => `${leavePartition(n, "@gone", "c.keyed = 1
 update ${n.message}
 set payload = N'', headers = null
 from @gone g, ${n.message} with (${lockRow})
-where ${messageTable(n)}.seq = g.seq ${seekEach};
+where ${messageTable(n)}.seq = g.seq;
 
-${finish(n, `@gone g, ${n.state} with (${lockRow})`, `${stateTable(n)}.seq = g.seq ${seekEach}`)}
+${finish(n, `@gone g, ${n.state} with (${lockRow})`, `${stateTable(n)}.seq = g.seq`)}
 
 ${insertDone(n, "f.last_error", { resolution: "@resolution" })}
 

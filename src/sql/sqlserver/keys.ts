@@ -10,8 +10,8 @@ import {
   type Procedure,
   procedure,
   readPast,
-  seekEach,
-  skipLocked,
+  rowByRow,
+  seizeFree,
 } from "./procedure.js";
 import { callProcedure, parametersOf } from "./procedure-calls.js";
 
@@ -67,6 +67,7 @@ export const keyProcedures = (n: QueueNames): readonly Procedure[] => [
 /** A call that waited for a lock decides by the time at which it got it. */
 const readClockAgain = "set @now = sysutcdatetime();";
 
+/** Named, because the index of the purge begins with the source, too, and calls that enter by it would lock in another order. */
 const keyIndex = (n: QueueNames) => `index(${n.bare("Keys_Key")})`;
 const isKey = "k.source = @source and k.[key] = @key";
 
@@ -159,8 +160,9 @@ where r.source = @source and r.first_seen_at < @before and ${isOld("r")}
 order by r.first_seen_at, r.seq;
 
 delete from ${keysTable(n)}
-from @old o, ${keysTable(n)} with (${keyIndex(n)}, forceseek, ${skipLocked})
-where ${keys}.source = @source and ${keys}.[key] = o.[key] and ${isOld(keys)} ${seekEach};
+from @old o, ${keysTable(n)} with (${keyIndex(n)}, forceseek, ${seizeFree})
+-- by each key: all keys of the source could be sought, too
+where ${keys}.source = @source and ${keys}.[key] = o.[key] and ${isOld(keys)} ${rowByRow};
 
 select @@rowcount as deleted;`;
 }

@@ -9,6 +9,7 @@ import {
   asInt,
   backoffSql,
   binary,
+  inLines,
   moreAttempts,
   moreCrashes,
   prepareBackoff,
@@ -20,14 +21,16 @@ import {
   atomically,
   claimable,
   claimedRow,
+  columns,
   indented,
   isLost,
   keyOf,
   lockRow,
   owned,
+  ownRow,
   pickFrom,
   prepareLease,
-  seekEach,
+  rowByRow,
   seqs,
   stateTable,
   withMessage,
@@ -36,15 +39,16 @@ import {
 export function claim(n: QueueNames): string {
   const s = stateTable(n);
   const controls = claimControls(n);
-  const from = pickFrom(n, "_Ready");
+  const from = pickFrom(n);
   const order = "r.visible_at, r.seq";
-  return `if ${isPaused(n)}
+  return `declare @now datetime2(3), @lease_end datetime2(3);
+
+if ${isPaused(n)}
 begin
   select cast(null as bigint) as seq, 'paused' as verdict;
   return;
 end
 
-${prepareLease(n)}
 ${prepareBackoff}
 ${pickedTables}
 ${controls.declare}
@@ -53,6 +57,13 @@ if ${hasChanges(n)}
   exec ${n.object("_ApplyPartitionChanges")};
 
 ${atomically(`if ${controls.exist}
+${indented(controls.lock)}
+
+-- from here on it waits for nobody, so a lease is as long as it was asked for
+set @now = sysutcdatetime();
+set @lease_end = ${addMs(n, "@now", "@lease_ms")};
+
+if ${controls.exist}
 begin
 ${indented(`${controls.read}
 
@@ -62,7 +73,8 @@ from ${from}
 cross apply ${keyOf(n, "r.seq")} m
 where ${claimable("r")}
   and ${controls.lets(dies("r"))}
-order by ${order} ${seekEach};
+-- the pick stops at the last message that it takes, and locks none behind it
+order by ${order} ${rowByRow};
 
 ${controls.cut}`)}
 end
@@ -85,20 +97,32 @@ ${changePicked(
   claimable(s),
 )}
 
-${controls.take}
+${controls.take}`)}
 
--- read before the commit: a claim whose rows cannot be returned is undone. No other transaction can have changed these
--- messages and not ended yet, because it would have locked their states first.
+-- Read after the commit: a client that reads long payloads slowly, or not at all, holds no locks. When the rows do not arrive, their
+-- leases end as after a lost response. Only messages are read, and states were noted in @changed: who holds a row and waits for
+-- another could be part of a deadlock.
 if @wait_ms is not null
   select cast(null as bigint) as seq, 'limited' as verdict, @wait_ms as wait_ms;
 else
   select ${claimedRow},
     case when c.status = ${status.ready} then 'claimed' when c.expires_at <= @now then 'expired' else 'exhausted' end as verdict
   from @changed c
-  inner join ${n.state} s with (forceseek) on s.seq = c.seq
   ${withMessage(n, "c.seq")}
-  order by c.seq ${seekEach};`)}`;
+  order by c.seq;`;
 }
+
+/** What a claim returns of a state. */
+const leased = {
+  attempt: "int not null",
+  crashes: "int not null",
+  locked_until: "datetime2(3) null",
+  reclaimable_at: "datetime2(3) null",
+  expires_at: "datetime2(3) null",
+  last_error: "nvarchar(max) null",
+  last_attempt_at: "datetime2(3) null",
+};
+const changedColumns = ["seq", "status", "keyed", ...Object.keys(leased)].join(", ");
 
 /**
  * @picked has the rows that a claim or the reaper chose and locked, with the leases that it ends. `lost`: a worker had it, and that
@@ -109,7 +133,7 @@ export const pickedTables = `declare @picked table (
   lost int not null, crashes int not null, dies int not null, topic nvarchar(255) ${binary} null, source nvarchar(255) ${binary} null
 );
 declare @changed table (
-  seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null, keyed bit null
+  ${inLines(["seq bigint not null primary key", "status tinyint not null", "keyed bit null", ...Object.entries(leased).map(([column, type]) => `${column} ${type}`)])}
 );`;
 
 /** Picks rows `r`, @limit at most. */
@@ -153,11 +177,12 @@ set ${set},
     when ${s}.expires_at <= @now then ${literal(reasonGroup("expired"))} when p.lost = 1 then ${literal(reasonGroup("leaseExpired"))} else ${s}.error_group
   end,
   died_at = case when p.dies = 1 then @now else ${s}.died_at end
-output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
-  into @changed (seq, status, expires_at, attempt, keyed)
+output ${columns("inserted", changedColumns)}
+  into @changed (${changedColumns})
 from @picked p, ${n.state} with (${lockRow})
+-- by each row: the condition alone could be sought, too
 where ${s}.seq = p.seq and ${condition}
-${seekEach};
+${rowByRow};
 
 if exists (select 1 from @picked p where p.lost = 1)
 begin
@@ -174,7 +199,7 @@ const leaveIfDead = (n: QueueNames): string =>
 /** Deletes the states and keeps the messages as done. */
 export const ack = (n: QueueNames): string => `${finishedTable}
 
-${atomically(`${finish(n, `${seqs}, ${n.state} with (${lockRow})`, `${stateTable(n)}.seq = i.seq and ${owned(stateTable(n))} ${seekEach}`)}
+${atomically(`${finish(n, `${seqs}, ${n.state} with (${lockRow})`, `${stateTable(n)}.seq = i.seq and ${owned(stateTable(n))}`)}
 
 ${insertDone(n, "f.last_error", { processed_by: "@processed_by" })}
 
@@ -203,14 +228,14 @@ set status = case when i.attempts is null and ${s}.attempt + 1 >= @max_attempts 
   died_at = case when i.attempts is null and ${s}.attempt + 1 >= @max_attempts then @now else ${s}.died_at end
 output inserted.seq, inserted.status, inserted.keyed, inserted.attempt into @changed (seq, status, keyed, attempt)
 from openjson(@items) with (seq bigint, delay_ms float, error nvarchar(max), error_group varchar(16), attempts int) i, ${n.state} with (${lockRow})
-where ${s}.seq = i.seq and ${owned(s)} ${seekEach};
+where ${s}.seq = i.seq and ${owned(s)};
 
 ${recordAttempts(
   n,
   `select c.seq, c.attempt, @now, @owner, i.error
 from openjson(@items) with (seq bigint, error nvarchar(max), attempts int) i
 inner join @changed c on c.seq = i.seq
-where i.attempts is null ${seekEach}`,
+where i.attempts is null`,
 )}
 
 ${leaveIfDead(n)}`)}
@@ -263,8 +288,8 @@ function settle(n: QueueNames, set: string, condition: string, after?: string): 
   const update = `update ${n.state}
 set ${set}
 output inserted.seq, inserted.keyed into @changed (seq, keyed)
-from ${seqs}, ${n.state} with (${lockRow})
-where ${stateTable(n)}.seq = i.seq and ${condition} ${seekEach};`;
+from ${seqs}, ${n.state} with (${ownRow}, ${lockRow})
+where ${stateTable(n)}.seq = i.seq and ${condition};`;
   return `declare @changed table (seq bigint not null primary key, keyed bit null);
 
 ${after === undefined ? update : atomically(`${update}\n\n${after}`)}

@@ -8,14 +8,14 @@ import { operationsTable } from "./history.js";
 import { declareMoves, movedQueue } from "./partitions.js";
 import {
   columns,
+  deadIndex,
   isKeyOf,
-  keyIndex,
   lockRow,
   messageKey,
   needsClock,
   readClock,
   readShortly,
-  seekEach,
+  rowByRow,
   withState,
 } from "./procedure.js";
 import { callProcedure, filter, type ParameterName, parameterType } from "./procedure-calls.js";
@@ -87,7 +87,7 @@ export function operatorReads(n: QueueNames) {
     diedBefore: byBucket(
       "died before",
       `s.seq, s.died_at as happened_at
-    from ${n.state} s with (index(${n.bare("_Dead")})) where s.status = ${status.dead} and s.seq < @before_seq order by s.seq desc`,
+    from ${n.state} s with (${deadIndex(n)}) where s.status = ${status.dead} and s.seq < @before_seq order by s.seq desc`,
     ),
     blockedPartitions: read("blocked partitions", ["limit"], blockedPartitions(n)),
     byCorrelation: read("by correlation", ["correlation_id", "id", "limit"], byCorrelation(n)),
@@ -158,7 +158,7 @@ const dead = (n: QueueNames) => `s.status = ${status.dead}
       and (@source is null or ${n.kind === "inbox" ? "m.source = @source" : "1 = 0"})
   ))`;
 
-const fromDead = (n: QueueNames) => `from ${n.state} s with (index(${n.bare("_Dead")}))`;
+const fromDead = (n: QueueNames) => `from ${n.state} s with (${deadIndex(n)})`;
 
 // Recompiled each time, so that the plan has no more than the conditions that are given.
 const deadGroups = (n: QueueNames) => `declare @groups table (
@@ -178,7 +178,7 @@ select g.error_group, g.[count] as [count], g.first_at, g.last_at, s.last_error,
 from @groups g
 inner join ${n.state} s with (forceseek) on s.seq = g.seq
 inner join ${n.message} m with (forceseek) on m.seq = g.seq
-order by g.[count] desc, g.error_group ${seekEach};`;
+order by g.[count] desc, g.error_group;`;
 
 const countDead = (n: QueueNames) => `select count_big(*) as [count]
 ${fromDead(n)}
@@ -239,7 +239,7 @@ inner join ${n.state} s with (forceseek) on s.seq = q.seq
 inner join ${n.message} m with (forceseek) on m.seq = q.seq
 where s.status = ${status.dead} or (h.waiting > 0 and (s.locked_until is not null or s.attempt > 0
   or coalesce(s.reclaimable_at, s.visible_at) > @now or (${isPaused})))
-order by case when s.status = ${status.dead} then 0 else 1 end, h.waiting desc, h.partition_key ${seekEach};`;
+order by case when s.status = ${status.dead} then 0 else 1 end, h.waiting desc, h.partition_key;`;
 };
 
 /**
@@ -248,26 +248,26 @@ order by case when s.status = ${status.dead} then 0 else 1 end, h.waiting desc, 
  */
 const findById = (n: QueueNames) =>
   n.kind === "inbox"
-    ? `declare @source nvarchar(255) = (select min(m.source) from ${n.message} m with (${keyIndex(n)}, forceseek) where m.source >= N'');
+    ? `declare @source nvarchar(255) = (select min(m.source) from ${n.message} m with (forceseek) where m.source >= N'');
 declare @sources int = 0;
 while @source is not null and @sources < ${maxSources}
 begin
   insert into @found (seq)
   select m.seq
-  from ${n.message} m with (${keyIndex(n)}, forceseek)
+  from ${n.message} m with (forceseek)
   where m.source = @source and m.message_id = @correlation_id and not exists (select 1 from @found f where f.seq = m.seq);
-  set @source = (select min(m.source) from ${n.message} m with (${keyIndex(n)}, forceseek) where m.source > @source);
+  set @source = (select min(m.source) from ${n.message} m with (forceseek) where m.source > @source);
   set @sources = @sources + 1;
 end`
     : `insert into @found (seq)
-select m.seq from ${n.message} m with (${keyIndex(n)}, forceseek) where ${isKeyOf(n)} and not exists (select 1 from @found f where f.seq = m.seq);`;
+select m.seq from ${n.message} m with (forceseek) where ${isKeyOf(n)} and not exists (select 1 from @found f where f.seq = m.seq);`;
 
 // The index is filtered, and SQL Server uses it only where its condition stands in the query.
 const byCorrelation = (n: QueueNames) => `declare @found table (seq bigint not null primary key);
 
 insert into @found (seq)
 select top (@limit) m.seq
-from ${n.message} m with (index(${n.bare("_Correlation")}), forceseek)
+from ${n.message} m with (forceseek)
 where m.correlation_id = @correlation_id and m.correlation_id is not null
 order by m.seq;
 
@@ -281,4 +281,5 @@ select top (@limit) ${columns("m", `${n.kind === "inbox" ? "source" : "id"}, mes
 from @found f
 inner join ${n.message} m with (forceseek) on m.seq = f.seq
 ${withState(n, "f.seq")}
-order by f.seq ${seekEach};`;
+-- the state before the done row: an acknowledgement deletes the one and inserts the other
+order by f.seq ${rowByRow};`;

@@ -2,7 +2,7 @@ import { status } from "../dialect.js";
 import type { QueueNames } from "../names.js";
 import { binary, unicodeLiteral } from "./expressions.js";
 import { deadlockedKeys } from "./faults.js";
-import { indented, lockRow, readPast, seekEach, skipLocked, stateTable } from "./procedure.js";
+import { indented, lockRow, readPast, skipLocked, stateTable } from "./procedure.js";
 
 /**
  * The messages of one partition key form a partition queue. Only its head is ready or held, so a claim needs to know
@@ -69,7 +69,7 @@ const noteChange = (n: QueueNames, what: keyof typeof change, from: string, whic
   insert into ${partitionChangesTable(n)} (seq, partition_key, change)
   select c.seq, m.partition_key, ${change[what]} from ${from} c
   inner join ${n.message} m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
-  where ${which} and m.partition_key is not null order by c.seq ${seekEach};`;
+  where ${which} and m.partition_key is not null order by c.seq;`;
 
 /** The rows are blocked until they are the heads of their partition queues. */
 export const joinPartition = (n: QueueNames, from: string, which: string): string =>
@@ -79,14 +79,17 @@ export const joinPartition = (n: QueueNames, from: string, which: string): strin
 export const leavePartition = (n: QueueNames, from: string, which: string): string =>
   noteChange(n, "leave", from, which);
 
-/** Dead messages that are still in their partition queues because `deadInPartition` was "block". */
+/**
+ * Dead messages that are still in their partition queues because `deadInPartition` was "block". They have an index of their own: the
+ * other dead messages, of which there may be many, are not read. It is not named, because nobody waits for this read.
+ */
 export const leaveDead = (
   n: QueueNames,
 ): string => `insert into ${partitionChangesTable(n)} (seq, partition_key, change)
 select q.seq, q.partition_key, ${change.leave}
-from ${n.state} s with (index(${n.bare("_Dead")}), ${readPast})
-inner join ${partitionQueueTable(n)} q with (index(${n.bare("PartitionQueue_Seq")}), forceseek, ${readPast}) on q.seq = s.seq
-where s.status = ${status.dead} and s.keyed = 1 ${seekEach};`;
+from ${n.state} s with (${readPast})
+inner join ${partitionQueueTable(n)} q with (forceseek, ${readPast}) on q.seq = s.seq
+where s.status = ${status.dead} and s.keyed = 1;`;
 
 /** There are changes that are committed and not applied yet. */
 export const hasChanges = (n: QueueNames): string =>
@@ -96,7 +99,7 @@ export const hasChanges = (n: QueueNames): string =>
 export const mayBringHeads = (n: QueueNames): string => `exists (
   select 1 from ${partitionChangesTable(n)} c with (${readPast})
   where c.change <> ${change.leave} or exists (
-    select 1 from ${partitionQueueTable(n)} q with (index(${n.bare("PartitionQueue_PK")}), forceseek, ${readPast})
+    select 1 from ${partitionQueueTable(n)} q with (forceseek, ${readPast})
     where q.partition_key = c.partition_key and q.seq <> c.seq
   )
 )`;
@@ -124,7 +127,7 @@ from (
 inner join ${partitionChangesTable(n)} c on c.number = l.number
 where c.change = ${change.join} and (
   exists (select 1 from @left g where g.seq = c.seq) or not exists (
-    select 1 from ${partitionQueueTable(n)} q with (index(${n.bare("PartitionQueue_Seq")}), forceseek) where q.seq = c.seq
+    select 1 from ${partitionQueueTable(n)} q with (forceseek) where q.seq = c.seq
   )
 );`;
 
@@ -172,11 +175,11 @@ from (
   where r.number <= @upto
   order by r.number
 ) p, ${partitionChangesTable(n)} with (forceseek, ${skipLocked})
-where ${changes}.number = p.number ${seekEach};
+where ${changes}.number = p.number;
 
 delete from ${partitionQueueTable(n)}
-from @changes c, ${partitionQueueTable(n)} with (index(${n.bare("PartitionQueue_Seq")}), forceseek, rowlock, readcommittedlock)
-where c.change = ${change.leave} and ${queue}.seq = c.seq ${seekEach};
+from @changes c, ${partitionQueueTable(n)} with (forceseek, rowlock, readcommittedlock)
+where c.change = ${change.leave} and ${queue}.seq = c.seq;
 
 -- the last change of a message decides; a dead message that kept its position and was replayed still has it
 insert into ${partitionQueueTable(n)} (partition_key, seq)
@@ -185,30 +188,30 @@ from @changes c
 where c.change = ${change.join}
   and not exists (select 1 from @changes l where l.seq = c.seq and l.number > c.number and l.change <> ${change.check})
   and not exists (
-    select 1 from ${partitionQueueTable(n)} q with (index(${n.bare("PartitionQueue_Seq")}), forceseek, readcommittedlock)
+    select 1 from ${partitionQueueTable(n)} q with (forceseek, readcommittedlock)
     where q.seq = c.seq
   )
-order by c.number ${seekEach};
+order by c.number;
 
 insert into @heads (seq, partition_key)
 select h.seq, k.partition_key
 from (select distinct c.partition_key from @changes c) k
 cross apply (
   select top (1) q.seq
-  from ${partitionQueueTable(n)} q with (index(${n.bare("PartitionQueue_PK")}), forceseek, readcommittedlock)
+  from ${partitionQueueTable(n)} q with (forceseek, readcommittedlock)
   where q.partition_key = k.partition_key
   order by q.position
-) h ${seekEach};
+) h;
 
 insert into @unlocked (seq)
 select s.seq
 from @heads h
-inner join ${n.state} s with (forceseek, ${skipLocked}) on s.seq = h.seq ${seekEach};
+inner join ${n.state} s with (forceseek, ${skipLocked}) on s.seq = h.seq;
 
 update ${n.state}
 set status = ${status.ready}
 from @unlocked u, ${n.state} with (${lockRow})
-where ${stateTable(n)}.seq = u.seq and ${stateTable(n)}.status = ${status.blocked} ${seekEach};
+where ${stateTable(n)}.seq = u.seq and ${stateTable(n)}.status = ${status.blocked};
 
 insert into ${partitionChangesTable(n)} (seq, partition_key, change)
 select h.seq, h.partition_key, ${change.check}

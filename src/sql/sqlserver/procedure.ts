@@ -1,6 +1,6 @@
 import { status } from "../dialect.js";
 import { keywordsOf } from "../named-parameters.js";
-import type { QueueNames } from "../names.js";
+import { keyColumns, type QueueNames } from "../names.js";
 import { addMs, binary, doneTable, inLines } from "./expressions.js";
 import { type ParameterName, type ProcedureName, parametersOf, parameterType } from "./procedure-calls.js";
 
@@ -70,26 +70,51 @@ if @outermost = 1 commit transaction;`;
  */
 export const readPast = "readpast, rowlock, readcommittedlock";
 export const skipLocked = `updlock, ${readPast}`;
+/**
+ * For rows that are going to be deleted. Locked exclusively from the start, they are never waited for: an update lock would wait for
+ * readers when the row goes, and a reader that has locked an entry of an index may wait for the row behind it.
+ */
+export const seizeFree = `xlock, ${readPast}`;
 
 /** Hints of a table that is named behind UPDATE itself. SQL Server takes FORCESEEK and indexes in a FROM clause only (1069). */
 export const lockTarget = "updlock, rowlock, readcommittedlock";
-/** Locks a row that this transaction may change, or changes it. FORCESEEK: a scan would wait for every open transaction. */
+/**
+ * Locks a row that this transaction may change, or changes it. FORCESEEK: a scan would wait for every open transaction. It names no index
+ * where only one can be sought by the columns that are compared, so that a renamed index stops nothing. And it leaves the server
+ * one way to join: a loop that seeks the row for each of the rows that name it.
+ */
 export const lockRow = `forceseek, ${lockTarget}`;
+/**
+ * The clustered index, which has no other number, under any name. It is named where a dead state could be sought in the index of dead
+ * states as well: two procedures that enter a table through two indexes lock its entries in two orders.
+ */
+export const ownRow = "index(1)";
 
 /**
  * READPAST skips the rows of other claimers instead of waiting for them. UPDLOCK locks the chosen rows.
  * READCOMMITTEDLOCK makes both work in a database with READ_COMMITTED_SNAPSHOT, where reads would not lock otherwise.
- * The index is named because a plan made while the queue was empty would scan the table.
+ *
+ * `by` is how the rows are found. For the ready it is FORCESEEK: only their index begins with visible_at, and a plan made while the queue
+ * was empty would scan the table.
  *
  * The condition must have a column that is not in the index, such as reclaimable_at: the row itself is read then, and locked
  * or skipped, before TOP counts it. Otherwise TOP would count rows whose index entries are free and whose states are
  * locked, and a page of them would look like an empty queue.
  */
-export const pickFrom = (n: QueueNames, index: string) =>
-  `${n.state} r with (index(${n.bare(index)}), ${skipLocked})`;
+export const pickFrom = (n: QueueNames, by = "forceseek") => `${n.state} r with (${by}, ${skipLocked})`;
 
-/** Joins by a seek for each chosen row, whatever the statistics say, and never by scanning the table. */
-export const seekEach = "option (loop join, force order)";
+/**
+ * Without the name of their index, the dead would be found by walking past all other states: both have the number that the rows are in
+ * the order of.
+ */
+export const deadIndex = (n: QueueNames): string => `index(${n.bare("_Dead")})`;
+
+/**
+ * Joins row by row, in the order of the text. FORCESEEK alone makes a loop of a join by a row's number or key. This stands only where
+ * that is not enough, and each use says why: tables are locked in an order, or FORCESEEK could be satisfied without the joined
+ * row, by seeking something else. Each hint more is a way to error 8622, which is a procedure that cannot run.
+ */
+export const rowByRow = "option (loop join, force order)";
 
 /**
  * Changes the first @limit states that match, without waiting for any, and puts their numbers into @changed. Each is tested again
@@ -98,7 +123,7 @@ export const seekEach = "option (loop join, force order)";
 export function changeFirst(
   n: QueueNames,
   set: string,
-  { index, which, order }: { index: string; which: (s: string) => string; order: string },
+  { by, which, order }: { by?: string; which: (s: string) => string; order: string },
 ): string {
   const s = stateTable(n);
   return `declare @changed table (seq bigint not null primary key);
@@ -108,11 +133,12 @@ set ${set}
 output inserted.seq into @changed (seq)
 from (
   select top (@limit) r.seq
-  from ${pickFrom(n, index)}
+  from ${pickFrom(n, by)}
   where ${which("r")}
   order by ${order}
 ) p, ${n.state} with (forceseek, ${skipLocked})
-where ${s}.seq = p.seq and ${which(s)} ${seekEach};`;
+-- by each row: the condition alone could be sought, too
+where ${s}.seq = p.seq and ${which(s)} ${rowByRow};`;
 }
 
 /** Deletes the rows that a table of the queue has for the messages in `gone`, which has `seq`. */
@@ -122,7 +148,7 @@ export const deleteEach = (
   gone: string,
 ): string => `delete from ${n.object(table)}
 from ${gone} g, ${n.object(table)} with (${lockRow})
-where ${n.bare(table)}.seq = g.seq ${seekEach};`;
+where ${n.bare(table)}.seq = g.seq;`;
 
 export const seqs = "openjson(@items) with (seq bigint '$') i";
 
@@ -169,12 +195,19 @@ export const countFreely = `if ${waits}
   set transaction isolation level read uncommitted;
 `;
 
-/** The look-up by the natural key. Without the name, a plan made while the table was empty would scan it. */
-export const keyIndex = (n: QueueNames): string => `index(${n.bare("_Key")})`;
-
-/** What the natural key is called in the parameters and in the table of messages. */
+/** What the natural key is called in the parameters and in the table of messages. Only one index begins with it. */
 export const isKeyOf = (n: QueueNames, m = "m"): string =>
   n.kind === "inbox" ? `${m}.source = @source and ${m}.message_id = @message_id` : `${m}.id = @id`;
+
+/** The columns that `keyDefinition` defines. */
+export const keyOfMessage = (n: QueueNames): string =>
+  n.kind === "inbox" ? "source, message_id" : "id, message_id";
+
+/** The same message in two tables. */
+export const isSameKey = (n: QueueNames, a: string, b: string): string =>
+  keyColumns(n)
+    .map((column) => `${a}.${column} = ${b}.${column}`)
+    .join(" and ");
 
 /**
  * Finds the known messages and inserts the others, in a transaction of `beginUnlessOpen`. When another call inserts the same key in between, the insert waits for
@@ -237,7 +270,7 @@ export const rowFunctions = (n: QueueNames): readonly string[] => {
   ) => `create or alter function ${n.object(suffix)} (@seq bigint)
 returns table as return
 select ${selected}
-from ${n.message} m with (index(${n.bare("Messages_PK")}), forceseek)
+from ${n.message} m with (forceseek)
 where m.seq = @seq`;
   return [ofRow("_MessageOf", columns("m", message)), ofRow("_KeyOf", `${source}${messageKey(n)}, m.topic`)];
 };
@@ -260,9 +293,9 @@ export const withState = (
 ) => `left join ${n.state} s with (forceseek) on s.seq = ${seq}
 left join ${doneTable(n)} d with (forceseek) on d.seq = ${seq}`;
 
-/** The row of a message that has just been claimed. */
-export const claimedRow = `s.seq, s.attempt, s.crashes, s.locked_until, s.reclaimable_at as next_attempt_at, s.expires_at,
-    s.last_error, s.last_attempt_at, m.*`;
+/** The row of a message that has just been claimed, of which `c` is the state. */
+export const claimedRow = `c.seq, c.attempt, c.crashes, c.locked_until, c.reclaimable_at as next_attempt_at, c.expires_at,
+    c.last_error, c.last_attempt_at, m.*`;
 
 /** The message with this number, as `m`: a join in a FROM clause. */
 export const withMessage = (n: QueueNames, seq: string) => `cross apply ${n.object("_MessageOf")}(${seq}) m`;

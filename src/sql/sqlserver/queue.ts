@@ -21,12 +21,11 @@ import {
   changeFirst,
   deleteEach,
   findOrInsert,
-  keyIndex,
   lockRow,
   type Procedure,
   procedure,
   readPast,
-  seekEach,
+  rowByRow,
   seqs,
 } from "./procedure.js";
 import { acknowledged, callProcedure, enqueued, parametersOf } from "./procedure-calls.js";
@@ -190,9 +189,9 @@ ${findOrInsert(
 output inserted.seq, inserted.partition_key, inserted.due_at, inserted.expires_at into @added (seq, partition_key, due_at, expires_at)
 select ${columnList(outboxColumns, "i.")}, @now
 from @messages i
-where not exists (select 1 from ${n.message} m with (${keyIndex(n)}, forceseek, readcommittedlock) where m.id = i.id)
+where not exists (select 1 from ${n.message} m with (forceseek, readcommittedlock) where m.id = i.id)
   and not exists (select 1 from @known k where k.position = i.position)
-order by i.position ${seekEach};`,
+order by i.position;`,
   { isCallers: "@outermost = 0 and @own = 0", isOurs: "@outermost = 1 or @own = 1" },
 )}
 
@@ -225,14 +224,15 @@ if exists (select 1 from @messages i where i.natural_key is not null)
   insert into @known (position, id)
   select i.position, m.id
   from (select top (1000000) j.position, j.topic, j.natural_key from @messages j order by j.topic, j.natural_key) i
-  inner join ${n.message} m with (index(${n.bare("_NaturalKey")}), forceseek, readcommittedlock)
-    on m.topic = i.topic and m.natural_key = i.natural_key and m.natural_key is not null ${seekEach};`;
+  inner join ${n.message} m with (forceseek, readcommittedlock)
+    on m.topic = i.topic and m.natural_key = i.natural_key and m.natural_key is not null;`;
 
 const listDone = (n: QueueNames) => `select top (@limit) d.seq, m.id, m.topic, d.processed_at
 from ${doneTable(n)} d with (${readPast})
 inner join ${n.message} m with (forceseek) on m.seq = d.seq
 where d.seq > @after_seq
-order by d.seq ${seekEach};`;
+-- by each row: the number that the done rows begin behind could be sought in the messages, too
+order by d.seq ${rowByRow};`;
 
 /**
  * Done messages are sent again. The message is locked first, as by a purge; and the state exists before the done row goes, so
@@ -246,7 +246,8 @@ ${atomically(`insert into @sent (seq, keyed, last_error)
 select m.seq, case when m.partition_key is not null then 1 end, d.last_error
 from ${seqs}
 inner join ${n.message} m with (${lockRow}) on m.seq = i.seq
-inner join ${doneTable(n)} d with (${lockRow}) on d.seq = m.seq ${seekEach};
+-- the message is locked before its done row
+inner join ${doneTable(n)} d with (${lockRow}) on d.seq = m.seq ${rowByRow};
 
 insert into ${n.state} (seq, status, visible_at, expires_at, last_error, keyed)
 select c.seq, case when c.keyed = 1 then ${status.blocked} else ${status.ready} end, @now, ${addMs(n, "@now", "@ttl_ms")}, c.last_error, c.keyed
@@ -261,7 +262,7 @@ select c.seq from @sent c;`;
 function makeDue(n: QueueNames): string {
   const which = (s: string) =>
     `${s}.status = ${status.ready} and ${s}.visible_at > @now and ${s}.locked_until is null and ${s}.last_error ${binary} = @error ${binary}`;
-  return `${changeFirst(n, "visible_at = @now", { index: "_Ready", which, order: "r.visible_at, r.seq" })}
+  return `${changeFirst(n, "visible_at = @now", { which, order: "r.visible_at, r.seq" })}
 
 select c.seq from @changed c;`;
 }

@@ -7,13 +7,12 @@ import {
   claimable,
   countFreely,
   isKeyOf,
-  keyIndex,
   keyOf,
   pickFrom,
   readPast,
   readShortly,
+  rowByRow,
   rowOf,
-  seekEach,
   withMessage,
   withState,
 } from "./procedure.js";
@@ -22,25 +21,26 @@ export const resolve = (n: QueueNames) =>
   n.kind === "inbox"
     ? `select m.seq, m.source, m.message_id
 from openjson(@items) with (source nvarchar(255), message_id nvarchar(255)) i
-inner join ${n.message} m with (${keyIndex(n)}, forceseek)
-  on m.source = i.source ${binary} and m.message_id = i.message_id ${binary} ${seekEach};`
+inner join ${n.message} m with (forceseek)
+  on m.source = i.source ${binary} and m.message_id = i.message_id ${binary};`
     : `select m.seq, m.id
 from openjson(@items) with (id uniqueidentifier) i
-inner join ${n.message} m with (${keyIndex(n)}, forceseek) on m.id = i.id ${seekEach};`;
+inner join ${n.message} m with (forceseek) on m.id = i.id;`;
 
 export const get = (n: QueueNames) => `${readShortly}
 select ${rowOf("k.seq")}
-from ${n.message} k with (${keyIndex(n)}, forceseek)
+from ${n.message} k with (forceseek)
 ${withState(n, "k.seq")}
 ${withMessage(n, "k.seq")}
-where ${isKeyOf(n, "k")} ${seekEach};`;
+-- the state before the done row: an acknowledgement deletes the one and inserts the other
+where ${isKeyOf(n, "k")} ${rowByRow};`;
 
 export const attempts = (n: QueueNames) => `${readShortly}
 select a.attempt, a.ended_at, a.worker, a.error
-from ${n.message} m with (${keyIndex(n)}, forceseek)
+from ${n.message} m with (forceseek)
 inner join ${attemptsTable(n)} a with (forceseek) on a.seq = m.seq
 where ${isKeyOf(n)}
-order by a.number ${seekEach};`;
+order by a.number;`;
 
 /** The time from which a message's age counts. */
 const ageFrom = (n: QueueNames) =>
@@ -116,9 +116,9 @@ where ${claimable("s")} and (@pauses = 0 or ${heldByPause(n, "s")} is null);`;
 export const due = (n: QueueNames) => `${readPauses(n)}
 if exists (select 1 from @controls c where c.scope = N'queue') return 0;
 if @pauses = 0 and exists (
-  select 1 from ${n.state} r with (index(${n.bare("_Ready")}), ${readPast}) where ${claimable("r")}
+  select 1 from ${n.state} r with (forceseek, ${readPast}) where ${claimable("r")}
 ) return 1;
 -- a state under any lock is skipped: its message may be locked, too
-if @pauses = 1 and exists (select 1 from ${pickFrom(n, "_Ready")} where ${claimable("r")} and ${heldByPause(n, "r")} is null) return 1;
+if @pauses = 1 and exists (select 1 from ${pickFrom(n)} where ${claimable("r")} and ${heldByPause(n, "r")} is null) return 1;
 if ${mayBringHeads(n)} return 1;
 return 0;`;

@@ -9,11 +9,10 @@ import {
   findOrInsert,
   indented,
   isKeyOf,
-  keyIndex,
   lockRow,
   lockTarget,
   messageTable,
-  seekEach,
+  rowByRow,
   stateTable,
 } from "./procedure.js";
 
@@ -37,9 +36,10 @@ delete from @known;
 insert into @found (seq, position)
 select m.seq, i.position
 from (select top (1000000) j.position, j.source, j.message_id from @messages j order by j.source, j.message_id) i
-inner join ${n.message} m with (${keyIndex(n)}, ${lockRow}) on m.source = i.source and m.message_id = i.message_id
+inner join ${n.message} m with (${lockRow}) on m.source = i.source and m.message_id = i.message_id
 -- always so; it is in no index, so the row itself is locked
-where m.deliveries > 0 ${seekEach};
+where m.deliveries > 0
+order by i.source, i.message_id ${rowByRow};
 
 if @@rowcount > 0
   insert into @known (seq, position, old_status, partition_key, due_at, expires_at, first_seen_at)
@@ -49,7 +49,8 @@ if @@rowcount > 0
   from (select top (1000000) j.seq, j.position from @found j order by j.seq) f
   left join ${n.state} s with (${lockRow}) on s.seq = f.seq
   inner join ${n.message} m with (forceseek, readcommittedlock) on m.seq = f.seq
-  inner join @messages i on i.position = f.position ${seekEach};`;
+  inner join @messages i on i.position = f.position
+  order by f.seq ${rowByRow};`;
   const insert = `insert into ${n.message} (source, message_id, ${inserts.join(", ")}, first_seen_at, last_seen_at, deliveries, content_changed)
 output ${columns("inserted", newColumns)} into @received (${newColumns})
 select i.source, i.message_id, ${inserts.map((c) => `i.${c}`).join(", ")}, @now, @now, 1, 0
@@ -57,9 +58,11 @@ from @messages i
 where not exists (select 1 from @known k where k.position = i.position)
 order by i.position;`;
   return `${messagesTable(inboxColumns)}
-declare @found table (seq bigint not null primary key, position int not null);
+-- The numbers of the places are given in the order in which the rows are locked. Without them nothing would ask for that order, and a
+-- join of many rows would lock first what is in memory.
+declare @found table (place int identity(1, 1) not null primary key, seq bigint not null, position int not null);
 declare @known table (
-  seq bigint not null primary key, position int not null unique, old_status tinyint not null,
+  place int identity(1, 1) not null, seq bigint not null primary key, position int not null unique, old_status tinyint not null,
   partition_key nvarchar(255) ${binary} null, due_at datetime2(3) null, expires_at datetime2(3) null, first_seen_at datetime2(3) not null
 );
 declare @received table (
@@ -81,7 +84,7 @@ begin
   set last_seen_at = @now, deliveries = ${m}.deliveries + 1, content_changed = ${asInt(isOtherHash(`${m}.hash`, "i.hash"))}
   output ${columns("inserted", newColumns)} into @received (${newColumns})
   from @known k, @messages i, ${n.message} with (${lockRow})
-  where i.position = k.position and ${m}.seq = k.seq ${seekEach};
+  where i.position = k.position and ${m}.seq = k.seq;
 
   -- messages that were purged between the two statements, on a server that ignores updlock
   delete from @known where seq not in (select a.seq from @received a);
@@ -93,7 +96,7 @@ begin
   from @known k, @messages i, ${n.message} with (${lockRow})
   where i.position = k.position and ${m}.seq = k.seq and k.old_status <> ${status.done}
     and (@revive is not null or k.old_status in (${status.seen}, ${status.processing}))
-    and (${differences.join("\n      or ")}) ${seekEach};
+    and (${differences.join("\n      or ")});
 
   -- a lease stays as it is, and a back-off that has begun is not cut short
   update ${n.state}
@@ -108,7 +111,7 @@ begin
     expires_at = case when ${isOther("k.expires_at", "i.expires_at")} then i.expires_at else ${s}.expires_at end
   from @known k, @messages i, ${n.state} with (${lockRow})
   where i.position = k.position and ${s}.seq = k.seq and ${s}.status in (${status.ready}, ${status.blocked}) and @revive is not null
-    and (${isOther("k.due_at", "i.due_at")} or ${isOther("k.expires_at", "i.expires_at")}) ${seekEach};
+    and (${isOther("k.due_at", "i.due_at")} or ${isOther("k.expires_at", "i.expires_at")});
 
   update ${n.state}
   set status = case when k.partition_key is null then ${status.ready} else ${status.blocked} end,
@@ -117,13 +120,13 @@ begin
   output inserted.seq, inserted.keyed into @enqueued (seq, keyed)
   from @known k, @messages i, ${n.state} with (${lockRow})
   where i.position = k.position and ${s}.seq = k.seq
-    and (${s}.status in (${status.seen}, ${status.processing}) or (${s}.status = ${status.dead} and @revive = 1)) ${seekEach};
+    and (${s}.status in (${status.seen}, ${status.processing}) or (${s}.status = ${status.dead} and @revive = 1));
 
   if exists (select 1 from @enqueued w where w.keyed = 1)
     update ${n.message}
     set partition_key = k.partition_key
     from @enqueued w, @known k, ${n.message} with (${lockRow})
-    where k.seq = w.seq and w.keyed = 1 and ${m}.seq = w.seq ${seekEach};
+    where k.seq = w.seq and w.keyed = 1 and ${m}.seq = w.seq;
 
   ${joinPartition(n, "@enqueued", "c.keyed = 1").replaceAll("\n", "\n  ")}
 end
@@ -184,7 +187,7 @@ begin
   output inserted.seq, inserted.keyed into @buried (seq, keyed)
   from @messages i, @received a, ${n.state} with (${lockRow})
   where i.error is not null and a.source = i.source and a.message_id = i.message_id and ${s}.seq = a.seq
-    and (a.deliveries = 1 or (a.content_changed = 1 and @revive is not null) or exists (select 1 from @enqueued w where w.seq = a.seq)) ${seekEach};
+    and (a.deliveries = 1 or (a.content_changed = 1 and @revive is not null) or exists (select 1 from @enqueued w where w.seq = a.seq));
 
   ${leavePartition(n, "@buried", "@blocks = 0 and c.keyed = 1").replaceAll("\n", "\n  ")}
 end`;
@@ -246,9 +249,9 @@ select f.seq from @finished f;`;
 const findKey = (n: QueueNames, hash: string, more = "") =>
   findOrInsert(
     `select @seq = m.seq, @old_status = coalesce(s.status, ${status.done})${more}
-from ${n.message} m with (${keyIndex(n)}, ${lockRow})
+from ${n.message} m with (${lockRow})
 left join ${n.state} s with (${lockRow}) on s.seq = m.seq
-where ${isKeyOf(n)} ${seekEach};`,
+where ${isKeyOf(n)};`,
     `if @seq is null
 ${indented(insertKey(n, hash))}`,
   );

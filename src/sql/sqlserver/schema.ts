@@ -113,9 +113,10 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
   constraint ${n.bare("State_PK")} primary key clustered (seq)
 )`;
 
-/** A claim changes no column of either, so its update touches no index. */
+/** A claim changes no column of them, so its update touches no index. */
 const stateIndexes = (n: QueueNames) => [
   `create index ${n.bare("_Ready")} on ${n.state} (visible_at, seq) where status = ${status.ready}`,
+  `create index ${n.bare("_DeadKeyed")} on ${n.state} (seq) where status = ${status.dead} and keyed = 1`,
   `create index ${n.bare("_Dead")} on ${n.state} (seq) include (expires_at, locked_until, error_group, died_at, keyed) where status = ${status.dead}`,
 ];
 
@@ -123,9 +124,12 @@ const stateIndexes = (n: QueueNames) => [
 const correlationIndex = (n: QueueNames) =>
   `create index ${n.bare("_Correlation")} on ${n.message} (correlation_id, seq) where correlation_id is not null`;
 
-/** Only messages that have a natural key pay for it. See docs/decisions/0032. */
+/**
+ * Only messages that have a natural key pay for it. See docs/decisions/0032. It has the id that an enqueue looks for, so that the enqueue
+ * does not hold an entry here while it waits for a message that a purge deletes.
+ */
 const naturalKeyIndex = (n: QueueNames) =>
-  `create unique index ${n.bare("_NaturalKey")} on ${n.message} (topic, natural_key) where natural_key is not null`;
+  `create unique index ${n.bare("_NaturalKey")} on ${n.message} (topic, natural_key) include (id) where natural_key is not null`;
 
 /** A statement of many rows must not lock the whole table: every other call would wait for it. */
 const withoutEscalation = (n: QueueNames) =>

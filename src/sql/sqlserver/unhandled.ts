@@ -1,7 +1,7 @@
 import type { QueueNames } from "../names.js";
 import { unhandledKeptMs } from "../store-options.js";
 import { addMs, binary, unhandledTable } from "./expressions.js";
-import { atomically, countFreely, seekEach, skipLocked } from "./procedure.js";
+import { atomically, countFreely, skipLocked } from "./procedure.js";
 
 /** Topics whose messages were acknowledged without a handler: see docs/decisions/0039. */
 export const createUnhandled = (n: QueueNames): string => `create table ${unhandledTable(n)} (
@@ -26,16 +26,16 @@ from openjson(@items) with (topic nvarchar(255), messages bigint) i;
 ${atomically(`update ${unhandledTable(n)}
 set messages = ${n.bare("Unhandled")}.messages + s.messages, last_seen_at = @now
 from @seen s, ${unhandledTable(n)} with (${lockKey})
-where ${n.bare("Unhandled")}.topic = s.topic ${seekEach};
+where ${n.bare("Unhandled")}.topic = s.topic;
 
 insert into ${unhandledTable(n)} (topic, messages, last_seen_at)
 select s.topic, s.messages, @now
 from @seen s
-where not exists (select 1 from ${unhandledTable(n)} u with (${lockKey}) where u.topic = s.topic) ${seekEach};`)}
+where not exists (select 1 from ${unhandledTable(n)} u with (${lockKey}) where u.topic = s.topic);`)}
 
 declare @before datetime2(3) = ${addMs(n, "@now", `-${unhandledKeptMs}`)};
 delete from ${unhandledTable(n)}
-from ${unhandledTable(n)} with (index(${n.bare("Unhandled_PK")}), ${skipLocked})
+from ${unhandledTable(n)} with (${skipLocked})
 where ${n.bare("Unhandled")}.last_seen_at < @before;`;
 
 export const readUnhandled = (n: QueueNames): string => `${countFreely}
