@@ -27,7 +27,7 @@ export const handshakeSources = {
     },
     secrets: [secret],
   },
-  eventgrid: { scheme: "eventgrid", secrets: ["grid-token"] },
+  eventgrid: { scheme: "eventgrid", secrets: ["grid-token-of-tests"] },
 };
 
 export interface HandshakeRequest {
@@ -60,7 +60,7 @@ export const handshakeRequests: readonly HandshakeRequest[] = [
   },
   {
     method: "OPTIONS",
-    path: "/webhooks/eventgrid?token=grid-token",
+    path: "/webhooks/eventgrid?token=grid-token-of-tests",
     headers: { "webhook-request-origin": "eventgrid.azure.net" },
     expected: [200, "", "eventgrid.azure.net"],
   },

@@ -127,7 +127,10 @@ export function describeFunctions(runtime: CloudRuntime): void {
       closing.push(() => scenario.close());
       return scenario;
     };
-    const started = async (scenario: Scenario, timeoutMs = 60_000): Promise<RunningFunctions> => {
+    const started = async (
+      scenario: Pick<Scenario, "env">,
+      timeoutMs = 60_000,
+    ): Promise<RunningFunctions> => {
       const functions = await runtime.start(scenario.env, timeoutMs);
       closing.push(() => functions.stop());
       return functions;
@@ -169,7 +172,10 @@ export function describeFunctions(runtime: CloudRuntime): void {
         1,
       );
       expect(await functions.run("reap")).toMatchObject({ inbox: { done: 1 }, outbox: { done: 0 } });
-      expect(await functions.run("cleanup")).toMatchObject({ inbox: { done: 2 }, outbox: { done: 2 } });
+      const cleaning = await started({
+        env: { ...scenario.env, TEST_RETENTION_MS: "1" },
+      });
+      expect(await cleaning.run("cleanup")).toMatchObject({ inbox: { done: 2 }, outbox: { done: 2 } });
       expect(await scenario.rows()).toBe(1);
     });
 

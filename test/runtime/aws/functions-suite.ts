@@ -72,7 +72,9 @@ export function functionsSuite({ database, provided = [], open }: SuiteOptions):
 
       const [reaped, cleaned] = await Promise.all([
         start("reap").invoke<MaintenanceReport>(schedule),
-        start("cleanup").invoke<MaintenanceReport>(schedule),
+        start("cleanup", { env: { ...data.env, TEST_RETENTION_MS: "1" } }).invoke<MaintenanceReport>(
+          schedule,
+        ),
       ]);
       expect(reaped).toEqual({
         inbox: { done: 0, dead: 0, more: false },

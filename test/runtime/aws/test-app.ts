@@ -13,7 +13,7 @@ export default defineApp({
   webhooks: { maxBodyBytes: 32 * 1024 },
   inbox: { retry: { baseMs: 1, maxMs: 1 } },
   dispatch: { leaseMs: 1_000 },
-  retentionMs: 1,
+  retentionMs: Number(process.env.TEST_RETENTION_MS ?? 86_400_000),
   handlers: ({ db, outbox }) => {
     const done = (message: string) => db.driver.query(leave, { message, process: process.pid });
     return {

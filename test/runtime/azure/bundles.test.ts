@@ -51,7 +51,7 @@ describe("bundles for Azure", () => {
     expect(manifest).toMatchObject({ type: "module", main: "main.mjs" });
   });
 
-  it("SVC-07 FUN-09 the files of the start hold no driver, no SDK, no zod and nothing of the inbox service and of operators, and have at most 306 KB", () => {
+  it("SVC-07 FUN-09 the files of the start hold no driver, no SDK, no zod and nothing of the inbox service and of operators, and have at most 312 KB", () => {
     for (const outputs of built.values()) {
       const files = readAtStart(outputs);
       const contents = contentsOf(outputs, files);
@@ -60,7 +60,7 @@ describe("bundles for Azure", () => {
         /node_modules\/(pg|mssql|tedious|@azure\/(storage|identity|keyvault|msal|core)[^/]*|zod)\/|src\/(service|admin|operators)\/|src\/sql\/\w+\/operators\.ts/;
       expect(contents.filter((file) => heavy.test(file))).toEqual([]);
       const bytes = files.reduce((sum, file) => sum + outputs[file]!.bytes, 0);
-      expect(bytes).toBeLessThanOrEqual(306 * kilobyte);
+      expect(bytes).toBeLessThanOrEqual(312 * kilobyte);
     }
   });
 

@@ -75,6 +75,7 @@ describe("queue triggers in Azure's programming model", () => {
       {
         messageId: "m-1",
         topic: "order.placed",
+        type: "order.placed",
         payload: '{"n":1}',
         headers: { a: "b" },
         correlationId: "42",

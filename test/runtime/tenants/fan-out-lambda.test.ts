@@ -52,11 +52,11 @@ describe("tenants of many databases on Lambda", () => {
     closing.push(() => made.close());
     return made;
   };
-  const started = async (options: Partial<LambdaOptions> = {}) => {
+  const started = async (options: Partial<LambdaOptions> = {}, more: Record<string, string> = {}) => {
     const functions: Record<string, LambdaFunction> = {};
     const api = await startInvokeApi(functions);
     closing.push(() => api.close());
-    const env = { ONCEBOX_DISPATCH_FUNCTION: "dispatch", AWS_ENDPOINT_URL_LAMBDA: api.url };
+    const env = { ONCEBOX_DISPATCH_FUNCTION: "dispatch", AWS_ENDPOINT_URL_LAMBDA: api.url, ...more };
     const start = (name: string): LambdaFunction => lambda(name, env, options);
     const dispatch = start("dispatch");
     functions.dispatch = {
@@ -165,7 +165,7 @@ describe("tenants of many databases on Lambda", () => {
   });
 
   it("FUN-04 FUN-07 reaping and clean-up are sent to workers, too", async () => {
-    const { api, start, timer } = await started();
+    const { api, start, timer } = await started({}, { TEST_RETENTION_MS: "1" });
     await scenario.fill("evt");
     await timer();
     await api.settled();

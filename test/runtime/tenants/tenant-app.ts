@@ -31,5 +31,5 @@ export default defineApp({
   dispatch: { concurrency: 2, batchSize: 10 },
   // for a server that needs long for the first statements of each session
   ...(patient ? { webhooks: { receiveMs: 60_000 } } : {}),
-  retentionMs: 1,
+  retentionMs: Number(process.env.TEST_RETENTION_MS ?? 86_400_000),
 });

@@ -26,6 +26,7 @@ const notCompiled: Readonly<Record<string, string>> = {
 /** Programs that are compiled and not run here, by a piece of them. */
 const notRun: Readonly<Record<string, string>> = {
   'kind: "redis"': "needs a Redis; test/runtime/consumers runs consumeOnce, and test/contract has each store",
+  "// oncebox/orm": "needs a database of Drizzle; test/runtime/orms has one",
   "declare const dataSource": "needs a data source of TypeORM; test/runtime/orms has one",
   "await fetch(signed.url, signed)":
     "sends to an app that runs; test/unit/docs/first-programs.test.ts sends such a request",
@@ -36,6 +37,14 @@ const given: Readonly<Record<string, string>> = {
   "readFromVault(": "const readFromVault = async (name: string) => 'secret of '.concat(name);",
   "await route(request)":
     'const request = new Request("http://localhost/webhooks/stripe", { method: "POST", body: "{}" });',
+  "// oncebox/orm": [
+    'import { createApp, defineApp } from "oncebox";',
+    'import { fromDrizzle } from "oncebox/orm";',
+    'import { pgTable, text } from "drizzle-orm/pg-core";',
+    'const orders = pgTable("orders", { id: text("id").primaryKey() });',
+    'declare const db: import("drizzle-orm/node-postgres").NodePgDatabase;',
+    "const definition = defineApp.postgres({});",
+  ].join("\n"),
   clientState: 'const clientState = "a secret of 24 characters";',
   "syncFromCursor(": "const syncFromCursor = async (account: string) => console.log(account);",
 };

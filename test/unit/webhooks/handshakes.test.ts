@@ -90,8 +90,8 @@ describe("handshakes", () => {
   });
 
   describe("Azure Event Grid's validation", () => {
-    const sources = { eventgrid: { scheme: "eventgrid", secrets: "grid-token" } } as const;
-    const url = `${address("eventgrid")}?token=grid-token`;
+    const sources = { eventgrid: { scheme: "eventgrid", secrets: "grid-token-of-tests" } } as const;
+    const url = `${address("eventgrid")}?token=grid-token-of-tests`;
     const validation = JSON.stringify([
       {
         id: "2d1781af",
@@ -127,7 +127,10 @@ describe("handshakes", () => {
     it("FUN-01 an event is identified by its source or topic and its id, by itself or in a list", async () => {
       const { route, messages } = await reception({ sources });
       const event = '{"id":"ce-1","type":"Microsoft.Storage.BlobCreated","source":"/s"}';
-      const headers = { "content-type": "application/cloudevents+json", "x-webhook-token": "grid-token" };
+      const headers = {
+        "content-type": "application/cloudevents+json",
+        "x-webhook-token": "grid-token-of-tests",
+      };
       await route(post("eventgrid", { body: event, headers }));
       const one = '{"id":"a","topic":"/t","eventType":"Blob"}';
       await route(post("eventgrid", { body: `[${one}]`, url }));
