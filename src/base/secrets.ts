@@ -81,7 +81,8 @@ export function createSecretKeys<Key extends object>(
     try {
       return await withinTime(fetchMs, fetched, () => tooSlow(fetchMs));
     } catch (error) {
-      if (before === undefined) throw error;
+      if (error instanceof SecretsRevoked) kept = undefined;
+      if (before === undefined || error instanceof SecretsRevoked) throw error;
       options.onStale();
       kept = { keys: before.keys, until: options.clock().getTime() + Math.min(staleMs, options.maxAgeMs) };
       return before.keys;
@@ -95,6 +96,9 @@ export function createSecretKeys<Key extends object>(
     },
   };
 }
+
+/** The store has answered that there is no secret any more: the previous ones end, unlike when the store is away. */
+export class SecretsRevoked extends Error {}
 
 const listOf = (value: unknown): readonly unknown[] =>
   Array.isArray(value) ? value : value === undefined || value === null ? [] : [value];

@@ -7,6 +7,7 @@ import {
   type SecretKeys,
   type SecretKeysOptions,
   type Secrets,
+  SecretsRevoked,
 } from "../../base/secrets.js";
 import { senderProblem } from "./certificate-address.js";
 import { type Delivery, provenEvents } from "./delivery.js";
@@ -217,7 +218,7 @@ const maxTenants = 1_000;
 /** How long a tenant that has no secrets is taken for unknown. */
 const unknownMs = 10_000;
 
-class UnknownTenant extends Error {}
+class UnknownTenant extends SecretsRevoked {}
 
 /** Verifies a delivery with the secrets of the tenant that it names. */
 export function createTenantVerifier(

@@ -37,6 +37,17 @@ describe("tenants that nobody knows", () => {
     expect(asked).toEqual(["nobody", "nobody"]);
   });
 
+  it("FUN-02 a tenant whose secrets were taken away is unknown as soon as they are asked for again", async () => {
+    const { send, clock, known } = await openShop();
+    const secret = known.get("acme")!;
+    expect(await send("acme")).toBe(200);
+    known.delete("acme");
+    expect(await send("acme", secret)).toBe(200); // kept for secretsMaxAgeMs
+    clock.advance(5 * 60_000);
+    expect(await send("acme", secret)).toBe(401);
+    expect(await send("acme", secret)).toBe(401);
+  });
+
   it("FUN-02 requests that name the same unknown tenant at once ask once for all", async () => {
     const { send, asked } = await openShop();
     await Promise.all(Array.from({ length: 10 }, () => send("nobody")));
