@@ -19,7 +19,8 @@ export const maintenanceStatements = (n: QueueNames, blockOnDead: boolean) =>
   named({
     reap: reap(n, blockOnDead),
     // Walks the primary key of the done rows in windows. An index of their times would be paid for by every ack. The
-    // message is deleted first: a redelivery that has just locked it keeps both rows.
+    // message is locked first: a redelivery or a resend that has locked it keeps both rows. Then the done row decides: a resend that
+    // committed since the statement began took it away, and the message stays.
     purge: `with ${rules}, scanned as (
   select d.seq, d.processed_at
   from ${doneTable(n)} d
@@ -29,14 +30,14 @@ export const maintenanceStatements = (n: QueueNames, blockOnDead: boolean) =>
 ), old as (
   select m.seq
   from ${n.message} m
-  join ${doneTable(n)} d on d.seq = m.seq -- locked too: a resend that has just committed took it away
   where m.seq = any (array(select seq from scanned where processed_at < ${youngest}))
-    and greatest(m.${lastSeenAt(n)}, d.processed_at) < ${keptSince(n)}
-  for update of m, d skip locked
-), ${goneMessages(n)}, gone_done as (
+    and greatest(m.${lastSeenAt(n)}, (select d.processed_at from ${doneTable(n)} d where d.seq = m.seq)) < ${keptSince(n)}
+  for update skip locked
+), gone_done as (
   delete from ${doneTable(n)} d
-  where d.seq = any (array(select seq from gone))
-)
+  where d.seq = any (array(select seq from old))
+  returning d.seq
+), ${goneMessages(n, "gone_done")}
 ${result(n)}`,
     // Walks the index of dead messages in windows.
     purgeDead: `with ${rules}, scanned as (
@@ -54,7 +55,7 @@ ${result(n)}`,
     and coalesce(s.locked_until <= ${now}, true) -- else another process reports its expiry
     and not ${isInPartition(n, "s")}
   for update skip locked
-), ${goneMessages(n)}, gone_states as (
+), ${goneMessages(n, "old")}, gone_states as (
   delete from ${n.state} s
   where s.seq = any (array(select seq from gone))
 )
@@ -129,9 +130,9 @@ const result = (n: QueueNames) => `select (select count(*) from gone)::int as de
     where m.seq = (select max(seq) from scanned) and m.${createdColumn(n)} < ${youngest}
   ) as more`;
 
-const goneMessages = (n: QueueNames) => `gone as (
+const goneMessages = (n: QueueNames, chosen: string) => `gone as (
   delete from ${n.message} m
-  where m.seq = any (array(select seq from old))
+  where m.seq = any (array(select seq from ${chosen}))
   returning m.seq
 ), gone_attempts as (
   delete from ${attemptsTable(n)} a
