@@ -1,4 +1,4 @@
-import { withinTime } from "../src/base/timers.js";
+import { withinTime } from "../src/base/async.js";
 
 /** Waits for something of a measurement. One that never ends would hang the run and say nothing. */
 export const inTime = <T>(ms: number, what: () => string, work: Promise<T>): Promise<T> =>

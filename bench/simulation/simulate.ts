@@ -1,6 +1,6 @@
 import { fair, type TenantBatch } from "../../src/app/tenants.js";
+import type { Budget } from "../../src/base/async.js";
 import { silentLogger } from "../../src/base/logger.js";
-import type { Budget } from "../../src/base/timers.js";
 import { fanOutDefaults, fanOutDispatcher } from "../../src/tenants/fan-out/fan-out.js";
 import { runTenants, tenantQuarantine } from "../../src/tenants/scheduling/run-tenants.js";
 import { dispatchDefaults, type TenantDispatcher } from "../../src/tenants/scheduling/tenant-dispatcher.js";

@@ -1,6 +1,6 @@
+import { withDeadline } from "../base/async.js";
 import { type LoggerOption, loggerOf } from "../base/logger.js";
 import type { Secrets } from "../base/secrets.js";
-import { withDeadline } from "../base/timers.js";
 import { InvalidArgumentError } from "../errors.js";
 import { type AdminSettings, adminDefaults, checkAdminSettings } from "../http/admin-access.js";
 import { adminApi, unavailable } from "../http/admin-api.js";

@@ -1,4 +1,4 @@
-import { mapLimit } from "../base/concurrency.js";
+import { mapLimit } from "../base/async.js";
 import { safeReason } from "../base/logger.js";
 import { InvalidOperationError } from "../errors.js";
 import { type OperatedStores, withOperators } from "../operators/operators-of.js";

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Budget } from "../base/async.js";
 import { type Logger, safeReason } from "../base/logger.js";
-import type { Budget } from "../base/timers.js";
 import { type HostedRoute, nodeMiddleware, respondTo } from "../http/node.js";
 import { type PlainRequest, plainRequest, toWebResponse } from "../http/plain.js";
 import { dispatchRoute } from "./dispatch-route.js";

@@ -1,5 +1,5 @@
+import type { Budget } from "../base/async.js";
 import type { Logger } from "../base/logger.js";
-import type { Budget } from "../base/timers.js";
 import type { TopicSchemas } from "../queue/topics.js";
 import type { MigrateResult } from "../sql/migrate.js";
 import type { AnyDatabase } from "../sql/native.js";

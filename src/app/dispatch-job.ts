@@ -1,6 +1,6 @@
+import { type Budget, waitedWithin } from "../base/async.js";
 import { omitUndefined } from "../base/defined.js";
 import type { Logger } from "../base/logger.js";
-import { type Budget, waitedWithin } from "../base/timers.js";
 import {
   type DispatchResult,
   hasProgressed,

@@ -1,5 +1,5 @@
+import type { Budget } from "../base/async.js";
 import { safeReason } from "../base/logger.js";
-import type { Budget } from "../base/timers.js";
 import { bearerTokens, secretProblem } from "../http/bearer-tokens.js";
 import type { PlainRoute } from "../http/plain.js";
 import { apiResults, type HttpResult, requestLog } from "../http/results.js";

@@ -1,5 +1,5 @@
+import type { Budget } from "../base/async.js";
 import type { Logger } from "../base/logger.js";
-import type { Budget } from "../base/timers.js";
 import { isSecretReference, type SecretReference, type SecretResolver } from "../config/secret-reference.js";
 import {
   type Credential,

@@ -1,4 +1,4 @@
-import { type Budget, timeBudget } from "../base/timers.js";
+import { type Budget, timeBudget } from "../base/async.js";
 import { workerDurations } from "../dispatch/worker.js";
 import { refuseUnknown } from "../queue/arguments.js";
 

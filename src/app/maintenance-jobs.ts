@@ -1,7 +1,7 @@
+import type { Budget } from "../base/async.js";
 import { omitUndefined } from "../base/defined.js";
 import type { Logger } from "../base/logger.js";
 import type { Metrics } from "../base/telemetry.js";
-import type { Budget } from "../base/timers.js";
 import {
   type MaintenanceResult,
   type MeasuredQueue,

@@ -1,4 +1,4 @@
-import type { Budget } from "../base/timers.js";
+import type { Budget } from "../base/async.js";
 import { readEnvironment } from "../config/environment.js";
 import { wakeUps } from "../dispatch/worker.js";
 import { InvalidOperationError } from "../errors.js";

@@ -1,4 +1,4 @@
-import type { Budget } from "../base/timers.js";
+import type { Budget } from "../base/async.js";
 import type { DispatchResult } from "../dispatch/dispatch-run.js";
 import {
   hostService,

@@ -1,6 +1,6 @@
+import type { Budget } from "../base/async.js";
 import { omitUndefined } from "../base/defined.js";
 import type { Logger } from "../base/logger.js";
-import type { Budget } from "../base/timers.js";
 import { openDatabase } from "../config/database-url.js";
 import type { Environment } from "../config/environment.js";
 import type { SecretResolver } from "../config/secret-reference.js";

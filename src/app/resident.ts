@@ -1,7 +1,6 @@
-import { type Repeating, repeating } from "../base/concurrency.js";
+import { type Budget, type Repeating, repeating, timeBudget } from "../base/async.js";
 import { omitUndefined } from "../base/defined.js";
 import { type Logger, safeReason } from "../base/logger.js";
-import { type Budget, timeBudget } from "../base/timers.js";
 import { startWorker, type WakeUpSource, type WorkerSettings, workerDurations } from "../dispatch/worker.js";
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import { refuseUnknown, requireInterval } from "../queue/arguments.js";

@@ -1,4 +1,4 @@
-import { mapLimit } from "../base/concurrency.js";
+import { mapLimit } from "../base/async.js";
 import { omitUndefined } from "../base/defined.js";
 import { operatorsOf } from "../operators/operators-of.js";
 import {

@@ -1,5 +1,5 @@
+import { atHalfTime, type Budget, budgetWithoutLast, withinTime } from "../base/async.js";
 import { type Logger, safeReason } from "../base/logger.js";
-import { atHalfTime, type Budget, budgetWithoutLast, withinTime } from "../base/timers.js";
 import { InvalidOperationError } from "../errors.js";
 
 /** Starts a dispatcher soon. It may be called without need, and may fail: the timer dispatches anyway. */

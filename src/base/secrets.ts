@@ -1,7 +1,6 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { InvalidOperationError } from "../errors.js";
-import { singleFlight } from "./concurrency.js";
-import { withinTime } from "./timers.js";
+import { singleFlight, withinTime } from "./async.js";
 
 /** A secret, or a function that fetches it from a secret store. */
 export type Secret = string | (() => SecretText | Promise<SecretText>);

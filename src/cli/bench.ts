@@ -1,4 +1,4 @@
-import { type Budget, timeBudget } from "../base/timers.js";
+import { type Budget, timeBudget } from "../base/async.js";
 import { createDispatcher } from "../dispatch/dispatcher.js";
 import { createInbox, type Inbox, type IncomingMessage } from "../inbox/inbox.js";
 import { newOwnerToken } from "../queue/leases.js";

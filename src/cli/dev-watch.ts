@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { existsSync, type FSWatcher, watch } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { dirname, join, relative, resolve } from "node:path";
-import { sleep } from "../base/timers.js";
+import { sleep } from "../base/async.js";
 import { type CommandInput, exitCodes, UsageError } from "./command.js";
 import { text } from "./terminal.js";
 

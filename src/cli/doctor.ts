@@ -1,5 +1,5 @@
 import type { AppJobs } from "../app/jobs.js";
-import { memoisePromise } from "../base/concurrency.js";
+import { memoisePromise } from "../base/async.js";
 import { omitUndefined } from "../base/defined.js";
 import { createInbox } from "../inbox/inbox.js";
 import { createOutbox } from "../outbox/outbox.js";

@@ -13,7 +13,7 @@ import { migrate } from "../sql/migrate.js";
 import { presetNames } from "../webhooks/preset-names.js";
 import { createWebhookRoute } from "../webhooks/route.js";
 import { type ReceivedWebhook, type WebhookInbox, webhookDefaults } from "../webhooks/route-options.js";
-import { JsonText } from "../webhooks/schemes/json-text.js";
+import { JsonText } from "../webhooks/schemes/delivery.js";
 import type { FetchText } from "../webhooks/schemes/provider-keys.js";
 import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
 import type { WebhookSource } from "../webhooks/sources.js";

@@ -5,7 +5,7 @@ import { pathToFileURL } from "node:url";
 import { type AppDefinition, type AppParts, defineApp } from "../app/definition.js";
 import { type AppJobs, openJobs } from "../app/jobs.js";
 import { openApp, type Platform } from "../app/open-app.js";
-import { memoisePromise } from "../base/concurrency.js";
+import { memoisePromise } from "../base/async.js";
 import { jsonLogger } from "../base/logger.js";
 import { databaseUrlForms } from "../config/database-url.js";
 import { type Environment, readEnvironment } from "../config/environment.js";

@@ -1,7 +1,7 @@
 import { keyText } from "../admin/page/key-text.js";
 import { type AppJobs, appDatabases } from "../app/jobs.js";
 import { type AppStats, appStats, type MeasuredStores } from "../app/stats.js";
-import { sleep } from "../base/timers.js";
+import { sleep } from "../base/async.js";
 import { inboxPhases, phases } from "../queue/message.js";
 import type { Control, UnhandledTopic } from "../queue/operators.js";
 import { type QueueKind, type QueueStats, queueKinds } from "../queue/work-store.js";

@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { userInfo } from "node:os";
 import { inboxKeyOf, invisible, isOperatorName, keysMeantBy, operatorRule } from "../admin/page/key-text.js";
+import { type Budget, timeBudget } from "../base/async.js";
 import { omitUndefined } from "../base/defined.js";
-import { type Budget, timeBudget } from "../base/timers.js";
 import { isGuid } from "../base/uuid.js";
 import type { DeadFilter } from "../queue/operators.js";
 import { type AnyKey, type QueueKind, queueKinds } from "../queue/work-store.js";

@@ -1,6 +1,6 @@
+import { withDeadline } from "../base/async.js";
 import { type Logger, safeReason } from "../base/logger.js";
 import type { MetricAttributes, Metrics } from "../base/telemetry.js";
-import { withDeadline } from "../base/timers.js";
 import { maxNameLength } from "../queue/arguments.js";
 import type { InboxMessage, QueueMessage } from "../queue/message.js";
 import type { DispatchStore } from "../queue/work-store.js";

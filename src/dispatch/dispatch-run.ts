@@ -1,6 +1,6 @@
+import type { Budget } from "../base/async.js";
+import { withDeadline } from "../base/async.js";
 import { type Logger, safeReason, withFields } from "../base/logger.js";
-import type { Budget } from "../base/timers.js";
-import { withDeadline } from "../base/timers.js";
 import { isSuspect, newOwnerToken, type OwnerToken } from "../queue/leases.js";
 import { queueName } from "../queue/maintenance.js";
 import type { QueueMessage } from "../queue/message.js";

@@ -1,7 +1,7 @@
+import type { Budget } from "../base/async.js";
 import { omitUndefined } from "../base/defined.js";
 import { type Logger, type LoggerOption, loggerOf } from "../base/logger.js";
 import { guardedMetrics, type Metrics, type Telemetry, type Tracing } from "../base/telemetry.js";
-import type { Budget } from "../base/timers.js";
 import { InvalidArgumentError } from "../errors.js";
 import { optionalCount, refuseUnknown, requireBatchSize, requireDuration } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";

@@ -1,5 +1,5 @@
+import { withDeadline } from "../base/async.js";
 import { type LogFields, type Logger, safeReason } from "../base/logger.js";
-import { withDeadline } from "../base/timers.js";
 import { isSuspect, LeaseLostError, type OwnerToken } from "../queue/leases.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { DispatchStore } from "../queue/work-store.js";

@@ -1,7 +1,6 @@
-import { mapLimit } from "../base/concurrency.js";
+import { mapLimit, sleep, withDeadline, yieldToEventLoop } from "../base/async.js";
 import { safeReason } from "../base/logger.js";
 import { withoutPayload } from "../base/redaction.js";
-import { sleep, withDeadline, yieldToEventLoop } from "../base/timers.js";
 import { ArgumentRangeError, knownByCode, PayloadNotJsonError } from "../errors.js";
 import type { QueueMessage } from "../queue/message.js";
 import { backoffMs, longestMs, type RetryPolicy } from "../queue/retry-policy.js";

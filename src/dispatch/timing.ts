@@ -1,5 +1,5 @@
-import type { Budget } from "../base/timers.js";
-import { processTimers, yieldToEventLoop } from "../base/timers.js";
+import type { Budget } from "../base/async.js";
+import { processTimers, yieldToEventLoop } from "../base/async.js";
 
 /** The run returns this long before the deadline, settled or not, or twice the lateness of this machine's timers if that is more. */
 const shortestMarginMs = 50;

@@ -1,7 +1,7 @@
+import type { Budget } from "../base/async.js";
+import { sleep, withDeadline } from "../base/async.js";
 import { omitUndefined } from "../base/defined.js";
 import { type LoggerOption, loggerOf, safeReason } from "../base/logger.js";
-import type { Budget } from "../base/timers.js";
-import { sleep, withDeadline } from "../base/timers.js";
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown, requireDuration } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";

@@ -1,7 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
+import { abortAfter } from "../base/async.js";
 import type { LoggerOption } from "../base/logger.js";
-import { abortAfter } from "../base/timers.js";
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown, requireDuration } from "../queue/arguments.js";
 import type { CallOptions } from "../queue/work-store.js";

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { withDeadline } from "../base/timers.js";
+import { withDeadline } from "../base/async.js";
 import { isGuid } from "../base/uuid.js";
 import { ArgumentRangeError, InvalidArgumentError, knownByCode, type OnceboxErrorInfo } from "../errors.js";
 import { nameProblem, problemOf, requireDuration } from "../queue/arguments.js";

@@ -1,7 +1,6 @@
-import { memoisePromise } from "../base/concurrency.js";
+import { abortable, memoisePromise } from "../base/async.js";
 import { omitUndefined } from "../base/defined.js";
 import { loadPackage, requirePackage, rethrow } from "../base/require-package.js";
-import { abortable } from "../base/timers.js";
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown, requireDuration, requireName } from "../queue/arguments.js";
 import {

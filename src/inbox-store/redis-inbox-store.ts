@@ -1,9 +1,8 @@
 import { createHash } from "node:crypto";
-import { memoisePromise } from "../base/concurrency.js";
+import { abortable, memoisePromise } from "../base/async.js";
 import { omitUndefined } from "../base/defined.js";
 import { type LoggerOption, loggerOf, safeReason } from "../base/logger.js";
 import { loadPackage, requirePackage, rethrow } from "../base/require-package.js";
-import { abortable } from "../base/timers.js";
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown, requireDuration, requireName } from "../queue/arguments.js";
 import {

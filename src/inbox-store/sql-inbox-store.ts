@@ -1,6 +1,6 @@
+import { yieldToEventLoop } from "../base/async.js";
 import { omitUndefined } from "../base/defined.js";
 import type { LoggerOption } from "../base/logger.js";
-import { yieldToEventLoop } from "../base/timers.js";
 import { isGuid } from "../base/uuid.js";
 import { receiveBatching } from "../inbox/receive-batching.js";
 import { optionalCount, refuseUnknown, requireBatchSize, requireName } from "../queue/arguments.js";

@@ -1,5 +1,5 @@
+import { processTimers, sleep, withDeadline, withinTime } from "../base/async.js";
 import { type Logger, type LoggerOption, loggerOf, safeReason } from "../base/logger.js";
-import { processTimers, sleep, withDeadline, withinTime } from "../base/timers.js";
 import { knownByCode, type OnceboxErrorInfo } from "../errors.js";
 import { refuseUnknown, requireDuration, requireInterval } from "../queue/arguments.js";
 import { LeaseLostError } from "../queue/leases.js";

@@ -1,4 +1,4 @@
-import { abortable } from "../base/timers.js";
+import { abortable } from "../base/async.js";
 
 interface ReceiveBatchingOptions<Item, Result> {
   readonly receiveOne: (item: Item, signal: AbortSignal | undefined) => Promise<Result>;

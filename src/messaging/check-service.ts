@@ -1,4 +1,4 @@
-import { longestTimerMs } from "../base/timers.js";
+import { longestTimerMs } from "../base/async.js";
 import { InvalidArgumentError } from "../errors.js";
 import { adminDefaults, adminTokens, checkAdminSettings } from "../http/admin-access.js";
 import { checkTokens } from "../http/bearer-tokens.js";

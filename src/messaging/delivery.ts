@@ -1,4 +1,4 @@
-import { singleFlight } from "../base/concurrency.js";
+import { singleFlight } from "../base/async.js";
 import { omitUndefined } from "../base/defined.js";
 import { safeReason } from "../base/logger.js";
 import { withoutPayload } from "../base/redaction.js";

@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
+import { withDeadline } from "../base/async.js";
 import { safeReason } from "../base/logger.js";
 import { packageVersion } from "../base/require-package.js";
-import { withDeadline } from "../base/timers.js";
 import { checkAdminSettings, nameIn } from "../http/admin-access.js";
 import { type AdminApi, type AdminApiRoute, adminApi, unavailable } from "../http/admin-api.js";
 import { type Answer, adminResults } from "../http/admin-responses.js";

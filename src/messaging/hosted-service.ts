@@ -1,4 +1,4 @@
-import { memoisePromise } from "../base/concurrency.js";
+import { memoisePromise } from "../base/async.js";
 import { type Logger, type LogLevel, safeReason } from "../base/logger.js";
 import { readLogLevel } from "../config/environment.js";
 import { env, resolveThrough, type SecretResolver } from "../config/secret-reference.js";

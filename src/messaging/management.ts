@@ -1,5 +1,5 @@
-import type { Budget } from "../base/timers.js";
-import { yieldToEventLoop } from "../base/timers.js";
+import type { Budget } from "../base/async.js";
+import { yieldToEventLoop } from "../base/async.js";
 import { isGuid } from "../base/uuid.js";
 import { InvalidArgumentError } from "../errors.js";
 import { optionalDate, refuseUnknown } from "../queue/arguments.js";

@@ -1,7 +1,7 @@
+import { withinTime } from "../base/async.js";
 import { type Logger, safeReason } from "../base/logger.js";
 import { jsonText, withoutPayload } from "../base/redaction.js";
 import { inSpan, processSpan } from "../base/telemetry.js";
-import { withinTime } from "../base/timers.js";
 import { PermanentFailure, RetryAfter } from "../dispatch/settlement.js";
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import type { AdminApi } from "../http/admin-api.js";

@@ -1,3 +1,5 @@
+import type { Budget } from "../base/async.js";
+import { withinTime } from "../base/async.js";
 import { omitUndefined } from "../base/defined.js";
 import {
   type Logger,
@@ -8,8 +10,6 @@ import {
   withFields,
 } from "../base/logger.js";
 import { guardedMetrics, type MetricAttributes, type Metrics } from "../base/telemetry.js";
-import type { Budget } from "../base/timers.js";
-import { withinTime } from "../base/timers.js";
 import { refusalLog } from "../http/refusal-log.js";
 import type { OutboxKey } from "../queue/message.js";
 import type { DeadLetterListener } from "../queue/work-store.js";

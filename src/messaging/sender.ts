@@ -1,5 +1,5 @@
+import { abortAfter, sleep } from "../base/async.js";
 import { omitUndefined } from "../base/defined.js";
-import { abortAfter, sleep } from "../base/timers.js";
 import { uuidV7 } from "../base/uuid.js";
 import { PermanentFailure, RetryAfter } from "../dispatch/settlement.js";
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";

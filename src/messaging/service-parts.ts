@@ -1,5 +1,5 @@
+import { abortAfter } from "../base/async.js";
 import { omitUndefined } from "../base/defined.js";
-import { abortAfter } from "../base/timers.js";
 import { InvalidOperationError } from "../errors.js";
 import { createInbox, type Inbox } from "../inbox/inbox.js";
 import {

@@ -1,7 +1,6 @@
-import { memoisePromise, repeating } from "../base/concurrency.js";
+import { type Budget, memoisePromise, repeating, timeBudget } from "../base/async.js";
 import { omitUndefined } from "../base/defined.js";
 import { safeReason } from "../base/logger.js";
-import { type Budget, timeBudget } from "../base/timers.js";
 import type { DispatchResult } from "../dispatch/dispatch-run.js";
 import { createDispatcher, type Dispatcher } from "../dispatch/dispatcher.js";
 import { startWorker, type Worker, wakeUps } from "../dispatch/worker.js";

@@ -1,4 +1,4 @@
-import { repeating } from "../base/concurrency.js";
+import { repeating } from "../base/async.js";
 import { omitUndefined } from "../base/defined.js";
 import { type LoggerOption, loggerOf, safeReason } from "../base/logger.js";
 import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";

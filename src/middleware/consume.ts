@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
-import { mapLimit } from "../base/concurrency.js";
+import type { Budget } from "../base/async.js";
+import { mapLimit } from "../base/async.js";
 import { type LoggerOption, loggedError, loggerOf } from "../base/logger.js";
-import type { Budget } from "../base/timers.js";
 import { isHopeless, storedReason } from "../dispatch/settlement.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { Inbox } from "../inbox/inbox.js";

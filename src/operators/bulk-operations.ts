@@ -1,4 +1,4 @@
-import { sleep } from "../base/timers.js";
+import { sleep } from "../base/async.js";
 import { ArgumentRangeError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import type { BulkAction, DeadFilter, DeadLetters, Operation } from "../queue/operators.js";

@@ -1,4 +1,4 @@
-import { memoisePromise } from "../base/concurrency.js";
+import { memoisePromise } from "../base/async.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { Inbox } from "../inbox/inbox.js";
 import type { Outbox } from "../outbox/outbox.js";

@@ -1,6 +1,6 @@
+import { withDeadline } from "../base/async.js";
 import { type Logger, loggedError, safeReason } from "../base/logger.js";
 import { withoutPayload } from "../base/redaction.js";
-import { withDeadline } from "../base/timers.js";
 import { Counts } from "../dispatch/counts.js";
 import { withData } from "../dispatch/handle-message.js";
 import { describeKey, HeldMessage, HeldMessages, Leases, type RunTopic } from "../dispatch/held-messages.js";

@@ -1,6 +1,6 @@
+import { withinTime } from "../base/async.js";
 import { type LoggerOption, loggerOf, safeReason } from "../base/logger.js";
 import { guardedMetrics, type Metrics } from "../base/telemetry.js";
-import { withinTime } from "../base/timers.js";
 import { PermanentFailure, retryAfter } from "../dispatch/settlement.js";
 import { ArgumentRangeError } from "../errors.js";
 import { refuseUnknown, requireDuration } from "../queue/arguments.js";

@@ -1,4 +1,4 @@
-import { yieldToEventLoop } from "../base/timers.js";
+import { yieldToEventLoop } from "../base/async.js";
 import { permanentFailure } from "../dispatch/settlement.js";
 
 /** What became of one message of a batch. */

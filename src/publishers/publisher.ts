@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { abortAfter } from "../base/async.js";
 import { omitUndefined } from "../base/defined.js";
 import type { LoggerOption } from "../base/logger.js";
 import {
@@ -10,7 +11,6 @@ import {
   sentHeaders,
   type Telemetry,
 } from "../base/telemetry.js";
-import { abortAfter } from "../base/timers.js";
 import type { HandlerContext } from "../dispatch/handlers.js";
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown, requireDuration, requireName } from "../queue/arguments.js";

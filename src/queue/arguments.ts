@@ -1,4 +1,4 @@
-import { longestTimerMs } from "../base/timers.js";
+import { longestTimerMs } from "../base/async.js";
 import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
 import type { WithData } from "./message.js";
 import { isLimit, limitRule, longestMs } from "./retry-policy.js";

@@ -1,6 +1,6 @@
+import type { Budget } from "../base/async.js";
+import { withDeadline } from "../base/async.js";
 import { guardedMetrics, type Metrics } from "../base/telemetry.js";
-import type { Budget } from "../base/timers.js";
-import { withDeadline } from "../base/timers.js";
 import { inboxPhases, type Phase, type QueueMessage } from "./message.js";
 import { agesOf, type Retention } from "./retention.js";
 import type {

@@ -1,5 +1,5 @@
+import { abortable, sleep } from "../base/async.js";
 import { requirePackage } from "../base/require-package.js";
-import { abortable, sleep } from "../base/timers.js";
 import { DriverMissingError, InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import type { ReceivingDatabase } from "./dialect.js";
 import type { AnyDatabase, NativeTransactions } from "./native.js";

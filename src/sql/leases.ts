@@ -1,4 +1,4 @@
-import { sleep } from "../base/timers.js";
+import { sleep } from "../base/async.js";
 import { InvalidArgumentError } from "../errors.js";
 import {
   callInTransaction,

@@ -1,4 +1,4 @@
-import { yieldToEventLoop } from "../base/timers.js";
+import { yieldToEventLoop } from "../base/async.js";
 import { optionalCount, refuseUnknown, requireBatchSize, requireDuration } from "../queue/arguments.js";
 import { agesOf, type Retention, requireRetention, requireRetentions } from "../queue/retention.js";
 import type {

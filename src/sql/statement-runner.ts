@@ -1,4 +1,4 @@
-import { memoisePromise } from "../base/concurrency.js";
+import { memoisePromise } from "../base/async.js";
 import { safeReason } from "../base/logger.js";
 import { InvalidOperationError, PermissionDeniedError, SchemaMissingError } from "../errors.js";
 import type { CallOptions } from "../queue/work-store.js";

@@ -1,6 +1,6 @@
+import { abortable, processTimers, withinTime } from "../base/async.js";
 import { type Logger, safeReason } from "../base/logger.js";
 import { sentHeaders } from "../base/telemetry.js";
-import { abortable, processTimers, withinTime } from "../base/timers.js";
 import { InvalidOperationError } from "../errors.js";
 import type { BatchMessage, ReceiveOutcome } from "../inbox/inbox.js";
 import { eventsOf, extractMessages, type WebhookMessage } from "./extract-message.js";
@@ -38,7 +38,8 @@ export class DeliveryAcceptor {
       const refusal = await deadline.within("verifying", () => source.verify(delivery));
       if (refusal !== undefined) return refuse("unauthorized", refusal);
     }
-    const events = hasHandshakeEvents(source) ? eventsOf(delivery, source) : undefined;
+    const mayShake = source.handshakes.length > 0 && hasHandshakeEvents(source);
+    const events = mayShake ? eventsOf(delivery, source) : undefined;
     const found = withToken ?? (hasHandshakes ? findInProven(source, delivery, events) : undefined);
     if (found === undefined) return this.#storeEvents(source, formOfQuery(delivery), deadline, events);
     const { handshake, event, toStore } = found;

@@ -1,4 +1,4 @@
-import { memoisePromise } from "../base/concurrency.js";
+import { memoisePromise } from "../base/async.js";
 import { type Secrets, secretsProblems } from "../base/secrets.js";
 import { InvalidArgumentError } from "../errors.js";
 import { requireName } from "../queue/arguments.js";

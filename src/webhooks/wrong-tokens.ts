@@ -1,4 +1,4 @@
-import { sleep } from "../base/timers.js";
+import { sleep } from "../base/async.js";
 
 /** Of each source. A flood of wrong tokens holds no more requests than that. */
 const maxWaiting = 50;

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { timeBudget } from "../../src/base/timers.js";
+import { timeBudget } from "../../src/base/async.js";
 import { createDispatcher } from "../../src/dispatch/dispatcher.js";
 import { createInbox } from "../../src/inbox/inbox.js";
 import { createOutbox } from "../../src/outbox/outbox.js";

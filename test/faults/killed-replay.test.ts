@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import { sleep } from "../../src/base/timers.js";
+import { sleep } from "../../src/base/async.js";
 import { createInbox, type Database, type Inbox, migrate, newOwnerToken } from "../../src/index.js";
 import { operatorsOf } from "../../src/operators/operators-of.js";
 import { openSqlite } from "../../src/sql/sqlite/index.js";

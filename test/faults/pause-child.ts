@@ -3,7 +3,7 @@
  * and after it: `claim from to pid topic topic …`; and each message that was handled: `handled seq topic pid`.
  */
 import { openSync, writeSync } from "node:fs";
-import { sleep } from "../../src/base/timers.js";
+import { sleep } from "../../src/base/async.js";
 import { createDispatcher, createInbox, type InboxMessage, timeBudget } from "../../src/index.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
 import { databaseTime } from "./database-time.js";

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import { sleep } from "../../src/base/timers.js";
+import { sleep } from "../../src/base/async.js";
 import { createInbox, type Inbox, migrate } from "../../src/index.js";
 import { operatorsOf } from "../../src/operators/operators-of.js";
 import type { TestDatabase } from "../contract/harness.js";

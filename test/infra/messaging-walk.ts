@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 import * as z from "zod/mini";
-import { timeBudget } from "../../src/base/timers.js";
+import { timeBudget } from "../../src/base/async.js";
 import { command, createService, defineMessages, listen, signal } from "../../src/messaging/index.js";
 import { openSqlite } from "../../src/sql/sqlite/index.js";
 

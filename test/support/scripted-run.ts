@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, vi } from "vitest";
-import { yieldToEventLoop } from "../../src/base/timers.js";
+import { yieldToEventLoop } from "../../src/base/async.js";
 import type { RunOptions } from "../../src/dispatch/dispatch-run.js";
 import {
   createDispatcher,

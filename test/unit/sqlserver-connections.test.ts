@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { sleep } from "../../src/base/timers.js";
+import { sleep } from "../../src/base/async.js";
 import { createOutbox } from "../../src/index.js";
 import { type MssqlClientOptions, mssqlClient } from "../../src/sql/sqlserver/client.js";
 import { sqlServerDialect } from "../../src/sql/sqlserver/dialect.js";

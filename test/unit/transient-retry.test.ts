@@ -3,7 +3,7 @@ import { type Fault, retryTransient, type TransientRetry } from "../../src/sql/d
 
 const { sleeps } = vi.hoisted(() => ({ sleeps: [] as number[] }));
 // The waits are recorded, not waited for; an abort ends them as it ends the real ones.
-vi.mock("../../src/base/timers.js", () => ({
+vi.mock("../../src/base/async.js", () => ({
   sleep: async (ms: number, signal?: AbortSignal) => {
     sleeps.push(ms);
     await Promise.resolve();

@@ -1,5 +1,5 @@
 import type { APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2, Context } from "aws-lambda";
-import type { Budget } from "../../base/timers.js";
+import type { Budget } from "../../base/async.js";
 import { InvalidArgumentError } from "../../errors.js";
 import type { IncomingHeaders } from "../../http/body.js";
 import { headersOf, type PlainRequest, type PlainResponse } from "../../http/plain.js";

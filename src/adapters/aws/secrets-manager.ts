@@ -1,5 +1,5 @@
 import type { Filter, SecretListEntry } from "@aws-sdk/client-secrets-manager";
-import { mapLimit, memoisePromise } from "../../base/concurrency.js";
+import { mapLimit, memoisePromise } from "../../base/async.js";
 import { requirePackage } from "../../base/require-package.js";
 import {
   requirePackages,

@@ -1,5 +1,5 @@
 import type { Context, SQSBatchResponse, SQSEvent, SQSRecord } from "aws-lambda";
-import { type Budget, timeBudget } from "../../base/timers.js";
+import { type Budget, timeBudget } from "../../base/async.js";
 import { InvalidArgumentError } from "../../errors.js";
 import {
   attributeNames,

@@ -1,5 +1,5 @@
 import type { WakeUp } from "../../app/wake-up.js";
-import { memoisePromise } from "../../base/concurrency.js";
+import { memoisePromise } from "../../base/async.js";
 import { requirePackage } from "../../base/require-package.js";
 import type { AwsSettings } from "../../config/aws-settings.js";
 import { type FanOut, tenantBatchMessage } from "../../tenants/fan-out/tenant-batch.js";

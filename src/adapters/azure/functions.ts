@@ -5,7 +5,7 @@ import type { AppDefinition, AppService } from "../../app/definition.js";
 import type { GithubRecoveryDefinition } from "../../app/github-recovery.js";
 import { type AppJobs, openJobs } from "../../app/jobs.js";
 import { unavailableWebhooks } from "../../app/sources.js";
-import { memoisePromise } from "../../base/concurrency.js";
+import { memoisePromise } from "../../base/async.js";
 import { omitUndefined } from "../../base/defined.js";
 import { type Logger, safeReason } from "../../base/logger.js";
 import {

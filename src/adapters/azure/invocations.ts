@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { app as functionApp, type InvocationContext } from "@azure/functions";
+import { type Budget, timeBudget } from "../../base/async.js";
 import { jsonLogger, type Logger, type LogLevel } from "../../base/logger.js";
-import { type Budget, timeBudget } from "../../base/timers.js";
 
 type Handler<Report> = (trigger: unknown, context: InvocationContext) => Promise<Report>;
 

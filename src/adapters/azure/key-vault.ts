@@ -1,6 +1,6 @@
 import type { TokenCredential } from "@azure/identity";
 import type { SecretClient } from "@azure/keyvault-secrets";
-import { mapLimit, memoisePromise } from "../../base/concurrency.js";
+import { mapLimit, memoisePromise } from "../../base/async.js";
 import { omitUndefined } from "../../base/defined.js";
 import { requirePackage } from "../../base/require-package.js";
 import {

@@ -1,5 +1,5 @@
 import type { HttpRequest, HttpResponseInit, InvocationContext } from "@azure/functions";
-import { timeBudget } from "../../base/timers.js";
+import { timeBudget } from "../../base/async.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
 import {
   attributeNames,

@@ -1,6 +1,6 @@
 import type { QueueClient, StoragePipelineOptions } from "@azure/storage-queue";
 import type { WakeUp } from "../../app/wake-up.js";
-import { memoisePromise } from "../../base/concurrency.js";
+import { memoisePromise } from "../../base/async.js";
 import type { Logger } from "../../base/logger.js";
 import { requirePackage } from "../../base/require-package.js";
 import type { AzureSettings, QueueStorage, WakeQueue } from "../../config/azure-settings.js";

@@ -1,5 +1,5 @@
+import { sleep, withDeadline } from "../../base/async.js";
 import { safeReason } from "../../base/logger.js";
-import { sleep, withDeadline } from "../../base/timers.js";
 import { knownByCode, type OnceboxErrorInfo } from "../../errors.js";
 import { type BodyRefusal, fetchCause, readBody } from "../../http/body.js";
 import { backoffMs, type RetryPolicy } from "../../queue/retry-policy.js";

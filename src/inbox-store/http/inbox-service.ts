@@ -1,7 +1,7 @@
+import { withDeadline } from "../../base/async.js";
 import { type LoggerOption, loggerOf, safeReason } from "../../base/logger.js";
 import type { Secrets } from "../../base/secrets.js";
 import { guardedMetrics, type Metrics } from "../../base/telemetry.js";
-import { withDeadline } from "../../base/timers.js";
 import { ArgumentRangeError, InvalidArgumentError } from "../../errors.js";
 import { bearerTokens, secretProblem } from "../../http/bearer-tokens.js";
 import { checkFields, type Read, readFields } from "../../http/fields.js";

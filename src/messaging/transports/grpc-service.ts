@@ -1,5 +1,5 @@
 import type { MethodDefinition } from "@grpc/grpc-js";
-import { memoisePromise } from "../../base/concurrency.js";
+import { memoisePromise } from "../../base/async.js";
 import { loadPackage, requirePackage, rethrow } from "../../base/require-package.js";
 
 /** `Message` of `proto/rf-receiver.proto`. */

@@ -1,4 +1,4 @@
-import { abortable } from "../../base/timers.js";
+import { abortable } from "../../base/async.js";
 import { InvalidArgumentError } from "../../errors.js";
 import { decoded } from "../../http/plain.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";

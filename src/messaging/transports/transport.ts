@@ -1,5 +1,5 @@
+import { abortAfter } from "../../base/async.js";
 import { jsonText, withoutPayload } from "../../base/redaction.js";
-import { abortAfter } from "../../base/timers.js";
 import { knownByCode, type OnceboxErrorInfo } from "../../errors.js";
 import { optionalCount, refuseUnknown, requireDuration } from "../../queue/arguments.js";
 import type { Envelope, SignedEnvelope } from "../envelope.js";

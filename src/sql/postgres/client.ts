@@ -1,8 +1,7 @@
 import type { EventEmitter } from "node:events";
 import type { Duplex } from "node:stream";
 import type { Client, ClientBase, ClientConfig, Pool, PoolClient, PoolConfig } from "pg";
-import { memoisePromise, singleFlight } from "../../base/concurrency.js";
-import { abortable, withinTime, yieldToEventLoop } from "../../base/timers.js";
+import { abortable, memoisePromise, singleFlight, withinTime, yieldToEventLoop } from "../../base/async.js";
 import { DriverMissingError } from "../../errors.js";
 import { closedError, type SqlDriver, transactionSlots } from "../driver.js";
 import { pgClientQuery, runTransaction } from "./connection.js";

@@ -1,5 +1,5 @@
 import type { ClientConfig } from "pg";
-import { memoisePromise } from "../../base/concurrency.js";
+import { memoisePromise } from "../../base/async.js";
 import { loadPackage, requirePackage, rethrow } from "../../base/require-package.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
 

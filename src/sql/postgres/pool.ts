@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 import type { Duplex } from "node:stream";
 import type { ClientBase, Pool, PoolClient, PoolConfig } from "pg";
-import { abortAfter, abortable, sleep, withinTime } from "../../base/timers.js";
+import { abortAfter, abortable, sleep, withinTime } from "../../base/async.js";
 import { slots } from "../driver.js";
 
 export interface WatchedPool {

@@ -1,6 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { memoisePromise } from "../../base/concurrency.js";
-import { abortable } from "../../base/timers.js";
+import { abortable, memoisePromise } from "../../base/async.js";
 import { DriverMissingError, InvalidOperationError } from "../../errors.js";
 import {
   closedError,

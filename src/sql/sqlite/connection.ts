@@ -1,4 +1,4 @@
-import { abortable, sleep } from "../../base/timers.js";
+import { abortable, sleep } from "../../base/async.js";
 import { InvalidOperationError } from "../../errors.js";
 import { endedError, type Fault, isTrue, type SqlParams, type SqlRow, type SqlStatement } from "../driver.js";
 import { keywordsOf, toAnonymous } from "../named-parameters.js";

@@ -1,7 +1,6 @@
 import type { ConnectionPool, config as MssqlConfig, Transaction } from "mssql";
-import { memoisePromise } from "../../base/concurrency.js";
+import { abortable, memoisePromise } from "../../base/async.js";
 import { omitUndefined } from "../../base/defined.js";
-import { abortable } from "../../base/timers.js";
 import { DriverMissingError } from "../../errors.js";
 import {
   closedError,

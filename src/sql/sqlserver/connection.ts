@@ -1,4 +1,4 @@
-import { abortable } from "../../base/timers.js";
+import { abortable } from "../../base/async.js";
 import {
   asTransaction,
   endedError,

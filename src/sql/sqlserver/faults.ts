@@ -1,4 +1,4 @@
-import { sleep } from "../../base/timers.js";
+import { sleep } from "../../base/async.js";
 import { InvalidOperationError } from "../../errors.js";
 import type { Fault } from "../driver.js";
 

@@ -1,4 +1,4 @@
-import { abortable, withinTime } from "../../base/timers.js";
+import { abortable, withinTime } from "../../base/async.js";
 import { ArgumentRangeError, InvalidOperationError } from "../../errors.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
 

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { memoisePromise } from "../../base/concurrency.js";
-import type { Budget } from "../../base/timers.js";
+import type { Budget } from "../../base/async.js";
+import { memoisePromise } from "../../base/async.js";
 import { InvalidOperationError } from "../../errors.js";
 import type { Database, Dialect } from "../../sql/dialect.js";
 import type { QueueNames } from "../../sql/names.js";

@@ -1,7 +1,6 @@
-import { memoisePromise } from "../../base/concurrency.js";
+import { abortAfter, memoisePromise, withinTime } from "../../base/async.js";
 import { omitUndefined } from "../../base/defined.js";
 import { type Logger, type LoggerOption, loggerOf } from "../../base/logger.js";
-import { abortAfter, withinTime } from "../../base/timers.js";
 import { type AllowedDatabases, allowExample, allowProblems } from "../../config/allowed-databases.js";
 import { openDatabase } from "../../config/database-url.js";
 import { type SecretResolver, secretsFromEnvironment } from "../../config/secret-reference.js";

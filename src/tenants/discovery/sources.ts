@@ -1,4 +1,4 @@
-import { mapLimit } from "../../base/concurrency.js";
+import { mapLimit } from "../../base/async.js";
 import { safeReason } from "../../base/logger.js";
 import { openDatabase } from "../../config/database-url.js";
 import type { SecretReference } from "../../config/secret-reference.js";

@@ -1,6 +1,5 @@
-import { singleFlight } from "../../base/concurrency.js";
+import { abortAfter, singleFlight, sleep } from "../../base/async.js";
 import { type Logger, safeReason } from "../../base/logger.js";
-import { abortAfter, sleep } from "../../base/timers.js";
 import type { AllowedDatabases } from "../../config/allowed-databases.js";
 import type { SecretResolver } from "../../config/secret-reference.js";
 import { tenantProblem } from "../../config/tenant-settings.js";

@@ -1,7 +1,13 @@
-import { mapLimit } from "../../base/concurrency.js";
+import {
+  atHalfTime,
+  type Budget,
+  budgetWithoutLast,
+  mapLimit,
+  waitedWithin,
+  withinTime,
+} from "../../base/async.js";
 import { omitUndefined } from "../../base/defined.js";
 import { type Logger, type LoggerOption, loggerOf, safeReason } from "../../base/logger.js";
-import { atHalfTime, type Budget, budgetWithoutLast, waitedWithin, withinTime } from "../../base/timers.js";
 import { hasProgressed, sumOfResults } from "../../dispatch/dispatch-run.js";
 import { ArgumentRangeError } from "../../errors.js";
 import { requireDuration } from "../../queue/arguments.js";

@@ -1,4 +1,4 @@
-import { type Fifo, fifo } from "../../base/concurrency.js";
+import { type Fifo, fifo } from "../../base/async.js";
 import { defaultPollTimeoutMs } from "../connections/tenant-stores.js";
 import type { Selection, SelectionStrategy } from "./selection.js";
 

@@ -1,9 +1,8 @@
-import { mapLimit } from "../../base/concurrency.js";
+import type { Budget } from "../../base/async.js";
+import { abortAfter, mapLimit } from "../../base/async.js";
 import { omitUndefined } from "../../base/defined.js";
 import type { Logger } from "../../base/logger.js";
 import { guardedMetrics, type Metrics } from "../../base/telemetry.js";
-import type { Budget } from "../../base/timers.js";
-import { abortAfter } from "../../base/timers.js";
 import { InvalidOperationError } from "../../errors.js";
 import {
   type MaintenanceResult,

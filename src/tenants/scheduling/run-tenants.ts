@@ -1,5 +1,4 @@
 import { setMaxListeners } from "node:events";
-import { type Logger, safeReason } from "../../base/logger.js";
 import {
   type Budget,
   processTimers,
@@ -7,7 +6,8 @@ import {
   timeBudget,
   withinTime,
   yieldToEventLoop,
-} from "../../base/timers.js";
+} from "../../base/async.js";
+import { type Logger, safeReason } from "../../base/logger.js";
 import { InvalidOperationError } from "../../errors.js";
 import type { Selection, SelectionStrategy } from "./selection.js";
 

@@ -1,5 +1,5 @@
+import type { Budget } from "../../base/async.js";
 import { type Logger, type LoggerOption, loggerOf } from "../../base/logger.js";
-import type { Budget } from "../../base/timers.js";
 import { type DispatchResult, sumOfResults } from "../../dispatch/dispatch-run.js";
 import type { Dispatcher } from "../../dispatch/dispatcher.js";
 import { ArgumentRangeError, InvalidOperationError } from "../../errors.js";

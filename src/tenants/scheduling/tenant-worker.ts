@@ -1,6 +1,6 @@
+import type { Budget } from "../../base/async.js";
+import { sleep } from "../../base/async.js";
 import { loggerOf, safeReason } from "../../base/logger.js";
-import type { Budget } from "../../base/timers.js";
-import { sleep } from "../../base/timers.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
 import { tenantKey } from "../tenant.js";
 import { fairSelection, type IdleHistory, idleDelays } from "./fair-selection.js";

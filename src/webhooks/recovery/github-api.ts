@@ -1,7 +1,7 @@
 import { createPrivateKey, type KeyObject } from "node:crypto";
+import type { Budget } from "../../base/async.js";
+import { sleep } from "../../base/async.js";
 import { safeReason } from "../../base/logger.js";
-import type { Budget } from "../../base/timers.js";
-import { sleep } from "../../base/timers.js";
 import { InvalidOperationError } from "../../errors.js";
 import { fetchCause, readBody } from "../../http/body.js";
 import { signedJwt } from "../signing/signed-jwt.js";

@@ -1,5 +1,5 @@
+import { type Budget, budgetWithoutLast, timeBudget, waitedWithin } from "../../base/async.js";
 import { type LoggerOption, loggerOf, safeReason } from "../../base/logger.js";
-import { type Budget, budgetWithoutLast, timeBudget, waitedWithin } from "../../base/timers.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
 import { callGithub, type GithubCall, githubAppToken, OutOfTime } from "./github-api.js";

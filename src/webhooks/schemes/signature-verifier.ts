@@ -1,10 +1,11 @@
+import type { SecretKeys } from "../../base/secrets.js";
 import { type Delivery, provenEvents } from "./delivery.js";
 import type { CheckedScheme } from "./read-scheme.js";
 import type { HeaderPart, SignatureRule, TimestampRule, TimestampUnit } from "./scheme.js";
 import { type ContentRule, maxTriedBytes, signedContents, sizeOf } from "./signed-content.js";
 import { decodeExactly, type SigningKey } from "./signing-key.js";
 import { fill, firstHeader, type ParsedTemplate } from "./template.js";
-import type { Refusal, VerifierSettings, VerifyDelivery } from "./verifier.js";
+import type { Refusal, Verifier, VerifierSettings, VerifyDelivery } from "./verifier.js";
 
 /** Returns the keys that may have signed a delivery, whose events each have a signature. */
 export type KeysOf = (
@@ -202,3 +203,12 @@ function timeRefusal(
  */
 export const isChallenge = (content: string | Uint8Array): boolean =>
   content.length <= 256 && /^[\w.~+/=-]+$/.test(Buffer.from(content).toString("latin1"));
+
+/** A verifier that can have its secrets at hand before there is a body to verify. */
+export const withPrepare = (verify: VerifyDelivery, keys: SecretKeys<object>): Verifier =>
+  Object.assign(verify, {
+    async prepare() {
+      await keys.get();
+      return undefined;
+    },
+  });

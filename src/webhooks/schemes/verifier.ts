@@ -1,4 +1,4 @@
-import { memoisePromise } from "../../base/concurrency.js";
+import { memoisePromise } from "../../base/async.js";
 import { requirePackage } from "../../base/require-package.js";
 import {
   createSecretKeys,
@@ -14,7 +14,7 @@ import { type Delivery, provenEvents } from "./delivery.js";
 import type { FetchText } from "./provider-keys.js";
 import type { CheckedScheme } from "./read-scheme.js";
 import type { SignatureRule, TokenRule, VerifyRule } from "./scheme.js";
-import { createSignatureVerifier, isChallenge } from "./signature-verifier.js";
+import { createSignatureVerifier, isChallenge, withPrepare } from "./signature-verifier.js";
 import { lengthProblem, type SigningKey, secretProblem, toVerifyingKey } from "./signing-key.js";
 import { type Alternatives, fillFirst } from "./template.js";
 
@@ -86,14 +86,6 @@ export function createVerifier(
   const keys = signingKeys(verify, secrets, settings);
   return withPrepare(createSignatureVerifier(checked, verify, keys.get, settings), keys);
 }
-
-const withPrepare = (verify: VerifyDelivery, keys: SecretKeys<object>): Verifier =>
-  Object.assign(verify, {
-    async prepare() {
-      await keys.get();
-      return undefined;
-    },
-  });
 
 const signingKeys = (
   rule: SignatureRule,

@@ -1,5 +1,5 @@
+import type { Budget } from "../../../src/base/async.js";
 import type { Logger } from "../../../src/base/logger.js";
-import type { Budget } from "../../../src/base/timers.js";
 import type { RetryPolicy } from "../../../src/queue/retry-policy.js";
 import { type ContractHarness, type TestClock, type TestDatabase, useDatabase } from "../harness.js";
 import type { QueueKind } from "../queue/set-up.js";

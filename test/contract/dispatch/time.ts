@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { sleep } from "../../../src/base/timers.js";
+import { sleep } from "../../../src/base/async.js";
 import { createDispatcher } from "../../../src/dispatch/dispatcher.js";
 import { queueKinds } from "../queue/set-up.js";
 import { gate } from "../support/gate.js";

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { timeBudget } from "../../../src/base/timers.js";
+import { timeBudget } from "../../../src/base/async.js";
 import { uuidV7 } from "../../../src/base/uuid.js";
 import { type ContractHarness, skipUnless } from "../harness.js";
 import { namesOf, shownRows } from "../support/database.js";

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { timeBudget } from "../../../src/base/timers.js";
+import { timeBudget } from "../../../src/base/async.js";
 import { responseReference } from "../../../src/messaging/responses.js";
 import { type ContractHarness, skipUnless } from "../harness.js";
 import { gate } from "../support/gate.js";

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { timeBudget } from "../../../src/base/timers.js";
+import { timeBudget } from "../../../src/base/async.js";
 import { uuidV7 } from "../../../src/base/uuid.js";
 import type { Envelope } from "../../../src/messaging/envelope.js";
 import type { ContractHarness } from "../harness.js";

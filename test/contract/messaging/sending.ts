@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { timeBudget } from "../../../src/base/timers.js";
+import { timeBudget } from "../../../src/base/async.js";
 import { permanentFailure } from "../../../src/dispatch/settlement.js";
 import { reasons } from "../../../src/sql/dead-letters.js";
 import type { ContractHarness } from "../harness.js";

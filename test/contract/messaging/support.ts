@@ -1,6 +1,6 @@
 import { afterEach, describe } from "vitest";
+import { timeBudget } from "../../../src/base/async.js";
 import type { MetricAttributes, Metrics } from "../../../src/base/telemetry.js";
-import { timeBudget } from "../../../src/base/timers.js";
 import { uuidV7 } from "../../../src/base/uuid.js";
 import type { Envelope } from "../../../src/messaging/envelope.js";
 import { command, defineMessages, pushCall, signal } from "../../../src/messaging/messages.js";

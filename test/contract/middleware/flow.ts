@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { timeBudget } from "../../../src/base/timers.js";
+import { timeBudget } from "../../../src/base/async.js";
 import { createDispatcher } from "../../../src/dispatch/dispatcher.js";
 import { permanentFailure } from "../../../src/dispatch/settlement.js";
 import { InvalidArgumentError, InvalidOperationError, SchemaMissingError } from "../../../src/errors.js";

@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { timeBudget } from "../../../src/base/timers.js";
+import { timeBudget } from "../../../src/base/async.js";
 import { ArgumentRangeError, InvalidArgumentError } from "../../../src/errors.js";
 import { newOwnerToken } from "../../../src/queue/leases.js";
 import { purgeWithin } from "../../../src/queue/maintenance.js";

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { timeBudget } from "../../../src/base/timers.js";
+import { timeBudget } from "../../../src/base/async.js";
 import { createDispatcher } from "../../../src/dispatch/dispatcher.js";
 import type { TenantStoreProvider } from "../../../src/tenants/connections/tenant-stores.js";
 import { drainFirst, roundRobin, type SelectionStrategy } from "../../../src/tenants/scheduling/selection.js";

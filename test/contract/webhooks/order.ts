@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { timeBudget } from "../../../src/base/timers.js";
+import { timeBudget } from "../../../src/base/async.js";
 import { createDispatcher } from "../../../src/dispatch/dispatcher.js";
 import { stripe } from "../../../src/webhooks/presets/stripe.js";
 import { createWebhookRoute } from "../../../src/webhooks/route.js";

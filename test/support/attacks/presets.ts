@@ -1,5 +1,5 @@
 import { crc32 } from "node:zlib";
-import { memoisePromise } from "../../../src/base/concurrency.js";
+import { memoisePromise } from "../../../src/base/async.js";
 import {
   type DevelopmentKeys,
   developmentDocuments,

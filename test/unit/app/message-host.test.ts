@@ -2,7 +2,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import * as z from "zod/mini";
 import { messageHost } from "../../../src/app/message-host.js";
 import type { WakeUp } from "../../../src/app/wake-up.js";
-import { timeBudget } from "../../../src/base/timers.js";
+import { timeBudget } from "../../../src/base/async.js";
 import { uuidV7 } from "../../../src/base/uuid.js";
 import { secretsFromEnvironment } from "../../../src/config/secret-reference.js";
 import {

@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, inject, it } from "vitest";
 import { openJobs } from "../../../src/app/jobs.js";
+import { timeBudget } from "../../../src/base/async.js";
 import { omitUndefined } from "../../../src/base/defined.js";
 import { silentLogger } from "../../../src/base/logger.js";
-import { timeBudget } from "../../../src/base/timers.js";
 import { readEnvironment } from "../../../src/config/environment.js";
 import type { LeasingInboxStore } from "../../../src/inbox-store/inbox-store.js";
 import { createSqlInboxStore } from "../../../src/inbox-store/sql-inbox-store.js";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { repeating, singleFlight } from "../../../src/base/concurrency.js";
+import { repeating, singleFlight } from "../../../src/base/async.js";
 
 describe("single flight", () => {
   it("calls at the same time run the work once, and a later call runs it again", async () => {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { abortAfter, processTimers, sleep, withinTime, yieldToEventLoop } from "../../../src/base/timers.js";
+import { abortAfter, processTimers, sleep, withinTime, yieldToEventLoop } from "../../../src/base/async.js";
 
 describe("sleep", () => {
   it("ends after its time, and leaves no listener on the signal", async () => {

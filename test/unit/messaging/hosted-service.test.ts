@@ -6,8 +6,8 @@ import {
   messageMaintainFunction,
   messageReceiveFunction,
 } from "../../../src/adapters/aws/index.js";
+import { timeBudget } from "../../../src/base/async.js";
 import { silentLogger } from "../../../src/base/logger.js";
-import { timeBudget } from "../../../src/base/timers.js";
 import { openDatabase } from "../../../src/config/database-url.js";
 import { secretsFromEnvironment } from "../../../src/config/secret-reference.js";
 import { ArgumentRangeError } from "../../../src/errors.js";

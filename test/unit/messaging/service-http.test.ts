@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
-import { timeBudget } from "../../../src/base/timers.js";
+import { timeBudget } from "../../../src/base/async.js";
 import { uuidV7 } from "../../../src/base/uuid.js";
 import {
   command,

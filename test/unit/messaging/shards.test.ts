@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
-import { timeBudget } from "../../../src/base/timers.js";
+import { timeBudget } from "../../../src/base/async.js";
 import { command, createService, defineMessages, inProcessTransport } from "../../../src/messaging/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 

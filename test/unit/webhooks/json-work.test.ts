@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { JsonText } from "../../../src/webhooks/schemes/delivery.js";
 import { compilePlan, type JsonPlan, maxDepth, scanJson } from "../../../src/webhooks/schemes/json-scan.js";
-import { JsonText } from "../../../src/webhooks/schemes/json-text.js";
 import { reception, signed } from "./support.js";
 
 const secrets = "a secret of many bytes";

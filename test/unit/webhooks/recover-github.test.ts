@@ -1,6 +1,6 @@
 import { generateKeyPairSync } from "node:crypto";
 import { afterEach, describe, expect, it } from "vitest";
-import { timeBudget } from "../../../src/base/timers.js";
+import { timeBudget } from "../../../src/base/async.js";
 import { type RecoverGithubOptions, recoverGithub } from "../../../src/webhooks/index.js";
 import { limitedForMs } from "../../../src/webhooks/recovery/github-api.js";
 import { failedDeliveries, nextCursor } from "../../../src/webhooks/recovery/github-deliveries.js";

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { mkdir, readdir, realpath, rm, stat } from "node:fs/promises";
 import { join, parse } from "node:path";
-import { type Repeating, repeating } from "../../../base/concurrency.js";
+import { type Repeating, repeating } from "../../../base/async.js";
 import { type LoggerOption, loggerOf, safeReason } from "../../../base/logger.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../../errors.js";
 import { optionalAge, refuseUnknown, requireInterval } from "../../../queue/arguments.js";
