@@ -233,9 +233,9 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
       `create table [${schema}].[more] (n int)`,
       `exec('create procedure [${schema}].[more] as return 0')`,
       `exec('alter procedure [${schema}].[Inbox_Claim] as return 0')`,
-      `drop table [${schema}].[Inbox]`,
+      `drop table [${schema}].[InboxMessages]`,
       `drop procedure [${schema}].[Inbox_Claim]`,
-      `grant select on [${schema}].[Inbox] to [${login}]`,
+      `grant select on [${schema}].[InboxMessages] to [${login}]`,
       `create login [${login}_2] with password = '${password}'`,
     ]) {
       await expect(run(db, sql), sql).rejects.toThrow(/permission|must be owner/i);
