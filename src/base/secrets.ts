@@ -80,8 +80,9 @@ export function createSecretKeys<Key extends object>(
     try {
       return await withinTime(fetchMs, fetched, () => tooSlow(fetchMs));
     } catch (error) {
-      if (error instanceof SecretsRevoked) kept = undefined;
-      if (before === undefined || error instanceof SecretsRevoked) throw error;
+      const isRevoked = error instanceof SecretsRevoked;
+      if (isRevoked) kept = undefined;
+      if (isRevoked || before === undefined) throw error;
       options.onStale();
       kept = { keys: before.keys, until: options.clock().getTime() + Math.min(staleMs, options.maxAgeMs) };
       return before.keys;

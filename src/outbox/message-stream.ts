@@ -87,8 +87,8 @@ export class MessageStream implements AsyncIterator<StreamedMessage, undefined> 
       const held = await this.#taken();
       if (held === undefined) return this.#end();
       const message = await this.#checked(held);
-      const isHeld = this.#held.running.get(held.message.seq) === held; // not released while its schema was checked
-      if (message !== undefined && isHeld) return { done: false, value: this.#settleable(held, message) };
+      const isOut = this.#held.isRunning(held); // not released while its schema was checked
+      if (message !== undefined && isOut) return { done: false, value: this.#settleable(held, message) };
     }
   }
 

@@ -66,7 +66,7 @@ function binary(message: PublishedMessage, source: string): PublishedMessage {
   return { ...message, headers: { ...headers, ...omitUndefined({ "content-type": datacontenttype }) } };
 }
 
-/** A text as a header holds it: what is no visible ASCII, and the quotation and percent signs, are percent-encoded. */
+/** Percent-encodes what no header can hold: all but visible ASCII, the double quote and the percent sign themselves included. */
 export const headerText = (value: string): string =>
   value.replaceAll(/[^\x21\x23\x24\x26-\x7e]/gu, encodeURIComponent);
 
@@ -128,7 +128,8 @@ const isJsonType = /^[^;]*[/+]json\s*(?:;|$)/i;
 const header = (headers: PublishedMessage["headers"], name: string): string | undefined =>
   lowerCased(headers)[name];
 
-const lowerCased = (headers: PublishedMessage["headers"]): Record<string, string> =>
+/** Two spellings of one name would otherwise be sent as one header with both values. */
+export const lowerCased = (headers: PublishedMessage["headers"]): Record<string, string> =>
   Object.fromEntries(Object.entries(headers ?? {}).map(([name, value]) => [name.toLowerCase(), value]));
 
 function parses(payload: string): boolean {

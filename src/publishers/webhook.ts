@@ -8,7 +8,7 @@ import { standard } from "../webhooks/presets/standard.js";
 import { toVerifyingKey } from "../webhooks/schemes/signing-key.js";
 import { signWebhook } from "../webhooks/signing/sign-webhook.js";
 import { RefusedMessage } from "./circuit-breaker.js";
-import { binaryContent, headerText } from "./cloud-events.js";
+import { binaryContent, headerText, lowerCased } from "./cloud-events.js";
 import {
   type PublishedMessage,
   type Publisher,
@@ -71,7 +71,12 @@ export function webhookPublisherOn(
     const { body, headers: given } = contentOf(message);
     return signWebhook(standard, {
       ...{ url, secrets, body, messageId },
-      headers: { ...sendable(given), ...ownHeaders, ...named({ topic, type }) },
+      headers: {
+        ...sendable(given),
+        ...ownHeaders,
+        "oncebox-topic": headerText(topic),
+        "oncebox-type": headerText(type),
+      },
     });
   };
   requireLongSecrets(options);
@@ -99,12 +104,6 @@ export function webhookPublisherOn(
     ["cloudevents", "cloudevents-binary"],
   );
 }
-
-/** Names are any Unicode, and a header is ASCII: what it cannot hold is percent-encoded, as in the headers of a CloudEvent. */
-const named = ({ topic, type }: { readonly topic: string; readonly type: string }) => ({
-  "oncebox-topic": headerText(topic),
-  "oncebox-type": headerText(type),
-});
 
 type SignedMessage = Pick<PublishedMessage, "messageId" | "topic" | "type" | "payload" | "headers">;
 
@@ -140,10 +139,6 @@ const sendable = (headers: PublishedMessage["headers"]): Record<string, string> 
   lowerCased(
     Object.fromEntries(Object.entries(headers ?? {}).filter(([name]) => !connectionHeaders.test(name))),
   );
-
-/** Two spellings of one name would otherwise be sent as one header with both values. */
-const lowerCased = (headers: Readonly<Record<string, string>>): Record<string, string> =>
-  Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 
 function refusal(status: number, later: string | undefined, host: string): Error {
   const text = `${host} answered ${status}.`;

@@ -38,8 +38,7 @@ export class DeliveryAcceptor {
       const refusal = await deadline.within("verifying", () => source.verify(delivery));
       if (refusal !== undefined) return refuse("unauthorized", refusal);
     }
-    const mayShake = source.handshakes.length > 0 && hasHandshakeEvents(source);
-    const events = mayShake ? eventsOf(delivery, source) : undefined;
+    const events = hasHandshakes && hasHandshakeEvents(source) ? eventsOf(delivery, source) : undefined;
     const found = withToken ?? (hasHandshakes ? findInProven(source, delivery, events) : undefined);
     if (found === undefined) return this.#storeEvents(source, formOfQuery(delivery), deadline, events);
     const { handshake, event, toStore } = found;

@@ -60,8 +60,7 @@ function once<T>(make: () => T): () => T {
 }
 
 /** Keeps a byte order mark, which a TextDecoder drops: the text must encode to the same bytes again. */
-const decodeUtf8 = (bytes: Uint8Array): string | undefined =>
-  isUtf8(bytes) ? Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8") : undefined;
+const decodeUtf8 = (bytes: Uint8Array): string | undefined => (isUtf8(bytes) ? textOf(bytes) : undefined);
 
 /** Far more than any provider sends. To parse more fields takes longer than to verify them. */
 const maxFormFields = 10_000;
