@@ -66,7 +66,7 @@ function binary(message: PublishedMessage, source: string): PublishedMessage {
   return { ...message, headers: { ...headers, ...omitUndefined({ "content-type": datacontenttype }) } };
 }
 
-/** Percent-encodes what no header can hold: all but visible ASCII, the double quote and the percent sign themselves included. */
+/** Percent-encodes what is no visible ASCII, the double quote and the percent sign, as CloudEvents' binding to HTTP says. */
 export const headerText = (value: string): string =>
   value.replaceAll(/[^\x21\x23\x24\x26-\x7e]/gu, encodeURIComponent);
 
